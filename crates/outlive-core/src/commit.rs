@@ -1,0 +1,211 @@
+//! What is written: each variant is one all-or-nothing change, and the answer to it.
+
+use std::collections::BTreeMap;
+
+use crate::id::{InstanceNum, Name};
+use crate::journal::Entry;
+use crate::message::{Inbound, Message};
+use crate::payload::Payload;
+use crate::query::Instance;
+use crate::status::Status;
+use crate::time::Timestamp;
+
+/// The fence: it grows each time the right to execute changes hands. 0 is nobody.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Epoch(pub u64);
+
+/// One change. The same write again, after an answer was lost, changes nothing and is answered as the first time.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Write {
+    /// Bring an instance into being.
+    Start(Start),
+    /// Put a message in an inbox.
+    Send(Send),
+    /// All that one message or completion changes in a run.
+    Commit(Commit),
+    /// Take instances in order to drive them.
+    Claim(Claim),
+    /// Have a failed or stuck instance go on.
+    Reopen(Reopen),
+    /// Remove all that is kept of an ended or stuck instance.
+    Purge(Name),
+}
+
+/// A new instance.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The id, unique among what the store holds.
+    pub id: Name,
+    /// The workflow's registered name.
+    pub workflow: Name,
+    /// The input as JSON.
+    pub input: Payload,
+    /// Where the run's random streams begin; chosen once.
+    pub seed: u64,
+    /// Labels to find it by.
+    pub tags: BTreeMap<String, String>,
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// When it may begin; `at` or earlier means at once.
+    pub due: Timestamp,
+    /// What to do if the id is taken.
+    pub on_conflict: OnConflict,
+    /// Random; tells this start from another one of the same id when an answer was lost.
+    pub token: u64,
+    /// The epoch that drives it from birth (no claim needed), if it is due and there is room; else [`Epoch(0)`](Epoch).
+    pub owner: Epoch,
+}
+
+/// What a start does when its id is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum OnConflict {
+    /// Give the existing run if workflow and input are the same; refuse if they differ.
+    #[default]
+    Join,
+    /// Refuse.
+    Reject,
+    /// End and remove the existing run, whatever its state, and start this one.
+    Replace,
+}
+
+/// A message for an instance. Refused if there is none or it has ended. Unless somebody in this process drives the
+/// instance, it is made due at `at` in the same write, so no accepted message waits for another event.
+/// A stuck instance keeps signals but is not woken; a cancel or terminate ends it at once; pause and resume are refused.
+#[derive(Clone, Debug)]
+pub struct Send {
+    /// To whom.
+    pub id: Name,
+    /// If given, only to this bearer of the id.
+    pub num: Option<InstanceNum>,
+    /// What.
+    pub message: Message,
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// A second message to the same instance with the same key is not kept.
+    pub dedup: Option<Name>,
+    /// Random; tells this message from an equal one when an answer was lost.
+    pub token: u64,
+}
+
+/// All that one message or completion changes in a run. Applied whole or not at all. Fenced unless `epoch` is that of
+/// the current lease, the instance is there, has not ended, is not stuck, and `seq_before` is its last number.
+/// Entries are progress: they set its count of recoveries back to 0.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// Which instance.
+    pub num: InstanceNum,
+    /// Under which lease.
+    pub epoch: Epoch,
+    /// The last sequence number before these entries.
+    pub seq_before: u64,
+    /// What is added to the journal; dense from `seq_before + 1`.
+    pub entries: Vec<Entry>,
+    /// Inbox positions that these entries take.
+    pub taken: Vec<u64>,
+    /// The new state, if it changes.
+    pub state: Option<State>,
+}
+
+/// A new state of an instance.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Its status.
+    pub status: Status,
+    /// When to wake it if nobody drives it: replaces any earlier wake. Not for ended or stuck ones.
+    pub wake: Option<Timestamp>,
+    /// Whether the committing epoch goes on driving it. If not, it is released.
+    pub is_owned: bool,
+    /// The last inbox position its owner has seen. If there is a later message, the whole commit is refused as
+    /// [`Answer::Unseen`], so that no pause and no end passes a message by. `None`: do not look.
+    pub seen: Option<u64>,
+    /// The result or the failure, once ended.
+    pub outcome: Option<Payload>,
+    /// A sentence for people: why it is stuck, why it was cancelled.
+    pub note: Option<String>,
+    /// When this happened.
+    pub at: Timestamp,
+}
+
+/// Instances to be driven by an epoch.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Which: those that are pending, running without an owner or paused are claimed, the others left out.
+    pub nums: Vec<InstanceNum>,
+    /// By whom.
+    pub epoch: Epoch,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A claimed instance with all that is needed to drive it.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// Whether nobody has driven it before.
+    pub is_first: bool,
+    /// Its row, as it is now that it is claimed (status `Running`, unless it was paused by hand: that stays).
+    pub instance: Instance,
+    /// Its journal, or what is wrong with it.
+    pub journal: Result<Vec<Entry>, String>,
+    /// Its inbox in order of arrival, or what is wrong with it.
+    pub inbox: Result<Vec<Inbound>, String>,
+}
+
+/// Has a failed or stuck instance go on: adds [`Entry::reopened`], makes it pending and due.
+#[derive(Clone, Debug)]
+pub struct Reopen {
+    /// Which.
+    pub id: Name,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The answer to one write of a batch.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Answer {
+    /// To a start.
+    Started {
+        /// The instance of that id.
+        num: InstanceNum,
+        /// Whether this start brought it into being.
+        created: bool,
+    },
+    /// To a message: it lies in the inbox.
+    Sent {
+        /// Whose inbox.
+        num: InstanceNum,
+        /// Where in it; of the first message with this dedup key, 0 if that is not known any more.
+        pos: u64,
+        /// Whether this send put it there.
+        is_new: bool,
+    },
+    /// To a commit, a reopening, a purge: done.
+    Done,
+    /// To a commit: refused, because the lease or the instance is not the writer's any more.
+    Fenced,
+    /// To a commit with a new state: refused, because there are messages it has not seen; here they are.
+    Unseen(Vec<Inbound>),
+    /// To a claim: what was claimed, in the order asked for.
+    Claimed(Vec<Claimed>),
+    /// Refused for what the store holds; nothing was changed.
+    Refused(Refusal),
+}
+
+/// Why a write was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no such instance.
+    NotFound,
+    /// It has ended, or is not in a state for this.
+    Status(Status),
+    /// The id belongs to a run of another workflow or with another input.
+    Conflict {
+        /// The workflow it belongs to.
+        workflow: Name,
+    },
+    /// The id is taken and the start said [`OnConflict::Reject`].
+    Taken,
+}

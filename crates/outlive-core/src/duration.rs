@@ -1,0 +1,513 @@
+//! Lengths of time as people write them, turned into [`Duration`].
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::SpanRelativeTo;
+use jiff::fmt::temporal::SpanParser;
+
+/// The longest duration there is: what a [`Timestamp`](crate::time::Timestamp) can count, about 292 million years.
+///
+/// ```
+/// assert_eq!(outlive_core::duration::parse("9223372036854775807 ms"), Ok(outlive_core::duration::LONGEST));
+/// ```
+pub const LONGEST: Duration = Duration::from_millis(i64::MAX.unsigned_abs());
+
+/// The way out that error messages show.
+const EXAMPLES: &str = r#""5s", "1h 30m", "2 days" or "PT5M""#;
+
+/// Units that are always the same length, with their length in nanoseconds. A day is 24 hours.
+const UNITS: [(u64, &[&str]); 8] = [
+    (
+        1,
+        &["ns", "nsec", "nsecs", "nano", "nanos", "nanosecond", "nanoseconds"],
+    ),
+    (
+        1_000,
+        &[
+            "us",
+            "µs",
+            "μs",
+            "usec",
+            "usecs",
+            "micro",
+            "micros",
+            "microsecond",
+            "microseconds",
+        ],
+    ),
+    (
+        1_000_000,
+        &["ms", "msec", "msecs", "milli", "millis", "millisecond", "milliseconds"],
+    ),
+    (1_000_000_000, &["s", "sec", "secs", "second", "seconds"]),
+    (60 * 1_000_000_000, &["m", "min", "mins", "minute", "minutes"]),
+    (3_600 * 1_000_000_000, &["h", "hr", "hrs", "hour", "hours"]),
+    (86_400 * 1_000_000_000, &["d", "day", "days"]),
+    (604_800 * 1_000_000_000, &["w", "wk", "wks", "week", "weeks"]),
+];
+
+/// Units whose length depends on the calendar, which a duration does not know.
+const CALENDAR_UNITS: [&str; 9] = ["mo", "mos", "month", "months", "y", "yr", "yrs", "year", "years"];
+
+/// Anything that says how long: a [`Duration`], a whole number of milliseconds, or text as [`parse`] reads it.
+///
+/// ```
+/// use outlive_core::duration::IntoDuration;
+/// use std::time::Duration;
+///
+/// fn wait(time: impl IntoDuration) -> Duration {
+///     time.into_duration().unwrap()
+/// }
+/// assert_eq!(wait("1.5 s"), Duration::from_millis(1500));
+/// assert_eq!(wait(1500), Duration::from_millis(1500));
+/// assert_eq!(wait(Duration::from_millis(1500)), Duration::from_millis(1500));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how long",
+    note = "give a text such as \"30 seconds\", a whole number of milliseconds or a `std::time::Duration`"
+)]
+pub trait IntoDuration {
+    /// The duration itself.
+    ///
+    /// # Errors
+    /// If it is negative, longer than [`LONGEST`], or a text that [`parse`] does not read.
+    fn into_duration(self) -> Result<Duration, DurationError>;
+}
+
+impl IntoDuration for &str {
+    fn into_duration(self) -> Result<Duration, DurationError> {
+        parse(self)
+    }
+}
+
+impl IntoDuration for &String {
+    fn into_duration(self) -> Result<Duration, DurationError> {
+        parse(self)
+    }
+}
+
+impl IntoDuration for String {
+    fn into_duration(self) -> Result<Duration, DurationError> {
+        parse(&self)
+    }
+}
+
+impl IntoDuration for Duration {
+    fn into_duration(self) -> Result<Duration, DurationError> {
+        if self > LONGEST {
+            Err(DurationError::new(&format!("{self:?}"), Problem::Long))
+        } else {
+            Ok(self)
+        }
+    }
+}
+
+macro_rules! milliseconds {
+    ($($integer:ty),*) => {$(
+        impl IntoDuration for $integer {
+            fn into_duration(self) -> Result<Duration, DurationError> {
+                from_millis(self.into())
+            }
+        }
+    )*};
+}
+
+milliseconds!(u32, u64, i32, i64);
+
+impl IntoDuration for usize {
+    fn into_duration(self) -> Result<Duration, DurationError> {
+        u64::try_from(self).unwrap_or(u64::MAX).into_duration()
+    }
+}
+
+fn from_millis(millis: i128) -> Result<Duration, DurationError> {
+    let problem = if millis < 0 { Problem::Negative } else { Problem::Long };
+    i64::try_from(millis)
+        .and_then(u64::try_from)
+        .map(Duration::from_millis)
+        .map_err(|_| DurationError::new(&millis.to_string(), problem))
+}
+
+/// Reads a duration: numbers with units (`"1h 30m"`, `"1.5 hours"`, `"2 days, 4 hours"`), ISO 8601 (`"PT5M"`), or a
+/// bare whole number of milliseconds (`"1500"`). A day is 24 hours and a week seven of them; parts of a nanosecond
+/// are rounded up, so that what is not zero never becomes zero.
+///
+/// ```
+/// use outlive_core::duration::parse;
+/// use std::time::Duration;
+///
+/// assert_eq!(parse("1h 30m").unwrap(), Duration::from_secs(5400));
+/// assert_eq!(parse("1 week").unwrap(), Duration::from_secs(604_800));
+/// assert_eq!(
+///     parse("5 parsecs").unwrap_err().to_string(),
+///     r#"duration "5 parsecs" is not understood; write it as in "5s", "1h 30m", "2 days" or "PT5M""#,
+/// );
+/// ```
+///
+/// # Errors
+/// If the text is empty, negative, not understood, in months or years, or longer than [`LONGEST`].
+pub fn parse(text: &str) -> Result<Duration, DurationError> {
+    read(text.trim()).map_err(|problem| DurationError::new(text, problem))
+}
+
+fn read(text: &str) -> Result<Duration, Problem> {
+    if text.is_empty() {
+        Err(Problem::Empty)
+    } else if text.starts_with('-') || text.ends_with(" ago") {
+        Err(Problem::Negative)
+    } else if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        from_nanos(nanos(text, None, 1_000_000)?)
+    } else if text.starts_with(['P', 'p']) {
+        read_iso(text)
+    } else {
+        read_units(text)
+    }
+}
+
+/// ISO 8601 is left to jiff. It has two readings: hours and below up to any size, days and weeks up to 20,000 years.
+fn read_iso(text: &str) -> Result<Duration, Problem> {
+    let parser = SpanParser::new();
+    if let Ok(exact) = parser.parse_unsigned_duration(text) {
+        return from_nanos(exact.as_nanos());
+    }
+    let span = parser.parse_span(text).map_err(|_| Problem::Unreadable)?;
+    if span.get_years() != 0 || span.get_months() != 0 {
+        return Err(Problem::Calendar);
+    }
+    let signed = span
+        .to_duration(SpanRelativeTo::days_are_24_hours())
+        .map_err(|_| Problem::Unreadable)?;
+    from_nanos(u128::try_from(signed.as_nanos()).map_err(|_| Problem::Negative)?)
+}
+
+/// Numbers with units, added up. Jiff's reading of these stops at 20,000 years and knows no parts of a day.
+fn read_units(text: &str) -> Result<Duration, Problem> {
+    let mut total: u128 = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (whole, after) = take(rest, |c| c.is_ascii_digit());
+        let (fraction, after) = match after
+            .strip_prefix('.')
+            .map(|digits| take(digits, |c| c.is_ascii_digit()))
+        {
+            Some((digits, after)) => (Some(digits), after),
+            None => (None, after),
+        };
+        let (unit, after) = take(after.trim_start(), char::is_alphabetic);
+        total = total.saturating_add(nanos(whole, fraction, unit_nanos(unit)?)?);
+        rest = after
+            .strip_prefix(',')
+            .filter(|more| !more.is_empty())
+            .unwrap_or(after)
+            .trim_start();
+    }
+    from_nanos(total)
+}
+
+/// The leading characters that are `wanted`, and what follows them.
+fn take(text: &str, wanted: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !wanted(c)).unwrap_or(text.len()))
+}
+
+fn unit_nanos(label: &str) -> Result<u64, Problem> {
+    if CALENDAR_UNITS.contains(&label) {
+        return Err(Problem::Calendar);
+    }
+    UNITS
+        .iter()
+        .find(|(_, labels)| labels.contains(&label))
+        .map(|(nanos, _)| *nanos)
+        .ok_or(Problem::Unreadable)
+}
+
+/// `whole.fraction` times `unit`, in integers because a float would miss "0.1 s" by a little.
+fn nanos(whole: &str, fraction: Option<&str>, unit: u64) -> Result<u128, Problem> {
+    if whole.is_empty() {
+        return Err(Problem::Unreadable);
+    }
+    let units: u64 = whole.parse().map_err(|_| Problem::Long)?;
+    let full = u128::from(units) * u128::from(unit);
+    let Some(digits) = fraction else { return Ok(full) };
+    let parts: u64 = digits.parse().map_err(|_| Problem::Unreadable)?;
+    let parts_per_unit = u32::try_from(digits.len())
+        .ok()
+        .and_then(|len| 10_u128.checked_pow(len))
+        .ok_or(Problem::Unreadable)?;
+    Ok(full + (u128::from(parts) * u128::from(unit)).div_ceil(parts_per_unit))
+}
+
+fn from_nanos(nanos: u128) -> Result<Duration, Problem> {
+    const SECOND: u128 = 1_000_000_000;
+    if nanos > LONGEST.as_nanos() {
+        return Err(Problem::Long);
+    }
+    let seconds = u64::try_from(nanos / SECOND).map_err(|_| Problem::Long)?;
+    let rest = u32::try_from(nanos % SECOND).map_err(|_| Problem::Long)?;
+    Ok(Duration::new(seconds, rest))
+}
+
+/// Why something is no duration.
+///
+/// ```
+/// let error = outlive_core::duration::parse("-1s").unwrap_err();
+/// assert_eq!(error.text(), "-1s");
+/// assert!(error.to_string().starts_with(r#"duration "-1s" lies in the past"#));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DurationError {
+    text: String,
+    problem: Problem,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Problem {
+    Empty,
+    Negative,
+    Unreadable,
+    Calendar,
+    Long,
+}
+
+impl DurationError {
+    fn new(text: &str, problem: Problem) -> Self {
+        Self {
+            text: text.to_owned(),
+            problem,
+        }
+    }
+
+    /// What was given for a duration, in full.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for DurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN_MAX: usize = 80;
+        let shown: String = self.text.chars().take(SHOWN_MAX).collect();
+        let more = if shown.len() < self.text.len() { "…" } else { "" };
+        write!(f, "duration {shown:?}{more} ")?;
+        match self.problem {
+            Problem::Empty => write!(f, "is empty; write it as in {EXAMPLES}"),
+            Problem::Negative => write!(f, "lies in the past; write zero or more, as in {EXAMPLES}"),
+            Problem::Unreadable => write!(f, "is not understood; write it as in {EXAMPLES}"),
+            Problem::Calendar => {
+                f.write_str(r#"is in months or years, which differ in length; write it in days, as in "30 days""#)
+            }
+            Problem::Long => write!(f, "is too long; the limit is {} ms, about 292 million years", i64::MAX),
+        }
+    }
+}
+
+impl std::error::Error for DurationError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn millis(text: &str) -> u128 {
+        let duration = parse(text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            duration.subsec_nanos() % 1_000_000,
+            0,
+            "{text:?} is not whole milliseconds"
+        );
+        duration.as_millis()
+    }
+
+    fn refusal(input: impl IntoDuration) -> String {
+        input.into_duration().expect_err("should be refused").to_string()
+    }
+
+    #[test]
+    fn text_is_read_to_the_millisecond() {
+        let table = [
+            ("5s", 5_000),
+            ("5 sec", 5_000),
+            ("5 seconds", 5_000),
+            ("30m", 1_800_000),
+            ("1.5 hours", 5_400_000),
+            ("1h 30m", 5_400_000),
+            ("1h30m", 5_400_000),
+            ("1 hour, 30 minutes", 5_400_000),
+            ("2 days", 172_800_000),
+            ("1.5 days", 129_600_000),
+            ("250 ms", 250),
+            ("100 millis", 100),
+            ("1 week", 604_800_000),
+            ("1w 1d 1h 1m 1s 1ms", 694_861_001),
+            ("0.1 s", 100),
+            ("2000 µs", 2),
+            ("  5s\n", 5_000),
+            ("0s", 0),
+        ];
+        for (text, expected) in table {
+            assert_eq!(millis(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn iso_8601_is_read_with_days_of_24_hours() {
+        let table = [
+            ("PT5M", 300_000),
+            ("pt5m", 300_000),
+            ("PT1.5S", 1_500),
+            ("P1D", 86_400_000),
+            ("P1W", 604_800_000),
+            ("P1DT2H", 93_600_000),
+            ("PT9223372036854775S", 9_223_372_036_854_775_000),
+        ];
+        for (text, expected) in table {
+            assert_eq!(millis(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_is_milliseconds() {
+        assert_eq!(millis("1500"), 1_500);
+        assert_eq!(millis("0"), 0);
+        let numbers = [
+            1500_u32.into_duration(),
+            1500_u64.into_duration(),
+            1500_i32.into_duration(),
+            1500_i64.into_duration(),
+            1500_usize.into_duration(),
+            1500.into_duration(),
+        ];
+        assert!(numbers.iter().all(|number| *number == Ok(Duration::from_millis(1500))));
+    }
+
+    #[test]
+    fn owned_and_borrowed_text_read_alike() {
+        let text = String::from("2 days");
+        assert_eq!((&text).into_duration(), "2 days".into_duration());
+        assert_eq!(text.into_duration(), "2 days".into_duration());
+    }
+
+    #[test]
+    fn what_is_not_a_duration_is_refused_with_its_text() {
+        let table = [
+            "",
+            "   ",
+            "5 parsecs",
+            "-1s",
+            "-5",
+            "-PT5M",
+            "P-1D",
+            "1s ago",
+            "NaN",
+            "inf",
+            "infinity",
+            "1e400 s",
+            "1e3",
+            "s",
+            "5 5",
+            "5s 5",
+            "1. s",
+            ".5s",
+            "1.5",
+            "1..5s",
+            "1,5s",
+            "5s,",
+            ",5s",
+            "5s,,5s",
+            "5s;",
+            "P",
+            "PT",
+            "P1",
+            "0x10",
+            "1_000",
+            "٣s",
+            "5S",
+            "1M",
+            "+5s",
+            "1:30:00",
+            "null",
+            "1 month",
+            "2 years",
+            "P1Y",
+            "P2M",
+            "1mo 5s",
+        ];
+        for text in table {
+            let error = parse(text).expect_err(text);
+            assert_eq!(error.text(), text);
+            assert!(error.to_string().starts_with(&format!("duration {text:?} ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_refusal_names_the_way_out() {
+        assert_eq!(
+            refusal(" "),
+            r#"duration " " is empty; write it as in "5s", "1h 30m", "2 days" or "PT5M""#
+        );
+        assert_eq!(
+            refusal(-1),
+            r#"duration "-1" lies in the past; write zero or more, as in "5s", "1h 30m", "2 days" or "PT5M""#
+        );
+        assert_eq!(
+            refusal("1 month"),
+            r#"duration "1 month" is in months or years, which differ in length; write it in days, as in "30 days""#
+        );
+        assert_eq!(
+            refusal("99999999999999999999 weeks"),
+            "duration \"99999999999999999999 weeks\" is too long; the limit is 9223372036854775807 ms, \
+             about 292 million years"
+        );
+    }
+
+    #[test]
+    fn a_long_text_is_shown_shortened_but_kept_in_full() {
+        let text = "x".repeat(10_000);
+        let error = parse(&text).expect_err("no duration");
+        assert_eq!(error.text(), text);
+        assert!(error.to_string().len() < 300, "{error}");
+    }
+
+    #[test]
+    fn the_longest_duration_is_what_a_timestamp_can_count() {
+        assert_eq!(parse("9223372036854775807 ms"), Ok(LONGEST));
+        assert_eq!(i64::MAX.into_duration(), Ok(LONGEST));
+        assert_eq!(LONGEST.into_duration(), Ok(LONGEST));
+        assert!(refusal("9223372036854775808 ms").contains("too long"));
+        assert!(refusal("9223372036854775807 ms 1 ns").contains("too long"));
+        assert!(refusal("9223372036854775808").contains("too long"));
+        assert!(refusal("PT9223372036854776S").contains("too long"));
+        assert!(refusal(u64::MAX).contains("18446744073709551615"));
+        assert!(refusal(Duration::MAX).contains("too long"));
+    }
+
+    #[test]
+    fn the_smallest_part_of_a_second_is_not_zero() {
+        assert_eq!(parse("0.0000000000000000000001 s"), Ok(Duration::from_nanos(1)));
+        assert!(parse(&format!("0.{}1 s", "0".repeat(60))).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_parsing_panic(text in any::<String>()) {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn no_text_that_looks_like_a_duration_makes_parsing_panic(text in "[0-9PTpt.,+ -]{0,30}[a-zµ]{0,8}[0-9DHMSW]{0,8}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn what_was_read_is_within_the_limit(number in any::<u64>(), unit in 0..UNITS.len()) {
+            let label = UNITS[unit].1[0];
+            let expected = u128::from(number) * u128::from(UNITS[unit].0);
+            match parse(&format!("{number}{label}")) {
+                Ok(duration) => prop_assert_eq!(duration.as_nanos(), expected),
+                Err(_) => prop_assert!(expected > LONGEST.as_nanos()),
+            }
+        }
+    }
+}

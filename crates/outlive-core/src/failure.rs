@@ -1,0 +1,160 @@
+//! What is kept of a failure of user code: data that is journaled, shown to people and given back after a restart.
+
+use std::error::Error;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::payload::Payload;
+
+/// A failure as recorded: the message, what caused it, and its details if the error serialises.
+///
+/// ```
+/// use outlive_core::failure::{Cause, Failure};
+/// let failure = Failure::of(&"x".parse::<u8>().unwrap_err());
+/// assert_eq!((failure.cause, failure.message.as_str()), (Cause::Error, "invalid digit found in string"));
+/// assert_eq!(Failure::from_payload(&failure.to_payload()).unwrap(), failure);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Failure {
+    /// What kind of thing went wrong.
+    pub cause: Cause,
+    /// The error's own message.
+    pub message: String,
+    /// The messages of the errors behind it, outermost first.
+    pub causes: Vec<String>,
+    /// The error itself as JSON, where it was given.
+    pub details: Option<Payload>,
+    /// Whether trying again was, or would be, of use.
+    pub retryable: bool,
+}
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Cause {
+    /// User code returned an error.
+    Error,
+    /// User code panicked.
+    Panic,
+    /// It took longer than its timeout.
+    Timeout,
+    /// The process ended between the start and the record of a step that may run at most once.
+    Interrupted,
+    /// The value it returned cannot be kept: it does not serialise, does not read back or is too large.
+    Output,
+}
+
+/// Names as they are written in the journal.
+const CAUSES: [(Cause, &str); 5] = [
+    (Cause::Error, "error"),
+    (Cause::Panic, "panic"),
+    (Cause::Timeout, "timeout"),
+    (Cause::Interrupted, "interrupted"),
+    (Cause::Output, "output"),
+];
+
+impl Cause {
+    /// The name in the journal.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        CAUSES.iter().find(|(cause, _)| *cause == self).map_or("error", |(_, text)| text)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        CAUSES.iter().find(|(_, known)| *known == text).map(|(cause, _)| *cause)
+    }
+}
+
+/// The shape on disk.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    cause: String,
+    message: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    details: Option<Box<serde_json::value::RawValue>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    permanent: bool,
+}
+
+impl Failure {
+    /// A failure with a message and nothing else.
+    #[must_use]
+    pub fn new(cause: Cause, message: impl Into<String>) -> Self {
+        Self { cause, message: message.into(), causes: Vec::new(), details: None, retryable: true }
+    }
+
+    /// What there is to keep of an error: its message and those behind it.
+    #[must_use]
+    pub fn of(error: &(dyn Error + 'static)) -> Self {
+        let mut failure = Self::new(Cause::Error, error.to_string());
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            if text != failure.message && failure.causes.last() != Some(&text) {
+                failure.causes.push(text);
+            }
+            source = cause.source();
+        }
+        failure
+    }
+
+    /// The same with the error itself as JSON.
+    #[must_use]
+    pub fn with_details(mut self, details: Payload) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    /// The same, not to be tried again.
+    #[must_use]
+    pub fn permanent(mut self) -> Self {
+        self.retryable = false;
+        self
+    }
+
+    /// As JSON, for the journal.
+    #[must_use]
+    pub fn to_payload(&self) -> Payload {
+        let raw = |payload: &Payload| serde_json::value::RawValue::from_string(payload.as_str().to_owned()).ok();
+        let wire = Wire {
+            cause: self.cause.as_str().to_owned(),
+            message: self.message.clone(),
+            causes: self.causes.clone(),
+            details: self.details.as_ref().and_then(raw),
+            permanent: !self.retryable,
+        };
+        Payload::encode(&wire).unwrap_or_else(|_| Payload::recorded(r#"{"cause":"error","message":""}"#))
+    }
+
+    /// Back from JSON.
+    ///
+    /// # Errors
+    /// If the text is not a failure.
+    pub fn from_payload(payload: &Payload) -> Result<Self, String> {
+        let wire: Wire = payload.decode().map_err(|error| format!("not a recorded failure: {error}"))?;
+        let cause = Cause::from_text(&wire.cause).ok_or_else(|| format!("unknown cause {:?}", wire.cause))?;
+        Ok(Self {
+            cause,
+            message: wire.message,
+            causes: wire.causes,
+            details: wire.details.map(|raw| Payload::recorded(raw.get())),
+            retryable: !wire.permanent,
+        })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cause {
+            Cause::Panic => write!(f, "panicked: {}", self.message)?,
+            _ => f.write_str(&self.message)?,
+        }
+        self.causes.iter().try_for_each(|cause| write!(f, ": {cause}"))
+    }
+}
+
+impl Error for Failure {}

@@ -1,0 +1,174 @@
+//! What a run has done, in order: one flat line per fact, the same in memory and in every store.
+
+use std::sync::Arc;
+
+use crate::payload::Payload;
+use crate::status::Status;
+use crate::time::Timestamp;
+
+/// One line of a journal.
+///
+/// Its `seq` is dense within the instance, from 1. The `seq` of an outcome is also its delivery number:
+/// outcomes are handed to user code in this order, live and in every replay.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its place in the journal.
+    pub seq: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: EntryKind,
+    /// The operation it happened to, as its identity in text; empty for what happens to the run as a whole.
+    pub op: Arc<str>,
+    /// Where in the source the operation was called, `file:line`; empty where that is not known.
+    pub site: Arc<str>,
+    /// Which attempt of a step, from 1; 0 where there is none.
+    pub attempt: u32,
+    /// When that attempt began.
+    pub started: Option<Timestamp>,
+    /// When it is to go on: the end of a sleep, a wait's timeout, a retry.
+    pub due: Option<Timestamp>,
+    /// The value, the failure or the reason.
+    pub payload: Option<Payload>,
+}
+
+/// What an entry says.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// An attempt began, and that had to be known before it ended.
+    StepStarted = 1,
+    /// An attempt failed and another is due.
+    AttemptFailed = 2,
+    /// A step ended with a value.
+    StepDone = 3,
+    /// A step ended with a failure.
+    StepFailed = 4,
+    /// All attempts failed; the fallback is to give the value.
+    FallingBack = 5,
+    /// A sleep began; it ends at `due`.
+    SleepSet = 10,
+    /// A sleep ended.
+    SleepDone = 11,
+    /// A wait began that gives up at `due`.
+    WaitSet = 20,
+    /// A wait got a signal.
+    SignalTaken = 21,
+    /// A wait gave up.
+    WaitTimedOut = 22,
+    /// An operation ended because the run was cancelled.
+    OpCancelled = 30,
+    /// The run was asked to end; the payload is the reason.
+    CancelTaken = 31,
+    /// Somebody had the run go on after it had failed: failures at the end of the journal are forgotten.
+    Retried = 40,
+    /// The run goes on after it was stuck; nothing is forgotten.
+    Reopened = 41,
+}
+
+impl EntryKind {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::StepStarted,
+        Self::AttemptFailed,
+        Self::StepDone,
+        Self::StepFailed,
+        Self::FallingBack,
+        Self::SleepSet,
+        Self::SleepDone,
+        Self::WaitSet,
+        Self::SignalTaken,
+        Self::WaitTimedOut,
+        Self::OpCancelled,
+        Self::CancelTaken,
+        Self::Retried,
+        Self::Reopened,
+    ];
+
+    /// The number in a column.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind with this number.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+
+    /// Whether it is the end of an operation, and so is delivered to user code.
+    #[must_use]
+    pub fn is_outcome(self) -> bool {
+        matches!(
+            self,
+            Self::StepDone
+                | Self::StepFailed
+                | Self::SleepDone
+                | Self::SignalTaken
+                | Self::WaitTimedOut
+                | Self::OpCancelled
+        )
+    }
+
+    /// The words for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::StepStarted => "step started",
+            Self::AttemptFailed => "attempt failed",
+            Self::StepDone => "step done",
+            Self::StepFailed => "step failed",
+            Self::FallingBack => "falling back",
+            Self::SleepSet => "sleep set",
+            Self::SleepDone => "sleep done",
+            Self::WaitSet => "wait set",
+            Self::SignalTaken => "signal taken",
+            Self::WaitTimedOut => "wait timed out",
+            Self::OpCancelled => "cancelled",
+            Self::CancelTaken => "cancel taken",
+            Self::Retried => "retried",
+            Self::Reopened => "reopened",
+        }
+    }
+}
+
+impl Entry {
+    /// An entry about the run as a whole.
+    #[must_use]
+    pub fn of_run(seq: u64, at: Timestamp, kind: EntryKind) -> Self {
+        let none: Arc<str> = Arc::from("");
+        Self { seq, at, kind, op: none.clone(), site: none, attempt: 0, started: None, due: None, payload: None }
+    }
+
+    /// The entry with which a run goes on that had this status.
+    #[must_use]
+    pub fn reopened(seq: u64, at: Timestamp, status: Status) -> Self {
+        let kind = if status == Status::Failed { EntryKind::Retried } else { EntryKind::Reopened };
+        Self::of_run(seq, at, kind)
+    }
+
+    /// A number that changes when anything in the entry does, kept beside it to find damage (FNV-1a, 32 bit).
+    #[must_use]
+    pub fn checksum(&self) -> u32 {
+        let mut sum = 0x811c_9dc5_u32;
+        let mut eat = |bytes: &[u8]| {
+            for byte in bytes {
+                sum = (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+            }
+            // The end of a field counts, or text could move from one to the next unseen.
+            sum = (sum ^ 0xff).wrapping_mul(0x0100_0193);
+        };
+        eat(&self.seq.to_le_bytes());
+        eat(&self.at.as_millis().to_le_bytes());
+        eat(&[self.kind.code(), u8::from(self.started.is_some()), u8::from(self.due.is_some())]);
+        eat(&self.attempt.to_le_bytes());
+        eat(&self.started.unwrap_or_default().as_millis().to_le_bytes());
+        eat(&self.due.unwrap_or_default().as_millis().to_le_bytes());
+        eat(self.op.as_bytes());
+        eat(self.site.as_bytes());
+        eat(self.payload.as_ref().map_or(&[], |payload| payload.as_str().as_bytes()));
+        sum
+    }
+}

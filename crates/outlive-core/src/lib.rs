@@ -1,0 +1,17 @@
+//! The rules of Outlive, apart from everything that could make them differ from one run to the next: no clock, no
+//! randomness, no I/O and no async runtime. Time and messages are handed in; commits come out.
+
+pub mod commit;
+pub mod duration;
+pub mod failure;
+pub mod id;
+pub mod journal;
+pub mod memory;
+pub mod message;
+pub mod payload;
+pub mod query;
+pub mod retry;
+pub mod status;
+pub mod store;
+pub mod time;
+pub mod workflow;

@@ -1,0 +1,97 @@
+//! The store for tests: every row in this process's memory, gone with it.
+
+mod row;
+mod rows;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::commit::{Answer, Epoch, Write};
+use crate::id::{InstanceNum, Name};
+use crate::journal::Entry;
+use crate::message::Inbound;
+use crate::query::{Counts, Filter, Instance, Page, Query, Wake};
+use crate::store::{Answered, Store};
+use crate::time::Timestamp;
+
+use self::rows::Rows;
+
+/// A store that keeps everything in memory. A new lease always takes over: an earlier holder can only be an engine of
+/// the same test that was dropped.
+///
+/// ```
+/// use outlive_core::memory::MemoryStore;
+/// use outlive_core::store::Store;
+/// assert_eq!(MemoryStore::new().durability(), "memory: none");
+/// ```
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    rows: Mutex<Rows>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn lease(&self, now: Timestamp) -> Answered<'_, Epoch> {
+        Box::pin(async move { Ok(self.rows().lease(now)) })
+    }
+
+    fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
+        Box::pin(async move {
+            let mut rows = self.rows();
+            Ok(batch.iter().map(|write| rows.apply(write)).collect())
+        })
+    }
+
+    fn release(&self, epoch: Epoch) -> Answered<'_, ()> {
+        Box::pin(async move {
+            self.rows().release(epoch);
+            Ok(())
+        })
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn durability(&self) -> String {
+        "memory: none".to_owned()
+    }
+}
+
+impl Query for MemoryStore {
+    fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
+        Box::pin(async move { Ok(self.rows().instance(id)) })
+    }
+
+    fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
+        Box::pin(async move { Ok(self.rows().journal(num, after, limit)) })
+    }
+
+    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
+        Box::pin(async move { Ok(self.rows().inbox(num, after)) })
+    }
+
+    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        Box::pin(async move { Ok(self.rows().wakes(until, limit)) })
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
+        Box::pin(async move { Ok(self.rows().list(filter, before, limit)) })
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
+        Box::pin(async move { Ok(self.rows().count(filter)) })
+    }
+}

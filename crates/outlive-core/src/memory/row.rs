@@ -1,0 +1,124 @@
+//! All that memory keeps of one instance, and how a message or a commit changes it.
+
+use std::collections::BTreeMap;
+
+use crate::commit::{self, Commit, Epoch, State};
+use crate::id::Name;
+use crate::journal::Entry;
+use crate::message::{Inbound, Message};
+use crate::query::Instance;
+use crate::status::Status;
+
+/// One instance.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) instance: Instance,
+    /// The token of the start that made it.
+    pub(super) token: u64,
+    pub(super) entries: Vec<Entry>,
+    pub(super) inbox: BTreeMap<u64, Inbound>,
+    /// The position each message got, by its token; kept when the message is taken, as its answer may have been lost.
+    pub(super) tokens: BTreeMap<u64, u64>,
+    /// The position of the first message of each dedup key.
+    pub(super) keys: BTreeMap<Name, u64>,
+}
+
+impl Row {
+    pub(super) fn new(instance: Instance, token: u64) -> Self {
+        let (entries, inbox) = (Vec::new(), BTreeMap::new());
+        Self { instance, token, entries, inbox, tokens: BTreeMap::new(), keys: BTreeMap::new() }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.instance.status.is_ended() && self.instance.status != Status::Stuck
+    }
+
+    pub(super) fn seq_last(&self) -> u64 {
+        self.entries.last().map_or(0, |entry| entry.seq)
+    }
+
+    fn entry(&self, seq: u64) -> Option<&Entry> {
+        let index = usize::try_from(seq.checked_sub(1)?).ok()?;
+        let entry = self.entries.get(index);
+        debug_assert!(entry.is_none_or(|entry| entry.seq == seq), "a journal is dense from 1");
+        entry
+    }
+
+    pub(super) fn inbox_after(&self, after: u64) -> Vec<Inbound> {
+        self.inbox.values().filter(|inbound| inbound.pos > after).cloned().collect()
+    }
+
+    /// Keeps a message, unless it ends a stuck instance at once.
+    pub(super) fn accept(&mut self, pos: u64, send: &commit::Send) {
+        self.tokens.insert(send.token, pos);
+        if let Some(key) = &send.dedup {
+            self.keys.insert(key.clone(), pos);
+        }
+        match &send.message {
+            Message::Cancel { reason } | Message::Terminate { reason } if self.instance.status == Status::Stuck => {
+                self.instance.status = Status::Cancelled;
+                self.instance.note = Some(reason.clone());
+                self.instance.ended_at = Some(send.at);
+                self.inbox.clear();
+            }
+            message => {
+                self.inbox.insert(pos, Inbound { pos, at: send.at, message: message.clone() });
+            }
+        }
+    }
+
+    /// Whether this very commit was applied before and its answer lost. Then nothing of it is applied again: since
+    /// then a message may have come that its wake would pass by.
+    pub(super) fn has_applied(&self, commit: &Commit) -> bool {
+        if let Some(last) = commit.entries.last() {
+            return is_dense(commit) && self.entry(last.seq) == Some(last);
+        }
+        self.seq_last() == commit.seq_before
+            && !self.is_open()
+            && commit.state.as_ref().is_some_and(|state| {
+                self.instance.status == state.status
+                    && self.instance.outcome == state.outcome
+                    && self.instance.note == state.note
+                    && self.instance.ended_at == state.status.is_ended().then_some(state.at)
+            })
+    }
+
+    pub(super) fn unseen_by(&self, commit: &Commit) -> Vec<Inbound> {
+        let Some(seen) = commit.state.as_ref().and_then(|state| state.seen) else {
+            return Vec::new();
+        };
+        let mut later = self.inbox_after(seen);
+        later.retain(|inbound| !commit.taken.contains(&inbound.pos));
+        later
+    }
+
+    pub(super) fn take(&mut self, commit: &Commit) {
+        self.entries.extend(commit.entries.iter().cloned());
+        self.inbox.retain(|pos, _| !commit.taken.contains(pos));
+        if !commit.entries.is_empty() {
+            self.instance.recoveries = 0;
+        }
+    }
+
+    pub(super) fn enter(&mut self, state: &State, epoch: Epoch) {
+        let instance = &mut self.instance;
+        instance.status = state.status;
+        instance.outcome.clone_from(&state.outcome);
+        instance.note.clone_from(&state.note);
+        instance.owner = Epoch(0);
+        if state.status == Status::Running {
+            instance.started_at.get_or_insert(state.at);
+        }
+        if state.status.is_ended() {
+            instance.ended_at = Some(state.at);
+            self.inbox.clear();
+        } else if state.is_owned && state.status != Status::Stuck {
+            instance.owner = epoch;
+        }
+    }
+}
+
+/// Whether its entries are numbered one by one from where it says the journal ends.
+pub(super) fn is_dense(commit: &Commit) -> bool {
+    (commit.seq_before..).skip(1).zip(&commit.entries).all(|(seq, entry)| seq == entry.seq)
+}

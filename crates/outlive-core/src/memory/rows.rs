@@ -1,0 +1,279 @@
+//! The rules by which rows change in memory: one function per kind of write, each of which checks before it changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::commit::{self, Answer, Claim, Claimed, Commit, Epoch, OnConflict, Refusal, Reopen, Start, Write};
+use crate::id::{InstanceNum, Name};
+use crate::journal::Entry;
+use crate::message::{Inbound, Message};
+use crate::query::{Counts, Filter, Instance, Page, Wake};
+use crate::status::{Pause, Status};
+use crate::time::Timestamp;
+
+use super::row::{Row, is_dense};
+
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    instances: BTreeMap<InstanceNum, Row>,
+    ids: BTreeMap<Name, InstanceNum>,
+    /// Each wake of an instance once more, in the order of due time. Only [`set_wake`] changes it.
+    wakes: BTreeSet<Wake>,
+    /// The number given last; only grows, also when instances are purged.
+    num_last: u64,
+    /// The inbox position given last, of all inboxes together; only grows.
+    pos_last: u64,
+    /// The epoch given last; only grows.
+    epoch_last: u64,
+    /// The epoch that may execute, if there is one.
+    lease: Option<Epoch>,
+}
+
+impl Rows {
+    pub(super) fn apply(&mut self, write: &Write) -> Answer {
+        match write {
+            Write::Start(start) => self.start(start),
+            Write::Send(send) => self.send(send),
+            Write::Commit(commit) => self.commit(commit),
+            Write::Claim(claim) => self.claim(claim),
+            Write::Reopen(reopen) => self.reopen(reopen),
+            Write::Purge(id) => self.purge(id),
+        }
+    }
+
+    pub(super) fn lease(&mut self, now: Timestamp) -> Epoch {
+        for row in self.instances.values_mut().filter(|row| row.instance.owner != Epoch(0)) {
+            row.instance.owner = Epoch(0);
+            row.instance.recoveries = row.instance.recoveries.saturating_add(1);
+            set_wake(&mut self.wakes, &mut row.instance, Some(now));
+        }
+        self.epoch_last += 1;
+        let epoch = Epoch(self.epoch_last);
+        self.lease = Some(epoch);
+        epoch
+    }
+
+    pub(super) fn release(&mut self, epoch: Epoch) {
+        if self.lease != Some(epoch) {
+            return;
+        }
+        self.lease = None;
+        // No time is at hand; 1970 is past, so they are due at once for whoever comes next.
+        let at_once = Timestamp::from_millis(0);
+        for row in self.instances.values_mut().filter(|row| row.instance.owner != Epoch(0)) {
+            row.instance.owner = Epoch(0);
+            set_wake(&mut self.wakes, &mut row.instance, Some(at_once));
+        }
+    }
+
+    fn start(&mut self, start: &Start) -> Answer {
+        if let Some(row) = self.row(&start.id) {
+            let held = &row.instance;
+            if row.token == start.token {
+                return Answer::Started { num: held.num, created: true };
+            }
+            match start.on_conflict {
+                OnConflict::Join if held.workflow == start.workflow && held.input == start.input => {
+                    return Answer::Started { num: held.num, created: false };
+                }
+                OnConflict::Join => {
+                    return Answer::Refused(Refusal::Conflict { workflow: held.workflow.clone() });
+                }
+                OnConflict::Reject => return Answer::Refused(Refusal::Taken),
+                OnConflict::Replace => self.remove(&start.id),
+            }
+        }
+        Answer::Started { num: self.create(start), created: true }
+    }
+
+    fn create(&mut self, start: &Start) -> InstanceNum {
+        self.num_last += 1;
+        let num = InstanceNum(self.num_last);
+        let is_driven = self.lease == Some(start.owner);
+        let mut instance = Instance {
+            num,
+            id: start.id.clone(),
+            workflow: start.workflow.clone(),
+            status: if is_driven { Status::Running } else { Status::Pending },
+            created_at: start.at,
+            started_at: is_driven.then_some(start.at),
+            ended_at: None,
+            input: start.input.clone(),
+            outcome: None,
+            note: None,
+            seed: start.seed,
+            tags: start.tags.clone(),
+            recoveries: 0,
+            owner: if is_driven { start.owner } else { Epoch(0) },
+            wake: None,
+        };
+        set_wake(&mut self.wakes, &mut instance, (!is_driven).then_some(start.due));
+        self.ids.insert(start.id.clone(), num);
+        self.instances.insert(num, Row::new(instance, start.token));
+        num
+    }
+
+    fn send(&mut self, send: &commit::Send) -> Answer {
+        let Some(num) = self.ids.get(&send.id).copied().filter(|num| send.num.is_none_or(|asked| asked == *num)) else {
+            return Answer::Refused(Refusal::NotFound);
+        };
+        let Some(row) = self.instances.get_mut(&num) else {
+            return Answer::Refused(Refusal::NotFound);
+        };
+        if let Some(pos) = row.tokens.get(&send.token) {
+            return Answer::Sent { num, pos: *pos, is_new: true };
+        }
+        let status = row.instance.status;
+        let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);
+        if status.is_ended() || (status == Status::Stuck && is_for_the_open) {
+            return Answer::Refused(Refusal::Status(status));
+        }
+        if let Some(pos) = send.dedup.as_ref().and_then(|key| row.keys.get(key)) {
+            return Answer::Sent { num, pos: *pos, is_new: false };
+        }
+        self.pos_last += 1;
+        row.accept(self.pos_last, send);
+        if row.is_open() && row.instance.owner == Epoch(0) {
+            let due = row.instance.wake.map_or(send.at, |wake| wake.min(send.at));
+            set_wake(&mut self.wakes, &mut row.instance, Some(due));
+        }
+        Answer::Sent { num, pos: self.pos_last, is_new: true }
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Answer {
+        if self.lease != Some(commit.epoch) {
+            return Answer::Fenced;
+        }
+        let Some(row) = self.instances.get_mut(&commit.num) else {
+            return Answer::Fenced;
+        };
+        if row.has_applied(commit) {
+            return Answer::Done;
+        }
+        if !row.is_open() || row.seq_last() != commit.seq_before || !is_dense(commit) {
+            return Answer::Fenced;
+        }
+        let unseen = row.unseen_by(commit);
+        if !unseen.is_empty() {
+            return Answer::Unseen(unseen);
+        }
+        row.take(commit);
+        if let Some(state) = &commit.state {
+            row.enter(state, commit.epoch);
+            let wake = state.wake.filter(|_| row.is_open());
+            set_wake(&mut self.wakes, &mut row.instance, wake);
+        }
+        Answer::Done
+    }
+
+    fn claim(&mut self, claim: &Claim) -> Answer {
+        if self.lease != Some(claim.epoch) {
+            return Answer::Fenced;
+        }
+        let mut claimed = Vec::new();
+        for num in &claim.nums {
+            let Some(row) = self.instances.get_mut(num) else {
+                continue;
+            };
+            if !row.is_open() || row.instance.owner != Epoch(0) {
+                continue;
+            }
+            let is_first = row.instance.started_at.is_none();
+            row.instance.owner = claim.epoch;
+            row.instance.started_at.get_or_insert(claim.at);
+            if !matches!(row.instance.status, Status::Paused { why: Pause::Hand, .. }) {
+                row.instance.status = Status::Running;
+            }
+            set_wake(&mut self.wakes, &mut row.instance, None);
+            claimed.push(Claimed {
+                is_first,
+                instance: row.instance.clone(),
+                journal: Ok(row.entries.clone()),
+                inbox: Ok(row.inbox_after(0)),
+            });
+        }
+        Answer::Claimed(claimed)
+    }
+
+    fn reopen(&mut self, reopen: &Reopen) -> Answer {
+        let Some(row) = self.ids.get(&reopen.id).and_then(|num| self.instances.get_mut(num)) else {
+            return Answer::Refused(Refusal::NotFound);
+        };
+        if !matches!(row.instance.status, Status::Failed | Status::Stuck) {
+            return Answer::Refused(Refusal::Status(row.instance.status));
+        }
+        row.entries.push(Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status));
+        let instance = &mut row.instance;
+        instance.status = Status::Pending;
+        instance.outcome = None;
+        instance.note = None;
+        instance.ended_at = None;
+        instance.recoveries = 0;
+        set_wake(&mut self.wakes, instance, Some(reopen.at));
+        Answer::Done
+    }
+
+    fn purge(&mut self, id: &Name) -> Answer {
+        let Some(row) = self.row(id) else {
+            return Answer::Refused(Refusal::NotFound);
+        };
+        if row.is_open() {
+            return Answer::Refused(Refusal::Status(row.instance.status));
+        }
+        self.remove(id);
+        Answer::Done
+    }
+
+    fn row(&self, id: &Name) -> Option<&Row> {
+        self.ids.get(id).and_then(|num| self.instances.get(num))
+    }
+
+    fn remove(&mut self, id: &Name) {
+        if let Some(mut row) = self.ids.remove(id).and_then(|num| self.instances.remove(&num)) {
+            set_wake(&mut self.wakes, &mut row.instance, None);
+        }
+    }
+
+    pub(super) fn instance(&self, id: &Name) -> Option<Instance> {
+        self.row(id).map(|row| row.instance.clone())
+    }
+
+    pub(super) fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Vec<Entry> {
+        let entries = self.instances.get(&num).map_or(&[][..], |row| &row.entries);
+        entries.iter().filter(|entry| entry.seq > after).take(limit).cloned().collect()
+    }
+
+    pub(super) fn inbox(&self, num: InstanceNum, after: u64) -> Vec<Inbound> {
+        self.instances.get(&num).map_or_else(Vec::new, |row| row.inbox_after(after))
+    }
+
+    pub(super) fn wakes(&self, until: Timestamp, limit: usize) -> Vec<Wake> {
+        self.wakes.iter().take_while(|wake| wake.due <= until).take(limit).copied().collect()
+    }
+
+    pub(super) fn list(&self, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Page {
+        let below = before.unwrap_or(InstanceNum(u64::MAX));
+        let mut matching = self.instances.range(..below).rev().filter(|(_, row)| filter.matches(&row.instance));
+        let instances: Vec<Instance> = matching.by_ref().take(limit).map(|(_, row)| row.instance.clone()).collect();
+        let next = matching.next().and_then(|_| instances.last()).map(|last| last.num);
+        Page { instances, next }
+    }
+
+    pub(super) fn count(&self, filter: &Filter) -> Counts {
+        let mut counts = Counts::default();
+        for row in self.instances.values().filter(|row| filter.matches(&row.instance)) {
+            *counts.0.entry(row.instance.status.kind()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// Replaces the wake of an instance in its row and in the order of due time.
+fn set_wake(wakes: &mut BTreeSet<Wake>, instance: &mut Instance, wake: Option<Timestamp>) {
+    let num = instance.num;
+    if let Some(due) = std::mem::replace(&mut instance.wake, wake) {
+        wakes.remove(&Wake { due, num });
+    }
+    if let Some(due) = wake {
+        wakes.insert(Wake { due, num });
+    }
+}

@@ -1,0 +1,99 @@
+//! What can be sent to an instance from outside, and how it lies in the inbox until it is taken.
+
+use std::fmt;
+
+use crate::id::Name;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// One thing that somebody tells an instance.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Message {
+    /// A named value.
+    Signal {
+        /// Its name.
+        name: Name,
+        /// Its value.
+        payload: Payload,
+    },
+    /// End, after cleaning up.
+    Cancel {
+        /// Why.
+        reason: String,
+    },
+    /// End at once.
+    Terminate {
+        /// Why.
+        reason: String,
+    },
+    /// Stop going on until resumed.
+    Pause,
+    /// Go on after a pause by hand.
+    Resume,
+}
+
+/// A message in an inbox.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inbound {
+    /// Its place in the order of arrival: larger for later messages to the same instance.
+    pub pos: u64,
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// What it says.
+    pub message: Message,
+}
+
+/// The kinds of message, as in a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "each is the message of the same name")]
+pub enum MessageKind {
+    Signal = 1,
+    Cancel = 2,
+    Terminate = 3,
+    Pause = 4,
+    Resume = 5,
+}
+
+impl Message {
+    /// As three columns: kind, name or reason, payload.
+    #[must_use]
+    pub fn to_parts(&self) -> (MessageKind, Option<&str>, Option<&Payload>) {
+        match self {
+            Self::Signal { name, payload } => (MessageKind::Signal, Some(name.as_str()), Some(payload)),
+            Self::Cancel { reason } => (MessageKind::Cancel, Some(reason), None),
+            Self::Terminate { reason } => (MessageKind::Terminate, Some(reason), None),
+            Self::Pause => (MessageKind::Pause, None, None),
+            Self::Resume => (MessageKind::Resume, None, None),
+        }
+    }
+
+    /// Back from columns.
+    ///
+    /// # Errors
+    /// If they are not a message.
+    pub fn from_parts(kind: u8, text: Option<&str>, payload: Option<Payload>) -> Result<Self, UnknownMessage> {
+        let reason = || text.unwrap_or_default().to_owned();
+        match (kind, text, payload) {
+            (1, Some(name), Some(payload)) => Ok(Self::Signal { name: Name::recorded(name), payload }),
+            (2, _, None) => Ok(Self::Cancel { reason: reason() }),
+            (3, _, None) => Ok(Self::Terminate { reason: reason() }),
+            (4, None, None) => Ok(Self::Pause),
+            (5, None, None) => Ok(Self::Resume),
+            _ => Err(UnknownMessage(kind)),
+        }
+    }
+}
+
+/// Columns that are no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownMessage(pub u8);
+
+impl fmt::Display for UnknownMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a message of kind {} with the wrong columns", self.0)
+    }
+}
+
+impl std::error::Error for UnknownMessage {}

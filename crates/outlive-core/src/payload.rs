@@ -1,0 +1,81 @@
+//! What user code hands over and gets back: JSON text, so that people, SQL and other languages can read it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// One JSON value as text. Cheap to clone.
+///
+/// ```
+/// use outlive_core::payload::Payload;
+/// let payload = Payload::encode(&("ada", 3)).unwrap();
+/// assert_eq!(payload.as_str(), r#"["ada",3]"#);
+/// assert_eq!(payload.decode::<(String, u8)>().unwrap(), ("ada".to_string(), 3));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Payload(Arc<str>);
+
+impl Payload {
+    /// Writes `value` as JSON.
+    ///
+    /// # Errors
+    /// If the value's `Serialize` fails, or it cannot be JSON (a map whose keys are not text).
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        Ok(Self(serde_json::to_string(value)?.into()))
+    }
+
+    /// Reads the JSON as a `T`.
+    ///
+    /// # Errors
+    /// If the JSON does not fit the type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+
+    /// Takes text that is said to be JSON, and checks it.
+    ///
+    /// # Errors
+    /// If it is not one JSON value.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<serde::de::IgnoredAny>(text)?;
+        Ok(Self(text.into()))
+    }
+
+    /// Text read back from a store, where it was JSON when it was written.
+    #[must_use]
+    pub fn recorded(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The JSON text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no text at all, which no JSON value has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,61 @@
+//! What is wrong with a policy, kept until someone asks.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::duration::DurationError;
+
+/// Why a policy cannot be used. The message has the value that was given and the way out.
+///
+/// ```
+/// use outlive_core::retry::Retry;
+///
+/// let error = Retry::times(3).exponential("1 second").factor(0.5).check().unwrap_err();
+/// assert_eq!(error.to_string(), "factor 0.5 does not make delays grow; give a number above 1, or use `constant`");
+/// let error = Retry::times(3).constant("5 parsecs").check().unwrap_err();
+/// assert_eq!(error.duration().unwrap().text(), "5 parsecs");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicyError(Box<Inner>);
+
+/// Boxed because every policy has room for an error and hardly any has one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Inner {
+    message: String,
+    source: Option<DurationError>,
+}
+
+impl PolicyError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            message: message.into(),
+            source: None,
+        }))
+    }
+
+    /// What was to serve as `what` is no duration.
+    pub(super) fn unreadable(what: &str, error: DurationError) -> Self {
+        Self(Box::new(Inner {
+            message: format!("{what}: {error}"),
+            source: Some(error),
+        }))
+    }
+
+    /// The duration that could not be read, if that is what was wrong.
+    #[must_use]
+    pub fn duration(&self) -> Option<&DurationError> {
+        self.0.source.as_ref()
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl Error for PolicyError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source.as_ref().map(|error| error as &(dyn Error + 'static))
+    }
+}

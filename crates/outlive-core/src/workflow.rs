@@ -1,0 +1,817 @@
+//! The machine of a run: what was recorded, what is outstanding, and what may be handed to user code next.
+//!
+//! User code advances only by delivery, and at most one operation becomes ready between two quiet points. The machine
+//! is told what happens ([`Machine::poll`], [`Machine::finish`], [`Machine::receive`], [`Machine::act`]) and the time;
+//! it answers with entries to be made durable ([`Machine::take_outgoing`]) and with who is next
+//! ([`Machine::deliver`]). It never waits, and never asks what time it is.
+
+mod attempt;
+mod identity;
+mod op;
+mod record;
+mod signals;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+pub use identity::{base, numbered_scope, scope};
+pub use op::{Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
+
+use crate::failure::Failure;
+use crate::journal::{Entry, EntryKind};
+use crate::message::{Inbound, Message};
+use crate::payload::Payload;
+use crate::status::{Pause, Status};
+use crate::time::Timestamp;
+
+use identity::{Identities, numbered};
+use op::{Op, Phase};
+use record::{Records, signal_mark};
+use signals::Signals;
+
+/// An operation while it is outstanding. Numbers are used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub usize);
+
+/// What polling an operation comes to.
+#[derive(Debug)]
+pub enum Polled {
+    /// Nothing to do, and no body may be kept.
+    Pending,
+    /// A body runs, or is to begin.
+    Work(Attempt),
+    /// Done; the operation is not outstanding any more.
+    Ready(Outcome),
+}
+
+/// One try of a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attempt {
+    /// From 1.
+    pub number: u32,
+    /// When it must be over, if it must.
+    pub deadline: Option<Timestamp>,
+    /// Set if it is the fallback that is to run: what the last attempt failed with.
+    pub fallback_for: Option<Failure>,
+}
+
+/// Why a run cannot go on, in a sentence with a way out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trouble(pub String);
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How the machine is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// To drive a run.
+    Live,
+    /// To look what the code asks for, given a journal: nothing is begun and nothing recorded.
+    Shadow,
+}
+
+/// Entries and what they take from the inbox, to be made durable together.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// The last number before them.
+    pub seq_before: u64,
+    /// The entries, dense.
+    pub entries: Vec<Entry>,
+    /// The messages they take.
+    pub taken: Vec<u64>,
+}
+
+/// The machine of one run.
+pub struct Machine {
+    mode: Mode,
+    seed: u64,
+    records: Records,
+    identities: Identities,
+    ops: Vec<Option<Op>>,
+    free: Vec<usize>,
+    /// Outstanding operations with an outcome that is not delivered, by delivery number.
+    queue: VecDeque<(u64, Slot)>,
+    /// The one operation that may become ready before the next quiet point.
+    current: Option<Slot>,
+    /// Delivered operations that were polled when another one was current, by delivery number.
+    held: BTreeSet<(u64, Slot)>,
+    /// Whether no outstanding operation has a recorded outcome, as found at a quiet point.
+    is_frontier: bool,
+    /// Operations that were polled before they may begin.
+    idle: Vec<Slot>,
+    /// Steps whose start is being made durable.
+    starting: Vec<Slot>,
+    /// Waits by signal name, in order of their first poll.
+    waiting: BTreeMap<Box<str>, Vec<Slot>>,
+    timers: BTreeSet<(Timestamp, Slot)>,
+    signals: Signals,
+    /// Control messages that are not taken yet.
+    controls: VecDeque<(u64, Message)>,
+    /// Control messages whose effect is the run's next state: they leave the inbox with it.
+    controls_done: Vec<u64>,
+    /// The reason, once somebody wants the run ended at once.
+    terminate: Option<String>,
+    /// The last inbox position received.
+    seen: u64,
+    /// The reason, once a cancel is taken.
+    cancel: Option<String>,
+    is_held: bool,
+    /// Nothing may begin or be delivered any more: the engine shuts down.
+    is_frozen: bool,
+    /// Whether a message came since it was last asked.
+    has_news: bool,
+    /// How many operations have a body at work.
+    working: usize,
+    seq: u64,
+    durable: u64,
+    outgoing: Outgoing,
+    /// The time of the last delivery: what user code is told it is.
+    now: Timestamp,
+    /// Operations to be polled again because of something the machine did.
+    wakes: Vec<Slot>,
+    trouble: Option<Trouble>,
+}
+
+impl Machine {
+    /// A machine for a run that began at `started` and has this journal.
+    ///
+    /// # Errors
+    /// If the journal cannot be what was written.
+    pub fn new(mode: Mode, seed: u64, started: Timestamp, journal: &[Entry]) -> Result<Self, Trouble> {
+        let records = Records::fold(journal).map_err(|problem| {
+            Trouble(format!("the journal cannot be read: {problem}; restore the store from a backup, then retry the run"))
+        })?;
+        Ok(Self {
+            mode,
+            seed,
+            seq: records.seq,
+            durable: records.seq,
+            outgoing: Outgoing { seq_before: records.seq, ..Outgoing::default() },
+            cancel: records.cancel.clone(),
+            records,
+            identities: Identities::default(),
+            ops: Vec::new(),
+            free: Vec::new(),
+            queue: VecDeque::new(),
+            current: None,
+            held: BTreeSet::new(),
+            is_frontier: false,
+            idle: Vec::new(),
+            starting: Vec::new(),
+            waiting: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            signals: Signals::default(),
+            controls: VecDeque::new(),
+            controls_done: Vec::new(),
+            terminate: None,
+            seen: 0,
+            is_held: false,
+            is_frozen: false,
+            has_news: false,
+            working: 0,
+            now: started,
+            wakes: Vec::new(),
+            trouble: None,
+        })
+    }
+
+    // ---- what operations call ----
+
+    /// An operation is called: it gets its identity here.
+    pub fn open(&mut self, kind: OpKind, base: Arc<str>, site: Arc<str>) -> Slot {
+        let identity = self.identities.take(base);
+        let op = Op {
+            key: identity.base.clone(),
+            identity,
+            kind,
+            site,
+            alias: None,
+            spec: None,
+            record: record::Record::default(),
+            phase: Phase::Called,
+            timer: None,
+        };
+        match self.free.pop() {
+            Some(index) => {
+                self.ops[index] = Some(op);
+                Slot(index)
+            }
+            None => {
+                self.ops.push(Some(op));
+                Slot(self.ops.len() - 1)
+            }
+        }
+    }
+
+    /// The operation just called has another identity than it seemed: it has a key.
+    pub fn rename(&mut self, slot: Slot, base: Arc<str>) {
+        let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
+        debug_assert!(matches!(op.phase, Phase::Called), "an operation has its key before it is polled");
+        self.identities.undo(&op.identity);
+        op.identity = self.identities.take(base);
+    }
+
+    /// The operation may be recorded under the name it had in an earlier version of the code.
+    pub fn alias(&mut self, slot: Slot, base: Arc<str>) {
+        if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
+            op.alias = Some(base);
+        }
+    }
+
+    /// An operation is polled for the first time, now that it is known what it is to do.
+    pub fn begin(&mut self, slot: Slot, spec: Spec) {
+        let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
+        op.spec = Some(spec);
+        op.key = op.identity.text();
+        let mut record = self.records.take(&op.key);
+        if record.is_none() && let Some(alias) = &op.alias {
+            let old = numbered(alias, op.identity.occurrence);
+            record = self.records.take(&old);
+            if record.is_some() {
+                op.key = old;
+            }
+        }
+        if op.identity.is_ambiguous {
+            let (name, site) = (op.key.clone(), op.site.clone());
+            op.phase = Phase::Refused;
+            return self.fail(format!(
+                "{name} ({site}) was called while another {} without a key is outstanding; \
+                 give each a `.key(..)` or a `scope(..)`",
+                op_words(&name)
+            ));
+        }
+        op.record = record.unwrap_or_default();
+        match op.record.outcome.take() {
+            Some(found) => {
+                op.phase = Phase::Settled { seq: found.seq, at: found.at, outcome: found.outcome };
+                let place = self.queue.partition_point(|(seq, _)| *seq < found.seq);
+                self.queue.insert(place, (found.seq, slot));
+            }
+            None => {
+                op.phase = Phase::Idle;
+                self.idle.push(slot);
+            }
+        }
+    }
+
+    /// An operation is polled. Before the first time, [`begin`](Self::begin) it.
+    pub fn poll(&mut self, slot: Slot, now: Timestamp) -> Polled {
+        if self.may_begin() && matches!(self.phase(slot), Some(Phase::Idle)) {
+            self.idle.retain(|other| *other != slot);
+            self.begin_work(slot, now);
+            // It is being polled: nobody needs to be told.
+            self.wakes.retain(|other| *other != slot);
+        }
+        match self.phase(slot) {
+            Some(Phase::Working { .. } | Phase::FallingBack { .. }) => self.attempt(slot).map_or(Polled::Pending, Polled::Work),
+            Some(Phase::Delivered { seq, .. }) => self.consume(slot, *seq),
+            _ => Polled::Pending,
+        }
+    }
+
+    /// Whether an operation has been polled before.
+    #[must_use]
+    pub fn has_begun(&self, slot: Slot) -> bool {
+        !matches!(self.phase(slot), Some(Phase::Called) | None)
+    }
+
+    /// An operation is dropped, consumed or not. A signal that nobody consumed goes back to its place.
+    pub fn close(&mut self, slot: Slot) {
+        let Some(op) = self.ops.get_mut(slot.0).and_then(Option::take) else { return };
+        self.free.push(slot.0);
+        self.identities.end(&op.identity);
+        self.working -= usize::from(op.is_working());
+        if let Some(due) = op.timer {
+            self.timers.remove(&(due, slot));
+        }
+        match op.phase {
+            Phase::Idle => self.idle.retain(|other| *other != slot),
+            Phase::Starting { .. } => self.starting.retain(|other| *other != slot),
+            Phase::Settled { seq, .. } => self.queue.retain(|(other, _)| *other != seq),
+            Phase::Delivered { seq, .. } => {
+                self.held.remove(&(seq, slot));
+            }
+            _ => {}
+        }
+        if self.current == Some(slot) {
+            self.current = None;
+        }
+        if let Some(Spec::Wait { name, .. }) = &op.spec {
+            if let Some(slots) = self.waiting.get_mut(name.as_str()) {
+                slots.retain(|other| *other != slot);
+            }
+            if let Phase::Settled { outcome: Outcome::Signal { pos, payload }, .. }
+            | Phase::Delivered { outcome: Outcome::Signal { pos, payload }, .. } = op.phase
+            {
+                self.signals.put(name.as_str(), pos, payload);
+            }
+        }
+    }
+
+    /// The time that user code is told: that of the last delivery, so every replay sees the same.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    // ---- what the driver calls ----
+
+    /// Hands the next outcome to its operation, at a quiet point. `Some` is the operation to poll; `None` means that
+    /// there is nothing to hand over: the run is at its frontier.
+    pub fn deliver(&mut self) -> Option<Slot> {
+        if self.is_held || self.is_frozen || self.trouble.is_some() {
+            return None;
+        }
+        self.current = None;
+        // Who was delivered to before and asked at the wrong moment is next: nothing later may overtake it.
+        if let Some((_, slot)) = self.held.pop_first() {
+            self.current = Some(slot);
+            return Some(slot);
+        }
+        let &(seq, slot) = self.queue.front()?;
+        if seq > self.durable {
+            return None;
+        }
+        self.queue.pop_front();
+        let op = self.ops.get_mut(slot.0).and_then(Option::as_mut)?;
+        if let Phase::Settled { at, outcome, .. } = std::mem::replace(&mut op.phase, Phase::Refused) {
+            op.phase = Phase::Delivered { seq, outcome };
+            self.now = self.now.max(at);
+        }
+        self.is_frontier = false;
+        self.current = Some(slot);
+        Some(slot)
+    }
+
+    /// Acts at the frontier: begins what was polled too early, takes control messages, gives signals to waits and
+    /// ends what is due. Answers whether anything is to be polled again ([`take_wakes`](Self::take_wakes)).
+    pub fn act(&mut self, now: Timestamp) -> bool {
+        if self.mode == Mode::Shadow || self.is_frozen || self.trouble.is_some() {
+            return false;
+        }
+        self.take_controls(now);
+        if self.is_held {
+            return !self.wakes.is_empty();
+        }
+        self.is_frontier = true;
+        for slot in std::mem::take(&mut self.idle) {
+            self.begin_work(slot, now);
+        }
+        self.bind_signals(now);
+        self.end_due(now);
+        !self.wakes.is_empty()
+    }
+
+    /// The operations to be polled again because of what the machine did.
+    pub fn take_wakes(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.wakes)
+    }
+
+    /// A message came. What is not for now is kept.
+    pub fn receive(&mut self, inbound: Inbound) {
+        if inbound.pos <= self.seen {
+            return;
+        }
+        self.seen = inbound.pos;
+        self.has_news = true;
+        match inbound.message {
+            Message::Signal { name, payload } => self.signals.put(name.as_str(), inbound.pos, payload),
+            Message::Terminate { reason } => self.terminate = Some(reason),
+            other => self.controls.push_back((inbound.pos, other)),
+        }
+    }
+
+    /// Everything up to `seq` is durable.
+    pub fn durable(&mut self, seq: u64) {
+        debug_assert!(seq <= self.seq, "only what was handed out can become durable");
+        self.durable = self.durable.max(seq);
+        let durable = self.durable;
+        let ops = &mut self.ops;
+        let wakes = &mut self.wakes;
+        self.starting.retain(|slot| {
+            let Some(op) = ops.get_mut(slot.0).and_then(Option::as_mut) else { return false };
+            let Phase::Starting { seq, attempt, started } = op.phase else { return false };
+            if seq > durable {
+                return true;
+            }
+            op.phase = Phase::Working { attempt, started };
+            wakes.push(*slot);
+            false
+        });
+    }
+
+    /// What is to be made durable now.
+    pub fn take_outgoing(&mut self) -> Option<Outgoing> {
+        if !self.has_outgoing() {
+            return None;
+        }
+        let next = Outgoing { seq_before: self.seq, ..Outgoing::default() };
+        Some(std::mem::replace(&mut self.outgoing, next))
+    }
+
+    // ---- what the driver asks ----
+
+    /// What makes the run stuck, if anything does.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// The run cannot go on.
+    pub fn fail(&mut self, sentence: String) {
+        self.trouble.get_or_insert(Trouble(sentence));
+    }
+
+    /// The reason of the cancel that was taken, if one was.
+    #[must_use]
+    pub fn cancel_reason(&self) -> Option<&str> {
+        self.cancel.as_deref()
+    }
+
+    /// Whether it is paused by hand.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Says that it is paused by hand, as its status was when it was claimed.
+    pub fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Nothing is begun or delivered any more; what is at work may end.
+    pub fn freeze(&mut self) {
+        self.is_frozen = true;
+    }
+
+    /// Whether a message came since this was last asked.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// Whether there is something to be made durable.
+    #[must_use]
+    pub fn has_outgoing(&self) -> bool {
+        !self.outgoing.entries.is_empty() || !self.outgoing.taken.is_empty()
+    }
+
+    /// The last inbox position received.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Whether there are control messages to [`act`](Self::act) on.
+    #[must_use]
+    pub fn has_controls(&self) -> bool {
+        !self.controls.is_empty()
+    }
+
+    /// Why the run is to end at once, if it is.
+    #[must_use]
+    pub fn terminate_reason(&self) -> Option<&str> {
+        self.terminate.as_deref()
+    }
+
+    /// The messages that are to leave the inbox with the run's next state.
+    #[must_use]
+    pub fn controls_done(&self) -> &[u64] {
+        &self.controls_done
+    }
+
+    /// The run's state is durable, and the messages that made it are gone.
+    pub fn forget_controls(&mut self) {
+        self.controls_done.clear();
+    }
+
+    /// Whether all that was handed out is durable, and nothing of it is at work: nothing moves without time or a message.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.working == 0 && self.durable == self.seq
+    }
+
+    /// Whether all that was handed out is durable.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.durable == self.seq
+    }
+
+    /// The last number given.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// When something is due next.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        match self.is_held {
+            true => None,
+            false => self.timers.first().map(|(due, _)| *due),
+        }
+    }
+
+    /// What to call the pause of a quiet run.
+    #[must_use]
+    pub fn pause(&self) -> Status {
+        if self.is_held {
+            return Status::Paused { why: Pause::Hand, until: None };
+        }
+        let Some(&(due, slot)) = self.timers.first() else {
+            return Status::Paused { why: Pause::Wait, until: None };
+        };
+        let why = match self.ops[slot.0].as_ref().map(|op| op.kind) {
+            Some(OpKind::Sleep) => Pause::Sleep,
+            Some(OpKind::Step) => Pause::Retry,
+            _ => Pause::Wait,
+        };
+        Status::Paused { why, until: Some(due) }
+    }
+
+    /// Whether there are recorded outcomes that the code has not asked for.
+    #[must_use]
+    pub fn has_orphans(&self) -> bool {
+        self.records.has_unasked()
+    }
+
+    /// The operations with recorded outcomes that the code has not asked for, with the place of their call.
+    pub fn orphans(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.records.unasked().map(|(op, site)| (&**op, &**site))
+    }
+
+    /// The identities of the outstanding operations that were polled, in order of identity.
+    #[must_use]
+    pub fn outstanding(&self) -> Vec<Arc<str>> {
+        let polled = self.ops.iter().flatten().filter(|op| !matches!(op.phase, Phase::Called));
+        let mut keys: Vec<_> = polled.map(|op| op.key.clone()).collect();
+        keys.sort();
+        keys
+    }
+
+    /// The identity of an outstanding operation.
+    #[must_use]
+    pub fn key(&self, slot: Slot) -> Option<Arc<str>> {
+        self.ops.get(slot.0)?.as_ref().map(|op| op.key.clone())
+    }
+
+    /// An outstanding operation to name when something else goes wrong: the first that was polled.
+    #[must_use]
+    pub fn last_awaited(&self) -> Option<(Arc<str>, Arc<str>)> {
+        let mut polled = self.ops.iter().flatten().filter(|op| !matches!(op.phase, Phase::Called));
+        polled.next_back().map(|op| (op.key.clone(), op.site.clone()))
+    }
+
+    // ---- inside ----
+
+    fn phase(&self, slot: Slot) -> Option<&Phase> {
+        self.ops.get(slot.0)?.as_ref().map(|op| &op.phase)
+    }
+
+    /// Whether what is polled may begin at once. In the middle of a replay it may not: an outcome that is still to be
+    /// delivered could drop it, and then it must not have run.
+    fn may_begin(&self) -> bool {
+        if self.mode == Mode::Shadow || self.is_held || self.is_frozen || self.trouble.is_some() {
+            return false;
+        }
+        let has_next = self.queue.front().is_some_and(|(seq, _)| *seq <= self.durable) || !self.held.is_empty();
+        self.is_frontier || (!has_next && !self.records.has_unasked() && self.controls.is_empty())
+    }
+
+    fn consume(&mut self, slot: Slot, seq: u64) -> Polled {
+        if self.current != Some(slot) {
+            self.held.insert((seq, slot));
+            return Polled::Pending;
+        }
+        self.current = None;
+        let op = self.ops.get_mut(slot.0).and_then(Option::as_mut);
+        let phase = op.map(|op| std::mem::replace(&mut op.phase, Phase::Refused));
+        self.close(slot);
+        match phase {
+            Some(Phase::Delivered { outcome, .. }) => Polled::Ready(outcome),
+            _ => Polled::Pending,
+        }
+    }
+
+    fn begin_work(&mut self, slot: Slot, now: Timestamp) {
+        let Some(op) = self.ops.get(slot.0).and_then(Option::as_ref) else { return };
+        match op.spec.clone() {
+            Some(Spec::Step(_)) => self.begin_step(slot, now),
+            Some(_) if self.cancel.is_some() => self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now),
+            Some(Spec::SleepFor(duration)) => self.begin_sleep(slot, now.after(duration), now),
+            Some(Spec::SleepUntil(due)) => self.begin_sleep(slot, due, now),
+            Some(Spec::Wait { name, timeout }) => self.begin_wait(slot, name.as_str(), timeout.map(|limit| now.after(limit)), now),
+            None => {}
+        }
+    }
+
+    fn begin_sleep(&mut self, slot: Slot, due: Timestamp, now: Timestamp) {
+        let recorded = self.op(slot).and_then(|op| op.record.due);
+        let due = recorded.unwrap_or(due);
+        if due <= now {
+            return self.settle(slot, EntryKind::SleepDone, Outcome::Slept, now);
+        }
+        if recorded.is_none() {
+            self.push(slot, EntryKind::SleepSet, now, |entry| entry.due = Some(due));
+        }
+        self.arm(slot, due);
+    }
+
+    fn begin_wait(&mut self, slot: Slot, name: &str, limit: Option<Timestamp>, now: Timestamp) {
+        let recorded = self.op(slot).and_then(|op| op.record.due);
+        if let Some((pos, payload)) = self.signals.take(name) {
+            return self.bind(slot, pos, payload, now);
+        }
+        match self.waiting.get_mut(name) {
+            Some(slots) => slots.push(slot),
+            None => {
+                self.waiting.insert(name.into(), vec![slot]);
+            }
+        }
+        match (recorded, limit) {
+            (Some(due), _) => self.arm(slot, due),
+            (None, Some(due)) => {
+                self.push(slot, EntryKind::WaitSet, now, |entry| entry.due = Some(due));
+                self.arm(slot, due);
+            }
+            (None, None) => self.set_phase(slot, Phase::Listening),
+        }
+    }
+
+    fn bind(&mut self, slot: Slot, pos: u64, payload: Payload, now: Timestamp) {
+        self.outgoing.taken.push(pos);
+        let outcome = Outcome::Signal { pos, payload };
+        self.settle(slot, EntryKind::SignalTaken, outcome, now);
+    }
+
+    fn bind_signals(&mut self, now: Timestamp) {
+        let mut bound = Vec::new();
+        for (name, slots) in &mut self.waiting {
+            while !slots.is_empty() {
+                let Some((pos, payload)) = self.signals.take(name) else { break };
+                bound.push((slots.remove(0), pos, payload));
+            }
+        }
+        // In order of arrival, whatever their names: that is the order in which they would have come one by one.
+        bound.sort_by_key(|(_, pos, _)| *pos);
+        for (slot, pos, payload) in bound {
+            self.bind(slot, pos, payload, now);
+        }
+    }
+
+    fn end_due(&mut self, now: Timestamp) {
+        while let Some(&(due, slot)) = self.timers.first() {
+            if due > now {
+                return;
+            }
+            self.timers.pop_first();
+            let Some(op) = self.ops[slot.0].as_mut() else { continue };
+            op.timer = None;
+            match op.kind {
+                OpKind::Sleep => self.settle(slot, EntryKind::SleepDone, Outcome::Slept, now),
+                OpKind::Wait => self.settle(slot, EntryKind::WaitTimedOut, Outcome::TimedOut, now),
+                OpKind::Step => self.step_due(slot, now),
+            }
+        }
+    }
+
+    /// Takes the control messages in order of arrival.
+    fn take_controls(&mut self, now: Timestamp) {
+        while let Some((pos, message)) = self.controls.pop_front() {
+            match message {
+                Message::Cancel { reason } if self.cancel.is_none() => {
+                    self.outgoing.taken.push(pos);
+                    self.take_cancel(reason, now);
+                    continue;
+                }
+                Message::Pause => self.is_held = true,
+                Message::Resume => self.is_held = false,
+                _ => {}
+            }
+            self.controls_done.push(pos);
+        }
+    }
+
+    /// Every operation that has not ended yet ends now, in order of identity; what is begun later may clean up.
+    fn take_cancel(&mut self, reason: String, now: Timestamp) {
+        self.is_held = false;
+        let payload = Payload::encode(&reason).ok();
+        self.cancel = Some(reason);
+        self.seq += 1;
+        self.outgoing.entries.push(Entry { payload, ..Entry::of_run(self.seq, now, EntryKind::CancelTaken) });
+        let open = |op: &Op| !matches!(op.phase, Phase::Called | Phase::Settled { .. } | Phase::Delivered { .. } | Phase::Refused);
+        let mut outstanding: Vec<_> = (0..self.ops.len())
+            .filter_map(|index| self.ops[index].as_ref().filter(|op| open(op)).map(|op| (op.key.clone(), Slot(index))))
+            .collect();
+        outstanding.sort();
+        for (_, slot) in outstanding {
+            self.drop_body(slot);
+            self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now);
+        }
+        self.idle.clear();
+        self.starting.clear();
+    }
+
+    /// Gives an operation its outcome and a delivery number.
+    fn settle(&mut self, slot: Slot, kind: EntryKind, outcome: Outcome, now: Timestamp) {
+        self.disarm(slot);
+        let waited = match self.op(slot) {
+            Some(Op { spec: Some(Spec::Wait { name, .. }), .. }) => Some(name.clone()),
+            _ => None,
+        };
+        if let Some(slots) = waited.and_then(|name| self.waiting.get_mut(name.as_str())) {
+            slots.retain(|other| *other != slot);
+        }
+        self.push(slot, kind, now, |entry| match &outcome {
+            Outcome::Value(payload) => entry.payload = Some(payload.clone()),
+            Outcome::Failed(failed) => entry.payload = Some(record::failed_to(failed)),
+            Outcome::Signal { pos, payload } => {
+                entry.payload = Some(payload.clone());
+                entry.due = Some(signal_mark(*pos));
+            }
+            Outcome::Slept | Outcome::TimedOut | Outcome::Cancelled => {}
+        });
+        let seq = self.seq;
+        self.set_phase(slot, Phase::Settled { seq, at: now, outcome });
+        self.queue.push_back((seq, slot));
+    }
+
+    /// Adds an entry about an operation, with the attempt that is under way.
+    fn push(&mut self, slot: Slot, kind: EntryKind, now: Timestamp, fill: impl FnOnce(&mut Entry)) {
+        let Some(op) = self.ops.get(slot.0).and_then(Option::as_ref) else { return };
+        let (attempt, started) = match op.phase {
+            Phase::Working { attempt, started } | Phase::Starting { attempt, started, .. } => (attempt, Some(started)),
+            Phase::FallingBack { attempt, started, .. } => (attempt, Some(started)),
+            _ => (op.record.failed, None),
+        };
+        self.seq += 1;
+        let mut entry = Entry {
+            seq: self.seq,
+            at: now,
+            kind,
+            op: op.key.clone(),
+            site: op.site.clone(),
+            attempt,
+            started,
+            due: None,
+            payload: None,
+        };
+        fill(&mut entry);
+        self.outgoing.entries.push(entry);
+    }
+
+    /// A body that is still there is to be dropped: it is when its operation is polled.
+    fn drop_body(&mut self, slot: Slot) {
+        if self.op(slot).is_some_and(Op::is_working) {
+            self.wakes.push(slot);
+        }
+    }
+
+    fn op(&self, slot: Slot) -> Option<&Op> {
+        self.ops.get(slot.0)?.as_ref()
+    }
+
+    fn set_phase(&mut self, slot: Slot, phase: Phase) {
+        if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
+            let was = op.is_working();
+            op.phase = phase;
+            self.working = self.working + usize::from(op.is_working()) - usize::from(was);
+        }
+    }
+
+    /// Sets the time at which an operation is to go on by itself.
+    fn arm(&mut self, slot: Slot, due: Timestamp) {
+        self.set_phase(slot, Phase::Armed);
+        self.set_timer(slot, due);
+    }
+
+    fn set_timer(&mut self, slot: Slot, due: Timestamp) {
+        self.disarm(slot);
+        if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
+            op.timer = Some(due);
+            self.timers.insert((due, slot));
+        }
+    }
+
+    fn disarm(&mut self, slot: Slot) {
+        if let Some(due) = self.ops.get_mut(slot.0).and_then(Option::as_mut).and_then(|op| op.timer.take()) {
+            self.timers.remove(&(due, slot));
+        }
+    }
+}
+
+/// "step", "sleep" or "wait for one name", for people.
+fn op_words(key: &str) -> &'static str {
+    let last = key.rsplit('/').next().unwrap_or(key);
+    if last.starts_with("sleep") {
+        "sleep"
+    } else if last.starts_with("wait:") {
+        "wait for that signal"
+    } else {
+        "step of that name"
+    }
+}

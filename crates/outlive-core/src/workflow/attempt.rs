@@ -1,0 +1,217 @@
+//! The attempts of a step: when one begins, what its end leads to, and when time is up.
+
+use std::time::Duration;
+
+use crate::failure::{Cause, Failure};
+use crate::journal::EntryKind;
+use crate::payload::Payload;
+use crate::retry::Next;
+use crate::time::Timestamp;
+
+use super::op::{Ended, FailedStep, Outcome, Phase, StepSpec};
+use super::{Attempt, Machine, Slot};
+
+impl Machine {
+    /// The attempt that is under way.
+    pub(super) fn attempt(&self, slot: Slot) -> Option<Attempt> {
+        let op = self.op(slot)?;
+        match &op.phase {
+            Phase::Working { attempt, started } => {
+                let deadline = op.step_spec().and_then(|spec| deadline(spec, *started, op.record.first_started));
+                Some(Attempt { number: *attempt, deadline, fallback_for: None })
+            }
+            Phase::FallingBack { attempt, failure, .. } => {
+                Some(Attempt { number: *attempt, deadline: None, fallback_for: Some(failure.clone()) })
+            }
+            _ => None,
+        }
+    }
+
+    /// The body of an attempt, or of the fallback, has ended. An end that comes too late to count is dropped.
+    pub fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
+        let Some(op) = self.op(slot) else { return };
+        match (&op.phase, result) {
+            (Phase::Working { .. } | Phase::FallingBack { .. }, Ok(value)) => {
+                self.settle(slot, EntryKind::StepDone, Outcome::Value(value), now);
+            }
+            (Phase::Working { attempt, .. }, Err(failure)) => self.attempt_failed(slot, *attempt, failure, now),
+            (Phase::FallingBack { attempt, .. }, Err(failure)) => {
+                let failed = FailedStep { ended: Ended::Error, attempts: *attempt, failure };
+                self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed), now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins a step where its record left it.
+    pub(super) fn begin_step(&mut self, slot: Slot, now: Timestamp) {
+        let Some((op, spec)) = self.op(slot).and_then(|op| Some((op, op.step_spec()?.clone()))) else { return };
+        let record = &op.record;
+        let next = record.failed + 1;
+        if let Some(failure) = record.falling_back.clone() {
+            let phase = Phase::FallingBack { attempt: record.failed, started: now, failure };
+            return self.work(slot, phase);
+        }
+        match record.started {
+            // This attempt had begun when the process ended.
+            Some((attempt, started)) if attempt == next => {
+                self.set_phase(slot, Phase::Working { attempt, started });
+                self.resume_attempt(slot, &spec, now);
+            }
+            _ => match record.due {
+                Some(due) if due > now => self.arm_retry(slot, due),
+                _ if self.total_deadline(slot).is_some_and(|end| end <= now) => self.time_is_up(slot, now),
+                _ => self.start_attempt(slot, now),
+            },
+        }
+    }
+
+    /// Goes on with an attempt that an earlier process began: its time runs on, and once may have been enough.
+    fn resume_attempt(&mut self, slot: Slot, spec: &StepSpec, now: Timestamp) {
+        let Some(attempt) = self.attempt(slot) else { return };
+        if spec.is_at_most_once {
+            let message = "the process ended while this step ran; it may or may not have taken effect";
+            let failure = Failure::new(Cause::Interrupted, message).permanent();
+            return self.attempt_failed(slot, attempt.number, failure, now);
+        }
+        match attempt.deadline {
+            Some(deadline) if deadline <= now => self.time_is_up(slot, now),
+            deadline => {
+                deadline.into_iter().for_each(|deadline| self.set_timer(slot, deadline));
+                self.wakes.push(slot);
+            }
+        }
+    }
+
+    fn start_attempt(&mut self, slot: Slot, now: Timestamp) {
+        let Some((attempt, spec)) = self.op(slot).and_then(|op| Some((op.record.failed + 1, op.step_spec()?.clone()))) else {
+            return;
+        };
+        if let Some(op) = self.ops[slot.0].as_mut() {
+            op.record.first_started.get_or_insert(now);
+            op.record.due = None;
+        }
+        self.set_phase(slot, Phase::Working { attempt, started: now });
+        if spec.needs_start() {
+            self.push(slot, EntryKind::StepStarted, now, |_| {});
+        }
+        if let Some(deadline) = self.attempt(slot).and_then(|attempt| attempt.deadline) {
+            self.set_timer(slot, deadline);
+        }
+        if spec.is_at_most_once {
+            let seq = self.seq;
+            self.set_phase(slot, Phase::Starting { seq, attempt, started: now });
+            self.starting.push(slot);
+        } else {
+            self.wakes.push(slot);
+        }
+    }
+
+    fn work(&mut self, slot: Slot, phase: Phase) {
+        self.set_phase(slot, phase);
+        self.wakes.push(slot);
+    }
+
+    /// A step's timer has run out: the next attempt is due, or the one under way has had its time.
+    pub(super) fn step_due(&mut self, slot: Slot, now: Timestamp) {
+        match self.op(slot).map(|op| &op.phase) {
+            Some(Phase::Armed) => match self.total_deadline(slot) {
+                Some(end) if end <= now => self.time_is_up(slot, now),
+                _ => self.start_attempt(slot, now),
+            },
+            Some(Phase::Working { .. } | Phase::Starting { .. }) => self.time_is_up(slot, now),
+            _ => {}
+        }
+    }
+
+    fn total_deadline(&self, slot: Slot) -> Option<Timestamp> {
+        let op = self.op(slot)?;
+        Some(op.record.first_started?.after(op.step_spec()?.total_timeout?))
+    }
+
+    /// Ends an attempt, or the step, because a timeout has passed.
+    fn time_is_up(&mut self, slot: Slot, now: Timestamp) {
+        let Some(op) = self.op(slot) else { return };
+        let Some(spec) = op.step_spec() else { return };
+        let attempt = match op.phase {
+            Phase::Working { attempt, .. } | Phase::Starting { attempt, .. } => attempt,
+            _ => op.record.failed,
+        };
+        let is_total = self.total_deadline(slot).is_some_and(|end| end <= now);
+        let spec = spec.clone();
+        self.drop_body(slot);
+        let limit = if is_total { spec.total_timeout } else { spec.attempt_timeout }.unwrap_or(Duration::ZERO);
+        let failure = Failure::new(Cause::Timeout, format!("timed out after {limit:?}"));
+        if is_total {
+            return self.give_up(slot, FailedStep { ended: Ended::Timeout, attempts: attempt, failure }, now);
+        }
+        self.attempt_failed(slot, attempt, failure, now);
+    }
+
+    /// An attempt failed: another one is due, or the step has failed.
+    fn attempt_failed(&mut self, slot: Slot, attempt: u32, failure: Failure, now: Timestamp) {
+        let Some(op) = self.op(slot) else { return };
+        let Some(spec) = op.step_spec().cloned() else { return };
+        let first = op.record.first_started.unwrap_or(now);
+        let seed = self.seed ^ fold(&op.key);
+        let ended = match (&failure.cause, &spec.retry) {
+            (Cause::Interrupted, _) => Ended::Interrupted,
+            (_, Some(retry)) if failure.retryable => match retry.next(attempt, first, now, seed) {
+                Next::RetryAt { due, .. } => return self.schedule_retry(slot, attempt, &failure, due, now),
+                Next::Exhausted(reason) => Ended::Exhausted(reason),
+            },
+            (Cause::Timeout, _) => Ended::Timeout,
+            _ => Ended::Error,
+        };
+        self.give_up(slot, FailedStep { ended, attempts: attempt, failure }, now);
+    }
+
+    fn schedule_retry(&mut self, slot: Slot, attempt: u32, failure: &Failure, due: Timestamp, now: Timestamp) {
+        self.push(slot, EntryKind::AttemptFailed, now, |entry| {
+            entry.attempt = attempt;
+            entry.due = Some(due);
+            entry.payload = Some(failure.to_payload());
+        });
+        if let Some(op) = self.ops[slot.0].as_mut() {
+            op.record.failed = attempt;
+            op.record.due = Some(due);
+        }
+        self.arm_retry(slot, due);
+    }
+
+    /// Waits for the next attempt, or for the end of the step's time if that comes first.
+    fn arm_retry(&mut self, slot: Slot, due: Timestamp) {
+        let end = self.total_deadline(slot).unwrap_or(Timestamp::MAX);
+        self.arm(slot, due.min(end));
+    }
+
+    /// The step has failed for good, unless there is a fallback.
+    fn give_up(&mut self, slot: Slot, failed: FailedStep, now: Timestamp) {
+        let has_fallback = self.op(slot).and_then(|op| op.step_spec()).is_some_and(|spec| spec.has_fallback);
+        self.disarm(slot);
+        if !has_fallback {
+            return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed), now);
+        }
+        let attempt = failed.attempts;
+        self.push(slot, EntryKind::FallingBack, now, |entry| {
+            entry.attempt = attempt;
+            entry.payload = Some(failed.failure.to_payload());
+        });
+        self.work(slot, Phase::FallingBack { attempt, started: now, failure: failed.failure });
+    }
+}
+
+/// When an attempt must be over.
+fn deadline(spec: &StepSpec, started: Timestamp, first: Option<Timestamp>) -> Option<Timestamp> {
+    let one = spec.attempt_timeout.map(|limit| started.after(limit));
+    let all = spec.total_timeout.and_then(|limit| Some(first?.after(limit)));
+    match (one, all) {
+        (Some(one), Some(all)) => Some(one.min(all)),
+        (one, all) => one.or(all),
+    }
+}
+
+/// A number for a text, so that the jitter of each step has its own stream (FNV-1a, 64 bit).
+fn fold(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

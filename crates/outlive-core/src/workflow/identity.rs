@@ -1,0 +1,154 @@
+//! Who an operation is: scope, kind, name, and key or occurrence, as one readable text.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::op::OpKind;
+
+/// Which operations have been called, and which of them are outstanding. Occurrences are counted here.
+#[derive(Default)]
+pub(super) struct Identities(BTreeMap<Arc<str>, Calls>);
+
+#[derive(Default)]
+struct Calls {
+    /// How often this operation was called; grows with each call, shrinks only when a call turns out to have a key.
+    called: u32,
+    /// How many of those calls are neither consumed nor dropped.
+    outstanding: u32,
+}
+
+/// An identity that was given out.
+#[derive(Clone)]
+pub(super) struct Identity {
+    /// Scope, kind, name and key.
+    pub(super) base: Arc<str>,
+    /// Which call of them, from 1.
+    pub(super) occurrence: u32,
+    /// Whether another call of the same base was outstanding: no later run could tell which of them is which.
+    pub(super) is_ambiguous: bool,
+}
+
+impl Identity {
+    /// The text in the journal.
+    pub(super) fn text(&self) -> Arc<str> {
+        numbered(&self.base, self.occurrence)
+    }
+}
+
+/// A base with its occurrence, which is left out for the first.
+pub(super) fn numbered(base: &Arc<str>, occurrence: u32) -> Arc<str> {
+    match occurrence {
+        1 => base.clone(),
+        n => format!("{base}#{n}").into(),
+    }
+}
+
+impl Identities {
+    /// Counts one more call.
+    pub(super) fn take(&mut self, base: Arc<str>) -> Identity {
+        let calls = match self.0.get_mut(&base) {
+            Some(calls) => calls,
+            None => self.0.entry(base.clone()).or_default(),
+        };
+        calls.called += 1;
+        calls.outstanding += 1;
+        Identity { base, occurrence: calls.called, is_ambiguous: calls.outstanding > 1 }
+    }
+
+    /// The call is over.
+    pub(super) fn end(&mut self, identity: &Identity) {
+        if let Some(calls) = self.0.get_mut(&identity.base) {
+            debug_assert!(calls.outstanding > 0, "each call ends once");
+            calls.outstanding = calls.outstanding.saturating_sub(1);
+        }
+    }
+
+    /// The call never was: it has a key, and so another identity.
+    pub(super) fn undo(&mut self, identity: &Identity) {
+        self.end(identity);
+        if let Some(calls) = self.0.get_mut(&identity.base) {
+            calls.called = calls.called.saturating_sub(1);
+        }
+    }
+}
+
+/// Scope, kind, name and key as text: `orders/step:charge card[42]`. What has a meaning in it is escaped in names.
+#[must_use]
+pub fn base(scope: &str, kind: OpKind, name: &str, key: Option<&str>) -> Arc<str> {
+    let mut text = String::with_capacity(scope.len() + name.len() + 16);
+    text.push_str(scope);
+    text.push_str(kind.prefix());
+    escape_into(&mut text, name);
+    if let Some(key) = key {
+        text.push('[');
+        escape_into(&mut text, key);
+        text.push(']');
+    }
+    text.into()
+}
+
+/// The path of a scope below another: ends with `/`, so paths can be put together.
+#[must_use]
+pub fn scope(parent: &str, key: &str) -> Arc<str> {
+    let mut text = String::with_capacity(parent.len() + key.len() + 1);
+    text.push_str(parent);
+    escape_into(&mut text, key);
+    text.push('/');
+    text.into()
+}
+
+/// The path of the n-th scope with one key in one place, where a key may come more than once.
+#[must_use]
+pub fn numbered_scope(parent: &str, key: &str, occurrence: u32) -> Arc<str> {
+    if occurrence <= 1 {
+        return scope(parent, key);
+    }
+    let mut text = String::from(parent);
+    escape_into(&mut text, key);
+    text.push_str(&format!("#{occurrence}/"));
+    text.into()
+}
+
+fn escape_into(text: &mut String, part: &str) {
+    if !part.bytes().any(|byte| matches!(byte, b'/' | b'[' | b']' | b'#' | b'%')) {
+        text.push_str(part);
+        return;
+    }
+    for char in part.chars() {
+        match char {
+            '/' => text.push_str("%2F"),
+            '[' => text.push_str("%5B"),
+            ']' => text.push_str("%5D"),
+            '#' => text.push_str("%23"),
+            '%' => text.push_str("%25"),
+            other => text.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_parts_never_make_the_same_text() {
+        let parts = ["a", "a/b", "a[b]", "a#2", "%", "a%2F"];
+        let mut seen = std::collections::BTreeSet::new();
+        for scope_key in parts {
+            for name in parts {
+                for key in [None, Some("a"), Some("b]"), Some("a#2")] {
+                    assert!(seen.insert(base(&scope("", scope_key), OpKind::Step, name, key)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_gives_back_the_number_that_the_call_took() {
+        let mut identities = Identities::default();
+        let plain: Arc<str> = "step:a".into();
+        let first = identities.take(plain.clone());
+        identities.undo(&first);
+        assert_eq!(identities.take(plain).occurrence, 1);
+    }
+}

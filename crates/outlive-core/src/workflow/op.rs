@@ -1,0 +1,181 @@
+//! One operation of a run, from its call to its consumption.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::id::Name;
+use crate::payload::Payload;
+use crate::retry::{Reason, Retry};
+use crate::time::Timestamp;
+
+use super::identity::Identity;
+use super::record::Record;
+
+/// The kinds of operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpKind {
+    /// A side effect whose result is recorded.
+    Step,
+    /// A pause until a time.
+    Sleep,
+    /// A pause until a signal.
+    Wait,
+}
+
+impl OpKind {
+    /// How its identity begins.
+    #[must_use]
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Step => "step:",
+            Self::Sleep => "sleep",
+            Self::Wait => "wait:",
+        }
+    }
+}
+
+/// What an operation is to do; known when it is first polled.
+#[derive(Clone, Debug)]
+pub enum Spec {
+    /// Run a body.
+    Step(StepSpec),
+    /// Sleep for a time.
+    SleepFor(Duration),
+    /// Sleep until a moment.
+    SleepUntil(Timestamp),
+    /// Wait for a signal.
+    Wait {
+        /// Its name.
+        name: Name,
+        /// When to give up.
+        timeout: Option<Duration>,
+    },
+}
+
+/// How a step is to be tried.
+#[derive(Clone, Debug, Default)]
+pub struct StepSpec {
+    /// When a failed attempt is tried again; never, if there is no policy.
+    pub retry: Option<Retry>,
+    /// How long one attempt may take.
+    pub attempt_timeout: Option<Duration>,
+    /// How long all attempts together may take.
+    pub total_timeout: Option<Duration>,
+    /// Whether a second run of the body is worse than none.
+    pub is_at_most_once: bool,
+    /// Whether there is a fallback to run when all attempts have failed.
+    pub has_fallback: bool,
+}
+
+impl StepSpec {
+    /// Whether the time of the start must outlive the process.
+    pub(super) fn needs_start(&self) -> bool {
+        self.is_at_most_once
+            || self.attempt_timeout.is_some()
+            || self.total_timeout.is_some()
+            || self.retry.as_ref().is_some_and(Retry::has_max_duration)
+    }
+}
+
+/// How a step ended when it failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// With an error that is not tried again.
+    Error,
+    /// With the last of its attempts, or of its time.
+    Exhausted(Reason),
+    /// Because its time was over.
+    Timeout,
+    /// Because the process ended in a step that may run at most once.
+    Interrupted,
+}
+
+/// A step that finally failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailedStep {
+    /// How it ended.
+    pub ended: Ended,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// The last failure.
+    pub failure: Failure,
+}
+
+/// What an operation gives to user code.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// A step's value.
+    Value(Payload),
+    /// A step's failure.
+    Failed(FailedStep),
+    /// The sleep is over.
+    Slept,
+    /// A signal.
+    Signal {
+        /// Where it lay in the inbox.
+        pos: u64,
+        /// Its value.
+        payload: Payload,
+    },
+    /// The wait gave up.
+    TimedOut,
+    /// The run was cancelled.
+    Cancelled,
+}
+
+/// Where an operation is.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Called, never polled: it takes no part in anything yet.
+    Called,
+    /// Asked for; nothing of it has begun in this process.
+    Idle,
+    /// Its start is being made durable; the body may run once `seq` is.
+    Starting { seq: u64, attempt: u32, started: Timestamp },
+    /// The body may run or is running.
+    Working { attempt: u32, started: Timestamp },
+    /// The body of its fallback may run or is running.
+    FallingBack { attempt: u32, started: Timestamp, failure: Failure },
+    /// Its next attempt, or its end as a sleep or wait, is due at a time.
+    Armed,
+    /// A wait without a timeout.
+    Listening,
+    /// Its outcome has a delivery number.
+    Settled { seq: u64, at: Timestamp, outcome: Outcome },
+    /// Its outcome is delivered; user code has not taken it yet.
+    Delivered { seq: u64, outcome: Outcome },
+    /// It can never become ready: the run is stuck because of it.
+    Refused,
+}
+
+/// One operation.
+pub(super) struct Op {
+    pub(super) identity: Identity,
+    /// The identity as text; that of the alias if the record was found there.
+    pub(super) key: Arc<str>,
+    pub(super) kind: OpKind,
+    pub(super) site: Arc<str>,
+    /// The identity under which it may be recorded too.
+    pub(super) alias: Option<Arc<str>>,
+    pub(super) spec: Option<Spec>,
+    /// What the journal says of it, and what happened since.
+    pub(super) record: Record,
+    pub(super) phase: Phase,
+    /// The time it is entered under in the timers, if any.
+    pub(super) timer: Option<Timestamp>,
+}
+
+impl Op {
+    pub(super) fn step_spec(&self) -> Option<&StepSpec> {
+        match &self.spec {
+            Some(Spec::Step(spec)) => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// Whether a body of it may be running now.
+    pub(super) fn is_working(&self) -> bool {
+        matches!(self.phase, Phase::Working { .. } | Phase::FallingBack { .. } | Phase::Starting { .. })
+    }
+}

@@ -1,0 +1,199 @@
+//! What a journal says, put in order by operation, for replay.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::journal::{Entry, EntryKind};
+use crate::payload::Payload;
+use crate::retry::Reason;
+use crate::time::Timestamp;
+
+use super::op::{Ended, FailedStep, Outcome};
+
+/// What is known of one operation.
+#[derive(Default, Debug)]
+pub(super) struct Record {
+    /// Where it was called when it was recorded.
+    pub(super) site: Arc<str>,
+    /// When its first attempt began.
+    pub(super) first_started: Option<Timestamp>,
+    /// The attempt that began last, if that was recorded, and when.
+    pub(super) started: Option<(u32, Timestamp)>,
+    /// How many attempts have failed.
+    pub(super) failed: u32,
+    /// When it is to go on.
+    pub(super) due: Option<Timestamp>,
+    /// What all attempts together failed with, if the fallback is to give the value.
+    pub(super) falling_back: Option<Failure>,
+    /// How it ended.
+    pub(super) outcome: Option<Recorded>,
+}
+
+/// A recorded outcome.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) seq: u64,
+    pub(super) at: Timestamp,
+    pub(super) outcome: Outcome,
+}
+
+/// A journal, by operation.
+#[derive(Default)]
+pub(super) struct Records {
+    ops: BTreeMap<Arc<str>, Record>,
+    /// How many of them have an outcome.
+    outcomes: usize,
+    pub(super) seq: u64,
+    pub(super) cancel: Option<String>,
+}
+
+impl Records {
+    /// Puts a journal in order.
+    ///
+    /// # Errors
+    /// A sentence, if an entry cannot be what was written.
+    pub(super) fn fold(entries: &[Entry]) -> Result<Self, String> {
+        let mut records = Self::default();
+        let mut ends: Vec<(Arc<str>, EntryKind)> = Vec::new();
+        for entry in entries {
+            if entry.seq != records.seq + 1 {
+                return Err(format!("entry {} follows entry {} in the journal", entry.seq, records.seq));
+            }
+            records.seq = entry.seq;
+            if entry.kind.is_outcome() {
+                ends.push((entry.op.clone(), entry.kind));
+            }
+            records.add(entry, &mut ends).map_err(|problem| format!("entry {} is damaged: {problem}", entry.seq))?;
+        }
+        records.outcomes = records.ops.values().filter(|record| record.outcome.is_some()).count();
+        Ok(records)
+    }
+
+    fn add(&mut self, entry: &Entry, ends: &mut Vec<(Arc<str>, EntryKind)>) -> Result<(), String> {
+        match entry.kind {
+            EntryKind::Retried => self.forget_last_failures(ends),
+            EntryKind::Reopened => {}
+            EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
+            _ => {
+                let record = self.ops.entry(entry.op.clone()).or_default();
+                record.site = entry.site.clone();
+                record.add(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What failed last is tried again; what came before it stays as it was.
+    fn forget_last_failures(&mut self, ends: &mut Vec<(Arc<str>, EntryKind)>) {
+        while let Some((op, EntryKind::StepFailed | EntryKind::WaitTimedOut)) = ends.last() {
+            self.ops.remove(op);
+            ends.pop();
+        }
+    }
+
+    /// The record of an operation, which is now asked for.
+    pub(super) fn take(&mut self, key: &str) -> Option<Record> {
+        let record = self.ops.remove(key)?;
+        self.outcomes -= usize::from(record.outcome.is_some());
+        Some(record)
+    }
+
+    /// Whether there are outcomes that nobody has asked for.
+    pub(super) fn has_unasked(&self) -> bool {
+        self.outcomes > 0
+    }
+
+    /// The operations with outcomes that nobody has asked for, and where they were called.
+    pub(super) fn unasked(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.ops.iter().filter(|(_, record)| record.outcome.is_some()).map(|(op, record)| (op, &record.site))
+    }
+}
+
+impl Record {
+    fn add(&mut self, entry: &Entry) -> Result<(), String> {
+        let outcome = match entry.kind {
+            EntryKind::StepStarted => {
+                self.started = Some((entry.attempt, entry.at));
+                self.first_started.get_or_insert(entry.at);
+                return Ok(());
+            }
+            EntryKind::AttemptFailed => {
+                self.failed = entry.attempt;
+                self.first_started.get_or_insert(entry.started.unwrap_or(entry.at));
+                self.due = Some(entry.due.ok_or("a failed attempt without the time of the next")?);
+                return Ok(());
+            }
+            EntryKind::FallingBack => {
+                self.failed = entry.attempt;
+                self.falling_back = Some(Failure::from_payload(payload_of(entry)?)?);
+                return Ok(());
+            }
+            EntryKind::SleepSet | EntryKind::WaitSet => {
+                self.due = Some(entry.due.ok_or("a pause without an end")?);
+                return Ok(());
+            }
+            EntryKind::StepDone => Outcome::Value(payload_of(entry)?.clone()),
+            EntryKind::StepFailed => Outcome::Failed(failed_from(payload_of(entry)?, entry.attempt)?),
+            EntryKind::SleepDone => Outcome::Slept,
+            EntryKind::SignalTaken => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
+            EntryKind::WaitTimedOut => Outcome::TimedOut,
+            EntryKind::OpCancelled => Outcome::Cancelled,
+            EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),
+        };
+        if self.outcome.is_some() {
+            return Err(format!("{} has ended before", entry.op));
+        }
+        self.outcome = Some(Recorded { seq: entry.seq, at: entry.at, outcome });
+        Ok(())
+    }
+}
+
+fn payload_of(entry: &Entry) -> Result<&Payload, String> {
+    entry.payload.as_ref().ok_or_else(|| format!("{} without a payload", entry.kind.as_str()))
+}
+
+fn text_of(entry: &Entry) -> Result<String, String> {
+    payload_of(entry)?.decode().map_err(|error| format!("not a text: {error}"))
+}
+
+/// A signal's place in the inbox is kept in the column of due times, which a taken signal has no other use for.
+fn signal_pos(entry: &Entry) -> u64 {
+    entry.due.map_or(0, |due| u64::try_from(due.as_millis()).unwrap_or(0))
+}
+
+/// The inverse of [`signal_pos`].
+pub(super) fn signal_mark(pos: u64) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(pos).unwrap_or(i64::MAX))
+}
+
+/// The shape on disk of a failed step.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    ended: String,
+    failure: Box<serde_json::value::RawValue>,
+}
+
+pub(super) fn failed_to(failed: &FailedStep) -> Payload {
+    let ended = match failed.ended {
+        Ended::Error => "error",
+        Ended::Timeout => "timeout",
+        Ended::Interrupted => "interrupted",
+        Ended::Exhausted(reason) => reason.as_str(),
+    };
+    // Put together by hand, because the failure is JSON already.
+    Payload::recorded(&format!(r#"{{"ended":"{ended}","failure":{}}}"#, failed.failure.to_payload()))
+}
+
+fn failed_from(payload: &Payload, attempts: u32) -> Result<FailedStep, String> {
+    let wire: Wire = payload.decode().map_err(|error| format!("not a failed step: {error}"))?;
+    let ended = match wire.ended.as_str() {
+        "error" => Ended::Error,
+        "timeout" => Ended::Timeout,
+        "interrupted" => Ended::Interrupted,
+        other => Ended::Exhausted(Reason::from_text(other).ok_or_else(|| format!("a step cannot end by {other:?}"))?),
+    };
+    Ok(FailedStep { ended, attempts, failure: Failure::from_payload(&Payload::recorded(wire.failure.get()))? })
+}

@@ -1,0 +1,67 @@
+//! One transaction's worth of writes: which function answers which write, and what they share.
+
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::journal::Entry;
+use rusqlite::{CachedStatement, Connection};
+
+use crate::ledger::Ledger;
+use crate::row;
+
+const UNKNOWN_WRITE: &str =
+    "outlive-core has a kind of write that outlive-sqlite does not know; use the same release of both";
+
+/// The writes of one transaction. Each function checks all it has to before its first statement, so that a refused
+/// write leaves nothing behind without a savepoint; an `Err` is trouble with the file and undoes the whole batch.
+pub(crate) struct Batch<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) ledger: &'a mut Ledger,
+    /// The epoch under which this handle executes, 0 if it does not.
+    pub(crate) epoch: u64,
+    /// Whether this very batch was written before and it is not known if it is durable.
+    pub(crate) again: Again,
+    insert_entry: CachedStatement<'a>,
+}
+
+/// Whether a batch may have been applied before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Again {
+    First,
+    Perhaps,
+}
+
+impl<'a> Batch<'a> {
+    /// Begins with the first write; the transaction is open. `epoch` is the one this handle was given last.
+    pub(crate) fn new(
+        connection: &'a Connection,
+        ledger: &'a mut Ledger,
+        epoch: u64,
+        again: Again,
+    ) -> rusqlite::Result<Self> {
+        ledger.load_marks(connection)?;
+        let epoch = if ledger.marks.epoch == epoch { epoch } else { 0 };
+        Ok(Self { connection, ledger, epoch, again, insert_entry: row::prepare_entry(connection)? })
+    }
+
+    /// Answers one write.
+    pub(crate) fn apply(&mut self, write: &Write) -> rusqlite::Result<Answer> {
+        match write {
+            Write::Commit(commit) => self.commit(commit),
+            Write::Start(start) => self.start(start),
+            Write::Send(send) => self.send(send),
+            Write::Claim(claim) => self.claim(claim),
+            Write::Reopen(reopen) => self.reopen(reopen),
+            Write::Purge(id) => self.purge(id),
+            _ => Err(rusqlite::Error::ToSqlConversionFailure(UNKNOWN_WRITE.into())),
+        }
+    }
+
+    /// Whether a write under this epoch is that of the lease held here.
+    pub(crate) fn holds(&self, epoch: Epoch) -> bool {
+        epoch.0 != 0 && epoch.0 == self.epoch
+    }
+
+    /// Adds one line to the journal of an instance.
+    pub(crate) fn insert(&mut self, num: u64, entry: &Entry) -> rusqlite::Result<()> {
+        row::insert_entry(&mut self.insert_entry, num, entry)
+    }
+}

@@ -1,0 +1,152 @@
+//! What a run's progress changes: the hot path, one row for an entry and nothing else.
+
+use outlive_core::commit::{Answer, Commit, State};
+use outlive_core::message::Inbound;
+use outlive_core::payload::Payload;
+use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::time::Timestamp;
+use rusqlite::{OptionalExtension, params};
+
+use crate::batch::Batch;
+use crate::ledger::Facts;
+use crate::row;
+
+const ENTER: &str = "UPDATE instance SET status = ?2, pause = ?3, until = ?4, owner = ?5, wake = ?6, outcome = ?7, \
+     note = ?8, ended_at = ?9, started_at = coalesce(started_at, ?10), recoveries = ?11 WHERE num = ?1";
+
+impl Batch<'_> {
+    pub(crate) fn commit(&mut self, commit: &Commit) -> rusqlite::Result<Answer> {
+        if !self.holds(commit.epoch) {
+            return Ok(Answer::Fenced);
+        }
+        let num = commit.num.0;
+        let Some(facts) = self.ledger.facts(self.connection, num)?.cloned() else {
+            return Ok(Answer::Fenced);
+        };
+        if self.has_applied(commit, &facts)? {
+            return Ok(Answer::Done);
+        }
+        if !facts.is_open() || facts.seq != commit.seq_before || !is_dense(commit) {
+            return Ok(Answer::Fenced);
+        }
+        let unseen = self.unseen_by(commit, &facts)?;
+        if !unseen.is_empty() {
+            return Ok(Answer::Unseen(unseen));
+        }
+        self.take(commit, facts)?;
+        Ok(Answer::Done)
+    }
+
+    /// Whether this very commit was applied before and its answer lost. Then nothing of it is applied again: since
+    /// then a message may have come that its wake would pass by.
+    fn has_applied(&self, commit: &Commit, facts: &Facts) -> rusqlite::Result<bool> {
+        if let Some(last) = commit.entries.last() {
+            if last.seq > facts.seq || !is_dense(commit) {
+                return Ok(false);
+            }
+            let stored = row::entries(self.connection, commit.num.0, last.seq - 1, 1)?;
+            return Ok(stored.is_ok_and(|stored| stored.first() == Some(last)));
+        }
+        match &commit.state {
+            Some(state) if !facts.is_open() && facts.seq == commit.seq_before => self.has_entered(commit.num.0, state),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether an ended or stuck instance is in just this state.
+    fn has_entered(&self, num: u64, state: &State) -> rusqlite::Result<bool> {
+        let sql =
+            "SELECT 1 FROM instance WHERE num = ?1 AND status = ?2 AND outcome IS ?3 AND note IS ?4 AND ended_at IS ?5";
+        let ended_at = state.status.is_ended().then_some(state.at.as_millis());
+        let outcome = state.outcome.as_ref().map(Payload::as_str);
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let key = params![num.cast_signed(), state.status.kind().code(), outcome, state.note, ended_at];
+        Ok(statement.query_row(key, |_| Ok(())).optional()?.is_some())
+    }
+
+    fn unseen_by(&self, commit: &Commit, facts: &Facts) -> rusqlite::Result<Vec<Inbound>> {
+        let Some(seen) = commit.state.as_ref().and_then(|state| state.seen) else {
+            return Ok(Vec::new());
+        };
+        if facts.inbox_last <= seen {
+            return Ok(Vec::new());
+        }
+        // A damaged message cannot be told to anybody: the claim that met it has said so already.
+        let mut later = row::messages(self.connection, commit.num.0, seen)?.unwrap_or_default();
+        later.retain(|inbound| !commit.taken.contains(&inbound.pos));
+        Ok(later)
+    }
+
+    /// Applies a commit that has been found good.
+    fn take(&mut self, commit: &Commit, mut facts: Facts) -> rusqlite::Result<()> {
+        let num = commit.num.0;
+        for entry in &commit.entries {
+            self.insert(num, entry)?;
+        }
+        for pos in &commit.taken {
+            let mut statement = self.connection.prepare_cached("DELETE FROM inbox WHERE instance = ?1 AND pos = ?2")?;
+            statement.execute(params![num.cast_signed(), pos.cast_signed()])?;
+        }
+        facts.seq += commit.entries.len() as u64;
+        let is_progress = !commit.entries.is_empty() && facts.recoveries > 0;
+        if is_progress {
+            facts.recoveries = 0;
+        }
+        match &commit.state {
+            Some(state) => return self.enter(num, state, facts),
+            None if is_progress => {
+                let mut statement =
+                    self.connection.prepare_cached("UPDATE instance SET recoveries = 0 WHERE num = ?1")?;
+                statement.execute([num.cast_signed()])?;
+            }
+            None => {}
+        }
+        if let Some(known) = self.ledger.known(num) {
+            *known = facts;
+        }
+        Ok(())
+    }
+
+    /// Puts an instance into a state, and forgets its facts unless it is driven on.
+    fn enter(&mut self, num: u64, state: &State, mut facts: Facts) -> rusqlite::Result<()> {
+        let kind = state.status.kind();
+        let is_open = !state.status.is_ended() && kind != StatusKind::Stuck;
+        let owner = if is_open && state.is_owned { self.epoch } else { 0 };
+        let (pause, until) = state.status.pause();
+        let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
+        self.connection.prepare_cached(ENTER)?.execute(params![
+            num.cast_signed(),
+            kind.code(),
+            pause.map(Pause::as_str),
+            millis(until),
+            owner.cast_signed(),
+            millis(state.wake.filter(|_| is_open)),
+            state.outcome.as_ref().map(Payload::as_str),
+            state.note,
+            millis(state.status.is_ended().then_some(state.at)),
+            millis((state.status == Status::Running).then_some(state.at)),
+            facts.recoveries,
+        ])?;
+        if state.status.is_ended() && facts.inbox_last > 0 {
+            self.empty_inbox(num)?;
+        }
+        self.ledger.count(&facts.workflow, Some(facts.status), Some(kind));
+        facts.status = kind;
+        if owner == 0 {
+            self.ledger.drop_facts(num);
+        } else {
+            self.ledger.know(num, facts);
+        }
+        Ok(())
+    }
+
+    /// Removes all messages of an instance.
+    pub(crate) fn empty_inbox(&self, num: u64) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("DELETE FROM inbox WHERE instance = ?1")?.execute([num.cast_signed()])?;
+        Ok(())
+    }
+}
+
+fn is_dense(commit: &Commit) -> bool {
+    (1..).zip(&commit.entries).all(|(nth, entry)| commit.seq_before.checked_add(nth) == Some(entry.seq))
+}

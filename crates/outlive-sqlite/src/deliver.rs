@@ -1,0 +1,245 @@
+//! What comes in from outside: new instances, and messages to those there are.
+
+use outlive_core::commit::{self, Answer, OnConflict, Refusal, Start};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::message::{Inbound, Message};
+use outlive_core::payload::Payload;
+use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::time::Timestamp;
+use rusqlite::{OptionalExtension, params};
+
+use crate::batch::Batch;
+use crate::ledger::Facts;
+use crate::row;
+
+const CREATE: &str = "INSERT INTO instance (num, status, owner, wake, recoveries, created_at, started_at, seed, token, \
+     sum, id, workflow, tags, input) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+     ON CONFLICT (id) DO NOTHING";
+
+const BEARER: &str = "SELECT num, token, workflow, input, status FROM instance WHERE id = ?1";
+
+const RECEIVER: &str = "SELECT num, status, pause, until, owner, wake, workflow FROM instance WHERE id = ?1";
+
+const KEEP: &str =
+    "INSERT INTO inbox (instance, pos, at, kind, text, payload, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+
+const CANCEL: &str = "UPDATE instance SET status = ?2, note = ?3, ended_at = ?4 WHERE num = ?1";
+
+/// Who has an id that a start asks for.
+struct Bearer {
+    num: u64,
+    token: u64,
+    workflow: Name,
+    input: Payload,
+    status: StatusKind,
+}
+
+/// To whom a message goes.
+struct Receiver {
+    num: u64,
+    status: Status,
+    owner: u64,
+    wake: Option<Timestamp>,
+    workflow: Name,
+}
+
+impl Batch<'_> {
+    pub(crate) fn start(&mut self, start: &Start) -> rusqlite::Result<Answer> {
+        // Nearly every start is of a new id, so that is tried before anything is read.
+        if let Some(num) = self.create(start)? {
+            return Ok(Answer::Started { num, created: true });
+        }
+        let Some(bearer) = self.bearer(&start.id)? else {
+            return Ok(Answer::Refused(Refusal::Taken));
+        };
+        let num = InstanceNum(bearer.num);
+        if bearer.token == start.token {
+            return Ok(Answer::Started { num, created: true });
+        }
+        match start.on_conflict {
+            OnConflict::Join if bearer.workflow == start.workflow && bearer.input == start.input => {
+                Ok(Answer::Started { num, created: false })
+            }
+            OnConflict::Join => Ok(Answer::Refused(Refusal::Conflict { workflow: bearer.workflow })),
+            OnConflict::Replace => self.replace(&bearer, start),
+            _ => Ok(Answer::Refused(Refusal::Taken)),
+        }
+    }
+
+    fn replace(&mut self, bearer: &Bearer, start: &Start) -> rusqlite::Result<Answer> {
+        self.remove(bearer.num, &bearer.workflow, bearer.status)?;
+        match self.create(start)? {
+            Some(num) => Ok(Answer::Started { num, created: true }),
+            None => Ok(Answer::Refused(Refusal::Taken)),
+        }
+    }
+
+    /// Makes the instance unless its id is taken.
+    fn create(&mut self, start: &Start) -> rusqlite::Result<Option<InstanceNum>> {
+        let num = self.ledger.marks.num + 1;
+        let is_driven = self.holds(start.owner);
+        let status = if is_driven { StatusKind::Running } else { StatusKind::Pending };
+        let tags = row::tags_text(&start.tags);
+        let created = self.connection.prepare_cached(CREATE)?.execute(params![
+            num.cast_signed(),
+            status.code(),
+            if is_driven { self.epoch.cast_signed() } else { 0 },
+            (!is_driven).then_some(start.due.as_millis()),
+            start.at.as_millis(),
+            is_driven.then_some(start.at.as_millis()),
+            start.seed.cast_signed(),
+            start.token.cast_signed(),
+            row::start_sum(start, tags.as_deref()),
+            start.id.as_str(),
+            start.workflow.as_str(),
+            tags,
+            start.input.as_str(),
+        ])?;
+        if created == 0 {
+            return Ok(None);
+        }
+        self.ledger.marks.num = num;
+        self.ledger.count(&start.workflow, None, Some(status));
+        if is_driven {
+            let workflow = start.workflow.clone();
+            self.ledger.know(num, Facts { seq: 0, status, recoveries: 0, inbox_last: 0, workflow });
+        }
+        Ok(Some(InstanceNum(num)))
+    }
+
+    fn bearer(&self, id: &Name) -> rusqlite::Result<Option<Bearer>> {
+        let mut statement = self.connection.prepare_cached(BEARER)?;
+        let read = statement.query_row([id.as_str()], |row| {
+            Ok(Bearer {
+                num: row::int(row, 0).unwrap_or(0).cast_unsigned(),
+                token: row::int(row, 1).unwrap_or(0).cast_unsigned(),
+                workflow: Name::recorded(&row::text(row, 2)),
+                input: Payload::recorded(&row::text(row, 3)),
+                status: row::int(row, 4).and_then(row::status_kind).unwrap_or(StatusKind::Stuck),
+            })
+        });
+        read.optional()
+    }
+
+    pub(crate) fn send(&mut self, send: &commit::Send) -> rusqlite::Result<Answer> {
+        let receiver = self.receiver(&send.id)?;
+        let Some(receiver) = receiver.filter(|found| send.num.is_none_or(|asked| asked.0 == found.num)) else {
+            return Ok(Answer::Refused(Refusal::NotFound));
+        };
+        let num = InstanceNum(receiver.num);
+        if let Some(pos) = self.pos_of_token(receiver.num, send.token)? {
+            return Ok(Answer::Sent { num, pos, is_new: true });
+        }
+        let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);
+        if receiver.status.is_ended() || (receiver.status == Status::Stuck && is_for_the_open) {
+            return Ok(Answer::Refused(Refusal::Status(receiver.status)));
+        }
+        if let Some(key) = &send.dedup
+            && let Some(pos) = self.pos_of_key(receiver.num, key)?
+        {
+            return Ok(Answer::Sent { num, pos, is_new: false });
+        }
+        let pos = self.accept(&receiver, send)?;
+        Ok(Answer::Sent { num, pos, is_new: true })
+    }
+
+    fn receiver(&self, id: &Name) -> rusqlite::Result<Option<Receiver>> {
+        let mut statement = self.connection.prepare_cached(RECEIVER)?;
+        let read = statement.query_row([id.as_str()], |row| {
+            let kind = row::int(row, 1).and_then(row::status_kind).unwrap_or(StatusKind::Stuck);
+            let until = row::int(row, 3).map(Timestamp::from_millis);
+            Ok(Receiver {
+                num: row::int(row, 0).unwrap_or(0).cast_unsigned(),
+                status: Status::from_parts(kind, Pause::from_text(&row::text(row, 2)), until),
+                owner: row::int(row, 4).unwrap_or(0).cast_unsigned(),
+                wake: row::int(row, 5).map(Timestamp::from_millis),
+                workflow: Name::recorded(&row::text(row, 6)),
+            })
+        });
+        read.optional()
+    }
+
+    fn pos_of_token(&self, num: u64, token: u64) -> rusqlite::Result<Option<u64>> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT pos FROM sent WHERE instance = ?1 AND token = ?2")?;
+        let pos = statement.query_row(params![num.cast_signed(), token.cast_signed()], |row| row.get(0));
+        Ok(pos.optional()?.map(i64::cast_unsigned))
+    }
+
+    fn pos_of_key(&self, num: u64, key: &Name) -> rusqlite::Result<Option<u64>> {
+        let mut statement = self.connection.prepare_cached("SELECT pos FROM dedup WHERE instance = ?1 AND key = ?2")?;
+        let pos = statement.query_row(params![num.cast_signed(), key.as_str()], |row| row.get(0));
+        Ok(pos.optional()?.map(i64::cast_unsigned))
+    }
+
+    /// Keeps a message that has been found good, and sees to it that its receiver hears of it.
+    fn accept(&mut self, receiver: &Receiver, send: &commit::Send) -> rusqlite::Result<u64> {
+        let pos = self.ledger.marks.pos + 1;
+        self.ledger.marks.pos = pos;
+        self.remember(receiver.num, pos, send)?;
+        match &send.message {
+            Message::Cancel { reason } | Message::Terminate { reason } if receiver.status == Status::Stuck => {
+                self.cancel_stuck(receiver, reason, send.at)?;
+            }
+            message => {
+                let inbound = Inbound { pos, at: send.at, message: message.clone() };
+                self.keep(receiver.num, &inbound)?;
+                self.wake(receiver, send.at)?;
+            }
+        }
+        Ok(pos)
+    }
+
+    /// Writes down the token and the key, so that the same message is known again.
+    fn remember(&self, num: u64, pos: u64, send: &commit::Send) -> rusqlite::Result<()> {
+        let mut statement =
+            self.connection.prepare_cached("INSERT INTO sent (instance, token, pos) VALUES (?1, ?2, ?3)")?;
+        statement.execute(params![num.cast_signed(), send.token.cast_signed(), pos.cast_signed()])?;
+        if let Some(key) = &send.dedup {
+            let mut statement =
+                self.connection.prepare_cached("INSERT INTO dedup (instance, key, pos) VALUES (?1, ?2, ?3)")?;
+            statement.execute(params![num.cast_signed(), key.as_str(), pos.cast_signed()])?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, num: u64, inbound: &Inbound) -> rusqlite::Result<()> {
+        let (kind, text, payload) = inbound.message.to_parts();
+        self.connection.prepare_cached(KEEP)?.execute(params![
+            num.cast_signed(),
+            inbound.pos.cast_signed(),
+            inbound.at.as_millis(),
+            kind as u8,
+            text,
+            payload.map(Payload::as_str),
+            row::message_sum(inbound),
+        ])?;
+        if let Some(known) = self.ledger.known(num) {
+            known.inbox_last = inbound.pos;
+        }
+        Ok(())
+    }
+
+    /// Makes the receiver due, unless it is stuck or driven in this process, where its driver is told. One driven by
+    /// another process is made due as well: that is how its driver hears of it.
+    fn wake(&self, receiver: &Receiver, at: Timestamp) -> rusqlite::Result<()> {
+        let is_driven_here = receiver.owner != 0 && receiver.owner == self.epoch;
+        let is_due = receiver.wake.is_some_and(|wake| wake <= at);
+        if is_driven_here || is_due || receiver.status == Status::Stuck {
+            return Ok(());
+        }
+        let mut statement = self.connection.prepare_cached("UPDATE instance SET wake = ?2 WHERE num = ?1")?;
+        statement.execute(params![receiver.num.cast_signed(), at.as_millis()])?;
+        Ok(())
+    }
+
+    fn cancel_stuck(&mut self, receiver: &Receiver, reason: &str, at: Timestamp) -> rusqlite::Result<()> {
+        let cancelled = StatusKind::Cancelled;
+        let mut statement = self.connection.prepare_cached(CANCEL)?;
+        statement.execute(params![receiver.num.cast_signed(), cancelled.code(), reason, at.as_millis()])?;
+        self.empty_inbox(receiver.num)?;
+        self.ledger.count(&receiver.workflow, Some(receiver.status.kind()), Some(cancelled));
+        self.ledger.drop_facts(receiver.num);
+        Ok(())
+    }
+}

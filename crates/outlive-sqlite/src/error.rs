@@ -1,0 +1,82 @@
+//! What SQLite says, in words that name the file and the way out.
+
+use std::path::Path;
+
+use outlive_core::store::{Error, ErrorKind};
+use rusqlite::ErrorCode;
+
+/// How long a statement waits for another process to unlock the file, in seconds.
+pub(crate) const BUSY_SECONDS: u64 = 5;
+
+/// Trouble while opening: what cannot be got over by waiting is of kind `Open`.
+pub(crate) fn on_open(path: &Path, error: &rusqlite::Error) -> Error {
+    let name = path.display();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => {
+            let message = format!("{name} is not a SQLite database; name another file, or move this one away");
+            Error::new(ErrorKind::Open, message)
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            let message = format!(
+                "{name} cannot be written ({error}); let this user write the file and its folder, where SQLite keeps two more files"
+            );
+            Error::new(ErrorKind::Open, message)
+        }
+        _ => while_reading(path, error),
+    }
+}
+
+/// Trouble while reading, or in a write before its COMMIT: nothing has changed.
+pub(crate) fn while_reading(path: &Path, error: &rusqlite::Error) -> Error {
+    let name = path.display();
+    let (kind, message) = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => {
+            (ErrorKind::Unavailable, format!("the disk of {name} is full; free some space and it goes on by itself"))
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
+            ErrorKind::Unavailable,
+            format!(
+                "another process has kept {name} locked for {BUSY_SECONDS} s; `fuser {name}` names it, end its transaction"
+            ),
+        ),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => (
+            ErrorKind::Unavailable,
+            format!("{name} has become read-only ({error}); let this user write the file and its folder"),
+        ),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation) => (
+            ErrorKind::Corrupt,
+            format!(
+                "{name} is damaged ({error}); keep a copy, then try `sqlite3 {name} .recover`, or restore a backup"
+            ),
+        ),
+        _ => (
+            ErrorKind::Unavailable,
+            format!("{name} could not be read or written ({error}); look at the disk it is on"),
+        ),
+    };
+    Error::new(kind, message)
+}
+
+/// Trouble with a COMMIT. Only if the disk is full or the file locked is it certain that nothing was written.
+pub(crate) fn on_commit(path: &Path, error: &rusqlite::Error, is_rolled_back: bool) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) if is_rolled_back => while_reading(path, error),
+        _ => Error::new(
+            ErrorKind::Unknown,
+            format!("{} may or may not hold the last batch: its COMMIT said {error}; write it again", path.display()),
+        ),
+    }
+}
+
+/// The thread that was to answer is gone, which only a bug in it can bring about.
+pub(crate) fn gone(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::Unknown,
+        format!("the thread that serves {} has ended; open the store again and report this", path.display()),
+    )
+}
+
+/// Whether a page of the file is damaged, which is the trouble of the rows on it and of no others.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}

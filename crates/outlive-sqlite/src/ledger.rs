@@ -1,0 +1,185 @@
+//! What the writer remembers of the file, so that the hot path reads nothing: valid as long as nobody else writes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use outlive_core::id::Name;
+use outlive_core::status::StatusKind;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::row;
+
+/// Past this many, the facts are forgotten and read again as they are needed.
+const FACTS_MAX: usize = 262_144;
+
+const LOAD: &str = "SELECT status, recoveries, workflow, \
+     (SELECT max(seq) FROM entry WHERE instance = num), (SELECT max(pos) FROM inbox WHERE instance = num) \
+     FROM instance WHERE num = ?1";
+
+const COUNT: &str = "INSERT INTO counter (workflow, status, n) VALUES (?1, ?2, ?3) \
+     ON CONFLICT DO UPDATE SET n = n + excluded.n";
+
+/// What a commit has to know of an instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// The number of its last entry.
+    pub(crate) seq: u64,
+    pub(crate) status: StatusKind,
+    pub(crate) recoveries: u32,
+    /// No message lies past this position; 0 if there is none at all.
+    pub(crate) inbox_last: u64,
+    /// For the counters.
+    pub(crate) workflow: Name,
+}
+
+impl Facts {
+    /// Whether it can be driven at all.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.status.is_ended() && self.status != StatusKind::Stuck
+    }
+}
+
+/// The numbers of the file that only grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Marks {
+    /// The epoch given last.
+    pub(crate) epoch: u64,
+    /// The instance number given last.
+    pub(crate) num: u64,
+    /// The inbox position given last, of all inboxes together.
+    pub(crate) pos: u64,
+}
+
+/// The writer's memory of the file. Between batches it says what the file says.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// `PRAGMA data_version` when this was read: another value means that another connection has written.
+    version: Option<i64>,
+    pub(crate) marks: Marks,
+    /// The marks as the file has them; they differ from `marks` within a batch only.
+    marks_kept: Marks,
+    facts: HashMap<u64, Facts>,
+    /// By how much the counters change in this batch.
+    moves: BTreeMap<(Name, u8), i64>,
+}
+
+/// Whether somebody else has written since the ledger was last held against the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Foreign {
+    Unchanged,
+    Changed,
+}
+
+impl Ledger {
+    /// Forgets all, after a batch that was not written.
+    pub(crate) fn forget(&mut self) {
+        // The version stays known: a change by others that was not told yet must still be told.
+        let version = self.version;
+        *self = Self { version, ..Self::default() };
+    }
+
+    /// Asks whether somebody else has written, and remembers having asked.
+    pub(crate) fn look(&mut self, connection: &Connection) -> rusqlite::Result<Foreign> {
+        let now: i64 = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let before = self.version.replace(now);
+        if before.is_none_or(|before| before == now) {
+            return Ok(Foreign::Unchanged);
+        }
+        self.forget();
+        Ok(Foreign::Changed)
+    }
+
+    /// Reads the marks if they are not known. An epoch of 0 says either that, or that there has been no lease yet,
+    /// when reading them again costs nothing that matters.
+    pub(crate) fn load_marks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        if self.marks != Marks::default() {
+            return Ok(());
+        }
+        let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+        let mut read = |key: &str| statement.query_row([key], |row| row.get(0)).map(i64::cast_unsigned);
+        self.marks = Marks { epoch: read("epoch")?, num: read("num")?, pos: read("pos")? };
+        self.marks_kept = self.marks;
+        Ok(())
+    }
+
+    /// The facts of an instance, read if they are not known.
+    pub(crate) fn facts(&mut self, connection: &Connection, num: u64) -> rusqlite::Result<Option<&mut Facts>> {
+        if !self.facts.contains_key(&num) {
+            let Some(facts) = load(connection, num)? else {
+                return Ok(None);
+            };
+            self.know(num, facts);
+        }
+        Ok(self.facts.get_mut(&num))
+    }
+
+    /// The facts of an instance if they are known.
+    pub(crate) fn known(&mut self, num: u64) -> Option<&mut Facts> {
+        self.facts.get_mut(&num)
+    }
+
+    /// Remembers the facts of an instance.
+    pub(crate) fn know(&mut self, num: u64, facts: Facts) {
+        if self.facts.len() >= FACTS_MAX {
+            self.facts.clear();
+        }
+        self.facts.insert(num, facts);
+    }
+
+    /// Forgets the facts of an instance that nobody drives any more.
+    pub(crate) fn drop_facts(&mut self, num: u64) {
+        self.facts.remove(&num);
+    }
+
+    /// Forgets the facts of all instances, as their rows were changed together.
+    pub(crate) fn drop_all_facts(&mut self) {
+        self.facts.clear();
+    }
+
+    /// Counts one instance out of a status and into another.
+    pub(crate) fn count(&mut self, workflow: &Name, from: Option<StatusKind>, to: Option<StatusKind>) {
+        if from == to {
+            return;
+        }
+        for (kind, by) in [(from, -1), (to, 1)] {
+            if let Some(kind) = kind {
+                *self.moves.entry((workflow.clone(), kind.code())).or_default() += by;
+            }
+        }
+    }
+
+    /// Writes what has gathered during the batch: counters and marks.
+    pub(crate) fn flush(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        for ((workflow, status), by) in std::mem::take(&mut self.moves) {
+            if by != 0 {
+                connection.prepare_cached(COUNT)?.execute(params![workflow.as_str(), status, by])?;
+            }
+        }
+        let (new, kept) = (self.marks, self.marks_kept);
+        for (key, new, kept) in
+            [("epoch", new.epoch, kept.epoch), ("num", new.num, kept.num), ("pos", new.pos, kept.pos)]
+        {
+            debug_assert!(new >= kept, "marks only grow");
+            if new != kept {
+                let mut statement = connection.prepare_cached("UPDATE meta SET value = ?2 WHERE key = ?1")?;
+                statement.execute(params![key, new.cast_signed()])?;
+            }
+        }
+        self.marks_kept = new;
+        Ok(())
+    }
+}
+
+fn load(connection: &Connection, num: u64) -> rusqlite::Result<Option<Facts>> {
+    let mut statement = connection.prepare_cached(LOAD)?;
+    let read = statement.query_row([num.cast_signed()], |row| {
+        Ok(Facts {
+            // A status that does not exist counts as stuck: nothing is written to such an instance.
+            status: row::int(row, 0).and_then(row::status_kind).unwrap_or(StatusKind::Stuck),
+            recoveries: row::recoveries(row, 1),
+            workflow: Name::recorded(&row::text(row, 2)),
+            seq: row::int(row, 3).unwrap_or(0).cast_unsigned(),
+            inbox_last: row::int(row, 4).unwrap_or(0).cast_unsigned(),
+        })
+    });
+    read.optional()
+}

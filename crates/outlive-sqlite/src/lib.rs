@@ -1,0 +1,39 @@
+//! The embedded store of Outlive: one ordinary SQLite file that one process executes on, and that any other may read,
+//! start on and signal while it does.
+//!
+//! ```
+//! use outlive_core::store::Store;
+//! use outlive_sqlite::{Options, SqliteStore};
+//!
+//! # fn main() -> Result<(), outlive_core::store::Error> {
+//! # let folder = std::env::temp_dir().join(format!("outlive-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).map_err(|_| outlive_core::store::Error::new(outlive_core::store::ErrorKind::Open, ""))?;
+//! let store = SqliteStore::open(&folder.join("shop.db"), Options::default())?;
+//! assert!(store.durability().ends_with("journal_mode=wal, synchronous=full"));
+//! # drop(store);
+//! # let _ = std::fs::remove_dir_all(&folder);
+//! # Ok(())
+//! # }
+//! ```
+
+mod batch;
+mod claim;
+mod commit;
+mod deliver;
+mod error;
+mod lease;
+mod ledger;
+mod open;
+mod query;
+mod reader;
+mod remove;
+mod reopen;
+mod row;
+mod scan;
+mod schema;
+mod store;
+mod watch;
+mod writer;
+
+pub use open::{Durability, Options};
+pub use store::SqliteStore;

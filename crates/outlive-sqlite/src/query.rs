@@ -1,0 +1,65 @@
+//! The read path: each answer is one short read.
+
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::Entry;
+use outlive_core::message::Inbound;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
+use outlive_core::store::{Answered, Error, ErrorKind};
+use outlive_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::row;
+use crate::scan;
+use crate::store::SqliteStore;
+
+const WAKES: &str = "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake <= ?1 ORDER BY wake, num LIMIT ?2";
+
+impl Query for SqliteStore {
+    fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
+        let id = id.clone();
+        self.lookups.ask(move |connection| {
+            let sql = format!("SELECT {} FROM instance WHERE id = ?1", row::INSTANCE);
+            let mut statement = connection.prepare_cached(&sql)?;
+            statement.query_row([id.as_str()], |row| Ok(row::instance(row).annotated())).optional()
+        })
+    }
+
+    fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
+        let read = self.lookups.ask(move |connection| row::entries(connection, num.0, after, limit));
+        Box::pin(async move { read.await?.map_err(|damage| self.damaged(num, &damage)) })
+    }
+
+    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
+        let read = self.lookups.ask(move |connection| row::messages(connection, num.0, after));
+        Box::pin(async move { read.await?.map_err(|damage| self.damaged(num, &damage)) })
+    }
+
+    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.lookups.ask(move |connection| wakes(connection, until, limit))
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
+        let filter = filter.clone();
+        self.lists.ask(move |connection| scan::list(connection, &filter, before, limit))
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
+        let filter = filter.clone();
+        self.lists.ask(move |connection| scan::count(connection, &filter))
+    }
+}
+
+impl SqliteStore {
+    fn damaged(&self, num: InstanceNum, damage: &str) -> Error {
+        Error::new(ErrorKind::Corrupt, format!("instance {num} in {}: {damage}", self.path().display()))
+    }
+}
+
+fn wakes(connection: &Connection, until: Timestamp, limit: usize) -> rusqlite::Result<Vec<Wake>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(WAKES)?;
+    let rows = statement.query_map(params![until.as_millis(), limit], |row| {
+        Ok(Wake { due: Timestamp::from_millis(row.get(0)?), num: InstanceNum(row.get::<_, i64>(1)?.cast_unsigned()) })
+    })?;
+    rows.collect()
+}

@@ -1,0 +1,44 @@
+//! Removing all that is kept of an instance.
+
+use outlive_core::commit::{Answer, Refusal};
+use outlive_core::id::Name;
+use outlive_core::status::{Status, StatusKind};
+use rusqlite::OptionalExtension;
+
+use crate::batch::{Again, Batch};
+use crate::row;
+
+const ALL_OF_IT: [&str; 5] = [
+    "DELETE FROM entry WHERE instance = ?1",
+    "DELETE FROM inbox WHERE instance = ?1",
+    "DELETE FROM sent WHERE instance = ?1",
+    "DELETE FROM dedup WHERE instance = ?1",
+    "DELETE FROM instance WHERE num = ?1",
+];
+
+impl Batch<'_> {
+    pub(crate) fn purge(&mut self, id: &Name) -> rusqlite::Result<Answer> {
+        let sql = format!("SELECT {} FROM instance WHERE id = ?1", row::INSTANCE);
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let found = statement.query_row([id.as_str()], |row| Ok(row::instance(row))).optional()?;
+        let Some(instance) = found.map(|found| found.instance) else {
+            let is_done = self.again == Again::Perhaps;
+            return Ok(if is_done { Answer::Done } else { Answer::Refused(Refusal::NotFound) });
+        };
+        if !instance.status.is_ended() && instance.status != Status::Stuck {
+            return Ok(Answer::Refused(Refusal::Status(instance.status)));
+        }
+        self.remove(instance.num.0, &instance.workflow, instance.status.kind())?;
+        Ok(Answer::Done)
+    }
+
+    /// Removes an instance whatever its state.
+    pub(crate) fn remove(&mut self, num: u64, workflow: &Name, status: StatusKind) -> rusqlite::Result<()> {
+        for sql in ALL_OF_IT {
+            self.connection.prepare_cached(sql)?.execute([num.cast_signed()])?;
+        }
+        self.ledger.count(workflow, Some(status), None);
+        self.ledger.drop_facts(num);
+        Ok(())
+    }
+}

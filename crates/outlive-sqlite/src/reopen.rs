@@ -1,0 +1,44 @@
+//! Having a failed or stuck instance go on.
+
+use outlive_core::commit::{Answer, Refusal, Reopen};
+use outlive_core::journal::Entry;
+use outlive_core::status::{Status, StatusKind};
+use rusqlite::{OptionalExtension, params};
+
+use crate::batch::{Again, Batch};
+use crate::row;
+
+const OPEN: &str = "UPDATE instance SET status = ?2, wake = ?3, outcome = NULL, note = NULL, ended_at = NULL, \
+     recoveries = 0 WHERE num = ?1";
+
+impl Batch<'_> {
+    pub(crate) fn reopen(&mut self, reopen: &Reopen) -> rusqlite::Result<Answer> {
+        let sql = format!("SELECT {} FROM instance WHERE id = ?1", row::INSTANCE);
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let found = statement.query_row([reopen.id.as_str()], |row| Ok(row::instance(row))).optional()?;
+        let Some(instance) = found.map(|found| found.instance) else {
+            return Ok(Answer::Refused(Refusal::NotFound));
+        };
+        let num = instance.num.0;
+        let seq = self.ledger.facts(self.connection, num)?.map_or(0, |facts| facts.seq);
+        if self.again == Again::Perhaps && self.has_reopened(num, seq, reopen)? {
+            return Ok(Answer::Done);
+        }
+        if !matches!(instance.status, Status::Failed | Status::Stuck) {
+            return Ok(Answer::Refused(Refusal::Status(instance.status)));
+        }
+        self.insert(num, &Entry::reopened(seq + 1, reopen.at, instance.status))?;
+        let mut statement = self.connection.prepare_cached(OPEN)?;
+        statement.execute(params![num.cast_signed(), StatusKind::Pending.code(), reopen.at.as_millis()])?;
+        self.ledger.count(&instance.workflow, Some(instance.status.kind()), Some(StatusKind::Pending));
+        self.ledger.drop_facts(num);
+        Ok(Answer::Done)
+    }
+
+    /// Whether entry `seq` is the one that this reopening would have written.
+    fn has_reopened(&self, num: u64, seq: u64, reopen: &Reopen) -> rusqlite::Result<bool> {
+        let stored = row::entries(self.connection, num, seq.saturating_sub(1), 1)?.unwrap_or_default();
+        let is_it = |before| stored.first() == Some(&Entry::reopened(seq, reopen.at, before));
+        Ok(is_it(Status::Failed) || is_it(Status::Stuck))
+    }
+}

@@ -1,0 +1,275 @@
+//! Rows to values and back. Reading never fails on what a row says: damage shows in the checksum kept beside it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use outlive_core::commit::{Epoch, Start};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::message::{Inbound, Message};
+use outlive_core::payload::Payload;
+use outlive_core::query::Instance;
+use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::time::Timestamp;
+use rusqlite::types::ValueRef;
+use rusqlite::{CachedStatement, Connection, Row, params};
+
+use crate::error;
+
+/// What [`instance`] reads, in its order.
+pub(crate) const INSTANCE: &str = "num, status, owner, wake, until, pause, recoveries, created_at, started_at, \
+     ended_at, seed, sum, id, workflow, tags, note, input, outcome";
+
+const INSERT_ENTRY: &str = "INSERT INTO entry (instance, seq, at, kind, op, site, attempt, started, due, payload, sum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+
+const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum FROM entry \
+     WHERE instance = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+
+const MESSAGES: &str =
+    "SELECT pos, at, kind, text, payload, sum FROM inbox WHERE instance = ?1 AND pos > ?2 ORDER BY pos";
+
+const WAY_OUT: &str = "restore the file from a backup, or purge the instance";
+
+/// An instance, and what is wrong with its row if anything is.
+pub(crate) struct Read {
+    pub(crate) instance: Instance,
+    pub(crate) damage: Option<String>,
+    /// Whether the status is one there is; if not, it reads as stuck.
+    pub(crate) is_status_known: bool,
+}
+
+/// Reads the columns of [`INSTANCE`].
+pub(crate) fn instance(row: &Row<'_>) -> Read {
+    let kind = int(row, 1).and_then(status_kind);
+    let pause = optional_text(row, 5).and_then(|word| Pause::from_text(&word));
+    let (id, workflow, input) = (text(row, 12), text(row, 13), text(row, 16));
+    let tags = optional_text(row, 14);
+    let seed = int(row, 10).unwrap_or(0).cast_unsigned();
+    let created_at = time(row, 7).unwrap_or_default();
+    let sum = instance_sum(&id, &workflow, &input, tags.as_deref(), seed, created_at);
+    let damage = match kind {
+        None => Some(format!("the status of instance {id:?} does not exist; {WAY_OUT}")),
+        Some(_) if int(row, 11) != Some(i64::from(sum)) => {
+            Some(format!("the row of instance {id:?} does not fit its checksum; {WAY_OUT}"))
+        }
+        Some(_) => None,
+    };
+    let instance = Instance {
+        num: InstanceNum(int(row, 0).unwrap_or(0).cast_unsigned()),
+        status: Status::from_parts(kind.unwrap_or(StatusKind::Stuck), pause, time(row, 4)),
+        owner: Epoch(int(row, 2).unwrap_or(0).cast_unsigned()),
+        wake: time(row, 3),
+        recoveries: recoveries(row, 6),
+        created_at,
+        started_at: time(row, 8),
+        ended_at: time(row, 9),
+        seed,
+        id: Name::recorded(&id),
+        workflow: Name::recorded(&workflow),
+        tags: tags.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        note: optional_text(row, 15).map(Cow::into_owned),
+        input: Payload::recorded(&input),
+        outcome: optional_text(row, 17).map(|json| Payload::recorded(&json)),
+    };
+    Read { instance, damage, is_status_known: kind.is_some() }
+}
+
+impl Read {
+    /// For people: what is wrong with the row takes the place of a note it does not have.
+    pub(crate) fn annotated(self) -> Instance {
+        let mut instance = self.instance;
+        instance.note = instance.note.or(self.damage);
+        instance
+    }
+}
+
+/// The kind of status in a column.
+pub(crate) fn status_kind(code: i64) -> Option<StatusKind> {
+    u8::try_from(code).ok().and_then(StatusKind::from_code)
+}
+
+/// A count of recoveries; one that cannot be was certainly not progress.
+pub(crate) fn recoveries(row: &Row<'_>, column: usize) -> u32 {
+    int(row, column).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX)
+}
+
+/// Tags as their column has them: none at all is no text.
+pub(crate) fn tags_text(tags: &BTreeMap<String, String>) -> Option<String> {
+    (!tags.is_empty()).then(|| serde_json::json!(tags).to_string())
+}
+
+/// The checksum of what never changes in an instance's row.
+pub(crate) fn start_sum(start: &Start, tags: Option<&str>) -> u32 {
+    instance_sum(start.id.as_str(), start.workflow.as_str(), start.input.as_str(), tags, start.seed, start.at)
+}
+
+fn instance_sum(id: &str, workflow: &str, input: &str, tags: Option<&str>, seed: u64, at: Timestamp) -> u32 {
+    let tags = tags.unwrap_or_default();
+    checksum(&[
+        id.as_bytes(),
+        workflow.as_bytes(),
+        input.as_bytes(),
+        tags.as_bytes(),
+        &seed.to_le_bytes(),
+        &at.as_millis().to_le_bytes(),
+    ])
+}
+
+/// The statement that [`insert_entry`] runs: prepared once for a batch.
+pub(crate) fn prepare_entry(connection: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
+    connection.prepare_cached(INSERT_ENTRY)
+}
+
+/// Adds one line to a journal.
+pub(crate) fn insert_entry(statement: &mut CachedStatement<'_>, num: u64, entry: &Entry) -> rusqlite::Result<()> {
+    statement.execute(params![
+        num.cast_signed(),
+        entry.seq.cast_signed(),
+        entry.at.as_millis(),
+        entry.kind.code(),
+        &*entry.op,
+        &*entry.site,
+        entry.attempt,
+        entry.started.map(Timestamp::as_millis),
+        entry.due.map(Timestamp::as_millis),
+        entry.payload.as_ref().map(Payload::as_str),
+        entry.checksum(),
+    ])?;
+    Ok(())
+}
+
+/// The journal of an instance after `after`, or what is wrong with it.
+pub(crate) fn entries(
+    connection: &Connection,
+    num: u64,
+    after: u64,
+    limit: usize,
+) -> rusqlite::Result<Result<Vec<Entry>, String>> {
+    let mut statement = connection.prepare_cached(ENTRIES)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query(params![num.cast_signed(), after.cast_signed(), limit])?;
+    let mut entries: Vec<Entry> = Vec::new();
+    loop {
+        let expected = entries.last().map_or(after, |last| last.seq).saturating_add(1);
+        match rows.next() {
+            Ok(None) => return Ok(Ok(entries)),
+            Ok(Some(row)) => match entry(row, expected) {
+                Ok(entry) => entries.push(entry),
+                Err(damage) => return Ok(Err(damage)),
+            },
+            Err(e) if error::is_damage(&e) => {
+                return Ok(Err(format!("entry {expected} lies on a damaged page; {WAY_OUT}")));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
+    let seq = int(row, 0).unwrap_or(0).cast_unsigned();
+    if seq != expected {
+        return Err(format!("entry {expected} is missing, {seq} comes next; {WAY_OUT}"));
+    }
+    let code = int(row, 2).unwrap_or(0);
+    let Some(kind) = u8::try_from(code).ok().and_then(EntryKind::from_code) else {
+        return Err(format!(
+            "entry {seq} is of kind {code}, which this release does not know; use a later one, or {WAY_OUT}"
+        ));
+    };
+    let entry = Entry {
+        seq,
+        at: time(row, 1).unwrap_or_default(),
+        kind,
+        op: text(row, 3).into(),
+        site: text(row, 4).into(),
+        attempt: int(row, 5).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX),
+        started: time(row, 6),
+        due: time(row, 7),
+        payload: optional_text(row, 8).map(|json| Payload::recorded(&json)),
+    };
+    if int(row, 9) != Some(i64::from(entry.checksum())) {
+        return Err(format!("entry {seq} does not fit its checksum; {WAY_OUT}"));
+    }
+    Ok(entry)
+}
+
+/// The messages of an instance past `after`, or what is wrong with them.
+pub(crate) fn messages(
+    connection: &Connection,
+    num: u64,
+    after: u64,
+) -> rusqlite::Result<Result<Vec<Inbound>, String>> {
+    let mut statement = connection.prepare_cached(MESSAGES)?;
+    let mut rows = statement.query(params![num.cast_signed(), after.cast_signed()])?;
+    let mut messages = Vec::new();
+    loop {
+        match rows.next() {
+            Ok(None) => return Ok(Ok(messages)),
+            Ok(Some(row)) => match message(row) {
+                Ok(message) => messages.push(message),
+                Err(damage) => return Ok(Err(damage)),
+            },
+            Err(e) if error::is_damage(&e) => return Ok(Err(format!("its inbox lies on a damaged page; {WAY_OUT}"))),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn message(row: &Row<'_>) -> Result<Inbound, String> {
+    let pos = int(row, 0).unwrap_or(0).cast_unsigned();
+    let code = int(row, 2).and_then(|code| u8::try_from(code).ok()).unwrap_or(0);
+    let payload = optional_text(row, 4).map(|json| Payload::recorded(&json));
+    let message = Message::from_parts(code, optional_text(row, 3).as_deref(), payload)
+        .map_err(|unknown| format!("message {pos} is {unknown}; {WAY_OUT}"))?;
+    let inbound = Inbound { pos, at: time(row, 1).unwrap_or_default(), message };
+    if int(row, 5) != Some(i64::from(message_sum(&inbound))) {
+        return Err(format!("message {pos} does not fit its checksum; {WAY_OUT}"));
+    }
+    Ok(inbound)
+}
+
+/// The checksum of a message in an inbox.
+pub(crate) fn message_sum(inbound: &Inbound) -> u32 {
+    let (kind, text, payload) = inbound.message.to_parts();
+    checksum(&[
+        &inbound.pos.to_le_bytes(),
+        &inbound.at.as_millis().to_le_bytes(),
+        &[kind as u8],
+        text.unwrap_or_default().as_bytes(),
+        payload.map_or(&[], |payload| payload.as_str().as_bytes()),
+    ])
+}
+
+/// FNV-1a, as the checksum of an entry is.
+fn checksum(fields: &[&[u8]]) -> u32 {
+    let eat = |sum: u32, byte: u8| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    fields.iter().fold(0x811c_9dc5, |sum, field| {
+        // The end of a field counts, or text could move from one to the next unseen.
+        eat(field.iter().fold(sum, |sum, byte| eat(sum, *byte)), 0xff)
+    })
+}
+
+/// A whole number, if the column holds one.
+pub(crate) fn int(row: &Row<'_>, column: usize) -> Option<i64> {
+    match row.get_ref(column) {
+        Ok(ValueRef::Integer(value)) => Some(value),
+        _ => None,
+    }
+}
+
+fn time(row: &Row<'_>, column: usize) -> Option<Timestamp> {
+    int(row, column).map(Timestamp::from_millis)
+}
+
+/// The text of a column, with marks where it is not UTF-8.
+pub(crate) fn text<'a>(row: &'a Row<'_>, column: usize) -> Cow<'a, str> {
+    optional_text(row, column).unwrap_or_default()
+}
+
+fn optional_text<'a>(row: &'a Row<'_>, column: usize) -> Option<Cow<'a, str>> {
+    match row.get_ref(column) {
+        Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Some(String::from_utf8_lossy(bytes)),
+        _ => None,
+    }
+}

@@ -1,0 +1,180 @@
+//! Finding instances by a filter in short reads: a long one would keep the log from being used again.
+
+use std::ops::ControlFlow;
+
+use outlive_core::id::InstanceNum;
+use outlive_core::query::{Counts, Filter, Instance, Page};
+use outlive_core::status::StatusKind;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
+
+use crate::row;
+
+/// How many rows one read looks at.
+const ROWS_PER_READ: usize = 2_000;
+
+/// A filter as SQL: what an index narrows it to, and what is left to be looked at row by row.
+struct Scan {
+    sql: String,
+    values: Vec<Value>,
+    /// Whether each row that the index gives is a hit.
+    is_exact: bool,
+}
+
+/// The newest matches below `before`.
+pub(crate) fn list(
+    connection: &Connection,
+    filter: &Filter,
+    before: Option<InstanceNum>,
+    limit: usize,
+) -> rusqlite::Result<Page> {
+    let mut nums = Vec::new();
+    visit(connection, filter, before, limit.saturating_add(1), |num, _| {
+        nums.push(num);
+        if nums.len() > limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    let has_more = nums.len() > limit;
+    nums.truncate(limit);
+    let next = nums.last().copied().filter(|_| has_more).map(InstanceNum);
+    Ok(Page { instances: read(connection, &nums)?, next })
+}
+
+/// How many match, by status.
+pub(crate) fn count(connection: &Connection, filter: &Filter) -> rusqlite::Result<Counts> {
+    let is_counted = filter.id_prefix.is_none()
+        && filter.tags.is_empty()
+        && filter.created_from.is_none()
+        && filter.created_before.is_none();
+    if is_counted {
+        return counters(connection, filter);
+    }
+    let mut counts = Counts::default();
+    visit(connection, filter, None, ROWS_PER_READ, |_, status| {
+        *counts.0.entry(status).or_default() += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(counts)
+}
+
+fn counters(connection: &Connection, filter: &Filter) -> rusqlite::Result<Counts> {
+    let sql = "SELECT status, sum(n) FROM counter WHERE ?1 IS NULL OR workflow = ?1 GROUP BY status HAVING sum(n) > 0";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([&filter.workflow])?;
+    let mut counts = Counts::default();
+    while let Some(row) = rows.next()? {
+        if let Some(kind) = row::status_kind(row.get(0)?)
+            && (filter.statuses.is_empty() || filter.statuses.contains(&kind))
+        {
+            counts.0.insert(kind, row.get::<_, i64>(1)?.cast_unsigned());
+        }
+    }
+    Ok(counts)
+}
+
+/// Reads the rows of these instances; one that has been purged since is left out.
+fn read(connection: &Connection, nums: &[u64]) -> rusqlite::Result<Vec<Instance>> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {} FROM instance WHERE num = ?1", row::INSTANCE))?;
+    let mut instances = Vec::with_capacity(nums.len());
+    for num in nums {
+        let found = statement.query_row([num.cast_signed()], |row| Ok(row::instance(row).annotated()));
+        instances.extend(found.optional()?);
+    }
+    Ok(instances)
+}
+
+/// Shows `see` each match below `before`, newest first, until it has seen enough. `wanted` is about how many that is.
+fn visit(
+    connection: &Connection,
+    filter: &Filter,
+    before: Option<InstanceNum>,
+    wanted: usize,
+    mut see: impl FnMut(u64, StatusKind) -> ControlFlow<()>,
+) -> rusqlite::Result<()> {
+    let scan = Scan::of(filter);
+    let mut statement = connection.prepare_cached(&scan.sql)?;
+    let rows_max = if scan.is_exact { wanted.min(ROWS_PER_READ) } else { ROWS_PER_READ };
+    let mut below = before.map_or(i64::MAX, |num| i64::try_from(num.0).unwrap_or(i64::MAX));
+    loop {
+        let mut values = scan.values.clone();
+        values.extend([Value::Integer(below), Value::Integer(i64::try_from(rows_max).unwrap_or(i64::MAX))]);
+        let mut rows = statement.query(params_from_iter(values))?;
+        let mut seen = 0;
+        while let Some(row) = rows.next()? {
+            seen += 1;
+            below = row.get(0)?;
+            let status = row::int(row, 1).and_then(row::status_kind).unwrap_or(StatusKind::Stuck);
+            if row::int(row, 2) == Some(1) && see(below.cast_unsigned(), status).is_break() {
+                return Ok(());
+            }
+        }
+        if seen < rows_max {
+            return Ok(());
+        }
+    }
+}
+
+impl Scan {
+    fn of(filter: &Filter) -> Self {
+        let mut values = Vec::new();
+        let narrow = narrow(filter, &mut values);
+        let tests = tests(filter, &mut values);
+        let is_exact = tests.is_empty();
+        let tests = if is_exact { "1".to_owned() } else { tests.join(" AND ") };
+        // The tests come first in the text but their values last, hence numbers.
+        let (below, limit) = (values.len() + 1, values.len() + 2);
+        let sql = format!(
+            "SELECT num, status, {tests} FROM instance WHERE {narrow} num < ?{below} ORDER BY num DESC LIMIT ?{limit}"
+        );
+        Self { sql, values, is_exact }
+    }
+}
+
+/// The condition that an index answers in order of number: one status but the most common, else the workflow.
+fn narrow(filter: &Filter, values: &mut Vec<Value>) -> &'static str {
+    match (filter.statuses.as_slice(), &filter.workflow) {
+        ([kind], _) if *kind != StatusKind::Completed => {
+            values.push(Value::Integer(kind.code().into()));
+            "status = ?1 AND status <> 4 AND"
+        }
+        (_, Some(workflow)) => {
+            values.push(Value::Text(workflow.clone()));
+            "workflow = ?1 AND"
+        }
+        _ => "",
+    }
+}
+
+/// What is left of the filter, to be tested on each row.
+fn tests(filter: &Filter, values: &mut Vec<Value>) -> Vec<String> {
+    let is_by_status = matches!(filter.statuses.as_slice(), [kind] if *kind != StatusKind::Completed);
+    let mut bind = |value: Value| {
+        values.push(value);
+        format!("?{}", values.len())
+    };
+    let mut tests = Vec::new();
+    if !is_by_status && !filter.statuses.is_empty() {
+        let codes: Vec<String> = filter.statuses.iter().map(|kind| kind.code().to_string()).collect();
+        tests.push(format!("status IN ({})", codes.join(", ")));
+    }
+    if let Some(workflow) = filter.workflow.as_ref().filter(|_| is_by_status) {
+        tests.push(format!("workflow = {}", bind(Value::Text(workflow.clone()))));
+    }
+    if let Some(prefix) = &filter.id_prefix {
+        let chars = prefix.chars().count();
+        tests.push(format!("substr(id, 1, {chars}) = {}", bind(Value::Text(prefix.clone()))));
+    }
+    if let Some(from) = filter.created_from {
+        tests.push(format!("created_at >= {}", bind(Value::Integer(from.as_millis()))));
+    }
+    if let Some(before) = filter.created_before {
+        tests.push(format!("created_at < {}", bind(Value::Integer(before.as_millis()))));
+    }
+    for (key, value) in &filter.tags {
+        let (key, value) = (bind(Value::Text(key.clone())), bind(Value::Text(value.clone())));
+        let found =
+            format!("EXISTS (SELECT 1 FROM json_each(tags) AS tag WHERE tag.key = {key} AND tag.atom = {value})");
+        // Tags that are not JSON any more are the trouble of their own row.
+        tests.push(format!("CASE WHEN json_valid(tags) THEN {found} ELSE 0 END"));
+    }
+    tests
+}

@@ -1,0 +1,154 @@
+//! The tables of the file, and whose file it is.
+
+use std::path::Path;
+
+use outlive_core::store::{Error, ErrorKind};
+use rusqlite::Connection;
+
+use crate::error;
+
+/// The number of this layout. A file with a larger one was written by a newer release.
+pub(crate) const VERSION: i64 = 1;
+
+/// "Outl", in the file's header: tells our files from those of other applications.
+pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
+
+/// Small columns that change come first and long texts last, so that reading the former never touches the pages the
+/// latter overflow to. Wakes are an index of the instance and not a table, so that the two cannot disagree.
+/// Queries repeat the condition of a partial index word for word, or SQLite does not use it.
+const TABLES: &str = "
+CREATE TABLE meta (
+    key         TEXT NOT NULL PRIMARY KEY,
+    value       INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE instance (
+    num         INTEGER PRIMARY KEY,
+    status      INTEGER NOT NULL,
+    owner       INTEGER NOT NULL,
+    wake        INTEGER,
+    until       INTEGER,
+    pause       TEXT,
+    recoveries  INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    started_at  INTEGER,
+    ended_at    INTEGER,
+    seed        INTEGER NOT NULL,
+    token       INTEGER NOT NULL,
+    sum         INTEGER NOT NULL,
+    id          TEXT NOT NULL UNIQUE,
+    workflow    TEXT NOT NULL,
+    tags        TEXT,
+    note        TEXT,
+    input       TEXT NOT NULL,
+    outcome     TEXT
+) STRICT;
+CREATE INDEX instance_by_workflow ON instance (workflow);
+CREATE INDEX instance_by_status ON instance (status) WHERE status <> 4;
+CREATE INDEX instance_by_owner ON instance (owner) WHERE owner <> 0;
+CREATE INDEX instance_by_wake ON instance (wake) WHERE wake IS NOT NULL;
+
+CREATE TABLE entry (
+    pos         INTEGER PRIMARY KEY,
+    instance    INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    kind        INTEGER NOT NULL,
+    op          TEXT NOT NULL,
+    site        TEXT NOT NULL,
+    attempt     INTEGER NOT NULL,
+    started     INTEGER,
+    due         INTEGER,
+    payload     TEXT,
+    sum         INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX entry_by_instance ON entry (instance, seq);
+
+CREATE TABLE inbox (
+    instance    INTEGER NOT NULL,
+    pos         INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    kind        INTEGER NOT NULL,
+    text        TEXT,
+    payload     TEXT,
+    sum         INTEGER NOT NULL,
+    PRIMARY KEY (instance, pos)
+) STRICT, WITHOUT ROWID;
+
+-- The position each message got, by its token: kept when the message is taken, as its answer may have been lost.
+CREATE TABLE sent (
+    instance    INTEGER NOT NULL,
+    token       INTEGER NOT NULL,
+    pos         INTEGER NOT NULL,
+    PRIMARY KEY (instance, token)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dedup (
+    instance    INTEGER NOT NULL,
+    key         TEXT NOT NULL,
+    pos         INTEGER NOT NULL,
+    PRIMARY KEY (instance, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE counter (
+    workflow    TEXT NOT NULL,
+    status      INTEGER NOT NULL,
+    n           INTEGER NOT NULL,
+    PRIMARY KEY (workflow, status)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO meta (key, value) VALUES ('schema', 1), ('epoch', 0), ('num', 0), ('pos', 0);
+PRAGMA application_id = 0x4f75746c;
+";
+
+/// What a file turned out to be.
+pub(crate) enum Content {
+    /// Nothing yet.
+    Empty,
+    /// A store of this or an earlier layout.
+    Store,
+}
+
+/// Looks whose file it is, without changing it.
+///
+/// # Errors
+/// If it is not ours or newer than we are.
+pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<Content, Error> {
+    let read =
+        |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|e| error::on_open(path, &e));
+    let application = read("PRAGMA application_id")?;
+    if application == 0 && read("SELECT count(*) FROM sqlite_schema")? == 0 {
+        return Ok(Content::Empty);
+    }
+    let name = path.display();
+    if application != APPLICATION_ID {
+        let message = format!("{name} is a SQLite database of another application; give outlive a file of its own");
+        return Err(Error::new(ErrorKind::Open, message));
+    }
+    let version = read("SELECT value FROM meta WHERE key = 'schema'")?;
+    if version > VERSION {
+        let message = format!(
+            "{name} was written by a newer outlive (schema {version}, this one knows {VERSION}); use that release or a later one"
+        );
+        return Err(Error::new(ErrorKind::Open, message));
+    }
+    Ok(Content::Store)
+}
+
+/// Makes the tables in an empty file, all or none. Another process may have been faster; that is as good.
+///
+/// # Errors
+/// If it cannot be written, or what the other process made is not ours.
+pub(crate) fn create(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let run = |sql: &str| connection.execute_batch(sql).map_err(|e| error::on_open(path, &e));
+    run("BEGIN IMMEDIATE")?;
+    let made = match inspect(connection, path) {
+        Ok(Content::Empty) => run(TABLES).and_then(|()| run("COMMIT")),
+        Ok(Content::Store) => run("COMMIT"),
+        Err(foreign) => Err(foreign),
+    };
+    if made.is_err() && !connection.is_autocommit() {
+        run("ROLLBACK")?;
+    }
+    made
+}

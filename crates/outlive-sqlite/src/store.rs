@@ -1,0 +1,139 @@
+//! The handle: hands what is asked to the threads that do it, and ends them when it goes.
+
+use std::fmt;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::store::{Answered, Error, ErrorKind, Store};
+use outlive_core::time::Timestamp;
+use tokio::sync::oneshot;
+
+use crate::error;
+use crate::open::{self, Options};
+use crate::reader::{self, Reader};
+use crate::watch::Watch;
+use crate::writer::{Job, Reply, Writer};
+
+/// A store in one SQLite file. Any number of handles and processes may read, start and send; one may execute, which
+/// [`lease`](Store::lease) is for.
+pub struct SqliteStore {
+    path: PathBuf,
+    durability: String,
+    watch: Arc<Watch>,
+    /// For what an executor reads: short questions about one instance, and wakes.
+    pub(crate) lookups: Reader,
+    /// For what people read: lists and counts, which may take a while.
+    pub(crate) lists: Reader,
+    /// Last, because fields go in this order: only a connection that may write can tidy up when it is the last to close.
+    writer: Hand,
+}
+
+/// The way to the writer's thread, which ends with it.
+struct Hand {
+    /// `None` only while it is dropped.
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SqliteStore {
+    /// Opens the file, and makes it (for its owner alone, mode 0600) if there is none. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Open`] if it cannot serve as a store, with the reason and the way out.
+    ///
+    /// ```
+    /// use outlive_sqlite::{Options, SqliteStore};
+    /// let error = SqliteStore::open("/no/such/folder/shop.db".as_ref(), Options::default()).unwrap_err();
+    /// assert!(error.message.ends_with("make it first: mkdir -p /no/such/folder"));
+    /// ```
+    pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let path = std::path::absolute(path).map_err(|e| {
+            let message = format!("{path:?} is not the name of a file ({e}); give one such as shop.db");
+            Error::new(ErrorKind::Open, message)
+        })?;
+        let connection = open::writer(&path, &options)?;
+        let durability = open::read_back(&connection, &path, &options)?;
+        let watch = Arc::new(Watch::default());
+        let (jobs, asked) = mpsc::channel();
+        let writer = Writer::new(path.clone(), options, connection, asked, watch.clone())?;
+        let lookups = Reader::start(&path, "outlive-lookups")?;
+        let lists = Reader::start(&path, "outlive-lists")?;
+        let thread = thread::Builder::new().name("outlive-writer".to_owned()).spawn(move || writer.run());
+        let thread = thread.map_err(|e| reader::no_thread(&path, &e))?;
+        let writer = Hand { jobs: Some(jobs), thread: Some(thread) };
+        Ok(Self { path, durability, watch, lookups, lists, writer })
+    }
+
+    /// The file, by its absolute name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn ask<T: Send + 'static>(&self, job: impl FnOnce(Reply<T>) -> Job + Send + 'static) -> Answered<'_, T> {
+        let (reply, answer) = oneshot::channel();
+        Box::pin(async move {
+            // If the writer is gone, so is `reply`, and that is what the caller hears.
+            self.writer.give(job(reply));
+            answer.await.unwrap_or_else(|_| Err(error::gone(&self.path)))
+        })
+    }
+}
+
+impl Store for SqliteStore {
+    fn lease(&self, now: Timestamp) -> Answered<'_, Epoch> {
+        self.ask(move |reply| Job::Lease(now, reply))
+    }
+
+    fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
+        self.ask(move |reply| Job::Write(batch, reply))
+    }
+
+    fn release(&self, epoch: Epoch) -> Answered<'_, ()> {
+        self.ask(move |reply| Job::Release(epoch, reply))
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        if !self.watch.turn_on() {
+            // If the writer is gone, the next write says so.
+            self.writer.give(Job::Watch);
+        }
+        self.watch.changed()
+    }
+
+    fn durability(&self) -> String {
+        self.durability.clone()
+    }
+}
+
+impl Hand {
+    fn give(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            let _ = jobs.send(job);
+        }
+    }
+}
+
+impl Drop for Hand {
+    /// Waits for the writer, so that the lock is free and the file closed when this is over.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("path", &self.path)
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,219 @@
+//! The one thread that writes: it owns the connection, the lock, the epoch and the checkpoints.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::store::{Error, ErrorKind};
+use outlive_core::time::Timestamp;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::batch::{Again, Batch};
+use crate::error;
+use crate::lease::Lock;
+use crate::ledger::{Foreign, Ledger};
+use crate::open::{self, Options};
+use crate::watch::{LOOK_EVERY, Watch};
+
+/// A checkpoint is made when this many pages wait in the log.
+const CHECKPOINT_PAGES: i64 = 4_000;
+
+/// Past this many pages a reader holds the log open, and people should know.
+const LOG_PAGES_LONG: i64 = 10 * CHECKPOINT_PAGES;
+
+/// Where an answer is awaited.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+/// What the writer is asked to do.
+pub(crate) enum Job {
+    Write(Arc<Vec<Write>>, Reply<Vec<Answer>>),
+    Lease(Timestamp, Reply<Epoch>),
+    Release(Epoch, Reply<()>),
+    /// Look for foreign writes from now on.
+    Watch,
+}
+
+pub(crate) struct Writer {
+    path: PathBuf,
+    options: Options,
+    connection: Connection,
+    ledger: Ledger,
+    jobs: Receiver<Job>,
+    watch: Arc<Watch>,
+    /// Held while this handle may execute.
+    lock: Option<Lock>,
+    /// The epoch given to this handle, 0 if it does not execute.
+    epoch: u64,
+    /// A batch whose COMMIT failed without saying whether it is durable.
+    unsure: Option<Arc<Vec<Write>>>,
+}
+
+impl Writer {
+    /// Takes over a connection. What others write from here on is noticed.
+    pub(crate) fn new(
+        path: PathBuf,
+        options: Options,
+        connection: Connection,
+        jobs: Receiver<Job>,
+        watch: Arc<Watch>,
+    ) -> Result<Self, Error> {
+        let mut ledger = Ledger::default();
+        ledger.look(&connection).map_err(|e| error::on_open(&path, &e))?;
+        Ok(Self { path, options, connection, ledger, jobs, watch, lock: None, epoch: 0, unsure: None })
+    }
+
+    /// Does what is asked until nobody can ask any more.
+    pub(crate) fn run(mut self) {
+        while let Some(job) = self.next() {
+            match job {
+                Job::Write(batch, reply) => {
+                    let _ = reply.send(self.write(&batch));
+                    self.checkpoint();
+                }
+                Job::Lease(now, reply) => {
+                    let _ = reply.send(self.lease(now));
+                }
+                Job::Release(epoch, reply) => {
+                    let _ = reply.send(self.release(epoch));
+                }
+                Job::Watch => {}
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<Job> {
+        loop {
+            if !self.watch.is_on() {
+                return self.jobs.recv().ok();
+            }
+            match self.jobs.recv_timeout(LOOK_EVERY) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    /// Sees whether others have written. Trouble with the file is left for the next write to tell.
+    fn look(&mut self) {
+        if let Ok(Foreign::Changed) = self.ledger.look(&self.connection) {
+            self.watch.tell();
+        }
+    }
+
+    fn write(&mut self, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, Error> {
+        let is_again = self.unsure.as_ref().is_some_and(|unsure| Arc::ptr_eq(unsure, batch));
+        let again = if is_again { Again::Perhaps } else { Again::First };
+        let answers = self.transact(again, |open| batch.iter().map(|write| open.apply(write)).collect());
+        match &answers {
+            Err(e) if e.kind == ErrorKind::Unknown => self.unsure = Some(batch.clone()),
+            Ok(_) if is_again => self.unsure = None,
+            _ => {}
+        }
+        answers
+    }
+
+    fn lease(&mut self, now: Timestamp) -> Result<Epoch, Error> {
+        let lock = match self.lock.take() {
+            Some(held) => held,
+            None => Lock::take(&self.path)?,
+        };
+        self.epoch = 0;
+        self.epoch = self.transact(Again::First, |open| open.take_over(now))?;
+        self.lock = Some(lock);
+        Ok(Epoch(self.epoch))
+    }
+
+    fn release(&mut self, epoch: Epoch) -> Result<(), Error> {
+        if self.epoch == 0 || self.epoch != epoch.0 {
+            return Ok(());
+        }
+        self.transact(Again::First, |open| open.let_go())?;
+        self.epoch = 0;
+        self.lock = None;
+        Ok(())
+    }
+
+    /// Does `work` in one transaction: all of it is durable, or nothing of it is, or the error says it is not known.
+    fn transact<T>(
+        &mut self,
+        again: Again,
+        work: impl FnOnce(&mut Batch<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        self.begin()?;
+        let done = self.apply(again, work);
+        let committed = match done {
+            Ok(value) => self.execute("COMMIT").map(|()| value).map_err(|e| (e, Stage::Commit)),
+            Err(e) => Err((e, Stage::Before)),
+        };
+        committed.map_err(|(e, stage)| self.undo(&e, stage))
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        if !self.connection.is_autocommit() {
+            // A transaction could not be undone; only a new connection is certain to be without it.
+            self.connection = open::writer(&self.path, &self.options)?;
+            self.ledger = Ledger::default();
+        }
+        self.execute("BEGIN IMMEDIATE").map_err(|e| error::while_reading(&self.path, &e))
+    }
+
+    fn apply<T>(
+        &mut self,
+        again: Again,
+        work: impl FnOnce(&mut Batch<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        if self.ledger.look(&self.connection)? == Foreign::Changed {
+            self.watch.tell();
+        }
+        let mut batch = Batch::new(&self.connection, &mut self.ledger, self.epoch, again)?;
+        let value = work(&mut batch)?;
+        drop(batch);
+        self.ledger.flush(&self.connection)?;
+        Ok(value)
+    }
+
+    fn undo(&mut self, error: &rusqlite::Error, stage: Stage) -> Error {
+        eprintln!("DBG {error:?} {stage:?} {}", self.connection.is_autocommit());
+        self.ledger.forget();
+        // SQLite undoes some failed transactions by itself.
+        let is_undone = self.connection.is_autocommit() || self.execute("ROLLBACK").is_ok();
+        match stage {
+            Stage::Before if is_undone => error::while_reading(&self.path, error),
+            _ => error::on_commit(&self.path, error, is_undone),
+        }
+    }
+
+    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
+    }
+
+    /// Moves the log into the file when it has grown. Trouble here loses nothing: the log stays and the next batch tries again.
+    fn checkpoint(&self) {
+        let run = |sql: &str| {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            statement.query_row([], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
+        };
+        match run("PRAGMA wal_checkpoint(noop)") {
+            Ok((log, done)) if log - done >= CHECKPOINT_PAGES => {}
+            _ => return,
+        }
+        match run("PRAGMA wal_checkpoint(passive)") {
+            Ok((log, done)) if log >= LOG_PAGES_LONG => {
+                let path = self.path.display();
+                tracing::warn!(log, done, "a long read keeps the log of {path} from being used again; end it");
+            }
+            Ok(_) => {}
+            Err(e) => tracing::warn!("no checkpoint of {}: {e}; the log grows until there is one", self.path.display()),
+        }
+    }
+}
+
+/// Where a transaction failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Before,
+    Commit,
+}

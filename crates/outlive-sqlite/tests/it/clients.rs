@@ -1,0 +1,159 @@
+//! One process executes, others read, start and send on the same file.
+
+use std::time::Duration;
+
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::message::Message;
+use outlive_core::query::Query;
+use outlive_core::status::Status;
+use outlive_core::store::{ErrorKind, Store};
+use tokio::time::timeout;
+
+use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, name, signal, start, started, write};
+
+const SOON: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn a_second_lease_is_refused_by_the_number_of_the_process_that_holds_it() {
+    let place = Place::new();
+    let (first, second) = (place.open(), place.open());
+    first.lease(at(0)).await.unwrap();
+    let error = second.lease(at(0)).await.unwrap_err();
+    let pid = std::process::id();
+    assert_eq!(error.kind, ErrorKind::Locked { pid: Some(pid) });
+    assert!(
+        error.message.contains(&format!("is executed by process {pid}; stop it, or use `Client::open`")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn the_lock_is_free_once_the_lease_is_released_or_its_store_dropped() {
+    let place = Place::new();
+    let (first, second) = (place.open(), place.open());
+    let epoch = first.lease(at(0)).await.unwrap();
+    first.release(epoch).await.unwrap();
+    assert_eq!(second.lease(at(0)).await.unwrap(), Epoch(2));
+    drop(second);
+    assert_eq!(first.lease(at(0)).await.unwrap(), Epoch(3));
+}
+
+#[tokio::test]
+async fn an_earlier_holder_is_fenced_by_the_epoch_in_the_file() {
+    let place = Place::new();
+    let (first, second) = (place.open(), place.open());
+    let old = first.lease(at(0)).await.unwrap();
+    let num = driven(&first, "a", old).await;
+    // The lock of the first is lost, as on a disk whose server forgot it.
+    std::fs::remove_file(place.folder.path().join("runs.db.lock")).unwrap();
+    let new = second.lease(at(5)).await.unwrap();
+    assert!(matches!(write(&first, Write::Commit(commit(num, old, 0))).await, Answer::Fenced));
+    assert!(matches!(write(&first, claim(&[num], old)).await, Answer::Fenced));
+    let taken = claimed(write(&second, claim(&[num], new)).await);
+    assert_eq!((taken[0].instance.recoveries, taken[0].is_first), (1, false));
+    assert_done(&write(&second, Write::Commit(commit(num, new, 0))).await);
+}
+
+#[tokio::test]
+async fn an_epoch_is_worth_nothing_to_another_handle() {
+    let place = Place::new();
+    let (executor, client) = (place.open(), place.open());
+    let epoch = executor.lease(at(0)).await.unwrap();
+    let num = driven(&executor, "a", epoch).await;
+    assert!(matches!(write(&client, Write::Commit(commit(num, epoch, 0))).await, Answer::Fenced));
+    let by_client = driven(&client, "b", epoch).await;
+    assert_eq!(client.instance(&name("b")).await.unwrap().unwrap().status, Status::Pending);
+    assert_eq!(executor.wakes(at(100), 9).await.unwrap()[0].num, by_client);
+}
+
+#[tokio::test]
+async fn the_executor_hears_of_what_a_client_sends_and_finds_it_due() {
+    let place = Place::new();
+    let (executor, client) = (place.open(), place.open());
+    let epoch = executor.lease(at(0)).await.unwrap();
+    let num = driven(&executor, "a", epoch).await;
+    assert_eq!(executor.wakes(at(100), 9).await.unwrap(), []);
+
+    assert!(matches!(write(&client, Write::Send(signal("a", 1))).await, Answer::Sent { is_new: true, .. }));
+    timeout(SOON, executor.changed()).await.unwrap();
+    let wakes = executor.wakes(at(100), 9).await.unwrap();
+    assert_eq!(wakes.iter().map(|wake| (wake.num, wake.due)).collect::<Vec<_>>(), [(num, at(20))]);
+    let inbox = executor.inbox(num, 0).await.unwrap();
+    assert!(matches!(inbox[0].message, Message::Signal { .. }));
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_his_own_writes() {
+    let place = Place::new();
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let mut changed = store.changed();
+    let num = driven(&store, "a", epoch).await;
+    for seq in 0..20 {
+        assert_done(&write(&store, Write::Commit(commit(num, epoch, seq))).await);
+        store.instance(&name("a")).await.unwrap();
+    }
+    assert!(timeout(Duration::from_millis(100), &mut changed).await.is_err());
+    write(&place.open(), Write::Send(signal("a", 1))).await;
+    timeout(SOON, changed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_between_two_waits_is_told_to_the_second() {
+    let place = Place::new();
+    let (executor, client) = (place.open(), place.open());
+    drop(executor.changed());
+    started(&client, start("a")).await;
+    // The executor meets the change in a write of its own, while nobody waits.
+    started(&executor, start("b")).await;
+    timeout(SOON, executor.changed()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_the_writer_remembers_gives_way_to_what_a_client_wrote() {
+    let place = Place::new();
+    let (executor, client) = (place.open(), place.open());
+    let epoch = executor.lease(at(0)).await.unwrap();
+    let num = driven(&executor, "a", epoch).await;
+    let pos = match write(&client, Write::Send(signal("a", 1))).await {
+        Answer::Sent { pos, .. } => pos,
+        other => panic!("not sent: {other:?}"),
+    };
+    let mut pausing = commit(num, epoch, 0);
+    let mut state = crate::support::state(Status::Completed);
+    state.seen = Some(0);
+    pausing.state = Some(state);
+    match write(&executor, Write::Commit(pausing)).await {
+        Answer::Unseen(messages) => assert_eq!(messages[0].pos, pos),
+        other => panic!("a message was passed by: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_write_waits_for_a_transaction_of_somebody_else() {
+    let place = Place::new();
+    let store = place.open();
+    let sql = place.sql();
+    sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        sql.execute_batch("COMMIT").unwrap();
+    });
+    started(&store, start("a")).await;
+    holder.join().unwrap();
+}
+
+#[tokio::test]
+async fn numbers_are_not_given_again_after_a_purge_or_by_another_handle() {
+    let place = Place::new();
+    let (first, second) = (place.open(), place.open());
+    let epoch = first.lease(at(0)).await.unwrap();
+    let a = driven(&first, "a", epoch).await;
+    let end = crate::support::ended(commit(a, epoch, 0), Status::Completed);
+    assert_done(&write(&first, Write::Commit(end)).await);
+    assert_done(&write(&second, Write::Purge(name("a"))).await);
+    let b = started(&second, start("a")).await;
+    let c = started(&first, start("c")).await;
+    assert!(a < b && b < c, "{a} {b} {c}");
+    assert_eq!(first.journal(b, 0, 9).await.unwrap(), []);
+}

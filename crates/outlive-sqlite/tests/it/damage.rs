@@ -1,0 +1,125 @@
+//! A damaged row is the trouble of its own instance and of no other.
+
+use outlive_core::commit::Write;
+use outlive_core::id::InstanceNum;
+use outlive_core::query::{Filter, Query};
+use outlive_core::status::Status;
+use outlive_core::store::{ErrorKind, Store};
+
+use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, name, signal, write};
+
+/// Two instances with two entries and a message each, that nobody drives; then `damage` is done to the first.
+async fn after(damage: &str) -> (Place, InstanceNum, InstanceNum) {
+    let place = Place::new();
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let a = driven(&store, "a", epoch).await;
+    let b = driven(&store, "b", epoch).await;
+    for (token, (id, num)) in (1..).zip([("a", a), ("b", b)]) {
+        assert_done(&write(&store, Write::Commit(commit(num, epoch, 0))).await);
+        assert_done(&write(&store, Write::Commit(commit(num, epoch, 1))).await);
+        write(&store, Write::Send(signal(id, token))).await;
+    }
+    store.release(epoch).await.unwrap();
+    drop(store);
+    let sql = place.sql();
+    sql.execute_batch("PRAGMA ignore_check_constraints = on").unwrap();
+    let changed = sql.execute(damage, [a.0.cast_signed()]).unwrap();
+    assert_eq!(changed, 1, "{damage}");
+    (place, a, b)
+}
+
+#[tokio::test]
+async fn a_damaged_entry_is_found_by_the_claim_of_its_instance_alone() {
+    for (damage, says) in [
+        ("UPDATE entry SET payload = '\"dune\"' WHERE instance = ?1 AND seq = 2", "entry 2 does not fit its checksum"),
+        ("UPDATE entry SET payload = NULL WHERE instance = ?1 AND seq = 2", "entry 2 does not fit its checksum"),
+        ("UPDATE entry SET at = at + 1 WHERE instance = ?1 AND seq = 1", "entry 1 does not fit its checksum"),
+        ("UPDATE entry SET due = 0 WHERE instance = ?1 AND seq = 1", "entry 1 does not fit its checksum"),
+        ("UPDATE entry SET attempt = -1 WHERE instance = ?1 AND seq = 1", "entry 1 does not fit its checksum"),
+        (
+            "UPDATE entry SET op = CAST(x'ff' AS TEXT) WHERE instance = ?1 AND seq = 2",
+            "entry 2 does not fit its checksum",
+        ),
+        ("UPDATE entry SET sum = -1 WHERE instance = ?1 AND seq = 2", "entry 2 does not fit its checksum"),
+        ("UPDATE entry SET kind = 99 WHERE instance = ?1 AND seq = 1", "entry 1 is of kind 99"),
+        ("UPDATE entry SET seq = 7 WHERE instance = ?1 AND seq = 2", "entry 2 is missing, 7 comes next"),
+        ("DELETE FROM entry WHERE instance = ?1 AND seq = 1", "entry 1 is missing, 2 comes next"),
+        ("UPDATE instance SET input = '\"imput\"' WHERE num = ?1", "instance \"a\" does not fit its checksum"),
+        (
+            "UPDATE instance SET workflow = CAST(x'ff' AS TEXT) WHERE num = ?1",
+            "instance \"a\" does not fit its checksum",
+        ),
+        ("UPDATE instance SET status = 77 WHERE num = ?1", "status of instance \"a\" does not exist"),
+    ] {
+        let (place, a, b) = after(damage).await;
+        let store = place.open();
+        let epoch = store.lease(at(60)).await.unwrap();
+        let claimed = claimed(write(&store, claim(&[a, b], epoch)).await);
+        assert_eq!(claimed.len(), 2, "{damage}");
+        let found = claimed[0].journal.as_ref().unwrap_err();
+        assert!(found.contains(says), "{damage}: {found}");
+        assert_eq!(claimed[1].journal.as_ref().unwrap().len(), 2, "{damage}");
+        assert_done(&write(&store, Write::Commit(commit(b, epoch, 2))).await);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_message_is_found_by_the_claim_of_its_instance_alone() {
+    for (damage, says) in [
+        ("UPDATE inbox SET payload = '1' WHERE instance = ?1", "does not fit its checksum"),
+        ("UPDATE inbox SET kind = 9 WHERE instance = ?1", "a message of kind 9"),
+        ("UPDATE inbox SET text = NULL WHERE instance = ?1", "a message of kind 1"),
+    ] {
+        let (place, a, b) = after(damage).await;
+        let store = place.open();
+        let epoch = store.lease(at(60)).await.unwrap();
+        let claimed = claimed(write(&store, claim(&[a, b], epoch)).await);
+        assert!(claimed[0].inbox.as_ref().unwrap_err().contains(says), "{:?}", claimed[0].inbox);
+        assert_eq!(claimed[1].inbox.as_ref().unwrap().len(), 1);
+        assert_eq!(store.inbox(a, 0).await.unwrap_err().kind, ErrorKind::Corrupt);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_journal_is_an_error_to_its_reader_that_names_instance_and_file() {
+    let (place, a, b) = after("UPDATE entry SET site = '' WHERE instance = ?1 AND seq = 2").await;
+    let store = place.open();
+    assert_eq!(store.journal(a, 0, 1).await.unwrap().len(), 1);
+    let error = store.journal(a, 0, 9).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Corrupt);
+    assert!(error.message.contains("instance 1 in ") && error.message.contains("runs.db: entry 2"), "{error}");
+    assert_eq!(store.journal(b, 0, 9).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_damaged_row_is_listed_with_what_is_wrong_with_it() {
+    let (place, a, _) = after("UPDATE instance SET status = 77 WHERE num = ?1").await;
+    let store = place.open();
+    let page = store.list(&Filter::new(), None, 9).await.unwrap();
+    assert_eq!(page.instances.len(), 2);
+    assert_eq!((page.instances[1].num, page.instances[1].status), (a, Status::Stuck));
+    assert!(page.instances[1].note.as_ref().unwrap().contains("does not exist"));
+    let tags = Filter::new().tag("shop", "paris");
+    place.sql().execute_batch("UPDATE instance SET tags = '{bad'").unwrap();
+    assert_eq!(store.list(&tags, None, 9).await.unwrap().instances, []);
+    assert!(store.instance(&name("a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_damaged_page_stops_neither_the_open_nor_the_reads_of_others() {
+    let (place, a, _) = after("UPDATE entry SET site = '' WHERE instance = ?1 AND seq = 2").await;
+    let root = place.number("SELECT rootpage FROM sqlite_schema WHERE name = 'entry'");
+    let page = place.number("PRAGMA page_size");
+    let mut bytes = std::fs::read(place.file()).unwrap();
+    let begin = usize::try_from((root - 1) * page).unwrap();
+    bytes[begin..begin + 100].fill(0xee);
+    std::fs::write(place.file(), bytes).unwrap();
+
+    let store = place.open();
+    let epoch = store.lease(at(60)).await.unwrap();
+    let claimed = claimed(write(&store, claim(&[a], epoch)).await);
+    let damage = claimed[0].journal.as_ref().unwrap_err();
+    assert!(damage.contains("entry 1 lies on a damaged page"), "{damage}");
+    assert_eq!(store.list(&Filter::new(), None, 9).await.unwrap().instances.len(), 2);
+}

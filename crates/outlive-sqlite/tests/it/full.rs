@@ -1,0 +1,52 @@
+//! A disk that is full: new work is refused, reading goes on, and so does writing once there is room.
+
+use std::sync::Arc;
+
+use outlive_core::commit::{Answer, Commit, Write};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Filter, Query};
+use outlive_core::status::Status;
+use outlive_core::store::{ErrorKind, Store};
+use outlive_sqlite::{Options, SqliteStore};
+
+use crate::support::{Place, assert_done, at, commit, driven, ended, name, write};
+
+fn large(mut commit: Commit) -> Write {
+    commit.entries[0].payload = Some(Payload::encode(&"x".repeat(20_000)).unwrap());
+    Write::Commit(commit)
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_and_passes() {
+    let place = Place::new();
+    let store = SqliteStore::open(&place.file(), Options::new().pages_max(120)).unwrap();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let a = driven(&store, "a", epoch).await;
+    let b = driven(&store, "b", epoch).await;
+
+    let mut seq = 0;
+    let error = loop {
+        match store.write(Arc::new(vec![large(commit(a, epoch, seq)), large(commit(b, epoch, seq))])).await {
+            Ok(answers) => answers.iter().for_each(assert_done),
+            Err(error) => break error,
+        }
+        seq += 1;
+        assert!(seq < 100, "the disk is never full");
+    };
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.message.contains("disk of") && error.message.contains("is full; free some space"), "{error}");
+
+    for num in [a, b] {
+        assert_eq!(store.journal(num, 0, 999).await.unwrap().len() as u64, seq, "all that was answered, and no more");
+    }
+    assert_eq!(store.count(&Filter::new()).await.unwrap().of(Status::Running.kind()), 2);
+
+    // Room is made; nothing has to be opened again.
+    assert_done(
+        &write(&store, Write::Commit(ended(Commit { entries: vec![], ..commit(b, epoch, seq) }, Status::Failed))).await,
+    );
+    assert_done(&write(&store, Write::Purge(name("b"))).await);
+    assert_done(&write(&store, large(commit(a, epoch, seq))).await);
+    assert!(matches!(write(&store, large(commit(b, epoch, seq))).await, Answer::Fenced));
+    assert_eq!(store.journal(a, 0, 999).await.unwrap().len() as u64, seq + 1);
+}

@@ -1,0 +1,11 @@
+//! What the SQLite store promises beyond the store trait: the file, its neighbours, and what happens when they fail.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod clients;
+mod damage;
+mod full;
+mod hot_path;
+mod lost_answer;
+mod open;
+mod plans;
+mod support;

@@ -1,0 +1,152 @@
+//! Which files can serve as a store, and what is said of those that cannot.
+
+use std::fs;
+
+use outlive_core::query::{Filter, Query};
+use outlive_core::store::{Error, ErrorKind, Store};
+use outlive_sqlite::{Durability, Options, SqliteStore};
+
+use crate::support::{Place, at, driven, name, start, started};
+
+fn refusal(place: &Place) -> Error {
+    let error = place.try_open().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Open, "{error}");
+    error
+}
+
+#[track_caller]
+fn assert_says(error: &Error, parts: &[&str]) {
+    for part in parts {
+        assert!(error.message.contains(part), "{part:?} is not in {:?}", error.message);
+    }
+}
+
+#[test]
+fn a_new_file_is_in_wal_mode_and_syncs_every_commit() {
+    let place = Place::new();
+    let store = place.open();
+    assert!(store.durability().ends_with("journal_mode=wal, synchronous=full"), "{}", store.durability());
+    let mode: String = place.sql().query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+}
+
+#[test]
+fn less_durability_is_a_choice_that_shows() {
+    let place = Place::new();
+    let options = Options::new().durability(Durability::Relaxed);
+    let store = SqliteStore::open(&place.file(), options).unwrap();
+    assert!(store.durability().ends_with("synchronous=normal"), "{}", store.durability());
+}
+
+#[test]
+fn a_file_that_somebody_took_out_of_wal_mode_is_put_back() {
+    let place = Place::new();
+    drop(place.open());
+    let sql = place.sql();
+    let mode: String = sql.query_row("PRAGMA journal_mode = delete", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "delete");
+    drop(sql);
+    assert!(place.open().durability().contains("journal_mode=wal"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_file_and_its_neighbours_are_for_the_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let store = place.open();
+    store.lease(at(0)).await.unwrap();
+    started(&store, start("a")).await;
+    for suffix in ["", "-wal", "-shm", ".lock"] {
+        let file = format!("{}{suffix}", place.file().display());
+        let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{file} has mode {mode:o}");
+    }
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_named_with_the_way_to_make_it() {
+    let place = Place::new();
+    let error = SqliteStore::open(&place.folder.path().join("no/runs.db"), Options::default()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Open);
+    assert_says(&error, &["runs.db does not exist", "mkdir -p"]);
+}
+
+#[test]
+fn a_folder_is_no_store() {
+    let place = Place::new();
+    fs::create_dir(place.file()).unwrap();
+    assert_says(&refusal(&place), &["runs.db is a folder"]);
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_as_it_was() {
+    let place = Place::new();
+    let text = "dear diary, ".repeat(100);
+    fs::write(place.file(), &text).unwrap();
+    assert_says(&refusal(&place), &["is not a SQLite database", "another file"]);
+    assert_eq!(fs::read_to_string(place.file()).unwrap(), text);
+}
+
+#[test]
+fn the_database_of_another_application_is_refused_and_left_as_it_was() {
+    let place = Place::new();
+    place.sql().execute_batch("CREATE TABLE customer (id INTEGER)").unwrap();
+    assert_says(&refusal(&place), &["another application"]);
+    let mode: String = place.sql().query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "delete");
+}
+
+#[test]
+fn a_file_of_a_newer_release_is_refused_with_both_numbers() {
+    let place = Place::new();
+    drop(place.open());
+    place.sql().execute_batch("UPDATE meta SET value = 9 WHERE key = 'schema'").unwrap();
+    assert_says(&refusal(&place), &["newer outlive", "schema 9", "knows 1"]);
+}
+
+#[test]
+fn a_place_where_no_file_can_be_made_is_refused() {
+    let error = SqliteStore::open("/proc/runs.db".as_ref(), Options::default()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Open);
+    assert_says(&error, &["/proc/runs.db cannot be opened for writing"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_only_be_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    drop(place.open());
+    fs::set_permissions(place.file(), fs::Permissions::from_mode(0o400)).unwrap();
+    // The superuser may write it all the same; then there is nothing to refuse.
+    if fs::OpenOptions::new().append(true).open(place.file()).is_err() {
+        assert_says(&refusal(&place), &["cannot be opened for writing", "let this user write it"]);
+    }
+}
+
+#[test]
+fn many_can_make_the_same_file_at_once() {
+    let place = Place::new();
+    std::thread::scope(|scope| {
+        let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| place.try_open().map(drop))).collect();
+        for opened in opened {
+            opened.join().unwrap().unwrap();
+        }
+    });
+    assert_eq!(place.number("SELECT count(*) FROM meta"), 4);
+}
+
+#[tokio::test]
+async fn a_closed_store_is_one_ordinary_file_with_all_that_was_answered() {
+    let place = Place::new();
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    driven(&store, "a", epoch).await;
+    drop(store);
+    assert!(!place.folder.path().join("runs.db-wal").exists());
+    assert_eq!(place.number("SELECT count(*) FROM instance WHERE id = 'a'"), 1);
+    let store = place.open();
+    assert!(store.instance(&name("a")).await.unwrap().is_some());
+    assert_eq!(store.count(&Filter::new()).await.unwrap().total(), 1);
+}

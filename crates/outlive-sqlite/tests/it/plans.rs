@@ -1,0 +1,32 @@
+//! The questions asked most are answered by an index, in order: no scan, no sort.
+
+use crate::support::Place;
+
+#[track_caller]
+fn assert_plan(place: &Place, sql: &str, says: &str) {
+    let sql = format!("EXPLAIN QUERY PLAN {sql}");
+    let connection = place.sql();
+    let mut statement = connection.prepare(&sql).unwrap();
+    let plan: Vec<String> = statement.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+    let plan = plan.join("; ");
+    assert!(plan.contains(says) && !plan.contains("TEMP B-TREE") && !plan.contains("SCAN instance;"), "{sql}: {plan}");
+}
+
+#[test]
+fn wakes_owners_and_lists_use_their_indexes() {
+    let place = Place::new();
+    let _store = place.open();
+    let list = "SELECT num, status, 1 FROM instance WHERE";
+    for (sql, index) in [
+        (
+            "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake <= 5 ORDER BY wake, num LIMIT 5",
+            "COVERING INDEX instance_by_wake",
+        ),
+        ("UPDATE instance SET owner = 0 WHERE owner <> 0", "instance_by_owner"),
+        (&format!("{list} status = 5 AND status <> 4 AND num < 9 ORDER BY num DESC LIMIT 5"), "instance_by_status"),
+        (&format!("{list} workflow = 'a' AND num < 9 ORDER BY num DESC LIMIT 5"), "instance_by_workflow"),
+        ("SELECT max(seq) FROM entry WHERE instance = 5", "entry_by_instance"),
+    ] {
+        assert_plan(&place, sql, index);
+    }
+}

@@ -1,0 +1,93 @@
+//! A clock that stands still until a test moves it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use outlive::Timestamp;
+use outlive::clock::Clock;
+
+/// A clock that stands still until a test moves it. Clones are the same clock.
+///
+/// ```
+/// use outlive::clock::Clock;
+/// use outlive_testkit::TestClock;
+/// let clock = TestClock::new();
+/// let before = clock.now();
+/// clock.advance(std::time::Duration::from_secs(60));
+/// assert_eq!(clock.now().since(before).as_secs(), 60);
+/// ```
+#[derive(Clone)]
+pub struct TestClock(Arc<Mutex<Inner>>);
+
+struct Inner {
+    now: Timestamp,
+    sleepers: Vec<(Timestamp, Waker)>,
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TestClock {
+    /// A clock at the beginning of 2026.
+    #[must_use]
+    pub fn new() -> Self {
+        let now = Timestamp::from_millis(1_767_225_600_000);
+        Self(Arc::new(Mutex::new(Inner { now, sleepers: Vec::new() })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Moves it forward.
+    pub fn advance(&self, duration: Duration) {
+        let now = self.lock().now;
+        self.set(now.after(duration));
+    }
+
+    /// Sets it, backward too: machines' clocks do that.
+    pub fn set(&self, now: Timestamp) {
+        let mut inner = self.lock();
+        inner.now = now;
+        let (due, later) = std::mem::take(&mut inner.sleepers).into_iter().partition(|(until, _)| *until <= now);
+        inner.sleepers = later;
+        drop(inner);
+        let due: Vec<(Timestamp, Waker)> = due;
+        due.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        self.lock().now
+    }
+
+    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(Until { clock: self, until })
+    }
+}
+
+struct Until<'a> {
+    clock: &'a TestClock,
+    until: Timestamp,
+}
+
+impl Future for Until<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.clock.lock();
+        if inner.now >= self.until {
+            return Poll::Ready(());
+        }
+        inner.sleepers.retain(|(_, waker)| !waker.will_wake(cx.waker()));
+        inner.sleepers.push((self.until, cx.waker().clone()));
+        Poll::Pending
+    }
+}

@@ -1,0 +1,148 @@
+//! What every store must promise: cases to run against it, each of them a sentence that is true when it passes.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use outlive_core::memory::MemoryStore;
+//! use outlive_testkit::conformance::{Home, Opening, run_all};
+//!
+//! #[derive(Default)]
+//! struct Memory(Arc<MemoryStore>);
+//!
+//! impl Home for Memory {
+//!     fn open(&self) -> Opening<'_> {
+//!         let store = self.0.clone();
+//!         Box::pin(async move { Ok(store as _) })
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! let report = run_all(|| Box::new(Memory::default())).await;
+//! assert!(report.passed >= 60);
+//! # }
+//! ```
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use outlive_core::store::Store;
+
+use self::world::World;
+
+pub use self::differential::differential;
+
+/// Lists the cases of a module under the names of their functions.
+macro_rules! cases {
+    ($($case:ident),* $(,)?) => {
+        pub(super) fn cases() -> Vec<super::Case> {
+            vec![$(super::Case { name: stringify!($case), check: |world| Box::pin($case(world)) }),*]
+        }
+    };
+}
+
+mod claims;
+mod commits;
+mod differential;
+mod ends;
+mod fences;
+mod filters;
+mod inboxes;
+mod lists;
+mod pair;
+mod random;
+mod recoveries;
+mod repeats;
+mod starts;
+mod stuck;
+mod values;
+mod wakes;
+mod world;
+
+/// A store being opened.
+pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, String>> + Send + 'a>>;
+
+/// The place where the data of one store lies: empty at first.
+pub trait Home: Send + Sync {
+    /// Opens the store that lies here. A case may do that again, as a process does after a crash: it has dropped the
+    /// store it had, without releasing its lease.
+    fn open(&self) -> Opening<'_>;
+}
+
+type Checking<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+
+/// One promise.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The promise as a sentence, with underscores.
+    pub name: &'static str,
+    check: for<'a> fn(&'a mut World) -> Checking<'a>,
+}
+
+impl Case {
+    /// Finds out whether the store that lives here keeps the promise.
+    ///
+    /// # Errors
+    /// What was found instead, and in which line of the suite.
+    pub async fn run(&self, home: Box<dyn Home>) -> Result<(), String> {
+        let mut world = World::open(home).await?;
+        (self.check)(&mut world).await
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// All promises.
+#[must_use]
+pub fn cases() -> Vec<Case> {
+    [
+        starts::cases(),
+        commits::cases(),
+        repeats::cases(),
+        fences::cases(),
+        recoveries::cases(),
+        wakes::cases(),
+        inboxes::cases(),
+        stuck::cases(),
+        ends::cases(),
+        claims::cases(),
+        lists::cases(),
+        filters::cases(),
+        values::cases(),
+    ]
+    .concat()
+}
+
+/// How it went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// How many promises were kept: all of them, or there would have been a panic.
+    pub passed: usize,
+}
+
+/// Runs every case, each on a fresh store.
+///
+/// # Panics
+/// With the list of broken promises, if there is one.
+pub async fn run_all(fresh: impl Fn() -> Box<dyn Home>) -> Report {
+    let cases = cases();
+    let mut broken = Vec::new();
+    for case in &cases {
+        if let Err(found) = case.run(fresh()).await {
+            broken.push(format!("{}\n    {found}", case.name));
+        }
+    }
+    let passed = cases.len() - broken.len();
+    say(&format!("store conformance: {passed} of {} promises kept", cases.len()));
+    assert!(broken.is_empty(), "{} broken promises:\n{}", broken.len(), broken.join("\n"));
+    Report { passed }
+}
+
+#[expect(clippy::print_stdout, reason = "the count is for whoever runs the suite by hand")]
+fn say(line: &str) {
+    println!("{line}");
+}

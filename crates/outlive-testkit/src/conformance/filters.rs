@@ -1,0 +1,187 @@
+//! Promises about filters: they mean what [`Filter::matches`] says, to the letter.
+
+use std::collections::BTreeMap;
+
+use outlive_core::commit::Start;
+use outlive_core::query::{Filter, Instance};
+use outlive_core::status::{Status, StatusKind};
+use outlive_core::time::Timestamp;
+
+use super::random::Random;
+use super::world::{Checked, World, at, name, released, same, told};
+
+cases![
+    a_workflow_is_meant_by_its_whole_name,
+    any_of_the_statuses_will_do,
+    a_prefix_is_taken_literally,
+    a_prefix_knows_upper_from_lower_case,
+    a_prefix_may_end_anywhere_in_unicode_text,
+    an_empty_prefix_means_all,
+    all_tags_must_be_there,
+    tags_are_compared_literally,
+    a_time_range_has_its_first_moment_and_not_its_last,
+    a_time_range_may_be_as_wide_as_time,
+    lists_and_counts_agree_with_a_scan_for_random_filters,
+];
+
+/// The ids that match, sorted; list and count must agree.
+async fn matching(w: &World, filter: &Filter) -> Checked<Vec<String>> {
+    let page = told(w.store().list(filter, None, 100_000).await)?;
+    let counts = told(w.store().count(filter).await)?;
+    for kind in StatusKind::ALL {
+        let listed = page.instances.iter().filter(|instance| instance.status.kind() == kind).count() as u64;
+        same(&(kind, counts.of(kind)), &(kind, listed))?;
+    }
+    let mut ids: Vec<String> = page.instances.iter().map(|instance| instance.id.to_string()).collect();
+    ids.sort();
+    Ok(ids)
+}
+
+async fn means(w: &World, filter: &Filter, want: &[&str]) -> Checked {
+    let mut want: Vec<String> = want.iter().map(|id| (*id).to_owned()).collect();
+    want.sort();
+    same(&matching(w, filter).await?, &want)
+}
+
+async fn start_all(w: &World, ids: &[&str]) -> Checked {
+    for id in ids {
+        w.pending(id).await?;
+    }
+    Ok(())
+}
+
+async fn a_workflow_is_meant_by_its_whole_name(w: &mut World) -> Checked {
+    for (id, workflow) in [("a", "check"), ("b", "checkout"), ("c", "Checkout"), ("d", "check%")] {
+        w.start(&Start { workflow: name(workflow), ..w.new_start(id) }).await?;
+    }
+    means(w, &Filter::new().workflow("check"), &["a"]).await?;
+    means(w, &Filter::new().workflow("checkout"), &["b"]).await?;
+    means(w, &Filter::new().workflow("check%"), &["d"]).await?;
+    means(w, &Filter::new().workflow(""), &[]).await
+}
+
+async fn any_of_the_statuses_will_do(w: &mut World) -> Checked {
+    w.pending("pending").await?;
+    w.with_status("completed", Status::Completed).await?;
+    w.with_status("stuck", Status::Stuck).await?;
+    means(w, &Filter::new().status(StatusKind::Stuck), &["stuck"]).await?;
+    let two = Filter::new().status(StatusKind::Stuck).status(StatusKind::Pending).status(StatusKind::Stuck);
+    means(w, &two, &["stuck", "pending"]).await?;
+    means(w, &Filter::new().status(StatusKind::Paused), &[]).await
+}
+
+async fn a_prefix_is_taken_literally(w: &mut World) -> Checked {
+    start_all(w, &["a%b", "a_b", "axb", "a\\b", "a*b", "a?b", "a[b", "a'b", "a\"b", "%", "_"]).await?;
+    means(w, &Filter::new().id_prefix("a%"), &["a%b"]).await?;
+    means(w, &Filter::new().id_prefix("a_"), &["a_b"]).await?;
+    means(w, &Filter::new().id_prefix("a\\"), &["a\\b"]).await?;
+    means(w, &Filter::new().id_prefix("a*"), &["a*b"]).await?;
+    means(w, &Filter::new().id_prefix("a?"), &["a?b"]).await?;
+    means(w, &Filter::new().id_prefix("a["), &["a[b"]).await?;
+    means(w, &Filter::new().id_prefix("a'"), &["a'b"]).await?;
+    means(w, &Filter::new().id_prefix("%"), &["%"]).await?;
+    means(w, &Filter::new().id_prefix("a%b and more"), &[]).await
+}
+
+async fn a_prefix_knows_upper_from_lower_case(w: &mut World) -> Checked {
+    start_all(w, &["Order-1", "order-2", "ORDER-3", "ÄB", "äb"]).await?;
+    means(w, &Filter::new().id_prefix("order"), &["order-2"]).await?;
+    means(w, &Filter::new().id_prefix("Order"), &["Order-1"]).await?;
+    means(w, &Filter::new().id_prefix("ä"), &["äb"]).await
+}
+
+async fn a_prefix_may_end_anywhere_in_unicode_text(w: &mut World) -> Checked {
+    let ids = ["ü", "ü1", "üü", "u\u{308}1", "\u{10ffff}", "\u{10ffff}\u{10ffff}", "\u{ffff}x", "🦀", "🦀1", "🦁"];
+    start_all(w, &ids).await?;
+    means(w, &Filter::new().id_prefix("ü"), &["ü", "ü1", "üü"]).await?;
+    means(w, &Filter::new().id_prefix("u"), &["u\u{308}1"]).await?;
+    means(w, &Filter::new().id_prefix("🦀"), &["🦀", "🦀1"]).await?;
+    means(w, &Filter::new().id_prefix("\u{ffff}"), &["\u{ffff}x"]).await?;
+    means(w, &Filter::new().id_prefix("\u{10ffff}"), &["\u{10ffff}", "\u{10ffff}\u{10ffff}"]).await?;
+    means(w, &Filter::new().id_prefix("\u{d7ff}"), &[]).await
+}
+
+async fn an_empty_prefix_means_all(w: &mut World) -> Checked {
+    start_all(w, &["a", "🦀"]).await?;
+    means(w, &Filter::new().id_prefix(""), &["a", "🦀"]).await
+}
+
+async fn start_tagged(w: &World, id: &str, tags: &[(&str, &str)]) -> Checked {
+    let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    w.start(&Start { tags, ..w.new_start(id) }).await?;
+    Ok(())
+}
+
+async fn all_tags_must_be_there(w: &mut World) -> Checked {
+    start_tagged(w, "a", &[("shop", "paris"), ("size", "big")]).await?;
+    start_tagged(w, "b", &[("shop", "paris")]).await?;
+    start_tagged(w, "c", &[("shop", "rome"), ("size", "big")]).await?;
+    start_tagged(w, "d", &[]).await?;
+    means(w, &Filter::new().tag("shop", "paris"), &["a", "b"]).await?;
+    means(w, &Filter::new().tag("shop", "paris").tag("size", "big"), &["a"]).await?;
+    means(w, &Filter::new().tag("shop", "paris").tag("size", "small"), &[]).await?;
+    means(w, &Filter::new().tag("colour", "red"), &[]).await
+}
+
+async fn tags_are_compared_literally(w: &mut World) -> Checked {
+    start_tagged(w, "a", &[("a.b", "x\"y"), ("$", "%"), ("", "no key")]).await?;
+    start_tagged(w, "b", &[("a", "b"), ("é'", ""), ("%", "_"), ("n", "1")]).await?;
+    means(w, &Filter::new().tag("a.b", "x\"y"), &["a"]).await?;
+    means(w, &Filter::new().tag("$", "%"), &["a"]).await?;
+    means(w, &Filter::new().tag("", "no key"), &["a"]).await?;
+    means(w, &Filter::new().tag("é'", ""), &["b"]).await?;
+    means(w, &Filter::new().tag("n", "1"), &["b"]).await?;
+    means(w, &Filter::new().tag("n", "1.0"), &[]).await?;
+    means(w, &Filter::new().tag("A", "b"), &[]).await?;
+    means(w, &Filter::new().tag("b", "a"), &[]).await?;
+    means(w, &Filter::new().tag("%", "%"), &[]).await
+}
+
+async fn start_at(w: &World, id: &str, moment: Timestamp) -> Checked {
+    w.start(&Start { at: moment, ..w.new_start(id) }).await?;
+    Ok(())
+}
+
+async fn a_time_range_has_its_first_moment_and_not_its_last(w: &mut World) -> Checked {
+    for (id, millis) in [("a", -10), ("b", 0), ("c", 10), ("d", 20)] {
+        start_at(w, id, at(millis)).await?;
+    }
+    means(w, &Filter::new().created_from(at(0)), &["b", "c", "d"]).await?;
+    means(w, &Filter::new().created_before(at(10)), &["a", "b"]).await?;
+    means(w, &Filter::new().created_from(at(0)).created_before(at(20)), &["b", "c"]).await?;
+    means(w, &Filter::new().created_from(at(10)).created_before(at(10)), &[]).await
+}
+
+async fn a_time_range_may_be_as_wide_as_time(w: &mut World) -> Checked {
+    for (id, moment) in [("first", Timestamp::MIN), ("now", at(0)), ("last", Timestamp::MAX)] {
+        start_at(w, id, moment).await?;
+    }
+    means(w, &Filter::new().created_from(Timestamp::MIN), &["first", "now", "last"]).await?;
+    means(w, &Filter::new().created_from(Timestamp::MAX), &["last"]).await?;
+    means(w, &Filter::new().created_before(Timestamp::MAX), &["first", "now"]).await?;
+    means(w, &Filter::new().created_before(Timestamp::MIN), &[]).await
+}
+
+async fn lists_and_counts_agree_with_a_scan_for_random_filters(w: &mut World) -> Checked {
+    let mut random = Random::new(11);
+    for i in 0..80 {
+        let tags: BTreeMap<String, String> = random.tags();
+        let workflow = name(random.pick(&["checkout", "refund"]));
+        let start = Start { tags, workflow, at: at(random.below(20)), ..w.new_start(&random.id(i)) };
+        w.start(&start).await?;
+        let status = random.pick(&[Status::Completed, Status::Failed, Status::Stuck, Status::Running]);
+        if random.is(2) {
+            let num = w.held(start.id.as_str()).await?.num;
+            w.commit(&w.new_state(num, 0, released(status))).await?;
+        }
+    }
+    let all: Vec<Instance> = w.all().await?;
+    for _ in 0..150 {
+        let filter = random.filter();
+        let mut want: Vec<String> =
+            all.iter().filter(|instance| filter.matches(instance)).map(|instance| instance.id.to_string()).collect();
+        want.sort();
+        same(&(&filter, matching(w, &filter).await?), &(&filter, want))?;
+    }
+    Ok(())
+}

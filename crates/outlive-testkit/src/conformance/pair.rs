@@ -1,0 +1,237 @@
+//! Two stores that are told the same, and must answer the same but for the numbers they choose themselves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use outlive_core::commit::{Answer, Claimed, Epoch, Write};
+use outlive_core::id::InstanceNum;
+use outlive_core::message::Inbound;
+use outlive_core::query::{Filter, Instance, Wake};
+use outlive_core::status::StatusKind;
+use outlive_core::store::Store;
+use outlive_core::time::Timestamp;
+
+use super::world::{Checked, at, same, told};
+
+/// The two. Whatever goes in or out is in the first one's numbers.
+pub(crate) struct Pair {
+    first: Arc<dyn Store>,
+    second: Arc<dyn Store>,
+    /// The lease of the first one.
+    pub(crate) epoch: Epoch,
+    epoch_second: Epoch,
+    /// The second one's number for each of the first one's.
+    nums: Both<InstanceNum>,
+    /// The same for positions, which may be counted by instance.
+    positions: Both<(InstanceNum, u64)>,
+}
+
+/// An instance as both stores hold it.
+pub(crate) struct Held {
+    pub(crate) instance: Instance,
+    pub(crate) seq_last: u64,
+    pub(crate) positions: Vec<u64>,
+}
+
+/// What corresponds to what.
+struct Both<T> {
+    to_second: BTreeMap<T, T>,
+    to_first: BTreeMap<T, T>,
+}
+
+impl<T: Ord + Copy> Both<T> {
+    fn new() -> Self {
+        Self { to_second: BTreeMap::new(), to_first: BTreeMap::new() }
+    }
+
+    /// The first pair counts; one that contradicts it shows when it is translated.
+    fn learn(&mut self, first: T, second: T) {
+        self.to_second.entry(first).or_insert(second);
+        self.to_first.entry(second).or_insert(first);
+    }
+}
+
+impl Pair {
+    pub(crate) async fn new(first: Arc<dyn Store>, second: Arc<dyn Store>) -> Checked<Self> {
+        let epoch = told(first.lease(at(0)).await)?;
+        let epoch_second = told(second.lease(at(0)).await)?;
+        Ok(Self { first, second, epoch, epoch_second, nums: Both::new(), positions: Both::new() })
+    }
+
+    pub(crate) async fn release(&self) -> Checked {
+        told(self.first.release(self.epoch).await)?;
+        told(self.second.release(self.epoch_second).await)
+    }
+
+    pub(crate) async fn lease(&mut self, now: Timestamp) -> Checked {
+        self.epoch = told(self.first.lease(now).await)?;
+        self.epoch_second = told(self.second.lease(now).await)?;
+        Ok(())
+    }
+
+    /// Writes the batch to both and compares each answer.
+    pub(crate) async fn write(&mut self, batch: &[Write]) -> Checked {
+        let for_second = batch.iter().map(|write| self.write_for_second(write)).collect();
+        let first = told(self.first.write(Arc::new(batch.to_vec())).await)?;
+        let second = told(self.second.write(Arc::new(for_second)).await)?;
+        same(&(first.len(), second.len()), &(batch.len(), batch.len()))?;
+        for ((write, first), second) in batch.iter().zip(first).zip(second) {
+            let (first, second) = self.comparable(write, first, second);
+            same(&second, &first).map_err(|found| format!("{found}\n    to {write:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// Compares all that the two hold, and gives it.
+    pub(crate) async fn compare(&self) -> Checked<Vec<Held>> {
+        let all = Filter::new();
+        let first = told(self.first.list(&all, None, 1_000_000).await)?.instances;
+        let second = told(self.second.list(&all, None, 1_000_000).await)?.instances;
+        let second: Vec<Instance> = second.into_iter().map(|instance| self.instance(instance)).collect();
+        same(&second, &first)?;
+        let wakes = told(self.second.wakes(Timestamp::MAX, usize::MAX).await)?;
+        let wakes: Vec<Wake> = wakes.iter().map(|wake| Wake { num: self.num(wake.num), ..*wake }).collect();
+        same(&wakes, &told(self.first.wakes(Timestamp::MAX, usize::MAX).await)?)?;
+        let mut held = Vec::new();
+        for instance in first {
+            held.push(self.compare_one(instance).await?);
+        }
+        Ok(held)
+    }
+
+    async fn compare_one(&self, instance: Instance) -> Checked<Held> {
+        let (num, num_second) = (instance.num, self.num_second(instance.num));
+        let by_id = told(self.second.instance(&instance.id).await)?.map(|found| self.instance(found));
+        same(&by_id.as_ref(), &Some(&instance))?;
+        let entries = told(self.first.journal(num, 0, usize::MAX).await)?;
+        same(&told(self.second.journal(num_second, 0, usize::MAX).await)?, &entries)?;
+        let inbox = told(self.first.inbox(num, 0).await)?;
+        let inbox_second = told(self.second.inbox(num_second, 0).await)?;
+        same(&self.inbox(num, inbox_second), &inbox)?;
+        let positions = inbox.iter().map(|inbound| inbound.pos).collect();
+        Ok(Held { instance, seq_last: entries.last().map_or(0, |entry| entry.seq), positions })
+    }
+
+    /// Compares a page and the counts of what matches.
+    pub(crate) async fn query(&self, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Checked {
+        let first = told(self.first.list(filter, before, limit).await)?;
+        let before = before.map(|num| self.num_second(num));
+        let second = told(self.second.list(filter, before, limit).await)?;
+        let instances: Vec<Instance> = second.instances.into_iter().map(|instance| self.instance(instance)).collect();
+        let next = second.next.map(|num| self.num(num));
+        same(&(filter, instances, next), &(filter, first.instances, first.next))?;
+        let (first, second) = (told(self.first.count(filter).await)?, told(self.second.count(filter).await)?);
+        same(&StatusKind::ALL.map(|kind| second.of(kind)), &StatusKind::ALL.map(|kind| first.of(kind)))
+    }
+}
+
+/// From the first one's numbers to the second one's.
+impl Pair {
+    fn num_second(&self, num: InstanceNum) -> InstanceNum {
+        self.nums.to_second.get(&num).copied().unwrap_or(num)
+    }
+
+    fn pos_second(&self, num: InstanceNum, pos: u64) -> u64 {
+        self.positions.to_second.get(&(num, pos)).map_or(pos, |(_, pos)| *pos)
+    }
+
+    /// 0 is nobody for both; the others lie as far from the current one as they do for the first.
+    fn epoch_second(&self, epoch: Epoch) -> Epoch {
+        if epoch == Epoch(0) {
+            return epoch;
+        }
+        Epoch((epoch.0 + self.epoch_second.0).saturating_sub(self.epoch.0))
+    }
+
+    fn write_for_second(&self, write: &Write) -> Write {
+        let mut write = write.clone();
+        match &mut write {
+            Write::Start(start) => start.owner = self.epoch_second(start.owner),
+            Write::Send(send) => send.num = send.num.map(|num| self.num_second(num)),
+            Write::Commit(commit) => {
+                let num = commit.num;
+                commit.num = self.num_second(num);
+                commit.epoch = self.epoch_second(commit.epoch);
+                commit.taken.iter_mut().for_each(|pos| *pos = self.pos_second(num, *pos));
+                if let Some(state) = &mut commit.state {
+                    state.seen = state.seen.map(|pos| self.pos_second(num, pos));
+                }
+            }
+            Write::Claim(claim) => {
+                claim.nums.iter_mut().for_each(|num| *num = self.num_second(*num));
+                claim.epoch = self.epoch_second(claim.epoch);
+            }
+            _ => {}
+        }
+        write
+    }
+}
+
+/// From the second one's numbers to the first one's.
+impl Pair {
+    fn num(&self, second: InstanceNum) -> InstanceNum {
+        self.nums.to_first.get(&second).copied().unwrap_or(InstanceNum(u64::MAX))
+    }
+
+    fn pos(&self, num_second: InstanceNum, second: u64) -> u64 {
+        self.positions.to_first.get(&(num_second, second)).map_or(u64::MAX, |(_, pos)| *pos)
+    }
+
+    fn instance(&self, second: Instance) -> Instance {
+        let owner = if second.owner == self.epoch_second { self.epoch } else { second.owner };
+        Instance { num: self.num(second.num), owner, ..second }
+    }
+
+    fn inbox(&self, num: InstanceNum, second: Vec<Inbound>) -> Vec<Inbound> {
+        let num_second = self.num_second(num);
+        second.into_iter().map(|inbound| Inbound { pos: self.pos(num_second, inbound.pos), ..inbound }).collect()
+    }
+
+    /// Learns from two answers to one write, and brings them into the same numbers.
+    fn comparable(&mut self, write: &Write, first: Answer, second: Answer) -> (Answer, Answer) {
+        match (&first, second) {
+            (Answer::Started { num, .. }, Answer::Started { num: num_second, created }) => {
+                self.nums.learn(*num, num_second);
+                (first, Answer::Started { num: self.num(num_second), created })
+            }
+            (Answer::Sent { .. }, second @ Answer::Sent { .. }) => self.comparable_sent(first, second),
+            (_, Answer::Unseen(inbox)) => {
+                let Write::Commit(commit) = write else { return (first, Answer::Unseen(inbox)) };
+                (first, Answer::Unseen(self.inbox(commit.num, inbox)))
+            }
+            (_, Answer::Claimed(claimed)) => {
+                let claimed = claimed.into_iter().map(|one| self.claimed(one)).collect();
+                (first, Answer::Claimed(claimed))
+            }
+            (_, second) => (first, second),
+        }
+    }
+
+    fn comparable_sent(&mut self, first: Answer, second: Answer) -> (Answer, Answer) {
+        let (
+            Answer::Sent { num, pos, is_new },
+            Answer::Sent { num: num_second, pos: pos_second, is_new: is_new_second },
+        ) = (&first, &second)
+        else {
+            return (first, second);
+        };
+        // A store may have forgotten where a message lay, and then says 0.
+        if *pos == 0 || *pos_second == 0 {
+            let unplaced = |num, is_new| Answer::Sent { num, pos: 0, is_new };
+            return (unplaced(*num, *is_new), unplaced(self.num(*num_second), *is_new_second));
+        }
+        if *is_new {
+            self.positions.learn((*num, *pos), (*num_second, *pos_second));
+        }
+        let pos = self.pos(*num_second, *pos_second);
+        let second = Answer::Sent { num: self.num(*num_second), pos, is_new: *is_new_second };
+        (first, second)
+    }
+
+    fn claimed(&self, second: Claimed) -> Claimed {
+        let Claimed { is_first, instance, journal, inbox } = second;
+        let instance = self.instance(instance);
+        let inbox = inbox.map(|inbox| self.inbox(instance.num, inbox));
+        Claimed { is_first, instance, journal, inbox }
+    }
+}

@@ -1,0 +1,166 @@
+//! Promises about bringing an instance into being.
+
+use outlive_core::commit::{Answer, Epoch, OnConflict, Refusal, Start, Write};
+use outlive_core::query::{Instance, Wake};
+use outlive_core::status::Status;
+
+use super::world::{Checked, NOW, World, at, json, name, refused, same, signal};
+
+cases![
+    a_start_keeps_all_that_it_was_given,
+    a_start_is_pending_and_due_when_it_says,
+    a_start_with_an_owner_is_running_from_birth_and_has_no_wake,
+    a_start_for_an_epoch_that_is_not_current_is_pending,
+    a_start_of_the_same_workflow_and_input_joins_and_changes_nothing,
+    a_start_with_another_input_is_a_conflict,
+    a_start_of_another_workflow_is_a_conflict_that_names_the_first,
+    a_start_joins_a_run_that_has_ended,
+    a_rejecting_start_is_refused_if_the_id_is_taken,
+    a_rejecting_start_is_accepted_if_the_id_is_free,
+    a_replacing_start_leaves_nothing_of_the_old_instance,
+    a_replacing_start_of_a_free_id_starts,
+    a_replaced_run_cannot_commit_any_more,
+    two_starts_of_one_id_in_one_batch_make_one_instance,
+    later_starts_have_larger_numbers,
+];
+
+async fn a_start_keeps_all_that_it_was_given(w: &mut World) -> Checked {
+    let tags = [("shop", "paris"), ("", "empty key"), ("empty value", "")];
+    let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let start = Start { seed: u64::MAX, token: u64::MAX, tags, due: at(5_000), ..w.new_start("a") };
+    let answer = w.start(&start).await?;
+    let held = w.held("a").await?;
+    same(&answer, &Answer::Started { num: held.num, created: true })?;
+    let want = Instance {
+        num: held.num,
+        id: name("a"),
+        workflow: name("checkout"),
+        status: Status::Pending,
+        created_at: NOW,
+        started_at: None,
+        ended_at: None,
+        input: json("1"),
+        outcome: None,
+        note: None,
+        seed: u64::MAX,
+        tags: start.tags,
+        recoveries: 0,
+        owner: Epoch(0),
+        wake: Some(at(5_000)),
+    };
+    same(&held, &want)
+}
+
+async fn a_start_is_pending_and_due_when_it_says(w: &mut World) -> Checked {
+    w.start(&Start { due: at(5_000), ..w.new_start("a") }).await?;
+    let held = w.held("a").await?;
+    same(&w.wakes().await?, &vec![Wake { due: at(5_000), num: held.num }])?;
+    same(&(held.status, held.started_at), &(Status::Pending, None))
+}
+
+async fn a_start_with_an_owner_is_running_from_birth_and_has_no_wake(w: &mut World) -> Checked {
+    w.driven("a").await?;
+    let held = w.held("a").await?;
+    same(&(held.status, held.owner), &(Status::Running, w.epoch))?;
+    same(&(held.started_at, held.wake), &(Some(NOW), None))?;
+    same(&w.wakes().await?, &Vec::new())
+}
+
+async fn a_start_for_an_epoch_that_is_not_current_is_pending(w: &mut World) -> Checked {
+    w.start(&Start { owner: Epoch(w.epoch.0 + 9), ..w.new_start("a") }).await?;
+    let held = w.held("a").await?;
+    same(&(held.status, held.owner), &(Status::Pending, Epoch(0)))?;
+    same(&(held.started_at, held.wake), &(None, Some(NOW)))
+}
+
+async fn a_start_of_the_same_workflow_and_input_joins_and_changes_nothing(w: &mut World) -> Checked {
+    let num = w.pending("a").await?;
+    let before = w.snapshot().await?;
+    let tags = [("other".to_owned(), "tag".to_owned())].into();
+    let second = Start { tags, seed: 99, at: at(9_000), due: at(9_000), owner: w.epoch, ..w.new_start("a") };
+    same(&w.start(&second).await?, &Answer::Started { num, created: false })?;
+    same(&w.snapshot().await?, &before)
+}
+
+async fn a_start_with_another_input_is_a_conflict(w: &mut World) -> Checked {
+    w.pending("a").await?;
+    let before = w.snapshot().await?;
+    let answer = w.start(&Start { input: json("2"), ..w.new_start("a") }).await?;
+    refused(&answer, Refusal::Conflict { workflow: name("checkout") })?;
+    same(&w.snapshot().await?, &before)
+}
+
+async fn a_start_of_another_workflow_is_a_conflict_that_names_the_first(w: &mut World) -> Checked {
+    w.pending("a").await?;
+    let answer = w.start(&Start { workflow: name("refund"), ..w.new_start("a") }).await?;
+    refused(&answer, Refusal::Conflict { workflow: name("checkout") })
+}
+
+async fn a_start_joins_a_run_that_has_ended(w: &mut World) -> Checked {
+    let num = w.with_status("a", Status::Completed).await?;
+    same(&w.start(&w.new_start("a")).await?, &Answer::Started { num, created: false })?;
+    same(&w.held("a").await?.status, &Status::Completed)
+}
+
+async fn a_rejecting_start_is_refused_if_the_id_is_taken(w: &mut World) -> Checked {
+    w.pending("a").await?;
+    let before = w.snapshot().await?;
+    let answer = w.start(&Start { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
+    refused(&answer, Refusal::Taken)?;
+    same(&w.snapshot().await?, &before)
+}
+
+async fn a_rejecting_start_is_accepted_if_the_id_is_free(w: &mut World) -> Checked {
+    let answer = w.start(&Start { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
+    let num = w.held("a").await?.num;
+    same(&answer, &Answer::Started { num, created: true })
+}
+
+async fn a_replacing_start_leaves_nothing_of_the_old_instance(w: &mut World) -> Checked {
+    let old = w.driven("a").await?;
+    w.commit(&w.new_commit(old, 0, 3)).await?;
+    w.signalled("a", "for the old one").await?;
+    w.restart(at(4_000)).await?;
+    let second = Start { input: json("2"), on_conflict: OnConflict::Replace, ..w.new_start("a") };
+    let answer = w.start(&second).await?;
+    let held = w.held("a").await?;
+    same(&answer, &Answer::Started { num: held.num, created: true })?;
+    same(&(held.num > old, held.recoveries), &(true, 0))?;
+    same(&w.all().await?, &vec![held.clone()])?;
+    same(&w.wakes().await?, &vec![Wake { due: NOW, num: held.num }])?;
+    for num in [old, held.num] {
+        same(&w.journal(num).await?, &Vec::new())?;
+        same(&w.inbox(num).await?, &Vec::new())?;
+    }
+    Ok(())
+}
+
+async fn a_replacing_start_of_a_free_id_starts(w: &mut World) -> Checked {
+    let answer = w.start(&Start { on_conflict: OnConflict::Replace, ..w.new_start("a") }).await?;
+    let num = w.held("a").await?.num;
+    same(&answer, &Answer::Started { num, created: true })
+}
+
+async fn a_replaced_run_cannot_commit_any_more(w: &mut World) -> Checked {
+    let old = w.driven("a").await?;
+    let second = Start { on_conflict: OnConflict::Replace, owner: w.epoch, ..w.new_start("a") };
+    w.start(&second).await?;
+    let before = w.snapshot().await?;
+    same(&w.commit(&w.new_commit(old, 0, 1)).await?, &Answer::Fenced)?;
+    same(&w.snapshot().await?, &before)
+}
+
+async fn two_starts_of_one_id_in_one_batch_make_one_instance(w: &mut World) -> Checked {
+    let (first, second) = (w.new_start("a"), w.new_start("a"));
+    let message = Write::Send(w.new_send("a", signal("hello")));
+    let answers = w.batch(vec![Write::Start(first), message, Write::Start(second)]).await?;
+    let num = w.held("a").await?.num;
+    same(&answers[0], &Answer::Started { num, created: true })?;
+    same(&answers[2], &Answer::Started { num, created: false })?;
+    same(&w.all().await?.len(), &1)
+}
+
+async fn later_starts_have_larger_numbers(w: &mut World) -> Checked {
+    let (first, second, third) = (w.pending("c").await?, w.pending("b").await?, w.driven("a").await?);
+    same(&(first < second && second < third), &true)
+}

@@ -1,0 +1,169 @@
+//! Promises about wakes: what is due is found, in order, and nothing that was accepted waits for another event.
+
+use outlive_core::commit::{Commit, Send, Start, State};
+use outlive_core::id::InstanceNum;
+use outlive_core::message::Message;
+use outlive_core::query::Wake;
+use outlive_core::status::Status;
+use outlive_core::time::Timestamp;
+
+use super::world::{
+    BY_HAND, Checked, NOW, WAITING, World, asleep, at, cancel, driven_on, released, same, signal, told,
+};
+
+cases![
+    wakes_come_in_order_of_due_time_then_number,
+    wakes_are_given_up_to_a_moment_and_a_limit,
+    a_pause_replaces_the_wake,
+    a_pause_without_a_wake_has_none,
+    an_end_has_no_wake_whatever_the_commit_says,
+    a_stuck_run_has_no_wake_whatever_the_commit_says,
+    a_claim_removes_the_wake,
+    a_message_makes_a_paused_run_due,
+    a_message_makes_a_pending_run_due,
+    every_kind_of_message_makes_a_run_due,
+    a_message_does_not_put_a_wake_off,
+    the_earliest_of_several_messages_is_the_wake,
+    a_message_to_a_driven_run_sets_no_wake,
+    a_message_to_a_run_paused_by_hand_makes_it_due,
+    a_refused_pause_leaves_the_wake,
+];
+
+async fn due(w: &World, id: &str) -> Checked<Option<Timestamp>> {
+    let held = w.held(id).await?;
+    let wakes = w.wakes().await?;
+    let indexed = wakes.iter().find(|wake| wake.num == held.num).map(|wake| wake.due);
+    same(&indexed, &held.wake)?;
+    Ok(held.wake)
+}
+
+async fn wakes_come_in_order_of_due_time_then_number(w: &mut World) -> Checked {
+    let mut want = Vec::new();
+    for (i, millis) in [50, 10, 50, -10, 10, 0, 50].into_iter().enumerate() {
+        w.start(&Start { due: at(millis), ..w.new_start(&format!("run {i}")) }).await?;
+        want.push(Wake { due: at(millis), num: w.held(&format!("run {i}")).await?.num });
+    }
+    want.sort();
+    same(&w.wakes().await?, &want)
+}
+
+async fn wakes_are_given_up_to_a_moment_and_a_limit(w: &mut World) -> Checked {
+    for millis in 1..=5 {
+        w.start(&Start { due: at(millis), ..w.new_start(&format!("run {millis}")) }).await?;
+    }
+    let wakes = async |until: i64, limit: usize| -> Checked<Vec<i64>> {
+        let wakes = told(w.store().wakes(at(until), limit).await)?;
+        Ok(wakes.iter().map(|wake| wake.due.as_millis()).collect())
+    };
+    same(&wakes(3, 10).await?, &vec![1, 2, 3])?;
+    same(&wakes(10, 2).await?, &vec![1, 2])?;
+    same(&wakes(0, 10).await?, &vec![])?;
+    same(&wakes(10, 0).await?, &vec![])
+}
+
+async fn a_pause_replaces_the_wake(w: &mut World) -> Checked {
+    let num = w.paused_until("a", at(5_000)).await?;
+    for until in [at(9_000), at(2_000)] {
+        w.commit(&w.new_state(num, 0, asleep(until))).await?;
+        same(&due(w, "a").await?, &Some(until))?;
+        same(&w.wakes().await?.len(), &1)?;
+    }
+    Ok(())
+}
+
+async fn a_pause_without_a_wake_has_none(w: &mut World) -> Checked {
+    let num = w.paused_until("a", at(5_000)).await?;
+    w.commit(&w.new_state(num, 0, released(WAITING))).await?;
+    same(&due(w, "a").await?, &None)?;
+    let other = w.paused_until("b", at(5_000)).await?;
+    w.commit(&w.new_state(other, 0, driven_on())).await?;
+    same(&due(w, "b").await?, &None)
+}
+
+/// Whether a paused run that is given this status with a wake has none.
+async fn has_no_wake_as(w: &World, id: &str, status: Status) -> Checked {
+    let num = w.paused_until(id, at(5_000)).await?;
+    let state = State { wake: Some(at(6_000)), ..released(status) };
+    w.commit(&Commit { state: Some(state), ..w.new_commit(num, 0, 1) }).await?;
+    same(&w.held(id).await?.status, &status)?;
+    same(&due(w, id).await?, &None)
+}
+
+async fn an_end_has_no_wake_whatever_the_commit_says(w: &mut World) -> Checked {
+    has_no_wake_as(w, "a", Status::Completed).await?;
+    has_no_wake_as(w, "b", Status::Failed).await?;
+    has_no_wake_as(w, "c", Status::Cancelled).await
+}
+
+async fn a_stuck_run_has_no_wake_whatever_the_commit_says(w: &mut World) -> Checked {
+    has_no_wake_as(w, "a", Status::Stuck).await
+}
+
+async fn a_claim_removes_the_wake(w: &mut World) -> Checked {
+    let nums = [w.pending("a").await?, w.paused_until("b", at(5_000)).await?];
+    w.claim(&nums).await?;
+    same(&(due(w, "a").await?, due(w, "b").await?), &(None, None))
+}
+
+async fn a_message_makes_a_paused_run_due(w: &mut World) -> Checked {
+    w.with_status("a", WAITING).await?;
+    w.send(&Send { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
+    same(&due(w, "a").await?, &Some(at(3_000)))?;
+    same(&w.held("a").await?.status, &WAITING)
+}
+
+async fn a_message_makes_a_pending_run_due(w: &mut World) -> Checked {
+    w.start(&Start { due: at(5_000), ..w.new_start("a") }).await?;
+    w.send(&w.new_send("a", cancel("never mind"))).await?;
+    same(&due(w, "a").await?, &Some(NOW))?;
+    same(&w.held("a").await?.status, &Status::Pending)
+}
+
+async fn every_kind_of_message_makes_a_run_due(w: &mut World) -> Checked {
+    let terminate = Message::Terminate { reason: "now".to_owned() };
+    let messages = [signal("hello"), cancel("no"), terminate, Message::Pause, Message::Resume];
+    for (i, message) in messages.into_iter().enumerate() {
+        let id = format!("run {i}");
+        w.with_status(&id, WAITING).await?;
+        w.send(&w.new_send(&id, message)).await?;
+        same(&due(w, &id).await?, &Some(NOW))?;
+    }
+    Ok(())
+}
+
+async fn a_message_does_not_put_a_wake_off(w: &mut World) -> Checked {
+    w.paused_until("a", at(2_000)).await?;
+    w.send(&Send { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
+    same(&due(w, "a").await?, &Some(at(2_000)))
+}
+
+async fn the_earliest_of_several_messages_is_the_wake(w: &mut World) -> Checked {
+    w.paused_until("a", at(9_000)).await?;
+    for millis in [3_000, 4_000, 2_000] {
+        w.send(&Send { at: at(millis), ..w.new_send("a", signal("hello")) }).await?;
+    }
+    same(&due(w, "a").await?, &Some(at(2_000)))
+}
+
+async fn a_message_to_a_driven_run_sets_no_wake(w: &mut World) -> Checked {
+    w.driven("a").await?;
+    w.signalled("a", "hello").await?;
+    same(&due(w, "a").await?, &None)
+}
+
+async fn a_message_to_a_run_paused_by_hand_makes_it_due(w: &mut World) -> Checked {
+    w.with_status("a", BY_HAND).await?;
+    w.send(&w.new_send("a", Message::Resume)).await?;
+    same(&due(w, "a").await?, &Some(NOW))?;
+    same(&w.held("a").await?.status, &BY_HAND)
+}
+
+async fn a_refused_pause_leaves_the_wake(w: &mut World) -> Checked {
+    let num: InstanceNum = w.paused_until("a", at(5_000)).await?;
+    w.signalled("a", "unseen").await?;
+    let blind = State { seen: Some(0), ..asleep(at(9_000)) };
+    w.commit(&w.new_state(num, 0, blind)).await?;
+    same(&due(w, "a").await?, &Some(NOW))?;
+    w.commit(&w.new_state(num, 5, asleep(at(9_000)))).await?;
+    same(&due(w, "a").await?, &Some(NOW))
+}

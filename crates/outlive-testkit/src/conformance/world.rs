@@ -1,0 +1,327 @@
+//! What a case needs: a store that is open and leased, and short ways to write to it and to read from it.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outlive_core::commit::{
+    Answer, Claim, Claimed, Commit, Epoch, OnConflict, Refusal, Reopen, Send, Start, State, Write,
+};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::message::{Inbound, Message};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Filter, Instance, Wake};
+use outlive_core::status::{Pause, Status};
+use outlive_core::store::Store;
+use outlive_core::time::Timestamp;
+
+use super::Home;
+
+/// What was asked for, or what was found instead.
+pub(crate) type Checked<T = ()> = Result<T, String>;
+
+/// The moment at which everything happens unless a case says otherwise.
+pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+/// One store under test.
+pub(crate) struct World {
+    home: Box<dyn Home>,
+    /// None only while it is being opened again.
+    store: Option<Arc<dyn Store>>,
+    /// The lease held now.
+    pub(crate) epoch: Epoch,
+    /// The token given last.
+    token: AtomicU64,
+}
+
+/// Everything a store shows; equal before and after a write that changes nothing.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Snapshot {
+    instances: Vec<(Instance, Vec<Entry>, Vec<Inbound>)>,
+    wakes: Vec<Wake>,
+}
+
+/// Opening, leasing, and dying.
+impl World {
+    pub(crate) async fn open(home: Box<dyn Home>) -> Checked<Self> {
+        let store = Some(home.open().await?);
+        let mut world = Self { home, store, epoch: Epoch(0), token: AtomicU64::new(0) };
+        world.lease(at(0)).await?;
+        Ok(world)
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        self.store.as_deref().expect("a case ends with the first opening that fails")
+    }
+
+    pub(crate) async fn lease(&mut self, now: Timestamp) -> Checked<Epoch> {
+        self.epoch = told(self.store().lease(now).await)?;
+        Ok(self.epoch)
+    }
+
+    pub(crate) async fn release(&self, epoch: Epoch) -> Checked {
+        told(self.store().release(epoch).await)
+    }
+
+    /// Opens the store again without a lease, as if the process had died.
+    pub(crate) async fn die(&mut self) -> Checked {
+        self.store = None;
+        self.store = Some(self.home.open().await?);
+        Ok(())
+    }
+
+    /// Dies and leases again at `now`.
+    pub(crate) async fn restart(&mut self, now: Timestamp) -> Checked<Epoch> {
+        self.die().await?;
+        self.lease(now).await
+    }
+}
+
+/// Writing.
+impl World {
+    pub(crate) async fn batch(&self, writes: Vec<Write>) -> Checked<Vec<Answer>> {
+        let count = writes.len();
+        let answers = told(self.store().write(Arc::new(writes)).await)?;
+        same(&answers.len(), &count)?;
+        Ok(answers)
+    }
+
+    pub(crate) async fn write(&self, write: Write) -> Checked<Answer> {
+        self.batch(vec![write]).await?.pop().ok_or_else(|| "no answer".to_owned())
+    }
+
+    pub(crate) async fn start(&self, start: &Start) -> Checked<Answer> {
+        self.write(Write::Start(start.clone())).await
+    }
+
+    pub(crate) async fn send(&self, send: &Send) -> Checked<Answer> {
+        self.write(Write::Send(send.clone())).await
+    }
+
+    pub(crate) async fn commit(&self, commit: &Commit) -> Checked<Answer> {
+        self.write(Write::Commit(commit.clone())).await
+    }
+
+    pub(crate) async fn reopen(&self, id: &str, at: Timestamp) -> Checked<Answer> {
+        self.write(Write::Reopen(Reopen { id: name(id), at })).await
+    }
+
+    pub(crate) async fn purge(&self, id: &str) -> Checked<Answer> {
+        self.write(Write::Purge(name(id))).await
+    }
+
+    pub(crate) async fn claim(&self, nums: &[InstanceNum]) -> Checked<Vec<Claimed>> {
+        let claim = Claim { nums: nums.to_vec(), epoch: self.epoch, at: NOW };
+        match self.write(Write::Claim(claim)).await? {
+            Answer::Claimed(claimed) => Ok(claimed),
+            other => Err(format!("a claim was answered with {other:?}")),
+        }
+    }
+}
+
+/// What to write.
+impl World {
+    pub(crate) fn token(&self) -> u64 {
+        self.token.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A start of `id` that is due and driven by nobody.
+    pub(crate) fn new_start(&self, id: &str) -> Start {
+        Start {
+            id: name(id),
+            workflow: name("checkout"),
+            input: json("1"),
+            seed: 7,
+            tags: BTreeMap::new(),
+            at: NOW,
+            due: NOW,
+            on_conflict: OnConflict::Join,
+            token: self.token(),
+            owner: Epoch(0),
+        }
+    }
+
+    pub(crate) fn new_send(&self, id: &str, message: Message) -> Send {
+        Send { id: name(id), num: None, message, at: NOW, dedup: None, token: self.token() }
+    }
+
+    /// `count` entries after `seq_before`, and no new state.
+    pub(crate) fn new_commit(&self, num: InstanceNum, seq_before: u64, count: u64) -> Commit {
+        let entries = (1..=count).map(|more| step_done(seq_before + more)).collect();
+        Commit { num, epoch: self.epoch, seq_before, entries, taken: Vec::new(), state: None }
+    }
+
+    /// No entries, but a new state.
+    pub(crate) fn new_state(&self, num: InstanceNum, seq_before: u64, state: State) -> Commit {
+        Commit { state: Some(state), ..self.new_commit(num, seq_before, 0) }
+    }
+}
+
+/// Instances in a given state.
+impl World {
+    async fn started(&self, start: Start) -> Checked<InstanceNum> {
+        match self.start(&start).await? {
+            Answer::Started { num, created: true } => Ok(num),
+            other => Err(format!("the start of {:?} was answered with {other:?}", start.id)),
+        }
+    }
+
+    pub(crate) async fn pending(&self, id: &str) -> Checked<InstanceNum> {
+        self.started(self.new_start(id)).await
+    }
+
+    pub(crate) async fn driven(&self, id: &str) -> Checked<InstanceNum> {
+        self.started(Start { owner: self.epoch, ..self.new_start(id) }).await
+    }
+
+    /// With an empty journal, in the state given.
+    pub(crate) async fn with_state(&self, id: &str, state: State) -> Checked<InstanceNum> {
+        let num = self.driven(id).await?;
+        same(&self.commit(&self.new_state(num, 0, state)).await?, &Answer::Done)?;
+        Ok(num)
+    }
+
+    pub(crate) async fn with_status(&self, id: &str, status: Status) -> Checked<InstanceNum> {
+        self.with_state(id, released(status)).await
+    }
+
+    pub(crate) async fn paused_until(&self, id: &str, until: Timestamp) -> Checked<InstanceNum> {
+        self.with_state(id, asleep(until)).await
+    }
+
+    /// Sends a signal that must be accepted, and gives its position.
+    pub(crate) async fn signalled(&self, id: &str, text: &str) -> Checked<u64> {
+        match self.send(&self.new_send(id, signal(text))).await? {
+            Answer::Sent { pos, is_new: true, .. } => Ok(pos),
+            other => Err(format!("a signal to {id:?} was answered with {other:?}")),
+        }
+    }
+}
+
+/// Reading.
+impl World {
+    pub(crate) async fn find(&self, id: &str) -> Checked<Option<Instance>> {
+        told(self.store().instance(&name(id)).await)
+    }
+
+    pub(crate) async fn held(&self, id: &str) -> Checked<Instance> {
+        self.find(id).await?.ok_or_else(|| format!("{id:?} is not there"))
+    }
+
+    pub(crate) async fn journal(&self, num: InstanceNum) -> Checked<Vec<Entry>> {
+        told(self.store().journal(num, 0, usize::MAX).await)
+    }
+
+    pub(crate) async fn inbox(&self, num: InstanceNum) -> Checked<Vec<Inbound>> {
+        told(self.store().inbox(num, 0).await)
+    }
+
+    /// The texts of the signals in an inbox.
+    pub(crate) async fn signals(&self, num: InstanceNum) -> Checked<Vec<String>> {
+        Ok(self.inbox(num).await?.iter().map(|inbound| text_of(&inbound.message)).collect())
+    }
+
+    pub(crate) async fn wakes(&self) -> Checked<Vec<Wake>> {
+        told(self.store().wakes(Timestamp::MAX, usize::MAX).await)
+    }
+
+    pub(crate) async fn all(&self) -> Checked<Vec<Instance>> {
+        Ok(told(self.store().list(&Filter::new(), None, 1_000_000).await)?.instances)
+    }
+
+    pub(crate) async fn snapshot(&self) -> Checked<Snapshot> {
+        let mut instances = Vec::new();
+        for instance in self.all().await? {
+            let (entries, inbox) = (self.journal(instance.num).await?, self.inbox(instance.num).await?);
+            instances.push((instance, entries, inbox));
+        }
+        Ok(Snapshot { instances, wakes: self.wakes().await? })
+    }
+}
+
+/// Finds out whether two values are the same, by what they show of themselves: not all can be compared.
+#[track_caller]
+pub(crate) fn same<T: Debug + ?Sized>(got: &T, want: &T) -> Checked {
+    let (got, want) = (format!("{got:?}"), format!("{want:?}"));
+    ensure(got == want, || format!("found {}, expected {}", short(&got), short(&want)))
+}
+
+#[track_caller]
+pub(crate) fn ensure(is_so: bool, found: impl FnOnce() -> String) -> Checked {
+    let place = Location::caller();
+    if is_so { Ok(()) } else { Err(format!("{}:{}: {}", place.file(), place.line(), found())) }
+}
+
+#[track_caller]
+pub(crate) fn refused(answer: &Answer, why: Refusal) -> Checked {
+    same(answer, &Answer::Refused(why))
+}
+
+/// Turns a store's error into a finding.
+pub(crate) fn told<T>(answered: Result<T, outlive_core::store::Error>) -> Checked<T> {
+    answered.map_err(|error| format!("{:?}: {}", error.kind, error.message))
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(1_500) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}
+
+pub(crate) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    Name::recorded(text)
+}
+
+pub(crate) fn json(text: &str) -> Payload {
+    Payload::recorded(text)
+}
+
+pub(crate) fn signal(text: &str) -> Message {
+    Message::Signal { name: name("paid"), payload: json(&format!("\"{text}\"")) }
+}
+
+pub(crate) fn cancel(reason: &str) -> Message {
+    Message::Cancel { reason: reason.to_owned() }
+}
+
+fn text_of(message: &Message) -> String {
+    match message {
+        Message::Signal { payload, .. } => payload.as_str().trim_matches('"').to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+pub(crate) fn step_done(seq: u64) -> Entry {
+    Entry { op: format!("step {seq}").into(), attempt: 1, payload: Some(json("true")), ..of_run(seq) }
+}
+
+pub(crate) fn of_run(seq: u64) -> Entry {
+    Entry::of_run(seq, NOW, EntryKind::StepDone)
+}
+
+/// A state that nobody drives on, without a wake.
+pub(crate) fn released(status: Status) -> State {
+    State { status, wake: None, is_owned: false, seen: None, outcome: None, note: None, at: NOW }
+}
+
+/// A running state that is driven on.
+pub(crate) fn driven_on() -> State {
+    State { is_owned: true, ..released(Status::Running) }
+}
+
+/// Asleep with a wake.
+pub(crate) fn asleep(until: Timestamp) -> State {
+    let status = Status::Paused { why: Pause::Sleep, until: Some(until) };
+    State { wake: Some(until), ..released(status) }
+}
+
+pub(crate) const BY_HAND: Status = Status::Paused { why: Pause::Hand, until: None };
+pub(crate) const WAITING: Status = Status::Paused { why: Pause::Wait, until: None };

@@ -1,0 +1,273 @@
+//! An engine for tests: in memory, on a clock that the test moves, and crashed whenever the test likes.
+
+use std::future::IntoFuture;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive::clock::Clock;
+use outlive::store::Store;
+use outlive::{BoxError, Builder, Engine, Error, Failure, IntoDuration, Payload, Run, Status, StepCall, Timestamp};
+use outlive_core::memory::MemoryStore;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::clock::TestClock;
+use crate::hook::{Steps, failure};
+
+/// How many turns of the runtime without any activity count as quiet.
+const TURNS: usize = 24;
+/// How often a step that waits for the outside world is given another millisecond of real time.
+const OUTSIDE_MAX: u32 = 10;
+
+type Setup = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
+
+/// An engine for tests. Everything an [`Engine`] can do, and time in the test's hands.
+///
+/// ```
+/// use outlive::prelude::*;
+/// use outlive_testkit::TestEngine;
+///
+/// async fn reminder(ctx: Ctx, to: String) -> Result<String> {
+///     ctx.sleep("30 days").await?;
+///     Ok(ctx.step("send mail", || async { Ok::<_, BoxError>(format!("mail to {to}")) }).await?)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let mut test = TestEngine::new(|engine| engine.workflow("reminder", reminder)).await;
+/// let run = test.start(reminder, &"ada".to_string()).await?;
+/// test.advance("29 days").await;
+/// assert_eq!(test.executions("send mail"), 0);
+/// test.crash().await;
+/// test.advance("1 day").await;
+/// assert_eq!(test.result(&run).await?, "mail to ada");
+/// assert_eq!(test.executions("send mail"), 1);
+/// # Ok(()) }
+/// ```
+pub struct TestEngine {
+    engine: Option<Engine>,
+    setup: Setup,
+    store: Arc<dyn Store>,
+    clock: TestClock,
+    steps: Arc<Steps>,
+    is_paranoid: bool,
+}
+
+/// A test engine that is being set up, made by [`TestEngine::new`].
+#[must_use = "a test engine does nothing until it is awaited"]
+pub struct TestBuilder {
+    setup: Setup,
+    store: Arc<dyn Store>,
+    clock: TestClock,
+    is_paranoid: bool,
+}
+
+impl TestBuilder {
+    /// Whether each quiet point is checked by replaying a second copy of the run; it is, unless said otherwise.
+    pub fn paranoid(mut self, paranoid: bool) -> Self {
+        self.is_paranoid = paranoid;
+        self
+    }
+
+    /// On this store instead of one in memory.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// On this clock, which others may share.
+    pub fn clock(mut self, clock: TestClock) -> Self {
+        self.clock = clock;
+        self
+    }
+}
+
+impl IntoFuture for TestBuilder {
+    type Output = TestEngine;
+    type IntoFuture = Pin<Box<dyn Future<Output = TestEngine> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { setup, store, clock, is_paranoid } = self;
+            let mut test = TestEngine { engine: None, setup, store, clock, steps: Arc::default(), is_paranoid };
+            test.reopen().await;
+            test
+        })
+    }
+}
+
+impl TestEngine {
+    /// An engine with what `setup` registers and provides; it is called again after each [crash](Self::crash).
+    pub fn new(setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> TestBuilder {
+        TestBuilder {
+            setup: Box::new(setup),
+            store: Arc::new(MemoryStore::new()),
+            clock: TestClock::new(),
+            is_paranoid: true,
+        }
+    }
+
+    /// Waits until nothing moves without time or a message. Needs tokio's current-thread runtime, as `#[tokio::test]` is.
+    pub async fn settle(&self) {
+        let mut outside = 0;
+        loop {
+            let before = self.engine().activity();
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+            if self.engine().activity() != before {
+                continue;
+            }
+            // A body may wait for something real: a socket, a tokio timer.
+            if self.engine().working() == 0 || outside == OUTSIDE_MAX {
+                return;
+            }
+            outside += 1;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Moves time forward, from one due moment to the next, and lets everything settle at each.
+    ///
+    /// # Panics
+    /// If the text is no duration.
+    pub async fn advance(&self, duration: impl IntoDuration) {
+        let duration = duration.into_duration().unwrap_or_else(|error| panic!("{error}"));
+        let end = self.clock.now().after(duration);
+        self.settle().await;
+        while let Some(due) = self.next_due().await.filter(|due| *due <= end) {
+            self.move_to(due).await;
+        }
+        self.move_to(end).await;
+    }
+
+    /// Moves time forward until nothing is due any more.
+    pub async fn skip_time(&self) {
+        self.settle().await;
+        while let Some(due) = self.next_due().await {
+            self.move_to(due).await;
+        }
+    }
+
+    async fn move_to(&self, moment: Timestamp) {
+        if moment > self.clock.now() {
+            self.clock.set(moment);
+        }
+        self.settle().await;
+    }
+
+    /// When something is due next, if anything is.
+    pub async fn next_due(&self) -> Option<Timestamp> {
+        let now = self.clock.now();
+        let stored = self.store.wakes(Timestamp::MAX, 1024).await.unwrap_or_default();
+        let stored = stored.into_iter().map(|wake| wake.due).find(|due| *due > now);
+        let near = self.engine().next_due().filter(|due| *due > now);
+        [stored, near].into_iter().flatten().min()
+    }
+
+    /// The result of a run: time is moved as far as it takes.
+    ///
+    /// # Errors
+    /// As [`Run::result`]; [`Error::Status`] if the run waits for something that time does not bring.
+    pub async fn result<O: DeserializeOwned>(&self, run: &Run<O>) -> Result<O, Error> {
+        let run: Run<O> = self.engine().run(run.id()).await?;
+        loop {
+            self.settle().await;
+            let status = run.status().await?;
+            if status.is_ended() || status == Status::Stuck {
+                return run.result().await;
+            }
+            match self.next_due().await {
+                Some(due) => self.move_to(due).await,
+                None => {
+                    let way_out = "nothing is due: it waits for a signal, for somebody, or for a step that does not end";
+                    return Err(Error::Status { id: run.id().to_owned(), status, way_out });
+                }
+            }
+        }
+    }
+
+    /// Drops everything that is not durable, as a crash of the process does, and opens the engine again on the same
+    /// store. Handles of before are gone with it: find runs again with [`run`](outlive::Client::run), or use
+    /// [`result`](Self::result), which does.
+    pub async fn crash(&mut self) {
+        self.kill().await;
+        self.reopen().await;
+    }
+
+    /// As [`crash`](Self::crash), with the code of another deploy.
+    pub async fn deploy(&mut self, setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) {
+        self.kill().await;
+        self.setup = Box::new(setup);
+        self.reopen().await;
+    }
+
+    async fn kill(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.abandon().await;
+        }
+    }
+
+    async fn reopen(&mut self) {
+        let builder = Engine::on(self.store.clone())
+            .clock(self.clock.clone())
+            .step_hook(self.steps.clone())
+            .paranoid(self.is_paranoid);
+        match (self.setup)(builder).start().await {
+            Ok(engine) => self.engine = Some(engine),
+            Err(error) => panic!("the test engine does not start: {error}"),
+        }
+        self.settle().await;
+    }
+
+    /// The next attempt of a step fails with this message instead of running; called again, the one after it too.
+    pub fn fail_next(&self, step: &str, message: impl Into<String>) {
+        self.steps.fail_next(step, failure(message));
+    }
+
+    /// The next attempt of a step fails so.
+    pub fn fail_next_with(&self, step: &str, failure: Failure) {
+        self.steps.fail_next(step, failure);
+    }
+
+    /// Every attempt of a step gives what `mock` says, instead of running its body.
+    pub fn mock_step<T: Serialize, E: Into<BoxError>>(
+        &self,
+        step: &str,
+        mock: impl Fn(&StepCall<'_>) -> Result<T, E> + Send + Sync + 'static,
+    ) {
+        let mock = move |call: &StepCall<'_>| Ok(Payload::encode(&mock(call).map_err(Into::into)?)?);
+        self.steps.mock(step, Arc::new(mock));
+    }
+
+    /// How often the body of a step ran, or was replaced, over all crashes.
+    #[must_use]
+    pub fn executions(&self, step: &str) -> u64 {
+        self.steps.executions(step)
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> &TestClock {
+        &self.clock
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    fn engine(&self) -> &Engine {
+        self.engine.as_ref().expect("there is an engine between two crashes")
+    }
+}
+
+impl Deref for TestEngine {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        self.engine()
+    }
+}

@@ -1,0 +1,152 @@
+//! A store that stops answering at a chosen write, as a process does that dies.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::Entry;
+use outlive_core::message::Inbound;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
+use outlive_core::store::{Answered, Error, ErrorKind, Store};
+use outlive_core::time::Timestamp;
+
+/// What goes wrong, and at which write (counted from 1, a batch is one write).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing of it is written, and nothing is answered from then on.
+    CrashBefore(u64),
+    /// It is written, but nothing is answered from then on.
+    CrashAfter(u64),
+    /// It is written, and the answer is that nobody knows.
+    UnknownAfter(u64),
+    /// It is not written, and the answer is that nobody knows.
+    UnknownBefore(u64),
+    /// It is not written, and the answer says so.
+    Refuse(u64),
+}
+
+/// A store around another one, with faults.
+pub struct Faults {
+    inner: Arc<dyn Store>,
+    writes: AtomicU64,
+    faults: Mutex<Vec<Fault>>,
+    is_dead: Mutex<bool>,
+}
+
+impl Faults {
+    /// The same store, without faults so far.
+    pub fn new(inner: Arc<dyn Store>) -> Self {
+        Self { inner, writes: AtomicU64::new(0), faults: Mutex::default(), is_dead: Mutex::new(false) }
+    }
+
+    /// Adds a fault.
+    pub fn add(&self, fault: Fault) {
+        self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(fault);
+    }
+
+    /// How many writes there were.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::SeqCst)
+    }
+
+    /// Whether it has stopped answering.
+    pub fn is_dead(&self) -> bool {
+        *self.is_dead.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// A new process: answers again; what was counted stays.
+    pub fn revive(&self) {
+        self.set_dead(false);
+    }
+
+    fn set_dead(&self, dead: bool) {
+        *self.is_dead.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = dead;
+    }
+
+    fn fault(&self, write: u64) -> Option<Fault> {
+        let faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        faults.iter().copied().find(|fault| match fault {
+            Fault::CrashBefore(n)
+            | Fault::CrashAfter(n)
+            | Fault::UnknownAfter(n)
+            | Fault::UnknownBefore(n)
+            | Fault::Refuse(n) => *n == write,
+        })
+    }
+}
+
+impl Store for Faults {
+    fn lease(&self, now: Timestamp) -> Answered<'_, Epoch> {
+        self.inner.lease(now)
+    }
+
+    fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
+        Box::pin(async move {
+            if self.is_dead() {
+                return pending().await;
+            }
+            let fault = self.fault(self.writes.fetch_add(1, Ordering::SeqCst) + 1);
+            let in_doubt = || Error::new(ErrorKind::Unknown, "the answer was lost (on purpose)");
+            match fault {
+                None => self.inner.write(batch).await,
+                Some(Fault::CrashBefore(_)) => {
+                    self.set_dead(true);
+                    pending().await
+                }
+                Some(Fault::CrashAfter(_)) => {
+                    self.inner.write(batch).await?;
+                    self.set_dead(true);
+                    pending().await
+                }
+                Some(Fault::UnknownAfter(_)) => {
+                    self.inner.write(batch).await?;
+                    Err(in_doubt())
+                }
+                Some(Fault::UnknownBefore(_)) => Err(in_doubt()),
+                Some(Fault::Refuse(_)) => Err(Error::new(ErrorKind::Unavailable, "no room (on purpose)")),
+            }
+        })
+    }
+
+    fn release(&self, epoch: Epoch) -> Answered<'_, ()> {
+        self.inner.release(epoch)
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.inner.changed()
+    }
+
+    fn durability(&self) -> String {
+        self.inner.durability()
+    }
+}
+
+impl Query for Faults {
+    fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
+        self.inner.instance(id)
+    }
+
+    fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
+        self.inner.journal(num, after, limit)
+    }
+
+    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
+        self.inner.inbox(num, after)
+    }
+
+    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.inner.wakes(until, limit)
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
+        self.inner.list(filter, before, limit)
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
+        self.inner.count(filter)
+    }
+}

@@ -1,0 +1,58 @@
+//! What a test says about steps: which fail, which are replaced, and how often each ran.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use outlive::{BoxError, Cause, Failure, HookAction, Payload, StepCall, StepHook};
+
+type Mock = Arc<dyn Fn(&StepCall<'_>) -> Result<Payload, BoxError> + Send + Sync>;
+
+/// The steps of a test.
+#[derive(Default)]
+pub(crate) struct Steps(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    executions: BTreeMap<String, u64>,
+    failures: BTreeMap<String, VecDeque<Failure>>,
+    mocks: BTreeMap<String, Mock>,
+}
+
+impl Steps {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn executions(&self, step: &str) -> u64 {
+        self.lock().executions.get(step).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn fail_next(&self, step: &str, failure: Failure) {
+        self.lock().failures.entry(step.to_owned()).or_default().push_back(failure);
+    }
+
+    pub(crate) fn mock(&self, step: &str, mock: Mock) {
+        self.lock().mocks.insert(step.to_owned(), mock);
+    }
+}
+
+impl StepHook for Steps {
+    fn before(&self, call: &StepCall<'_>) -> HookAction {
+        let mut inner = self.lock();
+        *inner.executions.entry(call.step.to_owned()).or_insert(0) += 1;
+        if let Some(failure) = inner.failures.get_mut(call.step).and_then(VecDeque::pop_front) {
+            return HookAction::Fail(failure);
+        }
+        let Some(mock) = inner.mocks.get(call.step).cloned() else { return HookAction::Run };
+        drop(inner);
+        match mock(call) {
+            Ok(value) => HookAction::Value(value),
+            Err(error) => HookAction::Fail(Failure::of(&*error)),
+        }
+    }
+}
+
+/// A failure with this message, which is tried again.
+pub(crate) fn failure(message: impl Into<String>) -> Failure {
+    Failure::new(Cause::Error, message)
+}

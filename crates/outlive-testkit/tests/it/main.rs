@@ -1,0 +1,3 @@
+//! The test kit, tested on the store that it trusts.
+
+mod conformance;

@@ -1,0 +1,179 @@
+//! What a run's context and its driver share: the machine, the wakers of its operations, and who is polling.
+
+use std::cell::Cell as ThreadCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Wake, Waker};
+
+use outlive_core::time::Timestamp;
+use outlive_core::workflow::{Machine, Slot};
+
+use crate::ctx::Info;
+use crate::env::Env;
+use crate::mailbox::Mailbox;
+
+/// One resident run.
+pub(crate) struct Cell {
+    pub(crate) info: Info,
+    pub(crate) env: Arc<Env>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    state: Mutex<State>,
+}
+
+/// What is behind the lock. It is never held while user code is polled.
+pub(crate) struct State {
+    pub(crate) machine: Machine,
+    /// Whom to wake so that an operation is polled, by slot.
+    wakers: Vec<Option<Waker>>,
+    /// What the body of a step is polled with, by slot; kept, because slots are used again.
+    body_wakers: Vec<Option<Waker>>,
+    /// Draws so far of each random stream, by scope and stream.
+    pub(crate) draws: std::collections::BTreeMap<(Arc<str>, &'static str), u64>,
+}
+
+thread_local! {
+    /// Which run this thread is polling (by address), and whether inside one of its steps.
+    static POLLING: ThreadCell<(usize, bool)> = const { ThreadCell::new((0, false)) };
+}
+
+/// Where the caller is, seen from one run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// In the workflow function.
+    Workflow,
+    /// In the body of one of its steps.
+    Step,
+    /// Somewhere else: a spawned task, another run.
+    Elsewhere,
+}
+
+impl Cell {
+    pub(crate) fn new(info: Info, env: Arc<Env>, mailbox: Arc<Mailbox>, machine: Machine) -> Self {
+        let state = State { machine, wakers: Vec::new(), body_wakers: Vec::new(), draws: Default::default() };
+        Self { info, env, mailbox, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic in user code never happens under this lock, so what is behind it is whole.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.env.clock.now()
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Runs `f` as a part of this run's poll: wake-ups that happen in it are the run's own.
+    pub(crate) fn polling<R>(&self, f: impl FnOnce() -> R) -> R {
+        within((self.address(), false), f)
+    }
+
+    /// Runs `f` as a part of one of this run's steps.
+    pub(crate) fn in_step<R>(&self, f: impl FnOnce() -> R) -> R {
+        within((self.address(), true), f)
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        match POLLING.get() {
+            (address, false) if address == self.address() => Place::Workflow,
+            (address, true) if address == self.address() => Place::Step,
+            _ => Place::Elsewhere,
+        }
+    }
+
+    /// The waker for the body of a step: it knows whose it is.
+    pub(crate) fn body_waker(self: &Arc<Self>, state: &mut State, slot: Slot) -> Waker {
+        if state.body_wakers.len() <= slot.0 {
+            state.body_wakers.resize(slot.0 + 1, None);
+        }
+        let waker = state.body_wakers[slot.0].get_or_insert_with(|| {
+            Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot }))
+        });
+        waker.clone()
+    }
+}
+
+impl State {
+    pub(crate) fn set_waker(&mut self, slot: Slot, waker: &Waker) {
+        if self.wakers.len() <= slot.0 {
+            self.wakers.resize(slot.0 + 1, None);
+        }
+        match &mut self.wakers[slot.0] {
+            Some(old) if old.will_wake(waker) => {}
+            place => *place = Some(waker.clone()),
+        }
+    }
+
+    pub(crate) fn waker(&self, slot: Slot) -> Option<Waker> {
+        self.wakers.get(slot.0)?.clone()
+    }
+
+    pub(crate) fn close(&mut self, slot: Slot) {
+        self.machine.close(slot);
+        if let Some(waker) = self.wakers.get_mut(slot.0) {
+            *waker = None;
+        }
+    }
+}
+
+fn within<R>(place: (usize, bool), f: impl FnOnce() -> R) -> R {
+    struct Restore((usize, bool));
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            POLLING.set(self.0);
+        }
+    }
+    let _restore = Restore(POLLING.replace(place));
+    f()
+}
+
+/// Wakes a run because a step's body can go on.
+struct BodyWaker {
+    mailbox: Arc<Mailbox>,
+    slot: Slot,
+}
+
+impl Wake for BodyWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.mailbox.post(|letters| letters.woken.push(self.slot));
+    }
+}
+
+/// The waker that the user's future is polled with. Who wakes it outside a poll of the run is a stranger.
+pub(crate) struct RunWaker {
+    address: usize,
+    mailbox: Arc<Mailbox>,
+    is_woken: AtomicBool,
+}
+
+impl RunWaker {
+    pub(crate) fn new(cell: &Cell) -> Arc<Self> {
+        Arc::new(Self { address: cell.address(), mailbox: cell.mailbox.clone(), is_woken: AtomicBool::new(false) })
+    }
+
+    /// Whether the future was woken in its own poll since the last call.
+    pub(crate) fn take(&self) -> bool {
+        self.is_woken.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Wake for RunWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if POLLING.get().0 == self.address {
+            self.is_woken.store(true, Ordering::Relaxed);
+        } else {
+            self.mailbox.post(|letters| letters.is_foreign = true);
+        }
+    }
+}

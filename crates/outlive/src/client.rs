@@ -1,0 +1,250 @@
+//! The way in: starts runs, finds them, and sends to them, whether this process executes them or another.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Counts, Filter, Instance};
+use outlive_core::store::Store;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::clock::{Clock, SystemClock};
+use crate::committer::{Committer, Router};
+use crate::error::Error;
+use crate::open;
+use crate::registry::Registry;
+use crate::run::{Run, RunInfo};
+use crate::start::Start;
+use crate::waiters::Waiters;
+use crate::worker::Worker;
+use crate::workflow::Target;
+
+/// A client of a store: starts, finds and tells runs. An [`Engine`](crate::Engine) is one too.
+///
+/// ```
+/// use outlive::{Client, Workflow};
+/// const CHECKOUT: Workflow<u32, String> = Workflow::new("checkout");
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> outlive::prelude::Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("shop.db");
+/// let client = Client::open(&path)?; // another process executes this file, now or later
+/// let run = client.start(CHECKOUT, &42).id("order-42").await?;
+/// run.signal("approval", &"ada").await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What clients and engines share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) payload_max: usize,
+    /// Who executes, if this process does.
+    pub(crate) worker: Option<Arc<Worker>>,
+    /// Tasks that end with the last handle.
+    pub(crate) tasks: Vec<tokio::task::AbortHandle>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+        self.worker.iter().for_each(|worker| worker.residency.abort());
+    }
+}
+
+/// The router of a process that executes nothing.
+struct Nobody(Arc<Waiters>);
+
+impl Router for Nobody {
+    fn written(&self, _: &outlive_core::commit::Write, _: &outlive_core::commit::Answer) {}
+}
+
+impl Client {
+    /// Opens a store without executing anything. A file is made if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(place: impl AsRef<std::path::Path>) -> Result<Self, Error> {
+        let store = open::store(place.as_ref(), open::Durability::Full)?;
+        let (committer, waiters) = (Committer::new(), Arc::new(Waiters::default()));
+        let router = Arc::new(Nobody(waiters.clone()));
+        let task = tokio::spawn(committer.clone().run(store.clone(), router.clone()));
+        let watch = {
+            let store = store.clone();
+            tokio::spawn(async move {
+                loop {
+                    store.changed().await;
+                    router.0.tell_all();
+                }
+            })
+        };
+        let shared = Shared {
+            store,
+            committer,
+            clock: Arc::new(SystemClock),
+            registry: Arc::default(),
+            waiters,
+            payload_max: crate::engine::PAYLOAD_MAX,
+            worker: None,
+            tasks: vec![task.abort_handle(), watch.abort_handle()],
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Starts a run of a workflow: of the function itself, if it is registered here, or of a
+    /// [`Workflow`](crate::Workflow) contract.
+    ///
+    /// ```
+    /// use outlive::prelude::*;
+    /// async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let run = engine.start(double, &21).id("twice").tag("team", "maths").await?;
+    /// assert_eq!(run.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
+    pub fn start<T: Target<M>, M>(&self, target: T, input: &T::Input) -> Start<T::Output> {
+        let name = self.shared.registry.name_of(target.reference());
+        let input = Payload::encode(input).map_err(|error| Error::Payload {
+            what: "the input cannot be written as JSON".into(),
+            problem: error.to_string(),
+        });
+        Start::new(self.clone(), name, input)
+    }
+
+    /// Starts a run by name, with the input as JSON text: for tools that know neither.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let run = engine.start_json("double", "21").await?;
+    /// assert_eq!(run.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
+    pub fn start_json(&self, workflow: &str, input: &str) -> Start<serde_json::Value> {
+        let name = Name::new("workflow name", workflow).map_err(Error::from);
+        let input = Payload::parse(input).map_err(|error| Error::Payload {
+            what: format!("the input {:?} is not JSON", input.chars().take(60).collect::<String>()),
+            problem: error.to_string(),
+        });
+        Start::new(self.clone(), name, input)
+    }
+
+    /// Finds a run.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is none of that id.
+    pub async fn run<O: DeserializeOwned>(&self, id: &str) -> Result<Run<O>, Error> {
+        let instance = self.instance(&Name::new("run id", id)?).await?;
+        Ok(Run::new(self.clone(), instance.id, instance.num))
+    }
+
+    /// Lists runs, newest first, a page at a time.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").start().await?;
+    /// let page = engine.list(Filter::new().workflow("checkout").status(StatusKind::Failed)).await?;
+    /// assert!(page.runs.is_empty() && page.next.is_none());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn list(&self, filter: Filter) -> Result<RunPage, Error> {
+        self.list_after(filter, None).await
+    }
+
+    /// Lists the runs that follow a page; give its [`next`](RunPage::next).
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn list_after(&self, filter: Filter, next: Option<PageMark>) -> Result<RunPage, Error> {
+        let page = self.shared.store.list(&filter, next.map(|mark| mark.0), PAGE).await?;
+        Ok(RunPage {
+            runs: page.instances.into_iter().map(RunInfo::of).collect(),
+            next: page.next.map(PageMark),
+        })
+    }
+
+    /// Counts runs by status.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").start().await?;
+    /// let counts = engine.count(Filter::new()).await?;
+    /// assert_eq!((counts.of(StatusKind::Stuck), counts.total()), (0, 0));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn count(&self, filter: Filter) -> Result<Counts, Error> {
+        Ok(self.shared.store.count(&filter).await?)
+    }
+
+    /// How durable an acknowledged write is, as read back from the store.
+    #[must_use]
+    pub fn durability(&self) -> String {
+        self.shared.store.durability()
+    }
+
+    pub(crate) async fn instance(&self, id: &Name) -> Result<Instance, Error> {
+        let found = self.shared.store.instance(id).await?;
+        found.ok_or_else(|| Error::NotFound { id: id.to_string() })
+    }
+
+    pub(crate) fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
+        let payload = Payload::encode(value).map_err(|error| Error::Payload {
+            what: format!("{what} cannot be written as JSON"),
+            problem: error.to_string(),
+        })?;
+        self.check_size(what, &payload)?;
+        Ok(payload)
+    }
+
+    pub(crate) fn check_size(&self, what: &str, payload: &Payload) -> Result<(), Error> {
+        let (bytes, bytes_max) = (payload.len(), self.shared.payload_max);
+        if bytes > bytes_max {
+            return Err(Error::PayloadTooLarge { what: what.to_owned(), bytes, bytes_max });
+        }
+        Ok(())
+    }
+}
+
+/// How many runs are on a page.
+const PAGE: usize = 100;
+
+/// A part of a list of runs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunPage {
+    /// The runs, newest first.
+    pub runs: Vec<RunInfo>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<PageMark>,
+}
+
+/// Where a page of a list begins. It stays right while runs come and go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageMark(InstanceNum);
+
+/// Marks the type that a run gives, for handles.
+pub(crate) type Gives<O> = PhantomData<fn() -> O>;
+
+/// A number that nobody else draws: for ids, tokens and seeds.
+pub(crate) fn draw() -> u64 {
+    uuid::Uuid::now_v7().as_u64_pair().1 ^ uuid::Uuid::now_v7().as_u64_pair().1.rotate_left(32)
+}

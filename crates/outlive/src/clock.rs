@@ -1,0 +1,39 @@
+//! Where time comes from: the machine's clock, or one that a test moves.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use outlive_core::time::Timestamp;
+
+/// Where time comes from. Nothing else in the engine asks for it.
+pub trait Clock: Send + Sync + 'static {
+    /// What time it is.
+    fn now(&self) -> Timestamp;
+
+    /// Comes back when it is `until`, or somewhat before: who waits asks again.
+    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// The machine's clock.
+#[cfg(feature = "tokio")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+/// The longest real wait at once: a step of the machine's clock is noticed after this at the latest.
+#[cfg(feature = "tokio")]
+const WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+
+#[cfg(feature = "tokio")]
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine for the time")]
+    fn now(&self) -> Timestamp {
+        // Whole milliseconds that have passed, never rounded up: nothing may come early.
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let wait = until.since(self.now()).min(WAIT_MAX);
+        Box::pin(tokio::time::sleep(wait))
+    }
+}

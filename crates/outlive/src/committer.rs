@@ -1,0 +1,180 @@
+//! Makes everything durable that this process writes: takes whatever is waiting, writes it in one transaction, and
+//! only then tells anybody. While one batch is synced, the next one gathers.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use outlive_core::commit::{Answer, Write};
+use outlive_core::store::{Error as StoreError, ErrorKind, Store};
+use tokio::sync::{Notify, oneshot};
+
+use crate::error::Error;
+use crate::mailbox::Mailbox;
+
+/// The most writes in one transaction: enough to share a sync among all, few enough to keep the wait for it short.
+const BATCH_MAX: usize = 8192;
+/// The wait before a batch is tried again that the store could not take.
+const RETRY_MIN: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// The way to the store for all writes of a process.
+pub(crate) struct Committer {
+    queue: Mutex<Queue>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    writes: Vec<(Write, Reply)>,
+    /// Nothing is written any more.
+    is_closed: bool,
+}
+
+/// Whom to tell.
+pub(crate) enum Reply {
+    /// A run: everything up to the number is durable, and if there was a new state, what came of it.
+    Run { mailbox: Arc<Mailbox>, seq: u64, has_state: bool },
+    /// Whoever waits. If the store cannot take it now, they are told so.
+    Caller(oneshot::Sender<Result<Answer, StoreError>>),
+}
+
+/// Who hears of each durable write before anybody else does.
+pub(crate) trait Router: Send + Sync {
+    /// This was written, and answered so.
+    fn written(&self, write: &Write, answer: &Answer);
+}
+
+impl Committer {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { queue: Mutex::default(), news: Notify::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Adds a write to the next batch.
+    pub(crate) fn submit(&self, write: Write, reply: Reply) {
+        let mut queue = self.lock();
+        if queue.is_closed {
+            // Whoever waits for the reply learns by its end that there will be none.
+            return;
+        }
+        queue.writes.push((write, reply));
+        let is_first = queue.writes.len() == 1;
+        drop(queue);
+        if is_first {
+            self.news.notify_one();
+        }
+    }
+
+    /// Takes no more writes; those who wait are told.
+    pub(crate) fn close(&self) {
+        let mut queue = self.lock();
+        queue.is_closed = true;
+        queue.writes.clear();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Writes and waits until it is durable.
+    pub(crate) async fn write(&self, write: Write) -> Result<Answer, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.submit(write, Reply::Caller(reply));
+        match answer.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Error::Shutdown),
+        }
+    }
+
+    /// The committer's task.
+    pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) {
+        let mut left: Vec<(Write, Reply)> = Vec::new();
+        loop {
+            if left.is_empty() {
+                self.news.notified().await;
+            }
+            left.append(&mut self.lock().writes);
+            while !left.is_empty() {
+                let rest = left.split_off(left.len().min(BATCH_MAX));
+                let failed = self.write_batch(std::mem::replace(&mut left, rest), &*store, &*router).await;
+                if !failed.is_empty() {
+                    // What a run has done stays in its order, ahead of what came later.
+                    left.splice(0..0, failed);
+                    tokio::time::sleep(RETRY_MIN).await;
+                }
+                left.append(&mut self.lock().writes);
+            }
+        }
+    }
+
+    /// Writes one batch. Answers what is still to be written: the commits of runs that the store could not take.
+    async fn write_batch(&self, batch: Vec<(Write, Reply)>, store: &dyn Store, router: &dyn Router) -> Vec<(Write, Reply)> {
+        let (writes, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let writes = Arc::new(writes);
+        let mut wait = RETRY_MIN;
+        let answers = loop {
+            match store.write(writes.clone()).await {
+                Ok(answers) => break answers,
+                // It may be durable or not. The same again is answered as it should have been, and nothing else may
+                // happen before that.
+                Err(error) if error.kind == ErrorKind::Unknown => {
+                    tracing::warn!("a write is in doubt and is repeated: {error}");
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(RETRY_MAX);
+                }
+                Err(error) => {
+                    tracing::warn!("the store did not take {} writes: {error}", writes.len());
+                    return refuse(&writes, replies, &error);
+                }
+            }
+        };
+        debug_assert_eq!(answers.len(), replies.len(), "each write has its answer");
+        for ((write, answer), reply) in writes.iter().zip(answers).zip(replies) {
+            router.written(write, &answer);
+            reply.tell(answer);
+        }
+        Vec::new()
+    }
+}
+
+/// The store could not take a batch: callers are told, runs are kept.
+fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError) -> Vec<(Write, Reply)> {
+    let mut kept = Vec::new();
+    for (write, reply) in writes.iter().zip(replies) {
+        match reply {
+            Reply::Caller(caller) => {
+                // Nobody may be waiting any more.
+                let _ = caller.send(Err(error.clone()));
+            }
+            run @ Reply::Run { .. } => kept.push((write.clone(), run)),
+        }
+    }
+    kept
+}
+
+impl Reply {
+    fn tell(self, answer: Answer) {
+        match self {
+            Self::Caller(caller) => {
+                // Nobody may be waiting any more; it is durable all the same.
+                let _ = caller.send(Ok(answer));
+            }
+            Self::Run { mailbox, seq, has_state } => {
+                mailbox.post(|letters| match answer {
+                    Answer::Done => {
+                        letters.durable = letters.durable.max(seq);
+                        if has_state {
+                            letters.answers.push(Answer::Done);
+                        }
+                    }
+                    Answer::Unseen(_) => letters.answers.push(answer),
+                    _ => letters.is_fenced = true,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What a workflow function is given: the way to everything that must survive.
+
+mod map;
+mod operation;
+mod sleep;
+mod step;
+mod wait;
+
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::sync::Arc;
+
+use outlive_core::duration::IntoDuration;
+use outlive_core::id::{self, InstanceNum};
+use outlive_core::time::Timestamp;
+use outlive_core::workflow;
+
+pub use map::Map;
+pub use sleep::{Sleep, SleepFuture};
+pub use step::{Attempt, NoArgument, Step, StepBody, StepFuture, WithAttempt};
+pub use wait::{Wait, WaitFuture};
+
+use crate::cell::{Cell, Place};
+use crate::error::Error;
+
+/// The context of a run. Cheap to clone; all clones are the same run.
+///
+/// ```
+/// use outlive::prelude::*;
+/// async fn greet(ctx: Ctx, name: String) -> Result<String> {
+///     let greeting = ctx.step("look up greeting", || async { Ok::<_, BoxError>("hello".to_string()) }).await?;
+///     ctx.sleep("1 hour").await?;
+///     Ok(format!("{greeting}, {name}"))
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Ctx {
+    pub(crate) cell: Arc<Cell>,
+    /// The path of the scope: empty, or ending with `/`.
+    scope: Arc<str>,
+}
+
+/// What a run knows of itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Info {
+    /// The run's id.
+    pub id: String,
+    /// The name its workflow is registered under.
+    pub workflow: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    pub(crate) num: InstanceNum,
+    pub(crate) seed: u64,
+}
+
+impl Ctx {
+    pub(crate) fn new(cell: Arc<Cell>) -> Self {
+        Self { cell, scope: Arc::from("") }
+    }
+
+    /// Runs a side effect and records its result. The body is an async closure or block-returning closure without an
+    /// argument, or with one: the [`Attempt`]. It may borrow locals. It runs at least once, and never again once its
+    /// result is recorded.
+    ///
+    /// ```
+    /// use outlive::prelude::*;
+    /// async fn fetch(url: &str, key: &str) -> Result<u32> { Ok(url.len() as u32 + key.len() as u32) }
+    ///
+    /// async fn crawl(ctx: Ctx, url: String) -> Result<u32> {
+    ///     let size = ctx
+    ///         .step("fetch", |attempt: Attempt| fetch_with(&url, attempt))
+    ///         .timeout("10 seconds")
+    ///         .retry(Retry::times(3))
+    ///         .await?;
+    ///     Ok(size)
+    /// }
+    /// async fn fetch_with(url: &str, attempt: Attempt) -> Result<u32> { fetch(url, &attempt.idempotency_key).await }
+    /// ```
+    #[track_caller]
+    pub fn step<'a, B, M>(&'a self, name: &str, body: B) -> Step<'a, B, M>
+    where
+        B: StepBody<M>,
+    {
+        Step::new(self, name, body)
+    }
+
+    /// Pauses for a time, through any number of restarts.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn nap(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.sleep("1 day 30 minutes").await?;
+    ///     ctx.sleep(std::time::Duration::from_secs(5)).await?;
+    ///     Ok(ctx.sleep(250).await?) // milliseconds
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn sleep(&self, duration: impl IntoDuration) -> Sleep<'_> {
+        Sleep::new(self, duration.into_duration().map_err(Error::from).map(workflow::Spec::SleepFor))
+    }
+
+    /// Pauses until a moment. One that has passed is over at once, and still a point where the run pauses.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn midnight(ctx: Ctx, at: Timestamp) -> Result<()> {
+    ///     Ok(ctx.sleep_until(at).await?)
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn sleep_until(&self, moment: impl Into<Timestamp>) -> Sleep<'_> {
+        Sleep::new(self, Ok(workflow::Spec::SleepUntil(moment.into())))
+    }
+
+    /// Waits for the next signal of a name; signals that came before are given first, in order.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn approve(ctx: Ctx, _: ()) -> Result<bool> {
+    ///     match ctx.wait::<bool>("approval").timeout("3 days").await {
+    ///         Ok(answer) => Ok(answer),
+    ///         Err(error) if error.is_timeout() => Ok(false),
+    ///         Err(error) => Err(error.into()),
+    ///     }
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn wait<T>(&self, name: &str) -> Wait<'_, T> {
+        Wait::new(self, name)
+    }
+
+    /// A context whose operations live under a key: for branches that run side by side and use the same names.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn price(shop: &str) -> Result<u32> { Ok(shop.len() as u32) }
+    /// async fn cheapest(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     let (left, right) = (ctx.scope("left"), ctx.scope("right"));
+    ///     let (a, b) = tokio::try_join!(left.step("ask", || price("one")), right.step("ask", || price("two")))?;
+    ///     Ok(a.min(b))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn scope(&self, key: impl ToString) -> Ctx {
+        let key = key.to_string();
+        // An empty key would make two scopes one.
+        let key = if key.is_empty() { "-" } else { &key };
+        Ctx { cell: self.cell.clone(), scope: workflow::scope(&self.scope, key) }
+    }
+
+    /// Runs `f` for each item in a scope of its own, side by side, and gives the results in the order of the items.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn reserve(item: &str) -> Result<u32> { Ok(item.len() as u32) }
+    /// async fn reserve_all(ctx: Ctx, items: Vec<String>) -> Result<Vec<u32>> {
+    ///     ctx.map(&items, |item| item.to_string(), |scope, item| async move {
+    ///         Ok::<_, BoxError>(scope.step("reserve", || reserve(item)).await?)
+    ///     })
+    ///     .concurrency(4)
+    ///     .await
+    /// }
+    /// ```
+    pub fn map<'a, T, K, F, Fut, R, E>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        key_of: impl Fn(&T) -> K,
+        f: F,
+    ) -> Map<'a, T, F>
+    where
+        T: Send + 'a,
+        K: ToString,
+        F: Fn(Ctx, T) -> Fut + Send + 'a,
+        Fut: Future<Output = Result<R, E>> + Send + 'a,
+    {
+        Map::new(self, items.into_iter(), key_of, f)
+    }
+
+    /// What time it is for the run: the time of what it was last told, so that every replay sees the same.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn age(ctx: Ctx, born: Timestamp) -> Result<u64> { Ok(ctx.now().since(born).as_secs()) }
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.cell.lock().machine.now()
+    }
+
+    /// A random number that every replay draws again. Branches that race draw from [scopes](Self::scope) of their own.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn dice(ctx: Ctx, _: ()) -> Result<u64> { Ok(ctx.random() % 6 + 1) }
+    /// ```
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.draw("random")
+    }
+
+    /// A random UUID (version 4) that every replay draws again.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn order_number(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.uuid().to_string()) }
+    /// ```
+    #[must_use]
+    pub fn uuid(&self) -> uuid::Uuid {
+        let bytes = u128::from(self.draw("uuid")) << 64 | u128::from(self.draw("uuid"));
+        uuid::Builder::from_random_bytes(bytes.to_be_bytes()).into_uuid()
+    }
+
+    /// What the run knows of itself.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn who(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.info().id.clone()) }
+    /// ```
+    #[must_use]
+    pub fn info(&self) -> &Info {
+        &self.cell.info
+    }
+
+    /// A value that was [provided](crate::Builder::provide) to the engine.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// struct Stripe;
+    /// impl Stripe { async fn charge(&self) -> Result<u32> { Ok(1) } }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     Ok(ctx.step("charge", || ctx.get::<Stripe>().charge()).await?)
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If no such value was provided; the run is then stuck until a program that provides it is started.
+    /// [`try_get`](Self::try_get) does not panic.
+    #[must_use]
+    #[track_caller]
+    pub fn get<T: Send + Sync + 'static>(&self) -> &T {
+        match self.try_get() {
+            Ok(value) => value,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// As [`get`](Self::get), with an error where there is no such value.
+    ///
+    /// # Errors
+    /// [`Error::NotProvided`] if no such value was provided.
+    pub fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {
+        let found = self.cell.env.provided.get(&std::any::TypeId::of::<T>());
+        found
+            .and_then(|value| value.downcast_ref())
+            .ok_or(Error::NotProvided { type_name: std::any::type_name::<T>() })
+    }
+
+    fn draw(&self, stream: &'static str) -> u64 {
+        let mut state = self.cell.lock();
+        let count = state.draws.entry((self.scope.clone(), stream)).or_insert(0);
+        *count += 1;
+        let text = self.scope.bytes().chain(stream.bytes());
+        let stream = text.fold(self.cell.info.seed, |sum, byte| mix(sum ^ u64::from(byte)));
+        mix(stream ^ *count)
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.cell.place()
+    }
+}
+
+/// Spreads the bits of a number over all of it (the last steps of splitmix64).
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+thread_local! {
+    /// Call sites as text, made once: they are as few as the program has operations.
+    static SITES: std::cell::RefCell<std::collections::HashMap<(usize, u32), Arc<str>>> = Default::default();
+}
+
+/// A call site as text.
+pub(crate) fn site(location: &'static Location<'static>) -> Arc<str> {
+    let key = (location.file().as_ptr().addr(), location.line());
+    let make = || Arc::from(format!("{}:{}", location.file(), location.line()));
+    SITES.with_borrow_mut(|sites| sites.entry(key).or_insert_with(make).clone())
+}
+
+/// Checks a name or key that an operation is given.
+pub(crate) fn check(what: &'static str, text: &str) -> Result<(), Error> {
+    id::check(what, text).map_err(Error::from)
+}

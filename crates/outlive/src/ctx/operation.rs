@@ -1,0 +1,143 @@
+//! What steps, sleeps and waits have in common: a place in the machine from the call to the end.
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::task::Context;
+
+use outlive_core::workflow::{self, OpKind, Polled, Slot, Spec};
+
+use crate::cell::{Cell, Place};
+use crate::ctx::{Ctx, check, site};
+use crate::error::Error;
+
+/// One operation, outstanding until it is consumed or dropped.
+pub(crate) struct Operation {
+    pub(crate) cell: Arc<Cell>,
+    scope: Arc<str>,
+    kind: OpKind,
+    name: Box<str>,
+    key: Option<Box<str>>,
+    slot: Option<Slot>,
+    /// What is wrong with how it was called; told when it is first polled.
+    problem: Option<Error>,
+}
+
+impl Operation {
+    /// The operation is called: it gets its identity.
+    pub(crate) fn open(ctx: &Ctx, kind: OpKind, name: &str, location: &'static Location<'static>) -> Self {
+        let mut operation = Self {
+            cell: ctx.cell.clone(),
+            scope: ctx.scope.clone(),
+            kind,
+            name: name.into(),
+            key: None,
+            slot: None,
+            problem: None,
+        };
+        let what = if kind == OpKind::Step { "step name" } else { "signal name" };
+        if ctx.place() != Place::Workflow {
+            operation.problem = Some(operation.out_of_scope(ctx.place()));
+        } else if kind != OpKind::Sleep && let Err(error) = check(what, name) {
+            operation.problem = Some(error);
+        } else {
+            let base = operation.base(name);
+            operation.slot = Some(ctx.cell.lock().machine.open(kind, base, site(location)));
+        }
+        operation
+    }
+
+    /// Gives it a key.
+    pub(crate) fn set_key(&mut self, key: &str) {
+        if let Err(error) = check("key", key) {
+            return self.refuse(error);
+        }
+        self.key = Some(key.into());
+        if let Some(slot) = self.slot {
+            let base = self.base(&self.name);
+            self.cell.lock().machine.rename(slot, base);
+        }
+    }
+
+    /// Gives it the name it had in an earlier version of the code.
+    pub(crate) fn set_alias(&mut self, old: &str) {
+        if let Err(error) = check("old step name", old) {
+            return self.refuse(error);
+        }
+        if let Some(slot) = self.slot {
+            let base = self.base(old);
+            self.cell.lock().machine.alias(slot, base);
+        }
+    }
+
+    /// Something is wrong with how it was called.
+    pub(crate) fn refuse(&mut self, error: Error) {
+        self.problem.get_or_insert(error);
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        self.slot
+    }
+
+    /// Polls it; `spec` says what it is to do.
+    pub(crate) fn poll(&mut self, cx: &Context<'_>, spec: impl FnOnce() -> Spec) -> Result<Polled, Error> {
+        if let Some(error) = self.problem.take() {
+            self.close();
+            return Err(error);
+        }
+        let place = self.cell.place();
+        if place != Place::Workflow {
+            return Err(self.out_of_scope(place));
+        }
+        let Some(slot) = self.slot else { return Ok(Polled::Pending) };
+        let now = self.cell.now();
+        let mut state = self.cell.lock();
+        if !state.machine.has_begun(slot) {
+            state.machine.begin(slot, spec());
+        }
+        let polled = state.machine.poll(slot, now);
+        match polled {
+            Polled::Ready(_) => self.slot = None,
+            _ => state.set_waker(slot, cx.waker()),
+        }
+        Ok(polled)
+    }
+
+    /// The run cannot go on because of what is recorded for this operation.
+    pub(crate) fn get_stuck(&self, sentence: String) {
+        self.cell.lock().machine.fail(sentence);
+    }
+
+    fn close(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.cell.lock().close(slot);
+        }
+    }
+
+    fn base(&self, name: &str) -> Arc<str> {
+        workflow::base(&self.scope, self.kind, name, self.key.as_deref())
+    }
+
+    fn out_of_scope(&self, place: Place) -> Error {
+        let operation = match self.kind {
+            OpKind::Step => format!("step {:?}", self.name),
+            OpKind::Sleep => "a durable sleep".to_owned(),
+            OpKind::Wait => format!("the wait for {:?}", self.name),
+        };
+        let place = if place == Place::Step { "inside a step" } else { "outside its workflow" };
+        Error::Scope { operation, place }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

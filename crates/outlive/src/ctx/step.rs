@@ -1,0 +1,468 @@
+//! A side effect that is recorded once.
+
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use outlive_core::duration::IntoDuration;
+use outlive_core::failure::{Cause, Failure};
+use outlive_core::payload::Payload;
+use outlive_core::retry::Retry;
+use outlive_core::workflow::{self, Ended, FailedStep, OpKind, Outcome, Polled, Spec, StepSpec};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ctx::Ctx;
+use crate::ctx::operation::Operation;
+use crate::ctx::sleep::cancelled;
+use crate::env::{HookAction, StepCall};
+use crate::error::{BoxError, Error, is_permanent};
+use crate::panics;
+
+/// One try of a step, for bodies that want to know.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// Which one, from 1.
+    pub number: u32,
+    /// Whether it is not the first.
+    pub is_retry: bool,
+    /// The same for every attempt of this step in this run, and for no other step: for whoever can drop a second request.
+    pub idempotency_key: String,
+    /// How long it may take, if it has a timeout.
+    pub remaining: Option<Duration>,
+}
+
+/// Marks a body without an argument.
+pub struct NoArgument;
+/// Marks a body that takes the [`Attempt`].
+pub struct WithAttempt;
+
+/// What can be the body of a step: `|| future` or `|attempt: Attempt| future`, where the future gives a `Result`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the body of a step",
+    label = "a step needs `|| async {{ .. }}` or `|attempt: Attempt| async move {{ .. }}` that gives a `Result`",
+    note = "the future must be `Send` and give `Result<T, E>`"
+)]
+pub trait StepBody<M>: Send {
+    /// What it gives.
+    type Output;
+    /// What it fails with.
+    type Error;
+    /// The work itself.
+    type Future: Future<Output = Result<Self::Output, Self::Error>> + Send;
+
+    /// Begins an attempt.
+    fn call(&mut self, attempt: impl FnOnce() -> Attempt) -> Self::Future;
+}
+
+impl<F, Fut, T, E> StepBody<NoArgument> for F
+where
+    F: FnMut() -> Fut + Send,
+    Fut: Future<Output = Result<T, E>> + Send,
+{
+    type Output = T;
+    type Error = E;
+    type Future = Fut;
+
+    fn call(&mut self, _: impl FnOnce() -> Attempt) -> Fut {
+        self()
+    }
+}
+
+impl<F, Fut, T, E> StepBody<WithAttempt> for F
+where
+    F: FnMut(Attempt) -> Fut + Send,
+    Fut: Future<Output = Result<T, E>> + Send,
+{
+    type Output = T;
+    type Error = E;
+    type Future = Fut;
+
+    fn call(&mut self, attempt: impl FnOnce() -> Attempt) -> Fut {
+        self(attempt())
+    }
+}
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type RetryIf<'a, E> = Box<dyn Fn(&E) -> bool + Send + 'a>;
+type Fallback<'a, T> = Box<dyn FnOnce(Failure) -> Boxed<'a, Result<T, BoxError>> + Send + 'a>;
+
+/// A step, made by [`Ctx::step`].
+#[must_use = "a step does nothing until it is awaited"]
+pub struct Step<'a, B, M>
+where
+    B: StepBody<M>,
+{
+    operation: Operation,
+    body: B,
+    spec: StepSpec,
+    retry_if: Option<RetryIf<'a, B::Error>>,
+    fallback: Option<Fallback<'a, B::Output>>,
+    details: Option<fn(&B::Error) -> Option<Payload>>,
+    marker: PhantomData<(&'a Ctx, fn() -> M)>,
+}
+
+impl<'a, B, M> Step<'a, B, M>
+where
+    B: StepBody<M>,
+{
+    #[track_caller]
+    pub(super) fn new(ctx: &'a Ctx, name: &str, body: B) -> Self {
+        Self {
+            operation: Operation::open(ctx, OpKind::Step, name, Location::caller()),
+            body,
+            spec: StepSpec::default(),
+            retry_if: None,
+            fallback: None,
+            details: None,
+            marker: PhantomData,
+        }
+    }
+
+    /// Limits the time. Before [`retry`](Self::retry): of each attempt; after it: of all attempts together.
+    /// The time runs on while the process is down.
+    pub fn timeout(mut self, duration: impl IntoDuration) -> Self {
+        match duration.into_duration() {
+            Ok(limit) if limit.is_zero() => self.operation.refuse(Error::Setup(
+                "a step's timeout of zero leaves it no time at all; give it some, or leave `.timeout` out".into(),
+            )),
+            Ok(limit) if self.spec.retry.is_none() => self.spec.attempt_timeout = Some(limit),
+            Ok(limit) => self.spec.total_timeout = Some(limit),
+            Err(error) => self.operation.refuse(error.into()),
+        }
+        self
+    }
+
+    /// Tries again after a failure, as the policy says; a number is that many retries with the standard backoff.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn send() -> Result<()> { Ok(()) }
+    /// async fn notify(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.step("send", send).retry(3).await?;
+    ///     ctx.step("send again", send).retry(Retry::times(5).exponential("200 ms").max_delay("1 minute")).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+        let retry = retry.into();
+        match retry.check() {
+            Ok(()) => self.spec.retry = Some(retry),
+            Err(error) => self.operation.refuse(error.into()),
+        }
+        self
+    }
+
+    /// Tries again only if the error is one of those for which `test` says so.
+    pub fn retry_if(mut self, test: impl Fn(&B::Error) -> bool + Send + 'a) -> Self {
+        self.retry_if = Some(Box::new(test));
+        self
+    }
+
+    /// Where to get the value when the step has finally failed. It is recorded as the step's own.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn live_price() -> Result<u32> { Ok(1) }
+    /// async fn price(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     Ok(ctx.step("price", live_price).retry(2).fallback(|_failure| async { Ok(100) }).await?)
+    /// }
+    /// ```
+    pub fn fallback<F, Fut>(mut self, fallback: F) -> Self
+    where
+        F: FnOnce(Failure) -> Fut + Send + 'a,
+        Fut: Future<Output = Result<B::Output, BoxError>> + Send + 'a,
+    {
+        self.spec.has_fallback = true;
+        self.fallback = Some(Box::new(|failure| Box::pin(fallback(failure))));
+        self
+    }
+
+    /// Keeps the error itself with the failure, so that [`Error::details`] gives it back, also after a restart.
+    pub fn details(mut self) -> Self
+    where
+        B::Error: Serialize,
+    {
+        self.details = Some(|error| Payload::encode(error).ok());
+        self
+    }
+
+    /// Tells steps of one name apart: by what they are for, not by the order in which they are called.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn ship(_: &u32) -> Result<()> { Ok(()) }
+    /// async fn ship_all(ctx: Ctx, orders: Vec<u32>) -> Result<()> {
+    ///     for order in &orders {
+    ///         ctx.step("ship", || ship(order)).key(order).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn key(mut self, key: impl ToString) -> Self {
+        self.operation.set_key(&key.to_string());
+        self
+    }
+
+    /// The name this step had in an earlier version of the code: what is recorded under it counts.
+    pub fn was(mut self, old_name: &str) -> Self {
+        self.operation.set_alias(old_name);
+        self
+    }
+
+    /// Never runs the body a second time: its start is recorded before it, and a crash in between gives
+    /// [`Error::Interrupted`].
+    pub fn at_most_once(mut self) -> Self {
+        self.spec.is_at_most_once = true;
+        self
+    }
+}
+
+impl<'a, B, M> IntoFuture for Step<'a, B, M>
+where
+    B: StepBody<M>,
+    B::Output: Serialize + DeserializeOwned,
+    B::Error: Into<BoxError>,
+{
+    type Output = Result<B::Output, Error>;
+    type IntoFuture = StepFuture<'a, B, M>;
+
+    fn into_future(self) -> StepFuture<'a, B, M> {
+        StepFuture { step: self, running: None, attempt: 0, falling_back: None, value: None }
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A step that is awaited.
+    #[must_use = "a step does nothing until it is awaited"]
+    pub struct StepFuture<'a, B, M>
+    where
+        B: StepBody<M>,
+    {
+        step: Step<'a, B, M>,
+        // The body of the attempt under way, and which that is.
+        #[pin]
+        running: Option<B::Future>,
+        attempt: u32,
+        falling_back: Option<Boxed<'a, Result<B::Output, BoxError>>>,
+        // The value, read back from what is recorded, until it is delivered.
+        value: Option<B::Output>,
+    }
+}
+
+impl<'a, B, M> Future for StepFuture<'a, B, M>
+where
+    B: StepBody<M>,
+    B::Output: Serialize + DeserializeOwned,
+    B::Error: Into<BoxError>,
+{
+    type Output = Result<B::Output, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.as_mut().project();
+        let spec = &this.step.spec;
+        match this.step.operation.poll(cx, || Spec::Step(spec.clone()))? {
+            Polled::Ready(outcome) => self.end(outcome),
+            Polled::Work(attempt) => {
+                let result = ready!(self.as_mut().work(&attempt));
+                self.record(result);
+                Poll::Pending
+            }
+            Polled::Pending => {
+                self.as_mut().drop_body();
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<'a, B, M> StepFuture<'a, B, M>
+where
+    B: StepBody<M>,
+    B::Output: Serialize + DeserializeOwned,
+    B::Error: Into<BoxError>,
+{
+    /// Polls the body of an attempt, or of the fallback; begins it if it is not there.
+    fn work(mut self: Pin<&mut Self>, attempt: &workflow::Attempt) -> Poll<Result<(Payload, B::Output), Failure>> {
+        let cell = self.step.operation.cell.clone();
+        let Some(slot) = self.step.operation.slot() else { return Poll::Pending };
+        let waker = cell.body_waker(&mut cell.lock(), slot);
+        let cx = &mut Context::from_waker(&waker);
+        let polled = match &attempt.fallback_for {
+            Some(failure) => {
+                let this = self.as_mut().project();
+                if let Some(fallback) = this.step.fallback.take() {
+                    *this.falling_back = Some(fallback(failure.clone()));
+                }
+                let Some(body) = this.falling_back else { return Poll::Pending };
+                let polled = ready!(cell.in_step(|| panics::poll(body.as_mut(), cx)));
+                polled.and_then(|result| result.map_err(|error| failure_of(&*error)))
+            }
+            None => {
+                if let Some(instead) = self.as_mut().begin_attempt(attempt)? {
+                    return Poll::Ready(read_back(instead));
+                }
+                let this = self.as_mut().project();
+                let Some(body) = this.running.as_pin_mut() else { return Poll::Pending };
+                let polled = ready!(cell.in_step(|| panics::poll(body, cx)));
+                polled.and_then(|result| result.map_err(|error| this.step.failure(error)))
+            }
+        };
+        let bytes_max = cell.env.payload_max;
+        Poll::Ready(polled.and_then(|value| encode(&value, bytes_max)).and_then(read_back))
+    }
+
+    /// Calls the body if this attempt has none yet. A test may give its result instead.
+    fn begin_attempt(self: Pin<&mut Self>, attempt: &workflow::Attempt) -> Result<Option<Payload>, Failure> {
+        let mut this = self.project();
+        if this.running.is_some() && *this.attempt == attempt.number {
+            return Ok(None);
+        }
+        *this.attempt = attempt.number;
+        let step = this.step;
+        let make = |operation: &Operation| Attempt {
+            number: attempt.number,
+            is_retry: attempt.number > 1,
+            idempotency_key: idempotency_key(operation),
+            remaining: attempt.deadline.map(|deadline| deadline.since(operation.cell.now())),
+        };
+        if let Some(hook) = step.operation.cell.env.hook.clone() {
+            let made = make(&step.operation);
+            let call = StepCall {
+                run: &step.operation.cell.info.id,
+                step: step.operation.name(),
+                key: step.operation.key(),
+                attempt: attempt.number,
+                idempotency_key: &made.idempotency_key,
+            };
+            match hook.before(&call) {
+                HookAction::Run => {}
+                HookAction::Value(payload) => return Ok(Some(payload)),
+                HookAction::Fail(failure) => return Err(failure),
+            }
+        }
+        let cell = step.operation.cell.clone();
+        let (body, operation) = (&mut step.body, &step.operation);
+        let begun = cell.in_step(|| panics::catch(|| body.call(|| make(operation))))?;
+        this.running.set(Some(begun));
+        Ok(None)
+    }
+
+    /// Tells the machine how an attempt ended.
+    fn record(mut self: Pin<&mut Self>, result: Result<(Payload, B::Output), Failure>) {
+        self.as_mut().drop_body();
+        let this = self.project();
+        let operation = &this.step.operation;
+        let Some(slot) = operation.slot() else { return };
+        let (result, value) = match result {
+            Ok((payload, value)) => (Ok(payload), Some(value)),
+            Err(failure) => (Err(failure), None),
+        };
+        *this.value = value;
+        let now = operation.cell.now();
+        operation.cell.lock().machine.finish(slot, result, now);
+    }
+
+    /// Gives user code what the machine has delivered.
+    fn end(mut self: Pin<&mut Self>, outcome: Outcome) -> Poll<Result<B::Output, Error>> {
+        self.as_mut().drop_body();
+        let this = self.project();
+        let operation = &this.step.operation;
+        let step = operation.name().to_owned();
+        match outcome {
+            Outcome::Value(payload) => match this.value.take().map_or_else(|| payload.decode(), Ok) {
+                Ok(value) => Poll::Ready(Ok(value)),
+                Err(error) => {
+                    operation.get_stuck(format!(
+                        "the value recorded for step {step:?} does not read as {}: {}; \
+                         mend the type, or give the step another name, and start the program again",
+                        std::any::type_name::<B::Output>(),
+                        Error::decode("it".into(), &payload, &error),
+                    ));
+                    Poll::Pending
+                }
+            },
+            Outcome::Failed(failed) => Poll::Ready(Err(error_of(step, failed))),
+            Outcome::Cancelled => Poll::Ready(Err(cancelled(operation))),
+            Outcome::Slept | Outcome::Signal { .. } | Outcome::TimedOut => {
+                operation.get_stuck(format!("what is recorded for step {step:?} is no step's end; give it another name"));
+                Poll::Pending
+            }
+        }
+    }
+
+    fn drop_body(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        let cell = &this.step.operation.cell;
+        if this.running.is_some() || this.falling_back.is_some() {
+            // A body's destructors are a part of the step.
+            cell.in_step(|| {
+                this.running.set(None);
+                *this.falling_back = None;
+            });
+        }
+    }
+}
+
+impl<B, M> Step<'_, B, M>
+where
+    B: StepBody<M>,
+    B::Error: Into<BoxError>,
+{
+    /// What is kept of an error, and whether it is worth another attempt.
+    fn failure(&self, error: B::Error) -> Failure {
+        let is_retryable = self.retry_if.as_ref().is_none_or(|test| test(&error));
+        let details = self.details.and_then(|encode| encode(&error));
+        let mut failure = failure_of(&*error.into());
+        failure.details = details;
+        failure.retryable &= is_retryable;
+        failure
+    }
+}
+
+fn failure_of(error: &(dyn std::error::Error + 'static)) -> Failure {
+    let failure = Failure::of(error);
+    let is_misplaced = error.downcast_ref::<Error>().is_some_and(|error| matches!(error, Error::Scope { .. }));
+    if is_permanent(error) || is_misplaced { failure.permanent() } else { failure }
+}
+
+fn encode<T: Serialize>(value: &T, bytes_max: usize) -> Result<Payload, Failure> {
+    let kept = Payload::encode(value).map_err(|error| unkept::<T>(&format!("does not serialise: {error}")))?;
+    if kept.len() > bytes_max {
+        let problem = format!("has {} bytes of JSON, the limit is {bytes_max}: keep a reference to it instead", kept.len());
+        return Err(unkept::<T>(&problem));
+    }
+    Ok(kept)
+}
+
+/// User code is given what a replay would read, so that the two cannot differ.
+fn read_back<T: DeserializeOwned>(payload: Payload) -> Result<(Payload, T), Failure> {
+    match payload.decode() {
+        Ok(value) => Ok((payload, value)),
+        Err(error) => Err(unkept::<T>(&format!("does not read back: {error}"))),
+    }
+}
+
+fn unkept<T>(problem: &str) -> Failure {
+    Failure::new(Cause::Output, format!("the value ({}) {problem}", std::any::type_name::<T>())).permanent()
+}
+
+fn error_of(step: String, failed: FailedStep) -> Error {
+    let FailedStep { ended, attempts, failure } = failed;
+    match ended {
+        Ended::Error => Error::Step { step, failure },
+        Ended::Timeout => Error::Timeout { step, failure },
+        Ended::Interrupted => Error::Interrupted { step, failure },
+        Ended::Exhausted(reason) => Error::RetryExhausted { step, attempts, reason, last: failure },
+    }
+}
+
+fn idempotency_key(operation: &Operation) -> String {
+    let info = &operation.cell.info;
+    let key = operation.slot().and_then(|slot| operation.cell.lock().machine.key(slot));
+    format!("{}/{}/{}", info.id, info.num, key.as_deref().unwrap_or_default())
+}

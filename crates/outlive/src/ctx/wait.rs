@@ -1,0 +1,91 @@
+//! A pause until a signal comes.
+
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use outlive_core::duration::IntoDuration;
+use outlive_core::id::Name;
+use outlive_core::workflow::{OpKind, Outcome, Polled, Spec};
+use serde::de::DeserializeOwned;
+
+use crate::ctx::Ctx;
+use crate::ctx::operation::Operation;
+use crate::ctx::sleep::cancelled;
+use crate::error::Error;
+
+/// A wait for a signal, made by [`Ctx::wait`].
+#[must_use = "a wait does nothing until it is awaited"]
+pub struct Wait<'a, T> {
+    operation: Operation,
+    timeout: Option<Duration>,
+    value: PhantomData<(&'a Ctx, fn() -> T)>,
+}
+
+impl<T> Wait<'_, T> {
+    #[track_caller]
+    pub(super) fn new(ctx: &Ctx, name: &str) -> Self {
+        let operation = Operation::open(ctx, OpKind::Wait, name, Location::caller());
+        Self { operation, timeout: None, value: PhantomData }
+    }
+
+    /// Gives up after this time with [`Error::WaitTimeout`]. The time runs from the first wait, through restarts.
+    pub fn timeout(mut self, duration: impl IntoDuration) -> Self {
+        match duration.into_duration() {
+            Ok(duration) => self.timeout = Some(duration),
+            Err(error) => self.operation.refuse(error.into()),
+        }
+        self
+    }
+
+    /// Tells waits for one name apart that are outstanding at the same time.
+    pub fn key(mut self, key: impl ToString) -> Self {
+        self.operation.set_key(&key.to_string());
+        self
+    }
+}
+
+impl<'a, T: DeserializeOwned> IntoFuture for Wait<'a, T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = WaitFuture<'a, T>;
+
+    fn into_future(self) -> WaitFuture<'a, T> {
+        WaitFuture(self)
+    }
+}
+
+/// A wait that is awaited.
+#[must_use = "a wait does nothing until it is awaited"]
+pub struct WaitFuture<'a, T>(Wait<'a, T>);
+
+impl<T: DeserializeOwned> Future for WaitFuture<'_, T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Wait { operation, timeout, .. } = &mut self.0;
+        let name = Name::recorded(operation.name());
+        match operation.poll(cx, || Spec::Wait { name, timeout: *timeout })? {
+            Polled::Ready(Outcome::Signal { payload, .. }) => match payload.decode() {
+                Ok(value) => Poll::Ready(Ok(value)),
+                Err(error) => {
+                    operation.get_stuck(format!(
+                        "signal {:?} does not read as {}: {}; mend the type and start the program again",
+                        operation.name(),
+                        std::any::type_name::<T>(),
+                        Error::decode(String::from("it"), &payload, &error),
+                    ));
+                    Poll::Pending
+                }
+            },
+            Polled::Ready(Outcome::TimedOut) => Poll::Ready(Err(Error::WaitTimeout {
+                name: operation.name().to_owned(),
+                timeout: timeout.unwrap_or_default(),
+            })),
+            Polled::Ready(Outcome::Cancelled) => Poll::Ready(Err(cancelled(operation))),
+            _ => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,536 @@
+//! Drives one run: polls the user's future until it is quiet, delivers one outcome, and so on; sends out what is to
+//! be made durable, and ends, pauses or leaves when there is nothing more to do.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use outlive_core::commit::{Answer, Commit, Epoch, State};
+use outlive_core::failure::Failure;
+use outlive_core::journal::Entry;
+use outlive_core::payload::Payload;
+use outlive_core::status::Status;
+use outlive_core::time::Timestamp;
+use outlive_core::workflow::Slot;
+
+use crate::cell::{Cell, RunWaker};
+use crate::error::BoxError;
+use crate::mailbox::Letters;
+use crate::panics;
+use crate::shadow;
+use crate::workflow::{Handler, WorkflowFuture};
+
+/// How often a future may wake itself in its own poll before others get a turn.
+const TURNS_MAX: u32 = 256;
+
+/// What a driver needs from its surroundings: where its commits go, and who is told where it stands.
+pub(crate) trait Surroundings: Send + Sync {
+    /// Makes a commit durable; the answer comes by the mailbox.
+    fn submit(&self, cell: &Arc<Cell>, commit: Commit);
+    /// Something is due for the run at this moment.
+    fn set_timer(&self, cell: &Cell, due: Timestamp);
+    /// The run has paused, and is released. Answers whether it is to stay in memory.
+    fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool;
+    /// The run goes on after a pause.
+    fn resumed(&self, cell: &Cell);
+    /// The run has ended or is stuck.
+    fn ended(&self, cell: &Cell);
+    /// The run is not in memory any more.
+    fn gone(&self, cell: &Cell);
+}
+
+/// The task of a resident run.
+pub(crate) struct Drive<S: Surroundings> {
+    cell: Arc<Cell>,
+    surroundings: S,
+    handler: Arc<dyn Handler>,
+    is_strict: bool,
+    epoch: Epoch,
+    input: Payload,
+    /// The user's future, until the run has ended.
+    future: Option<WorkflowFuture>,
+    run_waker: Arc<RunWaker>,
+    waker: Waker,
+    phase: Phase,
+    /// Whether the user's future is to be polled.
+    is_woken: bool,
+    is_stopping: bool,
+    /// The timer last set.
+    timer: Option<Timestamp>,
+    /// All that is durable, kept to replay a second copy of the run; empty unless paranoid.
+    journal: Vec<Entry>,
+}
+
+/// Where the run stands with the store.
+enum Phase {
+    /// Owned; at work.
+    Running,
+    /// A commit that takes it up again is under way; no body may run before it is durable.
+    Resuming,
+    /// A commit that pauses it is under way.
+    Pausing,
+    /// Released, still in memory.
+    Paused,
+    /// A commit that ends it is under way; this is the result that the user's future gave.
+    Ending(End),
+}
+
+/// How a run ends.
+#[derive(Clone)]
+enum End {
+    Completed(Payload),
+    Failed(Failure),
+    Terminated(String),
+    Stuck(String),
+}
+
+impl<S: Surroundings> Drive<S> {
+    pub(crate) fn new(
+        cell: Arc<Cell>,
+        surroundings: S,
+        handler: Arc<dyn Handler>,
+        is_strict: bool,
+        epoch: Epoch,
+        input: Payload,
+        journal: Vec<Entry>,
+    ) -> Self {
+        let run_waker = RunWaker::new(&cell);
+        let mut drive = Self {
+            surroundings,
+            handler,
+            is_strict,
+            epoch,
+            input,
+            future: None,
+            waker: Waker::from(run_waker.clone()),
+            run_waker,
+            phase: Phase::Running,
+            is_woken: true,
+            is_stopping: false,
+            timer: None,
+            journal,
+            cell,
+        };
+        drive.begin();
+        drive
+    }
+
+    fn begin(&mut self) {
+        let begun = shadow::begin(&*self.handler, &self.cell, &self.input);
+        match begun {
+            Ok(future) => self.future = Some(future),
+            Err(sentence) => self.cell.lock().machine.fail(sentence),
+        }
+    }
+
+    /// One turn: reads the letters, lets the run go on as far as it can, and sends out what came of it.
+    /// Answers whether the run is over here.
+    fn turn(&mut self, letters: Letters) -> bool {
+        if letters.is_fenced {
+            self.future = None;
+            return true;
+        }
+        self.is_stopping |= letters.is_stopping;
+        let is_evicted = letters.is_evicted;
+        let answers = self.read(letters);
+        for answer in answers {
+            if self.answered(answer) {
+                return true;
+            }
+        }
+        match self.phase {
+            Phase::Running => self.go_on(),
+            Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
+            Phase::Paused => {
+                self.look_up();
+                if matches!(self.phase, Phase::Paused) && (is_evicted || self.is_stopping) {
+                    return self.leave();
+                }
+            }
+            Phase::Resuming | Phase::Pausing | Phase::Ending(_) => {}
+        }
+        self.is_stopping && self.is_idle() && self.leave()
+    }
+
+    /// Tells the machine what has come.
+    fn read(&mut self, letters: Letters) -> Vec<Answer> {
+        let mut state = self.cell.lock();
+        state.machine.durable(letters.durable);
+        letters.messages.into_iter().for_each(|message| state.machine.receive(message));
+        if letters.is_foreign {
+            let last = state.machine.last_awaited();
+            let last = last.map_or("none yet".to_owned(), |(op, site)| format!("{op} ({site})"));
+            state.machine.fail(format!(
+                "the workflow was woken by a future that is no part of it (last operation awaited: {last}); \
+                 await timers, channels and tasks inside a step, and use `ctx.sleep` for time"
+            ));
+        }
+        if self.is_stopping {
+            state.machine.freeze();
+        }
+        drop(state);
+        self.wake(letters.woken);
+        letters.answers
+    }
+
+    /// A commit with a new state was answered. Answers whether the run is over here.
+    fn answered(&mut self, answer: Answer) -> bool {
+        match (answer, &self.phase) {
+            (Answer::Unseen(messages), phase) => {
+                debug_assert!(!matches!(phase, Phase::Resuming), "nothing is unseen when a run goes on");
+                let mut state = self.cell.lock();
+                messages.into_iter().for_each(|message| state.machine.receive(message));
+                drop(state);
+                if let Phase::Ending(end) = std::mem::replace(&mut self.phase, Phase::Running) {
+                    self.end_otherwise(end);
+                }
+                false
+            }
+            (Answer::Done, Phase::Ending(_)) => {
+                self.future = None;
+                self.cell.mailbox.close();
+                self.surroundings.ended(&self.cell);
+                true
+            }
+            (Answer::Done, Phase::Pausing) => {
+                let wake = {
+                    let mut state = self.cell.lock();
+                    state.machine.forget_controls();
+                    state.machine.next_due()
+                };
+                self.phase = Phase::Paused;
+                let stays = self.surroundings.paused(&self.cell, wake);
+                !stays && self.leave()
+            }
+            (Answer::Done, Phase::Resuming) => {
+                self.cell.lock().machine.forget_controls();
+                self.phase = Phase::Running;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Lets the run go on until it is quiet and nothing more is to be delivered.
+    fn go_on(&mut self) {
+        let mut turns = 0;
+        loop {
+            if let Some(end) = self.poll_user() {
+                self.flush(None);
+                return self.end(end);
+            }
+            turns += 1;
+            if turns > TURNS_MAX && self.is_woken {
+                return self.flush(None);
+            }
+            let mut state = self.cell.lock();
+            if let Some(trouble) = state.machine.trouble() {
+                let end = End::Stuck(trouble.0.clone());
+                drop(state);
+                return self.end(end);
+            }
+            if let Some(reason) = state.machine.terminate_reason() {
+                let end = End::Terminated(reason.to_owned());
+                drop(state);
+                return self.end(end);
+            }
+            if let Some(slot) = state.machine.deliver() {
+                drop(state);
+                self.wake(vec![slot]);
+                continue;
+            }
+            if self.is_strict && state.machine.has_orphans() {
+                let names: Vec<_> = state.machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
+                let asked: Vec<_> = state.machine.outstanding().iter().map(ToString::to_string).collect();
+                let sentence = format!(
+                    "recorded but not asked for: {}; the code asked for: {}; bring them back, or use `.was(..)` for a new name",
+                    names.join(", "),
+                    if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") },
+                );
+                drop(state);
+                return self.end(End::Stuck(sentence));
+            }
+            let has_acted = state.machine.act(self.cell.now());
+            let wakes = state.machine.take_wakes();
+            drop(state);
+            if !has_acted {
+                break;
+            }
+            self.wake(wakes);
+        }
+        self.flush(None);
+        self.settle();
+    }
+
+    /// Polls the user's future while it wakes itself. `Some` is how it ended.
+    fn poll_user(&mut self) -> Option<End> {
+        let future = self.future.as_mut()?;
+        if !self.is_woken {
+            return None;
+        }
+        self.is_woken = false;
+        let cell = &self.cell;
+        let cx = &mut Context::from_waker(&self.waker);
+        for _ in 0..TURNS_MAX {
+            match cell.polling(|| panics::poll(future.as_mut(), cx)) {
+                Poll::Ready(Ok(Ok(output))) => return Some(End::Completed(output)),
+                Poll::Ready(Ok(Err(error))) => return Some(failed(&error)),
+                Poll::Ready(Err(panic)) => {
+                    // A future that panicked must not be polled again.
+                    cell.polling(|| self.future = None);
+                    let sentence = format!("the workflow function {panic}; mend it and start the program again");
+                    return Some(End::Stuck(sentence));
+                }
+                Poll::Pending if self.run_waker.take() => {}
+                Poll::Pending => return None,
+            }
+        }
+        self.is_woken = true;
+        None
+    }
+
+    /// Has operations polled again, on behalf of the run.
+    fn wake(&mut self, slots: Vec<Slot>) {
+        if slots.is_empty() {
+            return;
+        }
+        let wakers: Vec<_> = {
+            let state = self.cell.lock();
+            slots.into_iter().filter_map(|slot| state.waker(slot)).collect()
+        };
+        self.cell.polling(|| wakers.into_iter().for_each(Waker::wake));
+        self.is_woken |= self.run_waker.take();
+    }
+
+    /// Sends out what is to be made durable, with a new state if there is one.
+    fn flush(&mut self, state: Option<State>) {
+        let commit = {
+            let mut locked = self.cell.lock();
+            let outgoing = locked.machine.take_outgoing();
+            if outgoing.is_none() && state.is_none() {
+                return;
+            }
+            let outgoing = outgoing.unwrap_or_default();
+            let entries = outgoing.entries;
+            let seq_before = entries.first().map_or(locked.machine.seq(), |first| first.seq - 1);
+            let mut taken = outgoing.taken;
+            if state.is_some() {
+                taken.extend_from_slice(locked.machine.controls_done());
+            }
+            Commit { num: self.cell.info.num, epoch: self.epoch, seq_before, entries, taken, state }
+        };
+        if self.cell.env.is_paranoid {
+            self.journal.extend(commit.entries.iter().cloned());
+        }
+        self.surroundings.submit(&self.cell, commit);
+    }
+
+    /// Nothing moves by itself: pauses the run if nothing of it is under way, or sees to its next timer.
+    fn settle(&mut self) {
+        let (is_quiet, due, status) = {
+            let state = self.cell.lock();
+            (state.machine.is_quiet(), state.machine.next_due(), state.machine.pause())
+        };
+        if self.is_stopping {
+            return;
+        }
+        if !is_quiet {
+            return self.set_timer(due);
+        }
+        if self.cell.env.is_paranoid && let Err(sentence) = shadow::compare(&*self.handler, &self.cell, &self.input, &self.journal) {
+            return self.end(End::Stuck(sentence));
+        }
+        self.pause(status, due);
+    }
+
+    fn pause(&mut self, status: Status, wake: Option<Timestamp>) {
+        self.phase = Phase::Pausing;
+        self.cell.lock().machine.take_news();
+        let state = State {
+            status,
+            wake,
+            is_owned: false,
+            seen: Some(self.cell.lock().machine.seen()),
+            outcome: None,
+            note: None,
+            at: self.cell.now(),
+        };
+        self.flush(Some(state));
+    }
+
+    /// Something came for a paused run: takes it up again if that changes anything.
+    fn look_up(&mut self) {
+        let now = self.cell.now();
+        let mut state = self.cell.lock();
+        let was_held = state.machine.is_held();
+        if state.machine.trouble().is_some() {
+            drop(state);
+            self.phase = Phase::Running;
+            return self.go_on();
+        }
+        let has_message = state.machine.take_news();
+        state.machine.act(now);
+        let wakes = state.machine.take_wakes();
+        let has_moved = state.machine.has_outgoing() || !state.machine.is_quiet() || state.machine.is_held() != was_held;
+        let (due, status) = (state.machine.next_due(), state.machine.pause());
+        drop(state);
+        if has_moved {
+            self.phase = Phase::Resuming;
+            self.surroundings.resumed(&self.cell);
+            let state = State {
+                status: Status::Running,
+                wake: None,
+                is_owned: true,
+                seen: None,
+                outcome: None,
+                note: None,
+                at: now,
+            };
+            self.flush(Some(state));
+            self.wake(wakes);
+        } else if has_message {
+            // The message has set the wake to now; it must stand where it was.
+            self.surroundings.resumed(&self.cell);
+            self.pause(status, due);
+        } else {
+            self.timer = None;
+            self.set_timer(due);
+        }
+    }
+
+    fn set_timer(&mut self, due: Option<Timestamp>) {
+        if self.timer != due {
+            self.timer = due;
+            due.into_iter().for_each(|due| self.surroundings.set_timer(&self.cell, due));
+        }
+    }
+
+    /// Ends the run, or sets it aside.
+    fn end(&mut self, end: End) {
+        // What user code does when it is dropped is a part of the run.
+        let future = self.future.take();
+        self.cell.polling(|| drop(future));
+        let end = self.check_end(end);
+        let now = self.cell.now();
+        let mut state = State {
+            status: Status::Completed,
+            wake: None,
+            is_owned: false,
+            seen: Some(self.cell.lock().machine.seen()),
+            outcome: None,
+            note: None,
+            at: now,
+        };
+        let cancelled = self.cell.lock().machine.cancel_reason().map(ToOwned::to_owned);
+        match (end.clone(), cancelled) {
+            (End::Stuck(sentence), _) => {
+                tracing::warn!(run = self.cell.info.id, "run is stuck: {sentence}");
+                state.status = Status::Stuck;
+                state.note = Some(sentence);
+                state.seen = None;
+            }
+            (End::Terminated(reason), _) => {
+                state.status = Status::Cancelled;
+                state.note = Some(reason);
+                state.seen = None;
+            }
+            (End::Completed(output), None) => state.outcome = Some(output),
+            (End::Failed(failure), None) => {
+                state.status = Status::Failed;
+                state.outcome = Some(failure.to_payload());
+            }
+            (End::Completed(_) | End::Failed(_), Some(reason)) => {
+                state.status = Status::Cancelled;
+                state.note = Some(reason);
+            }
+        }
+        self.phase = Phase::Ending(end);
+        self.flush(Some(state));
+    }
+
+    /// The future is done: what has come meanwhile can only change how it ended.
+    fn end_otherwise(&mut self, end: End) {
+        let terminated = {
+            let mut state = self.cell.lock();
+            state.machine.act(self.cell.now());
+            state.machine.terminate_reason().map(|reason| End::Terminated(reason.to_owned()))
+        };
+        self.flush(None);
+        self.end(terminated.unwrap_or(end));
+    }
+
+    /// A result that cannot be kept sets the run aside; so does one that a replay would not give.
+    fn check_end(&self, end: End) -> End {
+        let End::Completed(output) = &end else { return end };
+        let bytes_max = self.cell.env.payload_max;
+        if output.len() > bytes_max {
+            return End::Stuck(format!(
+                "the result has {} bytes of JSON, the limit is {bytes_max}; give back a reference to it, or raise `payload_max`",
+                output.len()
+            ));
+        }
+        if !self.cell.env.is_paranoid {
+            return end;
+        }
+        match shadow::compare_result(&*self.handler, &self.cell, &self.input, &self.journal, output) {
+            Ok(()) => end,
+            Err(sentence) => End::Stuck(sentence),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !matches!(self.phase, Phase::Ending(_) | Phase::Pausing | Phase::Resuming) && self.cell.lock().machine.is_quiet()
+    }
+
+    /// Leaves memory, if nothing has come meanwhile.
+    fn leave(&mut self) -> bool {
+        if !self.cell.mailbox.close_if_empty() {
+            return false;
+        }
+        let future = self.future.take();
+        self.cell.polling(|| drop(future));
+        true
+    }
+}
+
+impl<S: Surroundings + Unpin> Future for Drive<S> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let mut first = (this.is_woken && matches!(this.phase, Phase::Running)).then(Letters::default);
+        loop {
+            let letters = match first.take() {
+                Some(letters) => letters,
+                None => match this.cell.mailbox.take(cx) {
+                    Some(letters) => letters,
+                    None => return Poll::Pending,
+                },
+            };
+            if this.turn(letters) {
+                return Poll::Ready(());
+            }
+            if this.is_woken && matches!(this.phase, Phase::Running) {
+                // Others want their turn; this run goes on right after.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<S: Surroundings> Drop for Drive<S> {
+    fn drop(&mut self) {
+        self.cell.mailbox.close();
+        let future = self.future.take();
+        self.cell.polling(|| drop(future));
+        self.surroundings.gone(&self.cell);
+    }
+}
+
+fn failed(error: &BoxError) -> End {
+    let own = error.downcast_ref::<crate::error::Error>().and_then(|error| error.failure());
+    let mut failure = Failure::of(&**error);
+    failure.details = own.and_then(|failure| failure.details.clone());
+    End::Failed(failure)
+}

@@ -1,0 +1,325 @@
+//! Everything wired: a store, a worker that drives its runs, and the client to reach them.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive_core::duration::IntoDuration;
+use outlive_core::store::Store;
+use outlive_core::time::Timestamp;
+
+use crate::client::{Client, Shared};
+use crate::clock::{Clock, SystemClock};
+use crate::committer::Committer;
+use crate::env::{Env, StepHook};
+use crate::error::Error;
+use crate::open::{self, Durability};
+use crate::panics;
+use crate::registry::{Registered, Registry};
+use crate::waiters::Waiters;
+use crate::worker::{Parts, Worker};
+use crate::workflow::{Typed, WorkflowFn};
+
+/// The largest input, signal or result in bytes of JSON, unless said otherwise.
+pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
+/// How many runs are held in memory, unless said otherwise.
+const RESIDENTS_MAX: usize = 32_768;
+/// How often a run may take the process down without getting on, unless said otherwise.
+const RECOVERIES_MAX: u32 = 3;
+/// How long a shutdown waits for step bodies, unless said otherwise.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A running engine. It executes the store's runs, and is a [`Client`] of them.
+///
+/// ```
+/// use outlive::prelude::*;
+/// async fn hello(ctx: Ctx, name: String) -> Result<String> {
+///     Ok(ctx.step("greet", || async { Ok::<_, BoxError>(format!("hello {name}")) }).await?)
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let engine = Engine::open("memory:").workflow("hello", hello).start().await?;
+/// let run = engine.start(hello, &"ada".to_string()).await?;
+/// assert_eq!(run.result().await?, "hello ada");
+/// engine.shutdown().await?;
+/// # Ok(()) }
+/// ```
+pub struct Engine {
+    client: Client,
+    worker: Arc<Worker>,
+    grace: Duration,
+}
+
+/// An engine that is being set up, made by [`Engine::open`].
+#[must_use = "an engine does nothing until it is started"]
+pub struct Builder {
+    place: Place,
+    registry: Registry,
+    last: String,
+    provided: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    clock: Arc<dyn Clock>,
+    hook: Option<Arc<dyn StepHook>>,
+    is_paranoid: bool,
+    residents_max: usize,
+    recoveries_max: u32,
+    payload_max: usize,
+    grace: Duration,
+    durability: Durability,
+    /// The first thing that was wrong.
+    problem: Option<Error>,
+}
+
+enum Place {
+    Path(PathBuf),
+    Store(Arc<dyn Store>),
+}
+
+impl Engine {
+    /// An engine on the store that a path or URL names: a file (made if there is none), or `memory:` for tests.
+    pub fn open(place: impl AsRef<Path>) -> Builder {
+        Builder::new(Place::Path(place.as_ref().to_owned()))
+    }
+
+    /// An engine on a store that is open already.
+    pub fn on(store: Arc<dyn Store>) -> Builder {
+        Builder::new(Place::Store(store))
+    }
+
+    /// Stops taking work, lets step bodies that are running end, up to the grace time, and gives the store free.
+    ///
+    /// # Errors
+    /// If the store cannot be given free; it is all the same when the process ends.
+    pub async fn shutdown(self) -> Result<(), Error> {
+        self.worker.stop();
+        let all_gone = async {
+            while self.worker.residency.len() > 0 {
+                self.worker.news.notified().await;
+            }
+        };
+        // The grace time is real, whatever clock the runs see: it is the process that is to end.
+        let in_time = tokio::time::timeout(self.grace, all_gone).await;
+        if in_time.is_err() {
+            tracing::warn!("{} runs were still at work after {:?}", self.worker.residency.len(), self.grace);
+        }
+        let shared = &self.client.shared;
+        self.halt();
+        Ok(shared.store.release(self.worker.epoch).await?)
+    }
+
+    /// Ends all tasks at once and tells those who wait.
+    fn halt(&self) {
+        let shared = &self.client.shared;
+        shared.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+        self.worker.residency.abort();
+        shared.committer.close();
+        shared.waiters.tell_all();
+    }
+
+    /// A client that can be kept and cloned. It does not keep the engine alive.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+}
+
+impl Deref for Engine {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Builder {
+    fn new(place: Place) -> Self {
+        Self {
+            place,
+            registry: Registry::default(),
+            last: String::new(),
+            provided: HashMap::new(),
+            clock: Arc::new(SystemClock),
+            hook: None,
+            is_paranoid: false,
+            residents_max: RESIDENTS_MAX,
+            recoveries_max: RECOVERIES_MAX,
+            payload_max: PAYLOAD_MAX,
+            grace: GRACE,
+            durability: Durability::Full,
+            problem: None,
+        }
+    }
+
+    fn refuse(&mut self, error: Error) {
+        self.problem.get_or_insert(error);
+    }
+
+    /// Registers a workflow. The name is what is kept on disk: it stays when the function is renamed.
+    pub fn workflow<F, M>(mut self, name: &str, function: F) -> Self
+    where
+        F: WorkflowFn<M>,
+        M: 'static,
+    {
+        let registered = Registered { handler: Arc::new(Typed::new(function)), is_strict: false };
+        if let Err(error) = self.registry.add(name, TypeId::of::<F>(), registered) {
+            self.refuse(error);
+        }
+        self.last = name.to_owned();
+        self
+    }
+
+    /// Makes the workflow registered last strict: if its code does not ask for what is recorded, the run is stuck
+    /// before anything new is done.
+    pub fn strict(mut self) -> Self {
+        self.registry.make_strict(&self.last);
+        self
+    }
+
+    /// A value that workflows get by its type, with [`Ctx::get`](crate::Ctx::get).
+    pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.provided.insert(TypeId::of::<T>(), Box::new(value));
+        self
+    }
+
+    /// Where time comes from; for tests.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How many runs are held in memory at most; the others wait in the store.
+    pub fn resident_max(mut self, runs: usize) -> Self {
+        if runs == 0 {
+            self.refuse(Error::Setup("resident_max 0 leaves no room for any run; give at least 1".into()));
+        }
+        self.residents_max = runs;
+        self
+    }
+
+    /// How often a run may take the process down without getting on before it is set aside.
+    pub fn recoveries_max(mut self, times: u32) -> Self {
+        self.recoveries_max = times;
+        self
+    }
+
+    /// The largest input, signal or result, in bytes of JSON.
+    pub fn payload_max(mut self, bytes: usize) -> Self {
+        self.payload_max = bytes;
+        self
+    }
+
+    /// How long [`Engine::shutdown`] waits for step bodies.
+    pub fn grace(mut self, duration: impl IntoDuration) -> Self {
+        match duration.into_duration() {
+            Ok(grace) => self.grace = grace,
+            Err(error) => self.refuse(error.into()),
+        }
+        self
+    }
+
+    /// How durable an acknowledged write is.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Stands between steps and their bodies; for test kits.
+    pub fn step_hook(mut self, hook: Arc<dyn StepHook>) -> Self {
+        self.hook = Some(hook);
+        self
+    }
+
+    /// Has each quiet point checked by a replay of a second copy of the run; for tests.
+    pub fn paranoid(mut self, paranoid: bool) -> Self {
+        self.is_paranoid = paranoid;
+        self
+    }
+
+    /// Opens the store, takes the right to execute it, and begins.
+    ///
+    /// # Errors
+    /// If something in the set-up is wrong, the store cannot be opened, or another process executes it
+    /// ([`Error::Locked`]).
+    pub async fn start(self) -> Result<Engine, Error> {
+        if let Some(error) = self.problem {
+            return Err(error);
+        }
+        panics::note_places();
+        let store = match self.place {
+            Place::Path(path) => open::store(&path, self.durability)?,
+            Place::Store(store) => store,
+        };
+        let epoch = store.lease(self.clock.now()).await?;
+        let env = Arc::new(Env {
+            clock: self.clock.clone(),
+            provided: self.provided,
+            payload_max: self.payload_max,
+            hook: self.hook,
+            is_paranoid: self.is_paranoid,
+        });
+        let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
+        let worker = Worker::new(Parts {
+            env,
+            store: store.clone(),
+            committer: committer.clone(),
+            registry: registry.clone(),
+            waiters: waiters.clone(),
+            epoch,
+            residents_max: self.residents_max,
+            recoveries_max: self.recoveries_max,
+        });
+        let committing = tokio::spawn(committer.clone().run(store.clone(), worker.clone()));
+        let working = tokio::spawn(worker.clone().run());
+        let shared = Shared {
+            store,
+            committer,
+            clock: self.clock,
+            registry,
+            waiters,
+            payload_max: self.payload_max,
+            worker: Some(worker.clone()),
+            tasks: vec![committing.abort_handle(), working.abort_handle()],
+        };
+        Ok(Engine { client: Client { shared: Arc::new(shared) }, worker, grace: self.grace })
+    }
+}
+
+/// What a test kit needs to see.
+impl Engine {
+    /// A number that grows with everything the engine does.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn activity(&self) -> u64 {
+        self.worker.activity.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// When the engine's memory says that something is due next.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.worker.wakes.first()
+    }
+
+    /// How many runs are in memory and not paused.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn working(&self) -> usize {
+        self.worker.residency.working()
+    }
+
+    /// Ends everything at once, as a crash of the process does, and gives nothing back.
+    #[doc(hidden)]
+    pub async fn abandon(self) {
+        self.halt();
+        while !self.worker.residency.mailboxes().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// How many runs are in memory.
+    #[must_use]
+    pub fn resident(&self) -> usize {
+        self.worker.residency.len()
+    }
+}

@@ -1,0 +1,55 @@
+//! What all runs of an engine have in common.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use outlive_core::failure::Failure;
+use outlive_core::payload::Payload;
+
+use crate::clock::Clock;
+
+/// What all runs of an engine have in common.
+pub(crate) struct Env {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) provided: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    pub(crate) payload_max: usize,
+    /// Who is asked before a step's body runs; nobody outside tests.
+    pub(crate) hook: Option<Arc<dyn StepHook>>,
+    /// Whether each quiet point is checked by replaying a second copy of the run.
+    pub(crate) is_paranoid: bool,
+}
+
+/// Stands between a step and its body. For test kits.
+pub trait StepHook: Send + Sync {
+    /// An attempt of a step is about to run.
+    fn before(&self, call: &StepCall<'_>) -> HookAction;
+}
+
+/// An attempt that is about to run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StepCall<'a> {
+    /// The run.
+    pub run: &'a str,
+    /// The step's name.
+    pub step: &'a str,
+    /// Its key, if it has one.
+    pub key: Option<&'a str>,
+    /// Which attempt.
+    pub attempt: u32,
+    /// The key that all attempts of this step share.
+    pub idempotency_key: &'a str,
+}
+
+/// What is to happen instead of a step's body.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum HookAction {
+    /// Nothing: run the body.
+    Run,
+    /// The attempt gives this value.
+    Value(Payload),
+    /// The attempt fails.
+    Fail(Failure),
+}

@@ -1,0 +1,403 @@
+//! What our API could not do, and what a durable operation tells user code.
+
+use std::time::Duration;
+
+use outlive_core::duration::DurationError;
+use outlive_core::failure::Failure;
+use outlive_core::id::NameError;
+use outlive_core::payload::Payload;
+use outlive_core::retry::{PolicyError, Reason};
+use outlive_core::status::Status;
+use outlive_core::store;
+use serde::de::DeserializeOwned;
+
+/// Any error of user code.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why something could not be done. Match on it, or ask [`kind`](Self::kind), [`code`](Self::code) or a predicate.
+///
+/// ```
+/// use outlive::{Engine, Error};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> outlive::prelude::Result<()> {
+/// let engine = Engine::open("memory:").start().await?;
+/// let error = engine.run::<()>("no-such-run").await.unwrap_err();
+/// assert!(matches!(error, Error::NotFound { .. }) && error.is_not_found());
+/// assert_eq!(error.code(), "not_found");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A step failed with an error that is not tried again.
+    #[error("step {step:?} failed: {failure}")]
+    Step {
+        /// The step's name.
+        step: String,
+        /// What it failed with.
+        failure: Failure,
+    },
+    /// A step failed and its retry policy allows no more attempts.
+    #[error("step {step:?} gave up after {attempts} attempts ({}): {last}", reason.as_str())]
+    RetryExhausted {
+        /// The step's name.
+        step: String,
+        /// How many attempts were made.
+        attempts: u32,
+        /// What ran out.
+        reason: Reason,
+        /// What the last attempt failed with.
+        last: Failure,
+    },
+    /// A step took longer than its timeout.
+    #[error("step {step:?} {failure}")]
+    Timeout {
+        /// The step's name.
+        step: String,
+        /// What is recorded of it.
+        failure: Failure,
+    },
+    /// The process ended while a step ran that may run at most once.
+    #[error("step {step:?} was interrupted: {failure}; find out whether it took effect, then decide in the workflow")]
+    Interrupted {
+        /// The step's name.
+        step: String,
+        /// What is recorded of it.
+        failure: Failure,
+    },
+    /// No signal came in time.
+    #[error("no signal {name:?} came within {timeout:?}")]
+    WaitTimeout {
+        /// The signal's name.
+        name: String,
+        /// How long it was waited for.
+        timeout: Duration,
+    },
+    /// The run was cancelled.
+    #[error("cancelled: {reason}")]
+    Cancelled {
+        /// Why.
+        reason: String,
+    },
+    /// A durable operation was used where it cannot be recorded: inside a step, or outside its workflow.
+    #[error("{operation} was polled {place}; durable operations belong in the workflow function itself")]
+    Scope {
+        /// The operation.
+        operation: String,
+        /// Where it was polled.
+        place: &'static str,
+    },
+    /// The run failed: its workflow returned an error.
+    #[error("run {id:?} failed: {failure}")]
+    Failed {
+        /// The run.
+        id: String,
+        /// What the workflow returned.
+        failure: Failure,
+    },
+    /// The run is set aside until its code or data is mended.
+    #[error("run {id:?} is stuck: {reason}")]
+    Stuck {
+        /// The run.
+        id: String,
+        /// What was recorded, what the code asked for, and what to do.
+        reason: String,
+    },
+    /// There is no such run.
+    #[error("there is no run {id:?}; it was never started here, or it was purged")]
+    NotFound {
+        /// The run.
+        id: String,
+    },
+    /// The run is not in a state for this.
+    #[error("run {id:?} is {status}; {way_out}")]
+    Status {
+        /// The run.
+        id: String,
+        /// Its status.
+        status: Status,
+        /// What to do.
+        way_out: &'static str,
+    },
+    /// The id belongs to another run.
+    #[error("run id {id:?} is taken by a run of {workflow:?} {how}; use another id, or `.on_conflict(OnConflict::Replace)`")]
+    Conflict {
+        /// The id.
+        id: String,
+        /// The workflow of the run that has it.
+        workflow: String,
+        /// In what it differs.
+        how: &'static str,
+    },
+    /// No workflow of that name, or that function, is registered.
+    #[error("{workflow} is not registered here (registered: {known}); add `.workflow(\"name\", function)` to the engine")]
+    UnknownWorkflow {
+        /// What was asked for.
+        workflow: String,
+        /// What there is.
+        known: String,
+    },
+    /// A value was not provided to the engine.
+    #[error("no value of type {type_name} was provided; add `.provide(value)` to the engine")]
+    NotProvided {
+        /// The type.
+        type_name: &'static str,
+    },
+    /// Text that is no duration.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    /// A retry policy that makes no sense.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// Text that cannot be a name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A value that cannot be written as JSON, or JSON that does not fit the type.
+    #[error("{what}: {problem}")]
+    Payload {
+        /// What it was to be.
+        what: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A value that is larger than the engine takes.
+    #[error("{what} has {bytes} bytes of JSON; the limit is {bytes_max}: keep a reference to it instead, or raise `payload_max`")]
+    PayloadTooLarge {
+        /// What it was to be.
+        what: String,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// Another process executes the store.
+    #[error("{message}")]
+    Locked {
+        /// That process, if it said so.
+        pid: Option<u32>,
+        /// What to do.
+        message: String,
+    },
+    /// The store cannot be opened, read or written.
+    #[error(transparent)]
+    Store(store::Error),
+    /// The engine is shutting down or gone.
+    #[error("the engine is shut down; start another one")]
+    Shutdown,
+    /// The engine was set up in a way that cannot work.
+    #[error("{0}")]
+    Setup(String),
+}
+
+/// What an [`Error`] is about, without its details.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A step failed, timed out or was interrupted.
+    Step,
+    /// A wait gave up.
+    WaitTimeout,
+    /// The run was cancelled.
+    Cancelled,
+    /// The run failed.
+    Failed,
+    /// The run is stuck.
+    Stuck,
+    /// A durable operation in the wrong place.
+    Scope,
+    /// What was asked for is not there.
+    NotFound,
+    /// What was asked for does not fit what is there.
+    Conflict,
+    /// A value that the caller must mend.
+    Input,
+    /// The store.
+    Store,
+    /// The engine is gone.
+    Shutdown,
+}
+
+impl Error {
+    /// What it is about.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Step { .. } | Self::RetryExhausted { .. } | Self::Timeout { .. } | Self::Interrupted { .. } => ErrorKind::Step,
+            Self::WaitTimeout { .. } => ErrorKind::WaitTimeout,
+            Self::Cancelled { .. } => ErrorKind::Cancelled,
+            Self::Failed { .. } => ErrorKind::Failed,
+            Self::Stuck { .. } => ErrorKind::Stuck,
+            Self::Scope { .. } => ErrorKind::Scope,
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Status { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::UnknownWorkflow { .. }
+            | Self::NotProvided { .. }
+            | Self::Duration(_)
+            | Self::Policy(_)
+            | Self::Name(_)
+            | Self::Payload { .. }
+            | Self::PayloadTooLarge { .. }
+            | Self::Setup(_) => ErrorKind::Input,
+            Self::Locked { .. } | Self::Store(_) => ErrorKind::Store,
+            Self::Shutdown => ErrorKind::Shutdown,
+        }
+    }
+
+    /// A short word for programs, the same in every version.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Step { .. } => "step",
+            Self::RetryExhausted { .. } => "retry_exhausted",
+            Self::Timeout { .. } => "timeout",
+            Self::Interrupted { .. } => "interrupted",
+            Self::WaitTimeout { .. } => "wait_timeout",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Scope { .. } => "scope",
+            Self::Failed { .. } => "failed",
+            Self::Stuck { .. } => "stuck",
+            Self::NotFound { .. } => "not_found",
+            Self::Status { .. } => "status",
+            Self::Conflict { .. } => "conflict",
+            Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::NotProvided { .. } => "not_provided",
+            Self::Duration(_) => "duration",
+            Self::Policy(_) => "policy",
+            Self::Name(_) => "name",
+            Self::Payload { .. } => "payload",
+            Self::PayloadTooLarge { .. } => "payload_too_large",
+            Self::Locked { .. } => "locked",
+            Self::Store(_) => "store",
+            Self::Shutdown => "shutdown",
+            Self::Setup(_) => "setup",
+        }
+    }
+
+    /// Whether the run was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled { .. })
+    }
+
+    /// Whether something took too long: a step, or a wait for a signal.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout { .. } | Self::WaitTimeout { .. })
+    }
+
+    /// Whether there is no such run.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+
+    /// Whether the id belongs to another run.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. })
+    }
+
+    /// Whether the run is stuck.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        matches!(self, Self::Stuck { .. })
+    }
+
+    /// Whether another process executes the store.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Locked { .. })
+    }
+
+    /// What user code failed with, if that is what it is about.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Step { failure, .. }
+            | Self::Timeout { failure, .. }
+            | Self::Interrupted { failure, .. }
+            | Self::RetryExhausted { last: failure, .. }
+            | Self::Failed { failure, .. } => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// The error that a step returned, if the step was told to [keep it](crate::ctx::Step::details) and it reads back as an `E`.
+    #[must_use]
+    pub fn details<E: DeserializeOwned>(&self) -> Option<E> {
+        self.failure()?.details.as_ref()?.decode().ok()
+    }
+
+    pub(crate) fn decode(what: String, payload: &Payload, error: &serde_json::Error) -> Self {
+        let shown: String = payload.as_str().chars().take(120).collect();
+        Self::Payload { what, problem: format!("{error} in {shown}") }
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        match error.kind {
+            store::ErrorKind::Locked { pid } => Self::Locked { pid, message: error.message },
+            _ => Self::Store(error),
+        }
+    }
+}
+
+/// An error that is not to be tried again, whatever the retry policy says.
+///
+/// ```
+/// use outlive::prelude::*;
+/// async fn charge(card: &str) -> Result<u32> {
+///     if card.is_empty() {
+///         return Err(Permanent("no card").into());
+///     }
+///     Ok(42)
+/// }
+/// ```
+#[expect(non_snake_case, reason = "it reads as the wrapper it is: `Permanent(error)`")]
+pub fn Permanent(error: impl Into<BoxError>) -> PermanentError {
+    PermanentError(Marked(error.into()))
+}
+
+/// What [`Permanent`] makes.
+#[derive(Debug)]
+pub struct PermanentError(Marked);
+
+/// Behind every permanent error in the chain of causes, so that it is found however the error was wrapped.
+#[derive(Debug)]
+struct Marked(BoxError);
+
+impl std::fmt::Display for PermanentError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.0.fmt(f)
+    }
+}
+
+impl std::error::Error for PermanentError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl std::fmt::Display for Marked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Marked {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// Whether an error, or one behind it, is [`Permanent`].
+pub(crate) fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<Marked>() || error.is::<PermanentError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}

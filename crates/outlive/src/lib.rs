@@ -1,0 +1,101 @@
+//! Durable workflows for Rust: plain async functions that outlive the process.
+//!
+//! A workflow is an `async fn` whose side effects are [steps](Ctx::step). Each step's result is recorded before
+//! anything that depends on it begins, in an embedded file. When the process dies, by a crash, a deploy or a power
+//! cut, the next one goes on exactly where it was: recorded steps do not run again, and sleeps and waits go on.
+//!
+//! ```
+//! use outlive::prelude::*;
+//!
+//! async fn charge(cents: &u32) -> Result<String> { Ok(format!("paid {cents}")) }
+//!
+//! async fn checkout(ctx: Ctx, cents: u32) -> Result<String> {
+//!     let payment = ctx.step("charge card", || charge(&cents)).retry(5).await?;
+//!     let by: String = ctx.wait("approval").timeout("3 days").await?;
+//!     Ok(format!("{payment}, approved by {by}"))
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<()> {
+//!     # let dir = tempfile::tempdir()?; std::env::set_current_dir(dir.path())?;
+//!     let engine = Engine::open("shop.db").workflow("checkout", checkout).start().await?;
+//!     let run = engine.start(checkout, &500).id("order-42").await?;
+//!     run.signal("approval", "ada").await?;
+//!     assert_eq!(run.result().await?, "paid 500, approved by ada");
+//!     engine.shutdown().await?;
+//!     Ok(())
+//! }
+//! ```
+
+mod cell;
+pub mod clock;
+pub mod ctx;
+mod drive;
+mod env;
+mod error;
+mod mailbox;
+mod panics;
+mod shadow;
+pub mod workflow;
+
+#[cfg(feature = "tokio")]
+mod client;
+#[cfg(feature = "tokio")]
+mod committer;
+#[cfg(feature = "tokio")]
+mod engine;
+#[cfg(feature = "tokio")]
+mod open;
+#[cfg(feature = "tokio")]
+mod registry;
+#[cfg(feature = "tokio")]
+mod residency;
+#[cfg(feature = "tokio")]
+mod run;
+#[cfg(feature = "tokio")]
+mod start;
+#[cfg(feature = "tokio")]
+mod waiters;
+#[cfg(feature = "tokio")]
+mod wakes;
+#[cfg(feature = "tokio")]
+mod worker;
+
+pub use ctx::{Attempt, Ctx};
+pub use env::{HookAction, StepCall, StepHook};
+pub use error::{BoxError, Error, ErrorKind, Permanent, PermanentError};
+pub use outlive_core::commit::OnConflict;
+pub use outlive_core::duration::{DurationError, IntoDuration};
+pub use outlive_core::failure::{Cause, Failure};
+pub use outlive_core::journal::{Entry, EntryKind};
+pub use outlive_core::payload::Payload;
+pub use outlive_core::query::{Counts, Filter};
+pub use outlive_core::retry::{Backoff, Jitter, PolicyError, Reason, Retry};
+pub use outlive_core::status::{Pause, Status, StatusKind};
+pub use outlive_core::store;
+pub use outlive_core::time::Timestamp;
+pub use workflow::Workflow;
+
+#[cfg(feature = "tokio")]
+pub use client::{Client, PageMark, RunPage};
+#[cfg(feature = "tokio")]
+pub use engine::{Builder, Engine};
+#[cfg(feature = "tokio")]
+pub use open::Durability;
+#[cfg(feature = "tokio")]
+pub use run::{CancelAnswer, Run, RunInfo, Signal};
+#[cfg(feature = "tokio")]
+pub use start::Start;
+
+/// What most programs need.
+pub mod prelude {
+    pub use crate::{
+        Attempt, BoxError, Ctx, Error, Filter, OnConflict, Permanent, Retry, Status, StatusKind, Timestamp, Workflow,
+    };
+    #[cfg(feature = "tokio")]
+    pub use crate::{Client, Engine, Run};
+    pub use std::future::IntoFuture;
+
+    /// What workflows and steps give: any error can be returned with `?`.
+    pub type Result<T, E = BoxError> = std::result::Result<T, E>;
+}

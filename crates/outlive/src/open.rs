@@ -1,0 +1,51 @@
+//! From a path or URL to a store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use outlive_core::memory::MemoryStore;
+use outlive_core::store::Store;
+
+use crate::error::Error;
+
+/// How durable an acknowledged write is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Durability {
+    /// It survives a power cut: synced before anyone is told.
+    #[default]
+    Full,
+    /// It survives the process, but the last moments before a power cut may be lost.
+    Relaxed,
+}
+
+/// Opens the store that a path or URL names: `memory:`, `sqlite:PATH` or a plain path.
+pub(crate) fn store(place: &Path, durability: Durability) -> Result<Arc<dyn Store>, Error> {
+    let text = place.to_str().unwrap_or_default();
+    if text == "memory:" {
+        return Ok(Arc::new(MemoryStore::new()));
+    }
+    if text.starts_with("postgres:") || text.starts_with("postgresql:") {
+        return Err(Error::Setup(format!("{text:?}: PostgreSQL is not supported yet; use a file path")));
+    }
+    let path = text.strip_prefix("sqlite:").map_or(place, Path::new);
+    if path.as_os_str().is_empty() {
+        return Err(Error::Setup("the store's path \"\" is empty; give a file path or \"memory:\"".into()));
+    }
+    file(path, durability)
+}
+
+#[cfg(feature = "sqlite")]
+fn file(path: &Path, durability: Durability) -> Result<Arc<dyn Store>, Error> {
+    let durability = match durability {
+        Durability::Full => outlive_sqlite::Durability::Full,
+        Durability::Relaxed => outlive_sqlite::Durability::Relaxed,
+    };
+    let options = outlive_sqlite::Options::new().durability(durability);
+    Ok(Arc::new(outlive_sqlite::SqliteStore::open(path, options)?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn file(path: &Path, _: Durability) -> Result<Arc<dyn Store>, Error> {
+    Err(Error::Setup(format!("{}: this program is built without the feature `sqlite`", path.display())))
+}

@@ -1,0 +1,53 @@
+//! Turns a panic of user code into a failure that says what and where.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Once;
+use std::task::{Context, Poll};
+
+use outlive_core::failure::{Cause, Failure};
+
+thread_local! {
+    /// Where this thread panicked last.
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Has the place of each panic noted, beside whatever else is done about it.
+pub(crate) fn note_places() {
+    static NOTED: Once = Once::new();
+    NOTED.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let place = info.location().map(ToString::to_string);
+            // A panic while the thread ends has no place to note it.
+            let _ = PLACE.try_with(|noted| noted.replace(place));
+            before(info);
+        }));
+    });
+}
+
+/// Runs user code.
+pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| failure(&*panic))
+}
+
+/// Polls user code.
+pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<Result<F::Output, Failure>> {
+    match catch(|| future.poll(cx)) {
+        Ok(polled) => polled.map(Ok),
+        Err(failure) => Poll::Ready(Err(failure)),
+    }
+}
+
+fn failure(panic: &(dyn Any + Send)) -> Failure {
+    let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => *text,
+        (_, Some(text)) => text,
+        _ => "a panic without a message",
+    };
+    let place = PLACE.try_with(|noted| noted.take()).ok().flatten();
+    let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
+    Failure::new(Cause::Panic, format!("{message}{place}"))
+}

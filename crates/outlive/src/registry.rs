@@ -1,0 +1,67 @@
+//! Which workflows this program can run, by name and by function.
+
+use std::any::TypeId;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use outlive_core::id::Name;
+
+use crate::error::Error;
+use crate::workflow::{Handler, Reference};
+
+/// The registered workflows.
+#[derive(Default)]
+pub(crate) struct Registry {
+    by_name: BTreeMap<Name, Registered>,
+    by_function: HashMap<TypeId, Vec<Name>>,
+}
+
+/// One of them.
+#[derive(Clone)]
+pub(crate) struct Registered {
+    pub(crate) handler: Arc<dyn Handler>,
+    /// Whether what is recorded and not asked for makes a run stuck.
+    pub(crate) is_strict: bool,
+}
+
+impl Registry {
+    pub(crate) fn add(&mut self, name: &str, function: TypeId, registered: Registered) -> Result<(), Error> {
+        let name = Name::new("workflow name", name)?;
+        if self.by_name.insert(name.clone(), registered).is_some() {
+            return Err(Error::Setup(format!("workflow {name:?} is registered twice; give each its own name")));
+        }
+        self.by_function.entry(function).or_default().push(name);
+        Ok(())
+    }
+
+    /// Makes the workflow registered last strict.
+    pub(crate) fn make_strict(&mut self, name: &str) {
+        if let Some(registered) = self.by_name.get_mut(&Name::recorded(name)) {
+            registered.is_strict = true;
+        }
+    }
+
+    pub(crate) fn get(&self, name: &Name) -> Option<&Registered> {
+        self.by_name.get(name)
+    }
+
+    /// The name of what is to be started.
+    pub(crate) fn name_of(&self, reference: Reference) -> Result<Name, Error> {
+        match reference {
+            Reference::Name(name) => Ok(Name::new("workflow name", name)?),
+            Reference::Function { type_id, type_name } => match self.by_function.get(&type_id).map(Vec::as_slice) {
+                Some([name]) => Ok(name.clone()),
+                Some(names) => Err(Error::Setup(format!(
+                    "function {type_name} is registered as {names:?}; start it by a `Workflow` contract"
+                ))),
+                None => Err(self.unknown(format!("function {type_name}"))),
+            },
+        }
+    }
+
+    pub(crate) fn unknown(&self, workflow: String) -> Error {
+        let names: Vec<_> = self.by_name.keys().map(Name::as_str).collect();
+        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Error::UnknownWorkflow { workflow, known }
+    }
+}

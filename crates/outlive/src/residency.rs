@@ -1,0 +1,144 @@
+//! Which runs are in memory, how many may be, and which of them can leave.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use outlive_core::id::InstanceNum;
+use tokio::task::AbortHandle;
+
+use crate::mailbox::Mailbox;
+
+/// The runs in memory.
+pub(crate) struct Residency {
+    inner: Mutex<Inner>,
+    residents_max: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    residents: HashMap<InstanceNum, Resident>,
+    /// Places taken for runs that are about to come.
+    reserved: usize,
+    /// Those that are paused, by when they paused: the first has been idle longest.
+    paused: BTreeMap<u64, InstanceNum>,
+    pauses: u64,
+}
+
+struct Resident {
+    mailbox: Arc<Mailbox>,
+    abort: Option<AbortHandle>,
+    paused: Option<u64>,
+}
+
+impl Residency {
+    pub(crate) fn new(residents_max: usize) -> Self {
+        Self { inner: Mutex::default(), residents_max: residents_max.max(1) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Takes places for runs that are about to come; answers how many there were. A paused run is asked to leave for
+    /// each one that is missing.
+    pub(crate) fn reserve(&self, wanted: usize) -> usize {
+        let mut inner = self.lock();
+        let free = self.residents_max.saturating_sub(inner.residents.len() + inner.reserved);
+        let got = wanted.min(free);
+        inner.reserved += got;
+        for _ in got..wanted {
+            let Some((_, num)) = inner.paused.pop_first() else { break };
+            if let Some(resident) = inner.residents.get_mut(&num) {
+                resident.paused = None;
+                resident.mailbox.post(|letters| letters.is_evicted = true);
+            }
+        }
+        got
+    }
+
+    /// Gives back places that were not needed.
+    pub(crate) fn unreserve(&self, count: usize) {
+        let mut inner = self.lock();
+        inner.reserved = inner.reserved.saturating_sub(count);
+    }
+
+    /// A run moves into its reserved place.
+    pub(crate) fn enter(&self, num: InstanceNum, mailbox: Arc<Mailbox>) {
+        let mut inner = self.lock();
+        inner.reserved = inner.reserved.saturating_sub(1);
+        inner.residents.insert(num, Resident { mailbox, abort: None, paused: None });
+    }
+
+    /// How to end the task of a run, should that be needed.
+    pub(crate) fn set_abort(&self, num: InstanceNum, abort: AbortHandle) {
+        if let Some(resident) = self.lock().residents.get_mut(&num) {
+            resident.abort = Some(abort);
+        }
+    }
+
+    /// A run has left. Another one may have come in its place meanwhile.
+    pub(crate) fn leave(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
+        let mut inner = self.lock();
+        if !inner.residents.get(&num).is_some_and(|resident| Arc::ptr_eq(&resident.mailbox, mailbox)) {
+            return;
+        }
+        if let Some(place) = inner.residents.remove(&num).and_then(|resident| resident.paused) {
+            inner.paused.remove(&place);
+        }
+    }
+
+    /// The mailbox of a run, if it is in memory.
+    pub(crate) fn mailbox(&self, num: InstanceNum) -> Option<Arc<Mailbox>> {
+        self.lock().residents.get(&num).map(|resident| resident.mailbox.clone())
+    }
+
+    /// A run pauses. Answers whether there is room for it to stay.
+    pub(crate) fn pause(&self, num: InstanceNum) -> bool {
+        let mut inner = self.lock();
+        if (inner.residents.len() + inner.reserved) * 2 > self.residents_max {
+            return false;
+        }
+        inner.pauses += 1;
+        let place = inner.pauses;
+        if let Some(resident) = inner.residents.get_mut(&num) {
+            let before = resident.paused.replace(place);
+            before.into_iter().for_each(|before| {
+                inner.paused.remove(&before);
+            });
+            inner.paused.insert(place, num);
+        }
+        true
+    }
+
+    /// A run goes on.
+    pub(crate) fn resume(&self, num: InstanceNum) {
+        let mut inner = self.lock();
+        if let Some(place) = inner.residents.get_mut(&num).and_then(|resident| resident.paused.take()) {
+            inner.paused.remove(&place);
+        }
+    }
+
+    /// How many runs are in memory or about to be.
+    pub(crate) fn len(&self) -> usize {
+        let inner = self.lock();
+        inner.residents.len() + inner.reserved
+    }
+
+    /// How many runs in memory are not paused.
+    pub(crate) fn working(&self) -> usize {
+        let inner = self.lock();
+        inner.residents.len() - inner.paused.len()
+    }
+
+    /// All mailboxes.
+    pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+        self.lock().residents.values().map(|resident| resident.mailbox.clone()).collect()
+    }
+
+    /// Ends all tasks at once.
+    pub(crate) fn abort(&self) {
+        for resident in self.lock().residents.values() {
+            resident.abort.iter().for_each(AbortHandle::abort);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! A handle on one run: what became of it, and what can be done to it.
+
+use std::collections::BTreeMap;
+use std::future::IntoFuture;
+use std::pin::Pin;
+
+use outlive_core::commit::{Answer, Refusal, Reopen, Send as SendWrite, Write};
+use outlive_core::failure::Failure;
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::message::Message;
+use outlive_core::payload::Payload;
+use outlive_core::query::Instance;
+use outlive_core::status::Status;
+use outlive_core::time::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::client::{Client, Gives, draw};
+use crate::error::Error;
+
+/// A run that gives an `O`.
+pub struct Run<O> {
+    client: Client,
+    id: Name,
+    num: InstanceNum,
+    output: Gives<O>,
+}
+
+impl<O> Clone for Run<O> {
+    fn clone(&self) -> Self {
+        Self { client: self.client.clone(), id: self.id.clone(), num: self.num, output: self.output }
+    }
+}
+
+impl<O> std::fmt::Debug for Run<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Run({})", self.id)
+    }
+}
+
+/// What is known of a run.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct RunInfo {
+    /// Its id.
+    pub id: String,
+    /// The name its workflow is registered under.
+    pub workflow: String,
+    /// Where it is in its life.
+    pub status: Status,
+    /// Its input, as JSON.
+    pub input: Payload,
+    /// Its result, as JSON, once it has completed.
+    pub output: Option<Payload>,
+    /// What it failed with, once it has failed.
+    pub failure: Option<Failure>,
+    /// Why it is stuck, or why it was cancelled.
+    pub note: Option<String>,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// When it began.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// How often a process died while driving it since it last got on.
+    pub recoveries: u32,
+}
+
+impl RunInfo {
+    pub(crate) fn of(instance: Instance) -> Self {
+        let is_failed = instance.status == Status::Failed;
+        let (output, failure) = match instance.outcome {
+            Some(outcome) if is_failed => (None, Some(recorded_failure(&outcome))),
+            outcome => (outcome, None),
+        };
+        Self {
+            id: instance.id.to_string(),
+            workflow: instance.workflow.to_string(),
+            status: instance.status,
+            input: instance.input,
+            output,
+            failure,
+            note: instance.note,
+            created_at: instance.created_at,
+            started_at: instance.started_at,
+            ended_at: instance.ended_at,
+            tags: instance.tags,
+            recoveries: instance.recoveries,
+        }
+    }
+}
+
+fn recorded_failure(outcome: &Payload) -> Failure {
+    Failure::from_payload(outcome)
+        .unwrap_or_else(|problem| Failure::new(outlive_core::failure::Cause::Error, format!("{problem}: {outcome}")))
+}
+
+/// What came of asking a run to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CancelAnswer {
+    /// It will end as cancelled, whatever it does from here on.
+    Taken,
+    /// It had ended before; nothing was changed.
+    Ended(Status),
+}
+
+impl<O> Run<O> {
+    pub(crate) fn new(client: Client, id: Name, num: InstanceNum) -> Self {
+        Self { client, id, num, output: Gives::default() }
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// Where the run is in its life.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if it was purged.
+    pub async fn status(&self) -> Result<Status, Error> {
+        Ok(self.instance().await?.status)
+    }
+
+    /// What is known of the run.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if it was purged.
+    pub async fn info(&self) -> Result<RunInfo, Error> {
+        Ok(RunInfo::of(self.instance().await?))
+    }
+
+    /// What the run has done, in order.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if it was purged, [`Error::Store`] if an entry is damaged.
+    pub async fn journal(&self) -> Result<Vec<Entry>, Error> {
+        self.instance().await?;
+        Ok(self.client.shared.store.journal(self.num, 0, usize::MAX).await?)
+    }
+
+    /// The steps that have given a value, in the order in which they did, by their identity in the journal.
+    ///
+    /// # Errors
+    /// As [`journal`](Self::journal).
+    pub async fn completed_steps(&self) -> Result<Vec<String>, Error> {
+        let journal = self.journal().await?;
+        let done = journal.iter().filter(|entry| entry.kind == EntryKind::StepDone);
+        Ok(done.map(|entry| entry.op.replacen("step:", "", 1)).collect())
+    }
+
+    /// Sends a named value, which a [`wait`](crate::Ctx::wait) of the run gets: now, or whenever it comes to one.
+    pub fn signal<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Signal {
+        let message = Name::new("signal name", name).map_err(Error::from).and_then(|name| {
+            let payload = self.client.encode(&format!("signal {:?}", name.as_str()), value)?;
+            Ok(Message::Signal { name, payload })
+        });
+        Signal { client: self.client.clone(), id: self.id.clone(), num: self.num, message, dedup: None }
+    }
+
+    /// Asks the run to end: what it waits for gives [`Error::Cancelled`], and it may clean up in steps.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if it was purged.
+    pub async fn cancel(&self, reason: &str) -> Result<CancelAnswer, Error> {
+        self.ask_to_end(Message::Cancel { reason: reason.to_owned() }).await
+    }
+
+    /// Ends the run at once, with no clean-up.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if it was purged.
+    pub async fn terminate(&self, reason: &str) -> Result<CancelAnswer, Error> {
+        self.ask_to_end(Message::Terminate { reason: reason.to_owned() }).await
+    }
+
+    async fn ask_to_end(&self, message: Message) -> Result<CancelAnswer, Error> {
+        match send(&self.client, &self.id, self.num, message, None).await {
+            Ok(()) => Ok(CancelAnswer::Taken),
+            Err(Error::Status { status, .. }) => Ok(CancelAnswer::Ended(status)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stops the run from going on until it is [resumed](Self::resume). A step that is at work ends and is recorded.
+    ///
+    /// # Errors
+    /// [`Error::Status`] if it has ended or is stuck.
+    pub async fn pause(&self) -> Result<(), Error> {
+        send(&self.client, &self.id, self.num, Message::Pause, None).await
+    }
+
+    /// Has the run go on after a [pause](Self::pause).
+    ///
+    /// # Errors
+    /// [`Error::Status`] if it has ended or is stuck.
+    pub async fn resume(&self) -> Result<(), Error> {
+        send(&self.client, &self.id, self.num, Message::Resume, None).await
+    }
+
+    /// Has a failed or stuck run go on from its last recorded point. Completed steps are kept; failures at the end
+    /// of the journal are forgotten, and what failed is tried again.
+    ///
+    /// # Errors
+    /// [`Error::Status`] if it is neither failed nor stuck.
+    pub async fn retry(&self) -> Result<(), Error> {
+        self.instance().await?;
+        let reopen = Reopen { id: self.id.clone(), at: self.client.shared.clock.now() };
+        let answer = self.client.shared.committer.write(Write::Reopen(reopen)).await?;
+        self.done(answer, "only a failed or stuck run can be retried")
+    }
+
+    /// Removes all that is kept of the run, which must have ended or be stuck. Its id is free again.
+    ///
+    /// # Errors
+    /// [`Error::Status`] if it is still alive.
+    pub async fn purge(&self) -> Result<(), Error> {
+        self.instance().await?;
+        let answer = self.client.shared.committer.write(Write::Purge(self.id.clone())).await?;
+        self.client.shared.waiters.tell(self.num);
+        self.done(answer, "cancel or terminate it first")
+    }
+
+    fn done(&self, answer: Answer, way_out: &'static str) -> Result<(), Error> {
+        match answer {
+            Answer::Refused(refusal) => Err(refused(&self.id, refusal, way_out)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn instance(&self) -> Result<Instance, Error> {
+        let instance = self.client.instance(&self.id).await?;
+        if instance.num != self.num {
+            return Err(Error::NotFound { id: self.id.to_string() });
+        }
+        Ok(instance)
+    }
+}
+
+impl<O: DeserializeOwned> Run<O> {
+    /// Waits for the end of the run and gives its result.
+    ///
+    /// # Errors
+    /// [`Error::Failed`], [`Error::Cancelled`] or [`Error::Stuck`] as the run ended; [`Error::Payload`] if the result
+    /// does not read as an `O`; [`Error::NotFound`] if it was purged.
+    pub async fn result(&self) -> Result<O, Error> {
+        let waiters = &self.client.shared.waiters;
+        loop {
+            let notify = waiters.of(self.num);
+            let mut told = std::pin::pin!(notify.notified());
+            // Whoever ends the run from here on tells us; who ended it before is found in the store.
+            told.as_mut().enable();
+            let info = RunInfo::of(self.instance().await?);
+            if info.status.is_ended() || info.status == Status::Stuck {
+                waiters.tell(self.num);
+                return self.outcome(info);
+            }
+            if self.client.shared.committer.is_closed() {
+                return Err(Error::Shutdown);
+            }
+            told.await;
+        }
+    }
+
+    fn outcome(&self, info: RunInfo) -> Result<O, Error> {
+        let id = info.id;
+        match info.status {
+            Status::Completed => {
+                let output = info.output.unwrap_or_else(|| Payload::recorded("null"));
+                output.decode().map_err(|error| {
+                    let what = format!("the result of run {id:?} does not read as {}", std::any::type_name::<O>());
+                    Error::decode(what, &output, &error)
+                })
+            }
+            Status::Failed => Err(Error::Failed {
+                id,
+                failure: info.failure.unwrap_or_else(|| Failure::new(outlive_core::failure::Cause::Error, "unknown")),
+            }),
+            Status::Cancelled => Err(Error::Cancelled { reason: info.note.unwrap_or_default() }),
+            _ => Err(Error::Stuck { id, reason: info.note.unwrap_or_default() }),
+        }
+    }
+}
+
+/// A signal, made by [`Run::signal`]. Nothing is sent until it is awaited.
+#[must_use = "a signal is not sent until this is awaited"]
+pub struct Signal {
+    client: Client,
+    id: Name,
+    num: InstanceNum,
+    message: Result<Message, Error>,
+    dedup: Option<Result<Name, Error>>,
+}
+
+impl Signal {
+    /// A second signal to the run with the same key is not kept.
+    pub fn dedup(mut self, key: &str) -> Self {
+        self.dedup = Some(Name::new("dedup key", key).map_err(Error::from));
+        self
+    }
+}
+
+impl IntoFuture for Signal {
+    type Output = Result<(), Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let dedup = self.dedup.transpose()?;
+            send(&self.client, &self.id, self.num, self.message?, dedup).await
+        })
+    }
+}
+
+async fn send(client: &Client, id: &Name, num: InstanceNum, message: Message, dedup: Option<Name>) -> Result<(), Error> {
+    let at = client.shared.clock.now();
+    let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: draw() };
+    match client.shared.committer.write(Write::Send(send)).await? {
+        Answer::Refused(refusal) => Err(refused(id, refusal, "it takes no messages any more")),
+        _ => Ok(()),
+    }
+}
+
+fn refused(id: &Name, refusal: Refusal, way_out: &'static str) -> Error {
+    match refusal {
+        Refusal::Status(status) => Error::Status { id: id.to_string(), status, way_out },
+        _ => Error::NotFound { id: id.to_string() },
+    }
+}

@@ -1,0 +1,106 @@
+//! Replays a second copy of a run, with no side effects, to see whether the code asks for the same again.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use outlive_core::journal::Entry;
+use outlive_core::payload::Payload;
+use outlive_core::workflow::{Machine, Mode};
+
+use crate::cell::{Cell, RunWaker};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::mailbox::Mailbox;
+use crate::panics;
+use crate::workflow::{Handler, WorkflowFuture};
+
+/// Calls the workflow function.
+pub(crate) fn begin(handler: &dyn Handler, cell: &Arc<Cell>, input: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = Ctx::new(cell.clone());
+    let begun = cell.polling(|| panics::catch(|| handler.begin(ctx, input)));
+    match begun {
+        Ok(Ok(future)) => Ok(future),
+        Ok(Err(error)) => Err(format!(
+            "the recorded input does not read as the workflow's type: {}; mend the type and start the program again",
+            Error::decode("it".into(), input, &error)
+        )),
+        Err(panic) => Err(format!("the workflow function {panic}; mend it and start the program again")),
+    }
+}
+
+/// How far a copy got.
+struct Copy {
+    asked: Vec<Arc<str>>,
+    result: Option<Result<Payload, String>>,
+}
+
+/// Compares what a quiet run asks for with what a copy of it asks for.
+pub(crate) fn compare(handler: &dyn Handler, live: &Arc<Cell>, input: &Payload, journal: &[Entry]) -> Result<(), String> {
+    let copy = replay(handler, live, input, journal)?;
+    let asked = live.lock().machine.outstanding();
+    let again = copy.asked;
+    if let Some(result) = copy.result {
+        return Err(differs(&format!("{asked:?}"), &format!("nothing: it ended with {result:?}")));
+    }
+    if asked != again {
+        return Err(differs(&format!("{asked:?}"), &format!("{again:?}")));
+    }
+    Ok(())
+}
+
+/// Compares the result of a run with that of a copy.
+pub(crate) fn compare_result(
+    handler: &dyn Handler,
+    live: &Arc<Cell>,
+    input: &Payload,
+    journal: &[Entry],
+    output: &Payload,
+) -> Result<(), String> {
+    let copy = replay(handler, live, input, journal)?;
+    match copy.result {
+        Some(Ok(again)) if again == *output => Ok(()),
+        Some(again) => Err(differs(&format!("the end with {output}"), &format!("the end with {again:?}"))),
+        None => Err(differs(&format!("the end with {output}"), &format!("{:?}", copy.asked))),
+    }
+}
+
+fn differs(live: &str, again: &str) -> String {
+    format!(
+        "a replay of this run differs: it asked for {live}, the replay for {again}; \
+         take time, randomness and everything else from outside through `ctx` or a step"
+    )
+}
+
+fn replay(handler: &dyn Handler, live: &Arc<Cell>, input: &Payload, journal: &[Entry]) -> Result<Copy, String> {
+    let info = live.info.clone();
+    let machine = Machine::new(Mode::Shadow, info.seed, info.started_at, journal).map_err(|trouble| trouble.0)?;
+    let cell = Arc::new(Cell::new(info, live.env.clone(), Arc::new(Mailbox::default()), machine));
+    let mut future = begin(handler, &cell, input)?;
+    let run_waker = RunWaker::new(&cell);
+    let waker = Waker::from(run_waker.clone());
+    let mut result = None;
+    loop {
+        match cell.polling(|| panics::poll(future.as_mut(), &mut Context::from_waker(&waker))) {
+            Poll::Ready(ended) => {
+                result = Some(match ended {
+                    Ok(Ok(output)) => Ok(output),
+                    Ok(Err(error)) => Err(error.to_string()),
+                    Err(panic) => Err(panic.to_string()),
+                });
+                break;
+            }
+            Poll::Pending if run_waker.take() => continue,
+            Poll::Pending => {}
+        }
+        let waker = {
+            let mut state = cell.lock();
+            let Some(slot) = state.machine.deliver() else { break };
+            state.waker(slot)
+        };
+        cell.polling(|| waker.into_iter().for_each(Waker::wake));
+        run_waker.take();
+    }
+    let asked = cell.lock().machine.outstanding();
+    cell.polling(|| drop(future));
+    Ok(Copy { asked, result })
+}

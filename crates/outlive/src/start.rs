@@ -1,0 +1,184 @@
+//! Starting a run: under which id, when, with which tags, and what to do if the id is taken.
+
+use std::collections::BTreeMap;
+use std::future::IntoFuture;
+use std::pin::Pin;
+
+use outlive_core::commit::{self, Answer, Epoch, OnConflict, Refusal, Write};
+use outlive_core::duration::IntoDuration;
+use outlive_core::id::Name;
+use outlive_core::payload::Payload;
+use outlive_core::time::Timestamp;
+
+use crate::client::{Client, Gives, draw};
+use crate::error::Error;
+use crate::run::Run;
+
+/// A start, made by [`Client::start`]. Nothing is written until it is awaited.
+#[must_use = "a run is not started until this is awaited"]
+pub struct Start<O> {
+    client: Client,
+    workflow: Name,
+    input: Payload,
+    id: Option<Name>,
+    due: Due,
+    tags: BTreeMap<String, String>,
+    on_conflict: OnConflict,
+    /// The first thing that was wrong.
+    problem: Option<Error>,
+    output: Gives<O>,
+}
+
+enum Due {
+    Now,
+    After(std::time::Duration),
+    At(Timestamp),
+}
+
+impl<O> Start<O> {
+    pub(crate) fn new(client: Client, workflow: Result<Name, Error>, input: Result<Payload, Error>) -> Self {
+        let mut problem = None;
+        let workflow = workflow.unwrap_or_else(|error| {
+            problem = Some(error);
+            Name::recorded("")
+        });
+        let input = input.unwrap_or_else(|error| {
+            problem.get_or_insert(error);
+            Payload::recorded("null")
+        });
+        Self {
+            client,
+            workflow,
+            input,
+            id: None,
+            due: Due::Now,
+            tags: BTreeMap::new(),
+            on_conflict: OnConflict::default(),
+            problem,
+            output: Gives::default(),
+        }
+    }
+
+    fn refuse(&mut self, error: impl Into<Error>) {
+        self.problem.get_or_insert(error.into());
+    }
+
+    /// The run's id. Starting the same again under one id gives the same run. Without one, a new id is made.
+    pub fn id(mut self, id: &str) -> Self {
+        match Name::new("run id", id) {
+            Ok(id) => self.id = Some(id),
+            Err(error) => self.refuse(error),
+        }
+        self
+    }
+
+    /// Begins only after this time.
+    pub fn after(mut self, delay: impl IntoDuration) -> Self {
+        match delay.into_duration() {
+            Ok(delay) => self.due = Due::After(delay),
+            Err(error) => self.refuse(error),
+        }
+        self
+    }
+
+    /// Begins at this moment; one that has passed is now.
+    pub fn at(mut self, moment: impl Into<Timestamp>) -> Self {
+        self.due = Due::At(moment.into());
+        self
+    }
+
+    /// A label to find the run by.
+    pub fn tag(mut self, key: &str, value: &str) -> Self {
+        if let Err(error) = outlive_core::id::check("tag", key) {
+            self.refuse(error);
+        } else if value.len() > outlive_core::id::LENGTH_MAX {
+            self.refuse(Error::PayloadTooLarge {
+                what: format!("the value of tag {key:?}"),
+                bytes: value.len(),
+                bytes_max: outlive_core::id::LENGTH_MAX,
+            });
+        }
+        self.tags.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// What to do if the id is taken; [`OnConflict::Join`] unless said otherwise.
+    pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
+        self.on_conflict = on_conflict;
+        self
+    }
+
+    /// Checks everything that can be checked before anything is written.
+    fn check(&mut self) -> Result<(), Error> {
+        if let Some(error) = self.problem.take() {
+            return Err(error);
+        }
+        self.client.check_size("the input", &self.input)?;
+        let shared = &self.client.shared;
+        let Some(worker) = &shared.worker else { return Ok(()) };
+        if worker.is_stopping() {
+            return Err(Error::Shutdown);
+        }
+        match shared.registry.get(&self.workflow) {
+            Some(registered) => registered.handler.check(&self.input),
+            None => Err(shared.registry.unknown(format!("workflow {:?}", self.workflow.as_str()))),
+        }
+    }
+
+    async fn start(mut self) -> Result<Run<O>, Error> {
+        self.check()?;
+        let shared = self.client.shared.clone();
+        let now = shared.clock.now();
+        let due = match self.due {
+            Due::Now => now,
+            Due::After(delay) => now.after(delay),
+            Due::At(moment) => moment,
+        };
+        let id = self.id.unwrap_or_else(|| Name::recorded(&uuid::Uuid::now_v7().to_string()));
+        // Due at once and room for it: it is driven from birth, without a claim.
+        let owner = match &shared.worker {
+            Some(worker) if due <= now && worker.residency.reserve(1) == 1 => worker.epoch,
+            _ => Epoch(0),
+        };
+        let start = commit::Start {
+            id: id.clone(),
+            workflow: self.workflow,
+            input: self.input,
+            seed: draw(),
+            tags: self.tags,
+            at: now,
+            due,
+            on_conflict: self.on_conflict,
+            token: draw(),
+            owner,
+        };
+        let workflow = start.workflow.clone();
+        let answer = shared.committer.write(Write::Start(start)).await;
+        if answer.is_err() && owner != Epoch(0) {
+            shared.worker.iter().for_each(|worker| worker.residency.unreserve(1));
+        }
+        match answer? {
+            Answer::Started { num, .. } => Ok(Run::new(self.client, id, num)),
+            Answer::Refused(refusal) => Err(conflict(&id, &workflow, refusal)),
+            _ => Err(Error::Shutdown),
+        }
+    }
+}
+
+fn conflict(id: &Name, workflow: &Name, refusal: Refusal) -> Error {
+    let (taken_by, how) = match refusal {
+        Refusal::Conflict { workflow: other } if other == *workflow => (other, "with another input"),
+        Refusal::Conflict { workflow: other } => (other, "already"),
+        _ => (workflow.clone(), "already"),
+    };
+    Error::Conflict { id: id.to_string(), workflow: taken_by.to_string(), how }
+}
+
+impl<O: Send + 'static> IntoFuture for Start<O> {
+    type Output = Result<Run<O>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.start())
+    }
+}

@@ -1,0 +1,85 @@
+//! Which instances are due when, for the near future; the rest lies in the store.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard};
+
+use outlive_core::id::InstanceNum;
+use outlive_core::query::Wake;
+use outlive_core::time::Timestamp;
+use tokio::sync::Notify;
+
+/// Near wakes in memory. One too many does no harm: whoever is woken looks what is due.
+pub(crate) struct Wakes {
+    inner: Mutex<Inner>,
+    /// Told when there is something to look at earlier than thought.
+    pub(crate) news: Notify,
+}
+
+struct Inner {
+    wakes: BTreeSet<Wake>,
+    /// Up to here, the store's wakes are in memory.
+    horizon: Timestamp,
+}
+
+impl Wakes {
+    pub(crate) fn new() -> Self {
+        let inner = Inner { wakes: BTreeSet::new(), horizon: Timestamp::MIN };
+        Self { inner: Mutex::new(inner), news: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Remembers a wake that no row in the store stands for.
+    pub(crate) fn add(&self, due: Timestamp, num: InstanceNum) {
+        let mut inner = self.lock();
+        let wake = Wake { due, num };
+        let is_first = inner.wakes.first().is_none_or(|first| wake < *first);
+        inner.wakes.insert(wake);
+        drop(inner);
+        if is_first {
+            self.news.notify_one();
+        }
+    }
+
+    /// Remembers a wake that the store holds too: only if it is near.
+    pub(crate) fn add_stored(&self, due: Timestamp, num: InstanceNum) {
+        if due <= self.lock().horizon {
+            self.add(due, num);
+        }
+    }
+
+    /// Takes over the store's wakes up to a moment.
+    pub(crate) fn load(&self, wakes: Vec<Wake>, horizon: Timestamp) {
+        let mut inner = self.lock();
+        inner.wakes.extend(wakes);
+        inner.horizon = horizon;
+    }
+
+    /// Takes those that are due, in order.
+    pub(crate) fn take_due(&self, now: Timestamp) -> Vec<InstanceNum> {
+        let mut inner = self.lock();
+        let mut due = Vec::new();
+        while inner.wakes.first().is_some_and(|wake| wake.due <= now) {
+            due.extend(inner.wakes.pop_first().map(|wake| wake.num));
+        }
+        due
+    }
+
+    /// When to look again: at the next wake, or when the store must be asked for more.
+    pub(crate) fn next(&self) -> Timestamp {
+        let inner = self.lock();
+        inner.wakes.first().map_or(inner.horizon, |wake| wake.due.min(inner.horizon))
+    }
+
+    /// The next wake in memory.
+    pub(crate) fn first(&self) -> Option<Timestamp> {
+        self.lock().wakes.first().map(|wake| wake.due)
+    }
+
+    /// Up to when the store's wakes are in memory.
+    pub(crate) fn horizon(&self) -> Timestamp {
+        self.lock().horizon
+    }
+}

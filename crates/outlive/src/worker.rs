@@ -1,0 +1,487 @@
+//! Executes: claims what is due, brings runs into memory, and hands them what comes for them.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, Reopen, Send, Start, State, Write};
+use outlive_core::id::InstanceNum;
+use outlive_core::journal::Entry;
+use outlive_core::message::{Inbound, Message};
+use outlive_core::payload::Payload;
+use outlive_core::query::Filter;
+use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::store::Store;
+use outlive_core::time::Timestamp;
+use outlive_core::workflow::{Machine, Mode};
+use tokio::sync::Notify;
+
+use crate::cell::Cell;
+use crate::committer::{Committer, Reply, Router};
+use crate::ctx::Info;
+use crate::drive::{Drive, Surroundings};
+use crate::env::Env;
+use crate::error::Error;
+use crate::mailbox::Mailbox;
+use crate::registry::Registry;
+use crate::residency::Residency;
+use crate::waiters::Waiters;
+use crate::wakes::Wakes;
+
+/// How far ahead the store's wakes are held in memory, and how many of them at most.
+const HORIZON: Duration = Duration::from_secs(60);
+const WAKES_MAX: usize = 4096;
+/// The most instances claimed in one write.
+const CLAIM_MAX: usize = 256;
+/// A run that took the process down this often is brought back alone, so that no other is blamed for it.
+const SUSPECT_RECOVERIES: u32 = 2;
+/// How long a suspect has the engine for itself at most.
+const SUSPECT_TIME: Duration = Duration::from_secs(2);
+/// The wait after the store could not be asked.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// The executing part of an engine.
+pub(crate) struct Worker {
+    pub(crate) env: Arc<Env>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) epoch: Epoch,
+    pub(crate) residency: Residency,
+    pub(crate) wakes: Wakes,
+    pub(crate) recoveries_max: u32,
+    /// Due, and waiting for a place.
+    claims: Mutex<Claims>,
+    /// Told when a place is free or something is to be claimed.
+    pub(crate) news: Notify,
+    is_stopping: AtomicBool,
+    /// Grows with all that happens: for tests, to see that nothing does.
+    pub(crate) activity: AtomicU64,
+    this: Weak<Worker>,
+}
+
+#[derive(Default)]
+struct Claims {
+    queue: VecDeque<InstanceNum>,
+    known: BTreeSet<InstanceNum>,
+}
+
+/// What a worker is made of.
+pub(crate) struct Parts {
+    pub(crate) env: Arc<Env>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) epoch: Epoch,
+    pub(crate) residents_max: usize,
+    pub(crate) recoveries_max: u32,
+}
+
+impl Worker {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            env: parts.env,
+            store: parts.store,
+            committer: parts.committer,
+            registry: parts.registry,
+            waiters: parts.waiters,
+            epoch: parts.epoch,
+            residency: Residency::new(parts.residents_max),
+            wakes: Wakes::new(),
+            recoveries_max: parts.recoveries_max,
+            claims: Mutex::default(),
+            news: Notify::new(),
+            is_stopping: AtomicBool::new(false),
+            activity: AtomicU64::new(0),
+            this: this.clone(),
+        })
+    }
+
+    // ---- the loop ----
+
+    /// The worker's task: whatever is due is claimed, in order, as there is room.
+    pub(crate) async fn run(self: Arc<Self>) {
+        self.reopen_stuck().await;
+        loop {
+            self.touch();
+            if let Err(error) = self.look().await {
+                tracing::warn!("the store could not be asked what is due: {error}");
+                tokio::time::sleep(RETRY).await;
+                continue;
+            }
+            // While there is no room, more from the store is of no use.
+            let next = if self.has_claims() { self.wakes.first().unwrap_or(Timestamp::MAX) } else { self.wakes.next() };
+            tokio::select! {
+                () = self.env.clock.sleep_until(next) => {}
+                () = self.wakes.news.notified() => {}
+                () = self.news.notified() => {}
+                () = self.store.changed() => {
+                    if let Err(error) = self.look_outside().await {
+                        tracing::warn!("the store could not be asked what has changed: {error}");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<(), Error> {
+        if self.is_stopping.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let now = self.env.clock.now();
+        if self.wakes.horizon() <= now && !self.has_claims() {
+            self.load_wakes(now).await?;
+        }
+        for num in self.wakes.take_due(now) {
+            self.wake(num);
+        }
+        self.claim().await
+    }
+
+    async fn load_wakes(&self, now: Timestamp) -> Result<(), Error> {
+        let horizon = now.after(HORIZON);
+        let wakes = self.store.wakes(horizon, WAKES_MAX).await?;
+        // If there are more, this is as far as memory knows.
+        let known = match wakes.last() {
+            Some(last) if wakes.len() == WAKES_MAX => last.due.min(horizon),
+            _ => horizon,
+        };
+        self.wakes.load(wakes, known);
+        Ok(())
+    }
+
+    /// Somebody outside has written: sees what is due because of it.
+    async fn look_outside(&self) -> Result<(), Error> {
+        self.waiters.tell_all();
+        let now = self.env.clock.now();
+        for wake in self.store.wakes(now, WAKES_MAX).await? {
+            match self.residency.mailbox(wake.num) {
+                None => self.queue_claim(wake.num),
+                Some(mailbox) => {
+                    let messages = self.store.inbox(wake.num, 0).await?;
+                    mailbox.post(|letters| {
+                        letters.messages.extend(messages);
+                        letters.is_due = true;
+                    });
+                }
+            }
+        }
+        // A wake that was set for later is found when the horizon is reached, or here.
+        self.load_wakes(now).await
+    }
+
+    /// An instance is due: tells it if it is in memory, else has it claimed.
+    fn wake(&self, num: InstanceNum) {
+        let told = self.residency.mailbox(num).is_some_and(|mailbox| mailbox.post(|letters| letters.is_due = true));
+        if !told {
+            self.queue_claim(num);
+        }
+    }
+
+    fn queue_claim(&self, num: InstanceNum) {
+        let mut claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if claims.known.insert(num) {
+            claims.queue.push_back(num);
+            drop(claims);
+            self.news.notify_one();
+        }
+    }
+
+    fn has_claims(&self) -> bool {
+        !self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner).queue.is_empty()
+    }
+
+    fn next_claims(&self) -> Vec<InstanceNum> {
+        let mut claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let wanted = claims.queue.len().min(CLAIM_MAX);
+        let got = if wanted == 0 { 0 } else { self.residency.reserve(wanted) };
+        let nums: Vec<_> = claims.queue.drain(..got).collect();
+        nums.iter().for_each(|num| {
+            claims.known.remove(num);
+        });
+        nums
+    }
+
+    /// Claims what is due while there is room.
+    async fn claim(&self) -> Result<(), Error> {
+        loop {
+            let nums = self.next_claims();
+            if nums.is_empty() {
+                return Ok(());
+            }
+            let count = nums.len();
+            let claim = Claim { nums: nums.clone(), epoch: self.epoch, at: self.env.clock.now() };
+            let answer = self.committer.write(Write::Claim(claim)).await;
+            let Ok(Answer::Claimed(claimed)) = answer else {
+                self.residency.unreserve(count);
+                nums.into_iter().for_each(|num| self.queue_claim(num));
+                return answer.map(|_| ());
+            };
+            self.residency.unreserve(count - claimed.len());
+            let (suspects, others): (Vec<_>, Vec<_>) =
+                claimed.into_iter().partition(|claimed| claimed.instance.recoveries >= SUSPECT_RECOVERIES);
+            others.into_iter().for_each(|claimed| self.bring_back(claimed));
+            for suspect in suspects {
+                self.bring_back_alone(suspect).await;
+            }
+        }
+    }
+
+    /// Brings back a run that may have taken the process down, and waits a little to see what it does.
+    async fn bring_back_alone(&self, claimed: Claimed) {
+        let num = claimed.instance.num;
+        let recoveries = claimed.instance.recoveries;
+        let id = claimed.instance.id.clone();
+        self.bring_back(claimed);
+        let until = self.env.clock.now().after(SUSPECT_TIME);
+        while self.env.clock.now() < until && self.residency.mailbox(num).is_some() {
+            let progress = self.store.instance(&id).await;
+            if !matches!(progress, Ok(Some(instance)) if instance.recoveries == recoveries && instance.owner == self.epoch) {
+                return;
+            }
+            let step = self.env.clock.now().after(Duration::from_millis(20)).min(until);
+            self.env.clock.sleep_until(step).await;
+        }
+    }
+
+    /// Has runs that were stuck try again: the program may have been mended. Those that took the process down again
+    /// and again wait for somebody to retry them.
+    async fn reopen_stuck(&self) {
+        let filter = Filter::new().status(StatusKind::Stuck);
+        let mut before = None;
+        loop {
+            let Ok(page) = self.store.list(&filter, before, CLAIM_MAX).await else { return };
+            for instance in page.instances.iter().filter(|instance| instance.recoveries <= self.recoveries_max) {
+                let reopen = Reopen { id: instance.id.clone(), at: self.env.clock.now() };
+                if self.committer.write(Write::Reopen(reopen)).await.is_err() {
+                    return;
+                }
+            }
+            before = page.next;
+            if before.is_none() {
+                return;
+            }
+        }
+    }
+
+    // ---- runs ----
+
+    /// Brings a claimed run into memory, or sets it aside if that cannot be.
+    fn bring_back(&self, claimed: Claimed) {
+        let Claimed { is_first, instance, journal, inbox } = claimed;
+        let num = instance.num;
+        let info = Info {
+            id: instance.id.to_string(),
+            workflow: instance.workflow.to_string(),
+            started_at: instance.started_at.unwrap_or(instance.created_at),
+            tags: instance.tags,
+            num,
+            seed: instance.seed,
+        };
+        let (journal, inbox) = match (journal, inbox) {
+            (Ok(journal), Ok(inbox)) => (journal, inbox),
+            (Err(problem), _) | (_, Err(problem)) => {
+                let sentence = format!("what is stored of it is damaged: {problem}; restore it from a backup, then retry the run");
+                return self.set_aside(info, Status::Stuck, sentence, 0);
+            }
+        };
+        let seq = journal.last().map_or(0, |entry| entry.seq);
+        if instance.recoveries > self.recoveries_max {
+            let sentence = format!(
+                "it took the process down {} times without getting on; mend the step it was in, then retry the run",
+                instance.recoveries
+            );
+            return self.set_aside(info, Status::Stuck, sentence, seq);
+        }
+        // Who is cancelled before the first line of code has run ends without running any.
+        if is_first && journal.is_empty() && let Some(reason) = ends_at_once(&inbox) {
+            return self.set_aside(info, Status::Cancelled, reason, seq);
+        }
+        let is_held = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });
+        self.spawn(info, instance.input, journal, inbox, is_held);
+    }
+
+    fn spawn(&self, info: Info, input: Payload, journal: Vec<Entry>, inbox: Vec<Inbound>, is_held: bool) {
+        let num = info.num;
+        let Some(registered) = self.registry.get(&outlive_core::id::Name::recorded(&info.workflow)).cloned() else {
+            let sentence = format!(
+                "workflow {:?} is not registered in this program; register it and start the program again",
+                info.workflow
+            );
+            let seq = journal.last().map_or(0, |entry| entry.seq);
+            return self.set_aside(info, Status::Stuck, sentence, seq);
+        };
+        let mut machine = match Machine::new(Mode::Live, info.seed, info.started_at, &journal) {
+            Ok(machine) => machine,
+            Err(trouble) => return self.set_aside(info, Status::Stuck, trouble.0, journal.last().map_or(0, |e| e.seq)),
+        };
+        inbox.into_iter().for_each(|message| machine.receive(message));
+        if is_held {
+            machine.hold();
+        }
+        let mailbox = Arc::new(Mailbox::default());
+        self.residency.enter(num, mailbox.clone());
+        let cell = Arc::new(Cell::new(info, self.env.clone(), mailbox, machine));
+        let Some(worker) = self.this.upgrade() else { return };
+        let journal = if self.env.is_paranoid { journal } else { Vec::new() };
+        let epoch = self.epoch;
+        let task = async move {
+            let place = Place { worker };
+            Drive::new(cell, place, registered.handler, registered.is_strict, epoch, input, journal).await;
+        };
+        // Cooperative budgets would have tokio's own macros wake the run from outside.
+        let task = tokio::spawn(tokio::task::unconstrained(task));
+        self.residency.set_abort(num, task.abort_handle());
+    }
+
+    /// Ends a run that is not brought into memory.
+    fn set_aside(&self, info: Info, status: Status, note: String, seq: u64) {
+        self.residency.unreserve(1);
+        tracing::warn!(run = info.id, "run is {status}: {note}");
+        let state = State {
+            status,
+            wake: None,
+            is_owned: false,
+            seen: None,
+            outcome: None,
+            note: Some(note),
+            at: self.env.clock.now(),
+        };
+        let commit = Commit {
+            num: info.num,
+            epoch: self.epoch,
+            seq_before: seq,
+            entries: Vec::new(),
+            taken: Vec::new(),
+            state: Some(state),
+        };
+        let reply = Reply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
+        self.committer.submit(Write::Commit(commit), reply);
+    }
+
+    // ---- what came by the committer ----
+
+    fn started(&self, start: &Start, num: InstanceNum) {
+        if start.owner != self.epoch {
+            return self.wakes.add_stored(start.due, num);
+        }
+        let info = Info {
+            id: start.id.to_string(),
+            workflow: start.workflow.to_string(),
+            started_at: start.at,
+            tags: start.tags.clone(),
+            num,
+            seed: start.seed,
+        };
+        self.spawn(info, start.input.clone(), Vec::new(), Vec::new(), false);
+    }
+
+    fn sent(&self, send: &Send, num: InstanceNum, pos: u64) {
+        let inbound = Inbound { pos, at: send.at, message: send.message.clone() };
+        let told = self.residency.mailbox(num).is_some_and(|mailbox| {
+            mailbox.post(|letters| {
+                letters.messages.push(inbound);
+                letters.is_due = true;
+            })
+        });
+        if !told {
+            self.queue_claim(num);
+        }
+    }
+
+    pub(crate) fn touch(&self) {
+        self.activity.fetch_add(1, Ordering::Relaxed);
+    }
+
+    // ---- the end ----
+
+    /// Begins nothing more; what is at work may end.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        for mailbox in self.residency.mailboxes() {
+            mailbox.post(|letters| letters.is_stopping = true);
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+}
+
+/// The reason of a cancel or terminate among the messages.
+fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
+    inbox.iter().find_map(|inbound| match &inbound.message {
+        Message::Cancel { reason } | Message::Terminate { reason } => Some(reason.clone()),
+        _ => None,
+    })
+}
+
+impl Router for Worker {
+    fn written(&self, write: &Write, answer: &Answer) {
+        self.touch();
+        match (write, answer) {
+            (Write::Start(start), Answer::Started { num, created: true }) => self.started(start, *num),
+            (Write::Start(start), _) if start.owner == self.epoch => self.residency.unreserve(1),
+            (Write::Send(send), Answer::Sent { num, pos, is_new: true }) => self.sent(send, *num, *pos),
+            (Write::Reopen(reopen), Answer::Done) => {
+                // It is due now; the store knows its number.
+                let (this, id) = (self.this.clone(), reopen.id.clone());
+                tokio::spawn(async move {
+                    let Some(worker) = this.upgrade() else { return };
+                    if let Ok(Some(instance)) = worker.store.instance(&id).await {
+                        worker.queue_claim(instance.num);
+                    }
+                });
+            }
+            (Write::Commit(Commit { num, state: Some(state), .. }), Answer::Done)
+                if state.status.is_ended() || state.status == Status::Stuck =>
+            {
+                self.waiters.tell(*num);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How a run's driver reaches its worker.
+struct Place {
+    worker: Arc<Worker>,
+}
+
+impl Surroundings for Place {
+    fn submit(&self, cell: &Arc<Cell>, commit: Commit) {
+        self.worker.touch();
+        let seq = commit.seq_before + commit.entries.len() as u64;
+        let has_state = commit.state.is_some();
+        let reply = Reply::Run { mailbox: cell.mailbox.clone(), seq, has_state };
+        self.worker.committer.submit(Write::Commit(commit), reply);
+    }
+
+    fn set_timer(&self, cell: &Cell, due: Timestamp) {
+        self.worker.wakes.add(due, cell.info.num);
+    }
+
+    fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool {
+        let now = self.worker.env.clock.now();
+        let is_near = wake.is_none_or(|wake| wake <= now.after(HORIZON));
+        wake.into_iter().for_each(|wake| self.worker.wakes.add_stored(wake, cell.info.num));
+        is_near && !self.worker.is_stopping() && self.worker.residency.pause(cell.info.num)
+    }
+
+    fn resumed(&self, cell: &Cell) {
+        self.worker.residency.resume(cell.info.num);
+    }
+
+    fn ended(&self, _: &Cell) {
+        self.worker.touch();
+    }
+
+    fn gone(&self, cell: &Cell) {
+        self.worker.touch();
+        self.worker.residency.leave(cell.info.num, &cell.mailbox);
+        self.worker.news.notify_one();
+    }
+}

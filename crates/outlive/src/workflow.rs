@@ -1,0 +1,181 @@
+//! What can be run as a workflow: an async function, or a contract that names one.
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use outlive_core::payload::Payload;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ctx::Ctx;
+use crate::error::{BoxError, Error};
+
+/// A workflow by its name and types, for a process that does not have its code.
+///
+/// ```
+/// use outlive::Workflow;
+/// const CHECKOUT: Workflow<u32, String> = Workflow::new("checkout");
+/// assert_eq!(CHECKOUT.name(), "checkout");
+/// ```
+pub struct Workflow<I, O> {
+    name: &'static str,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<I, O> Workflow<I, O> {
+    /// The workflow registered under this name.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, types: PhantomData }
+    }
+
+    /// The name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl<I, O> Clone for Workflow<I, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, O> Copy for Workflow<I, O> {}
+
+/// The work of a run, its result written as JSON.
+pub type WorkflowFuture = Pin<Box<dyn Future<Output = Result<Payload, BoxError>> + Send>>;
+
+/// An async function that can be a workflow: `async fn(Ctx, Input) -> Result<Output, Error>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a workflow function",
+    label = "expected `async fn(Ctx, Input) -> Result<Output, Error>`",
+    note = "Input must be `Serialize + DeserializeOwned + Send`, Output `Serialize + DeserializeOwned`, Error `Into<Box<dyn Error + Send + Sync>>`",
+    note = "the future must be `Send`: hold nothing like `Rc` or a `MutexGuard` across an `.await`"
+)]
+pub trait WorkflowFn<M>: Send + Sync + 'static {
+    /// What it takes.
+    type Input: Serialize + DeserializeOwned;
+    /// What it gives.
+    type Output: Serialize + DeserializeOwned;
+
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// If the input does not read as the function's type.
+    fn begin(&self, ctx: Ctx, input: &Payload) -> Result<WorkflowFuture, serde_json::Error>;
+}
+
+impl<F, Fut, I, O, E> WorkflowFn<(I, O, E)> for F
+where
+    F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, E>> + Send + 'static,
+    I: Serialize + DeserializeOwned,
+    O: Serialize + DeserializeOwned,
+    E: Into<BoxError>,
+{
+    type Input = I;
+    type Output = O;
+
+    fn begin(&self, ctx: Ctx, input: &Payload) -> Result<WorkflowFuture, serde_json::Error> {
+        let work = self(ctx, input.decode()?);
+        Ok(Box::pin(async move {
+            let output = work.await.map_err(Into::into)?;
+            Ok(Payload::encode(&output)?)
+        }))
+    }
+}
+
+/// Marks a target that is a contract.
+pub struct ByContract;
+/// Marks a target that is a function.
+pub struct ByFunction<M>(PhantomData<M>);
+
+/// What can be started: a registered workflow function, or a [`Workflow`] contract.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be started",
+    label = "expected a workflow function or a `Workflow` contract"
+)]
+pub trait Target<M> {
+    /// What it takes.
+    type Input: Serialize;
+    /// What it gives.
+    type Output: DeserializeOwned;
+
+    /// How to find its name.
+    fn reference(&self) -> Reference;
+}
+
+/// How a target is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reference {
+    /// By its name.
+    Name(&'static str),
+    /// By its type.
+    Function {
+        /// The type of the function.
+        type_id: TypeId,
+        /// The same, for people.
+        type_name: &'static str,
+    },
+}
+
+impl<F, M> Target<ByFunction<M>> for F
+where
+    F: WorkflowFn<M>,
+{
+    type Input = F::Input;
+    type Output = F::Output;
+
+    fn reference(&self) -> Reference {
+        Reference::Function { type_id: TypeId::of::<F>(), type_name: std::any::type_name::<F>() }
+    }
+}
+
+impl<I: Serialize, O: DeserializeOwned> Target<ByContract> for Workflow<I, O> {
+    type Input = I;
+    type Output = O;
+
+    fn reference(&self) -> Reference {
+        Reference::Name(self.name)
+    }
+}
+
+/// A registered workflow, its types erased.
+pub(crate) trait Handler: Send + Sync {
+    /// Begins a run.
+    fn begin(&self, ctx: Ctx, input: &Payload) -> Result<WorkflowFuture, serde_json::Error>;
+
+    /// Whether the input reads as the function's type.
+    fn check(&self, input: &Payload) -> Result<(), Error>;
+}
+
+/// A function with its types.
+pub(crate) struct Typed<F, M> {
+    function: F,
+    marker: PhantomData<fn() -> M>,
+}
+
+impl<F: WorkflowFn<M>, M> Typed<F, M> {
+    pub(crate) fn new(function: F) -> Self {
+        Self { function, marker: PhantomData }
+    }
+}
+
+impl<F: WorkflowFn<M>, M> Handler for Typed<F, M> {
+    fn begin(&self, ctx: Ctx, input: &Payload) -> Result<WorkflowFuture, serde_json::Error> {
+        self.function.begin(ctx, input)
+    }
+
+    fn check(&self, input: &Payload) -> Result<(), Error> {
+        match input.decode::<F::Input>() {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let what = format!("the input does not read as {}", std::any::type_name::<F::Input>());
+                Err(Error::decode(what, input, &error))
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The engine as its users see it, in virtual time unless a test says otherwise.
+
+mod basics;
+mod cancel;
+mod changed_code;
+mod crashes;
+mod foreign;
+mod ids;
+mod input;
+mod panics;
+mod seed;
+mod shapes;
+mod signals;
+mod store_trouble;
+mod time;
