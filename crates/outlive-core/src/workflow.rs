@@ -146,6 +146,8 @@ impl Machine {
         let records = Records::fold(journal).map_err(|problem| {
             Trouble(format!("the journal cannot be read: {problem}; restore the store from a backup, then retry the run"))
         })?;
+        let mut signals = Signals::default();
+        records.given.iter().for_each(|(pos, seq)| signals.give(*pos, *seq));
         Ok(Self {
             mode,
             seed,
@@ -165,7 +167,7 @@ impl Machine {
             starting: Vec::new(),
             waiting: BTreeMap::new(),
             timers: BTreeSet::new(),
-            signals: Signals::default(),
+            signals,
             controls: VecDeque::new(),
             controls_done: Vec::new(),
             terminate: None,
@@ -305,10 +307,10 @@ impl Machine {
             if let Some(slots) = self.waiting.get_mut(name.as_str()) {
                 slots.retain(|other| *other != slot);
             }
-            if let Phase::Settled { outcome: Outcome::Signal { pos, payload }, .. }
-            | Phase::Delivered { outcome: Outcome::Signal { pos, payload }, .. } = op.phase
+            if let Phase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
+            | Phase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = op.phase
             {
-                self.signals.put(name.as_str(), pos, payload);
+                self.signals.give_back(name.as_str(), pos, seq, payload);
             }
         }
     }
@@ -592,7 +594,12 @@ impl Machine {
         let phase = op.map(|op| std::mem::replace(&mut op.phase, Phase::Refused));
         self.close(slot);
         match phase {
-            Some(Phase::Delivered { outcome, .. }) => Polled::Ready(outcome),
+            Some(Phase::Delivered { outcome, .. }) => {
+                if let Outcome::Signal { pos, .. } = outcome {
+                    self.signals.consume(pos);
+                }
+                Polled::Ready(outcome)
+            }
             _ => Polled::Pending,
         }
     }
@@ -646,6 +653,7 @@ impl Machine {
         self.outgoing.taken.push(pos);
         let outcome = Outcome::Signal { pos, payload };
         self.settle(slot, EntryKind::SignalTaken, outcome, now);
+        self.signals.give(pos, self.seq);
     }
 
     fn bind_signals(&mut self, now: Timestamp) {

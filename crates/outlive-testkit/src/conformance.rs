@@ -21,10 +21,13 @@
 //! # }
 //! ```
 
+use std::any::Any;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use outlive_core::store::Store;
 
@@ -86,8 +89,16 @@ impl Case {
     /// What was found instead, and in which line of the suite.
     pub async fn run(&self, home: Box<dyn Home>) -> Result<(), String> {
         let mut world = World::open(home).await?;
-        (self.check)(&mut world).await
+        let mut checking = (self.check)(&mut world);
+        // A panic is a broken promise too, and must not hide the other ones.
+        let mut poll = |cx: &mut Context<'_>| catch_unwind(AssertUnwindSafe(|| checking.as_mut().poll(cx)));
+        poll_fn(|cx| poll(cx).unwrap_or_else(|panic| Poll::Ready(Err(what_it_said(panic.as_ref()))))).await
     }
+}
+
+fn what_it_said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    format!("a panic: {}", text.unwrap_or("without a text"))
 }
 
 impl fmt::Debug for Case {

@@ -18,8 +18,10 @@ use crate::hook::{Steps, failure};
 
 /// How many turns of the runtime without any activity count as quiet.
 const TURNS: usize = 24;
-/// How often a step that waits for the outside world is given another millisecond of real time.
-const OUTSIDE_MAX: u32 = 10;
+/// How many rounds of activity are too many.
+const ROUNDS_MAX: usize = 1_000_000;
+/// How long a step that waits for the outside world is given in real time.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 type Setup = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
 
@@ -52,6 +54,7 @@ pub struct TestEngine {
     clock: TestClock,
     steps: Arc<Steps>,
     is_paranoid: bool,
+    patience: Duration,
 }
 
 /// A test engine that is being set up, made by [`TestEngine::new`].
@@ -61,9 +64,17 @@ pub struct TestBuilder {
     store: Arc<dyn Store>,
     clock: TestClock,
     is_paranoid: bool,
+    patience: Duration,
 }
 
 impl TestBuilder {
+    /// How long, in real time, [`settle`](TestEngine::settle) waits for a step that waits for the outside world: a
+    /// socket, a tokio timer. 10 ms unless said otherwise; zero if no step of the test does.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// Whether each quiet point is checked by replaying a second copy of the run; it is, unless said otherwise.
     pub fn paranoid(mut self, paranoid: bool) -> Self {
         self.is_paranoid = paranoid;
@@ -89,8 +100,9 @@ impl IntoFuture for TestBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { setup, store, clock, is_paranoid } = self;
-            let mut test = TestEngine { engine: None, setup, store, clock, steps: Arc::default(), is_paranoid };
+            let Self { setup, store, clock, is_paranoid, patience } = self;
+            let steps = Arc::default();
+            let mut test = TestEngine { engine: None, setup, store, clock, steps, is_paranoid, patience };
             test.reopen().await;
             test
         })
@@ -105,13 +117,17 @@ impl TestEngine {
             store: Arc::new(MemoryStore::new()),
             clock: TestClock::new(),
             is_paranoid: true,
+            patience: PATIENCE,
         }
     }
 
     /// Waits until nothing moves without time or a message. Needs tokio's current-thread runtime, as `#[tokio::test]` is.
+    ///
+    /// # Panics
+    /// If something always moves: a workflow that loops without waiting for anything.
     pub async fn settle(&self) {
-        let mut outside = 0;
-        loop {
+        let mut outside = Duration::ZERO;
+        for _ in 0..ROUNDS_MAX {
             let before = self.engine().activity();
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
@@ -120,12 +136,14 @@ impl TestEngine {
                 continue;
             }
             // A body may wait for something real: a socket, a tokio timer.
-            if self.engine().working() == 0 || outside == OUTSIDE_MAX {
+            if self.engine().working() == 0 || outside >= self.patience {
                 return;
             }
-            outside += 1;
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            let pause = Duration::from_millis(1);
+            outside += pause;
+            tokio::time::sleep(pause).await;
         }
+        panic!("nothing settles: some workflow goes round for ever without waiting for time or a message");
     }
 
     /// Moves time forward, from one due moment to the next, and lets everything settle at each.
@@ -181,7 +199,8 @@ impl TestEngine {
             match self.next_due().await {
                 Some(due) => self.move_to(due).await,
                 None => {
-                    let way_out = "nothing is due: it waits for a signal, for somebody, or for a step that does not end";
+                    let way_out =
+                        "nothing is due: it waits for a signal, for somebody, or for a step that does not end";
                     return Err(Error::Status { id: run.id().to_owned(), status, way_out });
                 }
             }
@@ -218,7 +237,6 @@ impl TestEngine {
             Ok(engine) => self.engine = Some(engine),
             Err(error) => panic!("the test engine does not start: {error}"),
         }
-        self.settle().await;
     }
 
     /// The next attempt of a step fails with this message instead of running; called again, the one after it too.

@@ -48,6 +48,8 @@ pub(super) struct Records {
     outcomes: usize,
     pub(super) seq: u64,
     pub(super) cancel: Option<String>,
+    /// Each signal that was given to a wait, with the entry that did; later ones last.
+    pub(super) given: Vec<(u64, u64)>,
 }
 
 impl Records {
@@ -63,6 +65,9 @@ impl Records {
                 return Err(format!("entry {} follows entry {} in the journal", entry.seq, records.seq));
             }
             records.seq = entry.seq;
+            if entry.kind == EntryKind::SignalTaken {
+                records.given.push((signal_pos(entry), entry.seq));
+            }
             if entry.kind.is_outcome() {
                 ends.push((entry.op.clone(), entry.kind));
             }

@@ -6,14 +6,19 @@ use crate::payload::Payload;
 
 /// Signals by name. One that was given to a wait which then lost a race comes back to its old place.
 #[derive(Default)]
-pub(super) struct Signals(BTreeMap<Box<str>, VecDeque<(u64, Payload)>>);
+pub(super) struct Signals {
+    free: BTreeMap<Box<str>, VecDeque<(u64, Payload)>>,
+    /// Of the signals that were given to a wait and not consumed: the entry that gave it last. Only who lets go of
+    /// that one gives the signal back; an earlier one may be let go of when the signal has long been given on.
+    given: BTreeMap<u64, u64>,
+}
 
 impl Signals {
     /// Keeps a signal at its place in the order of arrival. One that is there already is not kept twice.
     pub(super) fn put(&mut self, name: &str, pos: u64, payload: Payload) {
-        let queue = match self.0.get_mut(name) {
+        let queue = match self.free.get_mut(name) {
             Some(queue) => queue,
-            None => self.0.entry(name.into()).or_default(),
+            None => self.free.entry(name.into()).or_default(),
         };
         let place = queue.partition_point(|(other, _)| *other < pos);
         if queue.get(place).is_none_or(|(other, _)| *other != pos) {
@@ -23,6 +28,24 @@ impl Signals {
 
     /// Takes the first signal of a name.
     pub(super) fn take(&mut self, name: &str) -> Option<(u64, Payload)> {
-        self.0.get_mut(name)?.pop_front()
+        self.free.get_mut(name)?.pop_front()
+    }
+
+    /// The signal at `pos` is given to a wait, by entry `seq`.
+    pub(super) fn give(&mut self, pos: u64, seq: u64) {
+        self.given.insert(pos, seq);
+    }
+
+    /// The signal at `pos` is consumed.
+    pub(super) fn consume(&mut self, pos: u64) {
+        self.given.remove(&pos);
+    }
+
+    /// The wait that entry `seq` gave the signal to has let go of it.
+    pub(super) fn give_back(&mut self, name: &str, pos: u64, seq: u64, payload: Payload) {
+        if self.given.get(&pos) == Some(&seq) {
+            self.given.remove(&pos);
+            self.put(name, pos, payload);
+        }
     }
 }

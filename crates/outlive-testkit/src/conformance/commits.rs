@@ -32,6 +32,7 @@ cases![
     a_commit_without_a_state_leaves_the_state,
     a_commit_may_go_on_driving,
     a_commit_may_release,
+    a_commit_may_release_and_change_nothing_else,
     every_open_status_is_kept_as_written,
     an_end_keeps_outcome_note_and_time_and_nothing_that_waits,
     a_new_state_replaces_the_note,
@@ -225,6 +226,13 @@ async fn a_commit_may_release(w: &mut World) -> Checked {
     w.paused_until("a", at(2_000)).await?;
     let held = w.held("a").await?;
     same(&(held.owner, held.wake), &(Epoch(0), Some(at(2_000))))
+}
+
+async fn a_commit_may_release_and_change_nothing_else(w: &mut World) -> Checked {
+    let num = w.driven("a").await?;
+    same(&w.commit(&w.new_state(num, 0, released(Status::Running))).await?, &Answer::Done)?;
+    let held = w.held("a").await?;
+    same(&(held.status, held.owner, held.wake), &(Status::Running, Epoch(0), None))
 }
 
 async fn every_open_status_is_kept_as_written(w: &mut World) -> Checked {

@@ -28,6 +28,7 @@ cases![
     the_same_end_without_entries_again_is_done,
     the_same_setting_aside_again_is_done,
     another_commit_with_the_numbers_of_the_last_one_is_fenced,
+    entries_with_a_gap_are_fenced_though_the_last_of_them_is_there,
     another_end_without_entries_is_fenced,
     the_same_batch_again_is_answered_as_the_first_time,
     two_commits_of_one_run_in_one_batch_again_are_done,
@@ -205,6 +206,17 @@ async fn another_commit_with_the_numbers_of_the_last_one_is_fenced(w: &mut World
     let other = Entry { payload: Some(json("false")), ..of_run(2) };
     let other = Commit { entries: vec![step_done(1), other], ..w.new_commit(num, 0, 0) };
     again(w, Write::Commit(other), &Answer::Fenced).await
+}
+
+async fn entries_with_a_gap_are_fenced_though_the_last_of_them_is_there(w: &mut World) -> Checked {
+    let num = w.driven("a").await?;
+    same(&w.commit(&w.new_commit(num, 0, 3)).await?, &Answer::Done)?;
+    for (seq_before, seqs) in [(0, vec![3]), (0, vec![1, 3]), (2, vec![2, 3]), (3, vec![3])] {
+        let entries = seqs.into_iter().map(step_done).collect();
+        let commit = Commit { entries, ..w.new_commit(num, seq_before, 0) };
+        again(w, Write::Commit(commit), &Answer::Fenced).await?;
+    }
+    Ok(())
 }
 
 async fn another_end_without_entries_is_fenced(w: &mut World) -> Checked {

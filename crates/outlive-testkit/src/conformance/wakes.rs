@@ -15,6 +15,7 @@ cases![
     wakes_come_in_order_of_due_time_then_number,
     wakes_are_given_up_to_a_moment_and_a_limit,
     a_pause_replaces_the_wake,
+    a_pause_that_differs_in_nothing_else_replaces_the_wake,
     a_pause_without_a_wake_has_none,
     an_end_has_no_wake_whatever_the_commit_says,
     a_stuck_run_has_no_wake_whatever_the_commit_says,
@@ -67,6 +68,15 @@ async fn a_pause_replaces_the_wake(w: &mut World) -> Checked {
         w.commit(&w.new_state(num, 0, asleep(until))).await?;
         same(&due(w, "a").await?, &Some(until))?;
         same(&w.wakes().await?.len(), &1)?;
+    }
+    Ok(())
+}
+
+async fn a_pause_that_differs_in_nothing_else_replaces_the_wake(w: &mut World) -> Checked {
+    let num = w.driven("a").await?;
+    for wake in [Some(at(5_000)), Some(at(9_000)), Some(at(2_000)), None] {
+        w.commit(&w.new_state(num, 0, State { wake, ..released(WAITING) })).await?;
+        same(&due(w, "a").await?, &wake)?;
     }
     Ok(())
 }

@@ -1,1 +1,313 @@
-//! Tests of shapes.
+//! P3: what ordinary concurrent async code sees live, it sees again in every replay, in the same order, over random
+//! completion orders and random crashes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use outlive::prelude::*;
+use outlive::{EntryKind, OnConflict};
+use outlive_core::memory::MemoryStore;
+use outlive_testkit::{Fault, Faults, TestEngine};
+
+use crate::support::{World, world};
+
+const SEEDS: u64 = 1_000;
+/// Signals that are sent to the shapes that wait for them.
+const SIGNALS: u64 = 4;
+
+/// A step that gives its own label, and says so if it is given another's.
+async fn step(ctx: &Ctx, name: &str, label: &str) -> Result<String> {
+    let got = ctx.step(name, || world(ctx).work(label)).await?;
+    assert_eq!(got, label, "a result was given to another operation");
+    world(ctx).note(format!("{name}={got}"));
+    Ok(got)
+}
+
+async fn branch(ctx: Ctx, i: u64) -> Result<u64> {
+    step(&ctx, "fetch", &format!("fetch{i}")).await?;
+    step(&ctx, "store", &format!("store{i}")).await?;
+    Ok(i)
+}
+
+async fn join_distinct(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let (a, b) = tokio::join!(
+        async { step(&ctx, "a1", "a1").await.and(step(&ctx, "a2", "a2").await) },
+        async { step(&ctx, "b1", "b1").await.and(step(&ctx, "b2", "b2").await) },
+    );
+    step(&ctx, "end", &format!("end {} {}", a?, b?)).await?;
+    Ok(())
+}
+
+async fn join_keyed(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let one = |i: u64| {
+        let ctx = &ctx;
+        async move {
+            let label = format!("one{i}");
+            let got = ctx.step("one", || world(ctx).work(label.as_str())).key(i).await?;
+            assert_eq!(got, label);
+            world(ctx).note(format!("{i}={got}"));
+            Ok::<_, BoxError>(())
+        }
+    };
+    tokio::try_join!(one(1), one(2), one(3))?;
+    step(&ctx, "end", "end").await?;
+    Ok(())
+}
+
+async fn unordered(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let mut running: FuturesUnordered<_> = (0..5).map(|i| branch(ctx.scope(i), i)).collect();
+    while let Some(i) = running.next().await {
+        let i = i?;
+        step(&ctx, "after", &format!("after{i}")).await?;
+    }
+    Ok(())
+}
+
+async fn select_ready_made(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    for round in 0..3 {
+        let (x, y) = (format!("x{round}"), format!("y{round}"));
+        let a = ctx.step("x", || world(&ctx).work(x.as_str()));
+        let b = ctx.step("y", || world(&ctx).work(y.as_str()));
+        let won = tokio::select! { v = a.into_future() => v?, v = b.into_future() => v? };
+        world(&ctx).note(&won);
+        step(&ctx, "next", &format!("next {won}")).await?;
+    }
+    Ok(())
+}
+
+async fn select_blocks(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    for round in 0..3 {
+        let (left, right) = (ctx.scope("left"), ctx.scope("right"));
+        let won = tokio::select! {
+            v = async { step(&left, "one", &format!("l1 {round}")).await?; step(&left, "two", &format!("l2 {round}")).await } => v?,
+            v = async { step(&right, "one", &format!("r1 {round}")).await?; step(&right, "two", &format!("r2 {round}")).await } => v?,
+        };
+        step(&ctx, "next", &format!("next {won}")).await?;
+    }
+    Ok(())
+}
+
+async fn select_loop_dropped(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let (mut got, mut round) = (0, 0);
+    while got < SIGNALS {
+        let tick = format!("tick{round}");
+        round += 1;
+        tokio::select! {
+            v = ctx.wait::<u64>("recv").into_future() => {
+                let v = v?;
+                assert_eq!(v, got, "signals come in order, each once");
+                world(&ctx).note(format!("recv{v}"));
+                got += 1;
+                step(&ctx, "handle", &format!("handle{v}")).await?;
+            }
+            v = ctx.step("tick", || world(&ctx).work(tick.as_str())).into_future() => world(&ctx).note(v?),
+        }
+    }
+    Ok(())
+}
+
+async fn select_loop_carried(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let (mut got, mut round) = (0, 0);
+    let mut recv = Box::pin(ctx.wait::<u64>("recv").into_future());
+    while got < SIGNALS {
+        let tick = format!("tick{round}");
+        round += 1;
+        tokio::select! {
+            v = &mut recv => {
+                let v = v?;
+                assert_eq!(v, got, "signals come in order, each once");
+                world(&ctx).note(format!("recv{v}"));
+                got += 1;
+                recv = Box::pin(ctx.wait::<u64>("recv").into_future());
+                step(&ctx, "handle", &format!("handle{v}")).await?;
+            }
+            v = ctx.step("tick", || world(&ctx).work(tick.as_str())).into_future() => world(&ctx).note(v?),
+        }
+    }
+    Ok(())
+}
+
+async fn two_carried(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    // Both may be delivered to while neither is polled: which of them the next select sees must not be chance.
+    for round in 0..3 {
+        let mut a = Box::pin(branch(ctx.scope("a"), round * 10));
+        let mut b = Box::pin(branch(ctx.scope("b"), round * 10 + 1));
+        let c = format!("c{round}");
+        let first = tokio::select! { v = &mut a => v?, v = &mut b => v?, v = step(&ctx, "c", &c) => v.map(|_| 99)? };
+        step(&ctx, "between", &format!("between{round} {first}")).await?;
+        if first == 99 {
+            let second = tokio::select! { v = &mut a => v?, v = &mut b => v? };
+            step(&ctx, "second", &format!("second{round} {second}")).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn buffered(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let branches = futures_util::stream::iter(0..6).map(|i| branch(ctx.scope(i), i));
+    let mut done = branches.buffer_unordered(3);
+    while let Some(i) = done.next().await {
+        world(&ctx).note(format!("done{}", i?));
+    }
+    Ok(())
+}
+
+async fn join_forty(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let all = join_all((0..40).map(|i| branch(ctx.scope(i), i))).await;
+    world(&ctx).note(format!("{all:?}").len().to_string());
+    Ok(())
+}
+
+async fn mapped(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let all = ctx.map(0..6, |i| i % 4, |scope, i| branch(scope, i)).concurrency(3).await?;
+    assert_eq!(all, (0..6).collect::<Vec<_>>());
+    Ok(())
+}
+
+fn nest(ctx: Ctx, depth: u64, path: String) -> Pin<Box<dyn Future<Output = Result<String>> + Send>> {
+    Box::pin(async move {
+        step(&ctx, "in", &format!("in{path}")).await?;
+        if depth == 0 {
+            return Ok(path);
+        }
+        let (left, right) = (ctx.scope("l"), ctx.scope("r"));
+        let (l, r) = (nest(left, depth - 1, format!("{path}l")), nest(right, depth - 1, format!("{path}r")));
+        let got = if depth % 2 == 0 {
+            let (l, r) = tokio::try_join!(l, r)?;
+            format!("{l}+{r}")
+        } else {
+            tokio::select! { v = l => v?, v = r => v? }
+        };
+        step(&ctx, "out", &format!("out{path} {got}")).await
+    })
+}
+
+async fn nested(ctx: Ctx, _: ()) -> Result<String> {
+    world(&ctx).born();
+    nest(ctx, 4, String::new()).await
+}
+
+/// One seed: a run with two crashes, in random places, and what must hold of it.
+async fn check<F, M, O>(workflow: F, signals: u64, seed: u64)
+where
+    F: outlive::workflow::WorkflowFn<M, Input = (), Output = O> + Copy,
+    M: 'static,
+    O: Send + 'static,
+{
+    let world = World::new(seed);
+    let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
+    let provided = world.clone();
+    let mut test = TestEngine::new(move |engine| engine.workflow("w", workflow).provide(provided.clone()))
+        .store(faults.clone())
+        .paranoid(false)
+        .patience(Duration::ZERO)
+        .await;
+    let mut recorded: Vec<(String, u64)> = Vec::new();
+    let acked = Arc::new(AtomicU64::new(0));
+    for crash in 0..3 {
+        if crash < 2 {
+            let at = faults.writes() + 1 + world.chance.below(12);
+            faults.add(if world.chance.below(2) == 0 { Fault::CrashBefore(at) } else { Fault::CrashAfter(at) });
+        }
+        drive(&test, workflow, signals, &acked, &world).await;
+        test.settle().await;
+        let ledger = world.ledger();
+        for (label, count) in &recorded {
+            assert_eq!(ledger.get(label), Some(count), "recorded step {label:?} ran again");
+        }
+        let Ok(run) = test.run::<serde_json::Value>("r").await else {
+            faults.revive();
+            test.crash().await;
+            continue;
+        };
+        let done = run.journal().await.unwrap().into_iter().filter(|entry| entry.kind == EntryKind::StepDone);
+        let labels = done.map(|entry| entry.payload.unwrap().decode::<String>().unwrap());
+        recorded = labels.map(|label| (label.clone(), ledger[&label])).collect();
+        let status = run.status().await.unwrap();
+        if status == Status::Completed {
+            break;
+        }
+        assert!(!status.is_ended() && status != Status::Stuck, "{:?}", run.info().await.unwrap());
+        faults.revive();
+        test.crash().await;
+    }
+    let run: Run<serde_json::Value> = test.run("r").await.unwrap();
+    test.settle().await;
+    assert_eq!(run.status().await.unwrap(), Status::Completed, "{:?}", run.info().await.unwrap());
+    let lives = world.lives();
+    for (one, next) in lives.iter().zip(lives.iter().skip(1)) {
+        assert!(next.len() >= one.len() && next[..one.len()] == one[..], "seen: {one:?}, then: {next:?}");
+    }
+}
+
+/// Starts the run and sends its signals, in between turns of the runtime, until it is done or the process is dead.
+async fn drive<F, M, O>(test: &TestEngine, workflow: F, signals: u64, acked: &Arc<AtomicU64>, world: &World)
+where
+    F: outlive::workflow::WorkflowFn<M, Input = (), Output = O> + Copy,
+    M: 'static,
+    O: Send + 'static,
+{
+    let client = test.client();
+    let start = client.start(workflow, &()).id("r").on_conflict(OnConflict::Join);
+    let acked = acked.clone();
+    let chance = world.chance.clone();
+    // Whoever waits for an answer of a dead process waits for ever: this is given up with the engine.
+    tokio::spawn(async move {
+        let Ok(run) = start.await else { return };
+        while acked.load(Ordering::SeqCst) < signals {
+            for _ in 0..chance.below(20) {
+                tokio::task::yield_now().await;
+            }
+            let n = acked.load(Ordering::SeqCst);
+            if run.signal("recv", &n).dedup(&n.to_string()).await.is_err() {
+                return;
+            }
+            acked.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    for _ in 0..10 {
+        test.settle().await;
+    }
+}
+
+macro_rules! shapes {
+    ($($name:ident: $workflow:ident, $signals:expr;)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            for seed in 0..SEEDS {
+                check($workflow, $signals, seed).await;
+            }
+        }
+    )*};
+}
+
+shapes! {
+    a_join_of_distinct_names_replays_exactly: join_distinct, 0;
+    a_join_of_one_helper_with_keys_replays_exactly: join_keyed, 0;
+    futures_unordered_with_a_step_per_result_replays_exactly: unordered, 0;
+    a_select_over_ready_made_operations_replays_exactly: select_ready_made, 0;
+    a_select_over_blocks_of_several_steps_replays_exactly: select_blocks, 0;
+    a_select_loop_that_drops_its_wait_replays_exactly: select_loop_dropped, SIGNALS;
+    a_select_loop_that_carries_its_wait_replays_exactly: select_loop_carried, SIGNALS;
+    two_carried_branches_replay_exactly: two_carried, 0;
+    buffer_unordered_replays_exactly: buffered, 0;
+    join_all_of_forty_replays_exactly: join_forty, 0;
+    a_map_with_repeated_keys_replays_exactly: mapped, 0;
+    joins_and_selects_nested_to_depth_four_replay_exactly: nested, 0;
+}

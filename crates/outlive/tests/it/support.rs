@@ -1,0 +1,77 @@
+//! What several test modules share: seeded chance, bodies that take a while, and a record of what happened.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use outlive::prelude::*;
+
+/// Chance from a seed.
+#[derive(Clone)]
+pub(crate) struct Chance(Arc<Mutex<u64>>);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)))
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        let mut state = self.0.lock().unwrap();
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state
+    }
+
+    pub(crate) fn below(&self, end: u64) -> u64 {
+        (self.next() >> 11) % end
+    }
+}
+
+/// What a workflow did and saw, over all its lives.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) chance: Chance,
+    ledger: Arc<Mutex<BTreeMap<String, u64>>>,
+    lives: Arc<Mutex<Vec<Vec<String>>>>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { chance: Chance::new(seed), ledger: Arc::default(), lives: Arc::default() }
+    }
+
+    /// A side effect that takes some turns of the runtime and gives its own name.
+    pub(crate) async fn work(&self, name: impl Into<String>) -> Result<String> {
+        let name = name.into();
+        *self.ledger.lock().unwrap().entry(name.clone()).or_insert(0) += 1;
+        for _ in 0..self.chance.below(4) {
+            tokio::task::yield_now().await;
+        }
+        Ok(name)
+    }
+
+    /// How often each side effect was done.
+    pub(crate) fn ledger(&self) -> BTreeMap<String, u64> {
+        self.ledger.lock().unwrap().clone()
+    }
+
+    /// The workflow function begins: a new life.
+    pub(crate) fn born(&self) {
+        self.lives.lock().unwrap().push(Vec::new());
+    }
+
+    /// The workflow function sees something.
+    pub(crate) fn note(&self, what: impl Into<String>) {
+        self.lives.lock().unwrap().last_mut().unwrap().push(what.into());
+    }
+
+    /// What was seen in each life.
+    pub(crate) fn lives(&self) -> Vec<Vec<String>> {
+        self.lives.lock().unwrap().clone()
+    }
+}
+
+/// The world of a run.
+pub(crate) fn world(ctx: &Ctx) -> &World {
+    ctx.get::<World>()
+}
