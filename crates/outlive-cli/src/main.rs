@@ -1,2 +1,58 @@
-//! placeholder
-fn main() {}
+//! The command line: see, start and tell the runs of a store, also while another process executes them.
+
+mod act;
+mod args;
+mod demo;
+mod error;
+mod facts;
+mod follow;
+mod input;
+mod journal;
+mod open;
+mod out;
+mod ps;
+mod sheet;
+mod show;
+mod signal;
+mod start;
+mod table;
+mod time;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command};
+use crate::error::Error;
+use crate::out::Out;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match obey(cli.command, Out::new(cli.output)).await {
+        Ok(code) => code,
+        // Whoever read our output has seen enough.
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            error.tell();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn obey(command: Option<Command>, out: Out) -> Result<ExitCode, Error> {
+    match command.unwrap_or_default() {
+        Command::Demo(args) => demo::run(&args, out).await,
+        Command::DemoChild(args) => demo::child(&args).await,
+        Command::Ps(args) => ps::run(&args, out).await,
+        Command::Show(args) => show::run(&args, out).await,
+        Command::Start(args) => start::run(&args, out).await,
+        Command::Signal(args) => signal::run(&args, out).await,
+        Command::Cancel(args) => act::cancel(&args, out).await,
+        Command::Terminate(args) => act::terminate(&args, out).await,
+        Command::Retry(args) => act::retry(&args, out).await,
+        Command::Pause(args) => act::pause(&args, out).await,
+        Command::Resume(args) => act::resume(&args, out).await,
+        Command::Purge(args) => act::purge(&args, out).await,
+    }
+}

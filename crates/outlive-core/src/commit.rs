@@ -72,6 +72,7 @@ pub enum OnConflict {
 
 /// A message for an instance. Refused if there is none or it has ended. Unless somebody in this process drives the
 /// instance, it is made due at `at` in the same write, so no accepted message waits for another event.
+/// One that is pending keeps its time, unless the message is to end it.
 /// A stuck instance keeps signals but is not woken; a cancel or terminate ends it at once; pause and resume are refused.
 #[derive(Clone, Debug)]
 pub struct Send {
@@ -131,7 +132,7 @@ pub struct State {
 /// Instances to be driven by an epoch.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which: those that are pending, running without an owner or paused are claimed, the others left out.
+    /// Which: those that are pending and due, running without an owner or paused are claimed, the others left out.
     pub nums: Vec<InstanceNum>,
     /// By whom.
     pub epoch: Epoch,

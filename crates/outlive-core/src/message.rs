@@ -57,6 +57,12 @@ pub enum MessageKind {
 }
 
 impl Message {
+    /// Whether it is to end the instance.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::Cancel { .. } | Self::Terminate { .. })
+    }
+
     /// As three columns: kind, name or reason, payload.
     #[must_use]
     pub fn to_parts(&self) -> (MessageKind, Option<&str>, Option<&Payload>) {

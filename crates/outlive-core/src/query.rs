@@ -46,6 +46,14 @@ pub struct Instance {
     pub wake: Option<Timestamp>,
 }
 
+impl Instance {
+    /// Whether its beginning lies ahead: until then it is not claimed, and only what ends it wakes it.
+    #[must_use]
+    pub fn is_early(&self, now: Timestamp) -> bool {
+        self.status == Status::Pending && self.wake.is_some_and(|wake| wake > now)
+    }
+}
+
 /// A wake that a store holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Wake {

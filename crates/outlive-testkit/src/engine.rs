@@ -18,6 +18,8 @@ use crate::hook::{Steps, failure};
 
 /// How many turns of the runtime without any activity count as quiet.
 const TURNS: usize = 24;
+/// Where the random numbers of a test's runs come from, so that it is the same test each time.
+const SEED: u64 = 2026;
 /// How many rounds of activity are too many.
 const ROUNDS_MAX: usize = 1_000_000;
 /// How long a step that waits for the outside world is given in real time.
@@ -55,6 +57,7 @@ pub struct TestEngine {
     steps: Arc<Steps>,
     is_paranoid: bool,
     patience: Duration,
+    lives: u64,
 }
 
 /// A test engine that is being set up, made by [`TestEngine::new`].
@@ -102,7 +105,7 @@ impl IntoFuture for TestBuilder {
         Box::pin(async move {
             let Self { setup, store, clock, is_paranoid, patience } = self;
             let steps = Arc::default();
-            let mut test = TestEngine { engine: None, setup, store, clock, steps, is_paranoid, patience };
+            let mut test = TestEngine { engine: None, setup, store, clock, steps, is_paranoid, patience, lives: 0 };
             test.reopen().await;
             test
         })
@@ -180,7 +183,7 @@ impl TestEngine {
         let now = self.clock.now();
         let stored = self.store.wakes(Timestamp::MAX, 1024).await.unwrap_or_default();
         let stored = stored.into_iter().map(|wake| wake.due).find(|due| *due > now);
-        let near = self.engine().next_due().filter(|due| *due > now);
+        let near = self.engine().next_due();
         [stored, near].into_iter().flatten().min()
     }
 
@@ -229,9 +232,12 @@ impl TestEngine {
     }
 
     async fn reopen(&mut self) {
+        // Each life draws other numbers, or its writes would pass for repeats of earlier ones.
+        self.lives += 1;
         let builder = Engine::on(self.store.clone())
             .clock(self.clock.clone())
             .step_hook(self.steps.clone())
+            .seed(SEED ^ (self.lives << 32))
             .paranoid(self.is_paranoid);
         match (self.setup)(builder).start().await {
             Ok(engine) => self.engine = Some(engine),

@@ -10,6 +10,7 @@ use outlive_core::store::Store;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::chance::Chance;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::{Committer, Router};
 use crate::error::Error;
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) payload_max: usize,
+    pub(crate) chance: Chance,
     /// Who executes, if this process does.
     pub(crate) worker: Option<Arc<Worker>>,
     /// Tasks that end with the last handle.
@@ -93,6 +95,7 @@ impl Client {
             registry: Arc::default(),
             waiters,
             payload_max: crate::engine::PAYLOAD_MAX,
+            chance: Chance::new(None),
             worker: None,
             tasks: vec![task.abort_handle(), watch.abort_handle()],
         };
@@ -243,8 +246,3 @@ pub struct PageMark(InstanceNum);
 
 /// Marks the type that a run gives, for handles.
 pub(crate) type Gives<O> = PhantomData<fn() -> O>;
-
-/// A number that nobody else draws: for ids, tokens and seeds.
-pub(crate) fn draw() -> u64 {
-    uuid::Uuid::now_v7().as_u64_pair().1 ^ uuid::Uuid::now_v7().as_u64_pair().1.rotate_left(32)
-}

@@ -11,6 +11,7 @@ use outlive_core::duration::IntoDuration;
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
 
+use crate::chance::Chance;
 use crate::client::{Client, Shared};
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Committer;
@@ -67,6 +68,7 @@ pub struct Builder {
     payload_max: usize,
     grace: Duration,
     durability: Durability,
+    seed: Option<u64>,
     /// The first thing that was wrong.
     problem: Option<Error>,
 }
@@ -147,6 +149,7 @@ impl Builder {
             payload_max: PAYLOAD_MAX,
             grace: GRACE,
             durability: Durability::Full,
+            seed: None,
             problem: None,
         }
     }
@@ -230,6 +233,12 @@ impl Builder {
         self
     }
 
+    /// Has ids, and the random numbers of runs, follow from a seed instead of chance; for tests.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// Has each quiet point checked by a replay of a second copy of the run; for tests.
     pub fn paranoid(mut self, paranoid: bool) -> Self {
         self.is_paranoid = paranoid;
@@ -278,6 +287,7 @@ impl Builder {
             registry,
             waiters,
             payload_max: self.payload_max,
+            chance: Chance::new(self.seed),
             worker: Some(worker.clone()),
             tasks: vec![committing.abort_handle(), working.abort_handle()],
         };
@@ -298,7 +308,7 @@ impl Engine {
     #[doc(hidden)]
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.worker.wakes.first()
+        self.worker.wakes.first_after(self.worker.env.clock.now())
     }
 
     /// How many runs are in memory and not paused.

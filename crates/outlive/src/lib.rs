@@ -39,6 +39,8 @@ mod shadow;
 pub mod workflow;
 
 #[cfg(feature = "tokio")]
+mod chance;
+#[cfg(feature = "tokio")]
 mod client;
 #[cfg(feature = "tokio")]
 mod committer;

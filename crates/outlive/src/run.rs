@@ -16,7 +16,7 @@ use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::{Client, Gives, draw};
+use crate::client::{Client, Gives};
 use crate::error::Error;
 
 /// A run that gives an `O`.
@@ -319,7 +319,7 @@ impl IntoFuture for Signal {
 
 async fn send(client: &Client, id: &Name, num: InstanceNum, message: Message, dedup: Option<Name>) -> Result<(), Error> {
     let at = client.shared.clock.now();
-    let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: draw() };
+    let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: client.shared.chance.number() };
     match client.shared.committer.write(Write::Send(send)).await? {
         Answer::Refused(refusal) => Err(refused(id, refusal, "it takes no messages any more")),
         _ => Ok(()),

@@ -10,7 +10,7 @@ use outlive_core::id::Name;
 use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 
-use crate::client::{Client, Gives, draw};
+use crate::client::{Client, Gives};
 use crate::error::Error;
 use crate::run::Run;
 
@@ -134,7 +134,7 @@ impl<O> Start<O> {
             Due::After(delay) => now.after(delay),
             Due::At(moment) => moment,
         };
-        let id = self.id.unwrap_or_else(|| Name::recorded(&uuid::Uuid::now_v7().to_string()));
+        let id = self.id.unwrap_or_else(|| Name::recorded(&shared.chance.id(now)));
         // Due at once and room for it: it is driven from birth, without a claim.
         let owner = match &shared.worker {
             Some(worker) if due <= now && worker.residency.reserve(1) == 1 => worker.epoch,
@@ -144,12 +144,12 @@ impl<O> Start<O> {
             id: id.clone(),
             workflow: self.workflow,
             input: self.input,
-            seed: draw(),
+            seed: shared.chance.number(),
             tags: self.tags,
             at: now,
             due,
             on_conflict: self.on_conflict,
-            token: draw(),
+            token: shared.chance.number(),
             owner,
         };
         let workflow = start.workflow.clone();

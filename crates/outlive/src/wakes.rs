@@ -78,6 +78,11 @@ impl Wakes {
         self.lock().wakes.first().map(|wake| wake.due)
     }
 
+    /// The next wake in memory after a moment.
+    pub(crate) fn first_after(&self, now: Timestamp) -> Option<Timestamp> {
+        self.lock().wakes.iter().map(|wake| wake.due).find(|due| *due > now)
+    }
+
     /// Up to when the store's wakes are in memory.
     pub(crate) fn horizon(&self) -> Timestamp {
         self.lock().horizon

@@ -36,7 +36,7 @@ const WAKES_MAX: usize = 4096;
 const CLAIM_MAX: usize = 256;
 /// A run that took the process down this often is brought back alone, so that no other is blamed for it.
 const SUSPECT_RECOVERIES: u32 = 2;
-/// How long a suspect has the engine for itself at most.
+/// How long a suspect is watched at most.
 const SUSPECT_TIME: Duration = Duration::from_secs(2);
 /// The wait after the store could not be asked.
 const RETRY: Duration = Duration::from_millis(100);
@@ -52,6 +52,8 @@ pub(crate) struct Worker {
     pub(crate) residency: Residency,
     pub(crate) wakes: Wakes,
     pub(crate) recoveries_max: u32,
+    /// A run that may have taken the process down, and until when it is watched.
+    suspect: Mutex<Option<(InstanceNum, Timestamp)>>,
     /// Due, and waiting for a place.
     claims: Mutex<Claims>,
     /// Told when a place is free or something is to be claimed.
@@ -92,6 +94,7 @@ impl Worker {
             residency: Residency::new(parts.residents_max),
             wakes: Wakes::new(),
             recoveries_max: parts.recoveries_max,
+            suspect: Mutex::default(),
             claims: Mutex::default(),
             news: Notify::new(),
             is_stopping: AtomicBool::new(false),
@@ -224,27 +227,55 @@ impl Worker {
             let (suspects, others): (Vec<_>, Vec<_>) =
                 claimed.into_iter().partition(|claimed| claimed.instance.recoveries >= SUSPECT_RECOVERIES);
             others.into_iter().for_each(|claimed| self.bring_back(claimed));
-            for suspect in suspects {
-                self.bring_back_alone(suspect).await;
+            suspects.into_iter().for_each(|claimed| self.bring_back_alone(claimed));
+        }
+    }
+
+    /// Brings back a run that may have taken the process down. While one is watched, the next one waits.
+    fn bring_back_alone(&self, claimed: Claimed) {
+        let (now, num) = (self.env.clock.now(), claimed.instance.num);
+        let mut suspect = self.suspect.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match *suspect {
+            Some((_, until)) if until > now => {
+                drop(suspect);
+                self.postpone(claimed, until, now);
+            }
+            _ => {
+                *suspect = Some((num, now.after(SUSPECT_TIME)));
+                drop(suspect);
+                self.bring_back(claimed);
             }
         }
     }
 
-    /// Brings back a run that may have taken the process down, and waits a little to see what it does.
-    async fn bring_back_alone(&self, claimed: Claimed) {
-        let num = claimed.instance.num;
-        let recoveries = claimed.instance.recoveries;
-        let id = claimed.instance.id.clone();
-        self.bring_back(claimed);
-        let until = self.env.clock.now().after(SUSPECT_TIME);
-        while self.env.clock.now() < until && self.residency.mailbox(num).is_some() {
-            let progress = self.store.instance(&id).await;
-            if !matches!(progress, Ok(Some(instance)) if instance.recoveries == recoveries && instance.owner == self.epoch) {
-                return;
-            }
-            let step = self.env.clock.now().after(Duration::from_millis(20)).min(until);
-            self.env.clock.sleep_until(step).await;
-        }
+    /// Gives back what was claimed, to be claimed again later.
+    fn postpone(&self, claimed: Claimed, until: Timestamp, now: Timestamp) {
+        self.residency.unreserve(1);
+        let seq = claimed.journal.as_ref().ok().and_then(|journal| journal.last()).map_or(0, |last| last.seq);
+        let state = State {
+            status: Status::Pending,
+            wake: Some(until),
+            is_owned: false,
+            seen: None,
+            outcome: None,
+            note: None,
+            at: now,
+        };
+        self.submit_state(claimed.instance.num, seq, state);
+        self.wakes.add(until, claimed.instance.num);
+    }
+
+    /// A run that is watched has got on: it is no suspect any more.
+    fn clear_suspect(&self, num: InstanceNum) {
+        let mut suspect = self.suspect.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        suspect.take_if(|(suspected, _)| *suspected == num);
+    }
+
+    fn submit_state(&self, num: InstanceNum, seq: u64, state: State) {
+        let (epoch, state) = (self.epoch, Some(state));
+        let commit = Commit { num, epoch, seq_before: seq, entries: Vec::new(), taken: Vec::new(), state };
+        let reply = Reply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
+        self.committer.submit(Write::Commit(commit), reply);
     }
 
     /// Has runs that were stuck try again: the program may have been mended. Those that took the process down again
@@ -350,16 +381,7 @@ impl Worker {
             note: Some(note),
             at: self.env.clock.now(),
         };
-        let commit = Commit {
-            num: info.num,
-            epoch: self.epoch,
-            seq_before: seq,
-            entries: Vec::new(),
-            taken: Vec::new(),
-            state: Some(state),
-        };
-        let reply = Reply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
-        self.committer.submit(Write::Commit(commit), reply);
+        self.submit_state(info.num, seq, state);
     }
 
     // ---- what came by the committer ----
@@ -422,6 +444,9 @@ fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
 impl Router for Worker {
     fn written(&self, write: &Write, answer: &Answer) {
         self.touch();
+        if let (Write::Commit(commit), Answer::Done) = (write, answer) {
+            self.clear_suspect(commit.num);
+        }
         match (write, answer) {
             (Write::Start(start), Answer::Started { num, created: true }) => self.started(start, *num),
             (Write::Start(start), _) if start.owner == self.epoch => self.residency.unreserve(1),

@@ -132,7 +132,8 @@ impl Rows {
         }
         self.pos_last += 1;
         row.accept(self.pos_last, send);
-        if row.is_open() && row.instance.owner == Epoch(0) {
+        let is_kept = row.instance.status == Status::Pending && !send.message.is_end();
+        if row.is_open() && row.instance.owner == Epoch(0) && !is_kept {
             let due = row.instance.wake.map_or(send.at, |wake| wake.min(send.at));
             set_wake(&mut self.wakes, &mut row.instance, Some(due));
         }
@@ -174,7 +175,7 @@ impl Rows {
             let Some(row) = self.instances.get_mut(num) else {
                 continue;
             };
-            if !row.is_open() || row.instance.owner != Epoch(0) {
+            if !row.is_open() || row.instance.owner != Epoch(0) || row.instance.is_early(claim.at) {
                 continue;
             }
             let is_first = row.instance.started_at.is_none();

@@ -1,0 +1,91 @@
+//! What is done to a run in a word: cancel, terminate, retry, pause, resume, purge.
+
+use std::process::ExitCode;
+
+use outlive::CancelAnswer;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::facts::StatusFacts;
+use crate::open::{AnyRun, RunArgs};
+use crate::out::Out;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct EndArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Why; kept with the run
+    #[arg(long, default_value = "asked for on the command line")]
+    reason: String,
+}
+
+pub(crate) async fn cancel(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
+    let run = args.run.open().await?;
+    let answer = run.cancel(&args.reason).await?;
+    ended(&run, answer, "the cancel is taken; it may clean up, and ends as cancelled", out).await
+}
+
+pub(crate) async fn terminate(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
+    let run = args.run.open().await?;
+    let answer = run.terminate(&args.reason).await?;
+    ended(&run, answer, "it ends at once, as cancelled", out).await
+}
+
+pub(crate) async fn retry(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let run = args.run.open().await?;
+    run.retry().await?;
+    done(&run, "it goes on from its last recorded point", out)
+}
+
+pub(crate) async fn pause(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let run = args.run.open().await?;
+    run.pause().await?;
+    done(&run, "it pauses until it is resumed", out)
+}
+
+pub(crate) async fn resume(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let run = args.run.open().await?;
+    run.resume().await?;
+    done(&run, "it goes on", out)
+}
+
+pub(crate) async fn purge(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let run = args.run.open().await?;
+    run.purge().await?;
+    done(&run, "nothing of it is kept; its id is free", out)
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    id: &'a str,
+    #[serde(rename = "taken")]
+    is_taken: bool,
+    #[serde(flatten)]
+    status: Option<StatusFacts>,
+}
+
+fn done(run: &AnyRun, what: &str, out: Out) -> Result<ExitCode, Error> {
+    out.answer(format!("run {:?}: {what}", run.id()), &Done { id: run.id(), is_taken: true, status: None })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says whether the end was asked for in time. Both answers are what was wanted: the run does not go on.
+async fn ended(run: &AnyRun, answer: CancelAnswer, taken: &str, out: Out) -> Result<ExitCode, Error> {
+    let sentence = match answer {
+        CancelAnswer::Ended(status) => format!("run {:?} had ended before: {status}; nothing was changed", run.id()),
+        _ => format!("run {:?}: {taken}", run.id()),
+    };
+    let status = match answer {
+        CancelAnswer::Ended(status) => status,
+        _ => run.status().await?,
+    };
+    let is_taken = !matches!(answer, CancelAnswer::Ended(_));
+    out.answer(sentence, &Done { id: run.id(), is_taken, status: Some(status.into()) })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,51 @@
+//! What can be typed after `outlive`.
+
+use clap::{Parser, Subcommand};
+
+use crate::out::Format;
+use crate::{act, demo, ps, show, signal, start};
+
+/// Durable workflows: see, start and tell the runs of a store, also while another process executes them.
+#[derive(Parser)]
+#[command(name = "outlive", version, after_help = "Without a command, `outlive` shows the demo.")]
+pub(crate) struct Cli {
+    /// For people, or one JSON document for programs
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub(crate) output: Format,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run an order workflow in a child process, kill it twice, and see it end as if nothing had happened
+    Demo(demo::Args),
+    #[command(hide = true)]
+    DemoChild(demo::ChildArgs),
+    /// List the runs of a store, newest first, and count them by status
+    Ps(ps::Args),
+    /// Show a run and its journal
+    Show(show::Args),
+    /// Start a run, or join the one that has this id and the same input
+    Start(start::Args),
+    /// Send a named value to a run, which its `wait` gets
+    Signal(signal::Args),
+    /// Ask a run to end; it may clean up
+    Cancel(act::EndArgs),
+    /// End a run at once, with no clean-up
+    Terminate(act::EndArgs),
+    /// Have a failed or stuck run go on from its last recorded point
+    Retry(act::Args),
+    /// Stop a run from going on until it is resumed
+    Pause(act::Args),
+    /// Have a run go on after a pause
+    Resume(act::Args),
+    /// Remove all that is kept of a run that has ended
+    Purge(act::Args),
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self::Demo(demo::Args::default())
+    }
+}

@@ -1,0 +1,94 @@
+//! `outlive demo`: an order that outlives the process, twice.
+
+mod child;
+mod ledger;
+mod picture;
+mod place;
+mod plan;
+mod processes;
+mod report;
+mod scene;
+mod view;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use outlive::{Client, Run, Workflow};
+
+use crate::error::Error;
+use crate::out::Out;
+use place::Place;
+use plan::{Act, Plan};
+use processes::Processes;
+use report::Report;
+use scene::{RUN_ID, Scene};
+use view::View;
+
+pub(crate) use child::{ChildArgs, run as child};
+
+/// The workflow, as the parent knows it: it starts and watches, and executes nothing.
+const ORDER: Workflow<child::Order, String> = Workflow::new("order");
+
+/// How often the run is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(40);
+/// The demo takes about 7 s; after this time something is wrong.
+const TIME_MAX: Duration = Duration::from_secs(28);
+
+#[derive(clap::Args, Default)]
+pub(crate) struct Args {
+    /// Keep the store in this folder, to look at it afterwards
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let place = Place::make(args.keep.as_deref())?;
+    let mut view = View::new(out);
+    let report = tokio::select! {
+        played = tokio::time::timeout(TIME_MAX, play(&place, &mut view)) => played.unwrap_or_else(|_| {
+            Err(Error::said(format!("the demo has not ended within {TIME_MAX:?}; try again on a machine that has less to do")))
+        })?,
+        _ = tokio::signal::ctrl_c() => return Err(Error::said("the demo was interrupted; run it again to see its end")),
+    };
+    view.clear();
+    report.tell(&place, out)
+}
+
+/// Starts the order, has it executed, and does what the plan says until it has ended.
+async fn play(place: &Place, view: &mut View) -> Result<Report, Error> {
+    view.open(place)?;
+    let client = Client::open(place.store())?;
+    let order = child::Order { item: "a tent".into(), cents: 12_900 };
+    let run = client.start(ORDER, &order).id(RUN_ID).await?;
+    let mut processes = Processes::new(place.folder());
+    view.started(processes.start()?)?;
+    let mut plan = Plan::default();
+    loop {
+        let scene = Scene::look(&run, place).await?;
+        view.show(&scene)?;
+        if scene.is_over() {
+            let report = Report::new(&scene, &processes)?;
+            processes.wait().await?;
+            return Ok(report);
+        }
+        processes.check()?;
+        match plan.next(&scene, crate::time::now()) {
+            Some(act) => perform(act, &run, &mut processes, view).await?,
+            None => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    }
+}
+
+async fn perform(act: Act, run: &Run<String>, processes: &mut Processes, view: &mut View) -> Result<(), Error> {
+    match act {
+        Act::Kill(when) => {
+            view.killed(processes.kill().await?, when)?;
+            view.started(processes.start()?)
+        }
+        Act::Approve => {
+            run.signal("approval", &child::Approval { by: "ada".into() }).await?;
+            view.approved()
+        }
+    }
+}

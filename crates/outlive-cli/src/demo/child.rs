@@ -1,0 +1,91 @@
+//! The process that is killed: an engine with the order workflow.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use outlive::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::ledger::Ledger;
+use super::place::{ledger_in, store_in};
+use super::scene::RUN_ID;
+use crate::error::Error as CliError;
+
+#[derive(clap::Args)]
+pub(crate) struct ChildArgs {
+    folder: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) item: String,
+    pub(crate) cents: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Approval {
+    pub(crate) by: String,
+}
+
+async fn order(ctx: Ctx, order: Order) -> Result<String> {
+    let shop: &Shop = ctx.get();
+    let payment = ctx.step("charge card", |attempt: Attempt| shop.charge(&order, attempt)).await?;
+    let shelf = ctx
+        .step("reserve stock", |attempt: Attempt| shop.reserve(&order, attempt))
+        .retry(Retry::times(5).constant("400 ms"))
+        .await?;
+    ctx.sleep("2 seconds").await?;
+    let approval: Approval = ctx.wait("approval").timeout("1 hour").await?;
+    let parcel = ctx.step("ship", |attempt: Attempt| shop.ship(&order, attempt)).await?;
+    Ok(format!("{payment}; {shelf}; approved by {}; {parcel}", approval.by))
+}
+
+/// The outside world. What it is asked for goes into the ledger, so that it can be counted.
+struct Shop {
+    ledger: Ledger,
+}
+
+impl Shop {
+    async fn charge(&self, order: &Order, attempt: Attempt) -> Result<String> {
+        self.work("charge card", attempt.number, 500).await?;
+        Ok(format!("paid {}.{:02}", order.cents / 100, order.cents % 100))
+    }
+
+    async fn reserve(&self, order: &Order, attempt: Attempt) -> Result<String> {
+        self.work("reserve stock", attempt.number, 300).await?;
+        if attempt.number <= 2 {
+            return Err("the warehouse does not answer".into());
+        }
+        Ok(format!("{} reserved", order.item))
+    }
+
+    async fn ship(&self, order: &Order, attempt: Attempt) -> Result<String> {
+        self.work("ship", attempt.number, 900).await?;
+        Ok(format!("{} is on its way", order.item))
+    }
+
+    async fn work(&self, step: &str, attempt: u32, millis: u64) -> Result<()> {
+        self.ledger.write(step, attempt)?;
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        Ok(())
+    }
+}
+
+/// Executes the store until the order has ended.
+pub(crate) async fn run(args: &ChildArgs) -> std::result::Result<ExitCode, CliError> {
+    std::thread::spawn(end_with_parent);
+    let shop = Shop { ledger: Ledger::at(ledger_in(&args.folder)) };
+    let engine = Engine::open(store_in(&args.folder)).workflow("order", order).provide(shop).start().await?;
+    let ended = engine.run::<String>(RUN_ID).await?.result().await;
+    engine.shutdown().await?;
+    // How the order ended is in the store; what counts here is that it did.
+    Ok(if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The parent holds the other end of stdin: it is closed when the parent is gone, however that came.
+fn end_with_parent() {
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    std::process::exit(1);
+}

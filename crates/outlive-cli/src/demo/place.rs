@@ -1,0 +1,58 @@
+//! Where the demo keeps its files: a folder that goes when it ends, or one that the user named.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::error::Error;
+
+/// The folder of the demo.
+pub(crate) enum Place {
+    Temporary(TempDir),
+    Kept(PathBuf),
+}
+
+pub(crate) fn store_in(folder: &Path) -> PathBuf {
+    folder.join("shop.db")
+}
+
+pub(crate) fn ledger_in(folder: &Path) -> PathBuf {
+    folder.join("ledger.txt")
+}
+
+impl Place {
+    pub(crate) fn make(keep: Option<&Path>) -> Result<Self, Error> {
+        let Some(folder) = keep else {
+            let made = tempfile::Builder::new().prefix("outlive-demo-").tempdir();
+            return made.map(Self::Temporary).map_err(|error| Error::said(format!("no temporary folder: {error}")));
+        };
+        if store_in(folder).exists() {
+            return Err(Error::said(format!(
+                "{:?} is there already; name another folder, or remove it",
+                store_in(folder)
+            )));
+        }
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Error::said(format!("the folder {folder:?} cannot be made: {error}; name another one")))?;
+        Ok(Self::Kept(folder.to_owned()))
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self, Self::Kept(_))
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        match self {
+            Self::Temporary(folder) => folder.path(),
+            Self::Kept(folder) => folder,
+        }
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        store_in(self.folder())
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        ledger_in(self.folder())
+    }
+}

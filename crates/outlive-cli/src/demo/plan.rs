@@ -1,0 +1,54 @@
+//! What the demo does to the order, and when.
+
+use std::time::Duration;
+
+use outlive::{EntryKind, Pause, Status, Timestamp};
+
+use super::scene::Scene;
+
+/// One thing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Act {
+    /// Kill the process; says what it was about then.
+    Kill(&'static str),
+    Approve,
+}
+
+/// What has been done of the plan.
+#[derive(Default)]
+pub(crate) struct Plan {
+    is_killed_asleep: bool,
+    is_killed_at_work: bool,
+    is_approved: bool,
+}
+
+/// How long people are given to see what is going on before the process is killed asleep.
+const ASLEEP: Duration = Duration::from_millis(800);
+/// How long the order waits for its approval.
+const WAITING: Duration = Duration::from_millis(700);
+/// How long the last step is left at work before the process is killed; the step takes three times as long.
+const AT_WORK: Duration = Duration::from_millis(300);
+
+impl Plan {
+    /// What is to be done now, if anything is. It counts as done.
+    pub(crate) fn next(&mut self, scene: &Scene, now: Timestamp) -> Option<Act> {
+        let is_past = |at: Option<Timestamp>, time: Duration| at.is_some_and(|at| at.after(time) <= now);
+        let slept = scene.entry(EntryKind::SleepSet).map(|entry| entry.at);
+        if !self.is_killed_asleep && is_past(slept, ASLEEP) {
+            self.is_killed_asleep = true;
+            return Some(Act::Kill("in the middle of its sleep"));
+        }
+        let waited = scene.entry(EntryKind::WaitSet).map(|entry| entry.at);
+        let is_waiting = matches!(scene.info.status, Status::Paused { why: Pause::Wait, .. });
+        if !self.is_approved && is_waiting && is_past(waited, WAITING) {
+            self.is_approved = true;
+            return Some(Act::Approve);
+        }
+        let shipping = scene.executions_of("ship").next().map(|execution| execution.at);
+        if !self.is_killed_at_work && is_past(shipping, AT_WORK) {
+            self.is_killed_at_work = true;
+            return Some(Act::Kill("in the middle of \"ship\""));
+        }
+        None
+    }
+}

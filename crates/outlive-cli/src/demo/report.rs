@@ -1,0 +1,196 @@
+//! What the demo has shown, computed from the journal and the ledger and nothing else.
+
+use std::process::ExitCode;
+
+use comfy_table::{Table, presets};
+use outlive::{Entry, EntryKind, Status};
+use serde::Serialize;
+
+use super::ledger::Execution;
+use super::place::Place;
+use super::processes::Processes;
+use super::scene::{RUN_ID, STEPS, Scene};
+use crate::error::Error;
+use crate::out::Out;
+
+/// What the demo has shown.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    status: &'static str,
+    result: Option<String>,
+    kills: usize,
+    processes: usize,
+    steps: Vec<StepReport>,
+}
+
+/// What became of one step.
+#[derive(Serialize, PartialEq, Eq, Debug)]
+struct StepReport {
+    step: &'static str,
+    /// How many attempts the journal knows.
+    attempts: u32,
+    /// How often the body really began.
+    executions: usize,
+    /// How often a value was recorded.
+    recorded: usize,
+    /// How often the body began again after that. Never, or Outlive is broken.
+    executions_after_record: usize,
+}
+
+impl Report {
+    pub(crate) fn new(scene: &Scene, processes: &Processes) -> Result<Self, Error> {
+        let result = scene.info.output.as_ref().and_then(|output| output.decode().ok());
+        if scene.info.status != Status::Completed {
+            let why = scene.info.failure.as_ref().map(ToString::to_string).or_else(|| scene.info.note.clone());
+            return Err(Error::said(format!("the order is {}: {}", scene.info.status, why.unwrap_or_default())));
+        }
+        let steps = STEPS.into_iter().map(|step| StepReport::new(step, &scene.journal, &scene.executions)).collect();
+        let (kills, processes) = (processes.kills, processes.started);
+        Ok(Self { status: scene.info.status.kind().as_str(), result, kills, processes, steps })
+    }
+
+    pub(crate) fn tell(&self, place: &Place, out: Out) -> Result<ExitCode, Error> {
+        if out.is_json() {
+            out.json(self)?;
+        } else {
+            out.line(format!("\nThe order has ended: {}\n", self.result.as_deref().unwrap_or_default()))?;
+            out.line(self.table())?;
+            self.remarks().into_iter().try_for_each(|remark| out.line(remark))?;
+            out.line(format!("\n{}\n", self.verdict()))?;
+            out.line(next(place))?;
+        }
+        if self.is_well() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(Error::said("a step that was recorded ran again, or was not recorded once; please report this output"))
+    }
+
+    fn is_well(&self) -> bool {
+        self.steps.iter().all(StepReport::is_well)
+    }
+
+    fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["step", "attempts", "executions", "recorded"]);
+        for step in &self.steps {
+            table.add_row([step.step.to_owned(), step.attempts.to_string(), step.executions.to_string(), step.told()]);
+        }
+        table.to_string()
+    }
+
+    /// Why a body ran more often than there were attempts.
+    fn remarks(&self) -> Vec<String> {
+        let cut = self.steps.iter().filter(|step| step.is_cut_short());
+        let remark = |step: &StepReport| {
+            format!(
+                "{:?} was killed at work, before there was anything to record; the next process began that attempt again,\n\
+                 with the same idempotency key.",
+                step.step
+            )
+        };
+        cut.map(remark).collect()
+    }
+
+    fn verdict(&self) -> String {
+        let again: usize = self.steps.iter().map(|step| step.executions_after_record).sum();
+        let told = match again {
+            0 => "no recorded step ran twice".to_owned(),
+            times => format!("RECORDED STEPS RAN AGAIN, {times} times"),
+        };
+        let kills = if self.kills == 1 { "kill" } else { "kills" };
+        let processes = if self.processes == 1 { "process" } else { "processes" };
+        format!("{} {kills}, {} {processes}, {told}", self.kills, self.processes)
+    }
+}
+
+impl StepReport {
+    fn new(step: &'static str, journal: &[Entry], executions: &[Execution]) -> Self {
+        let entries = || journal.iter().filter(|entry| entry.op.strip_prefix("step:") == Some(step));
+        let executions = || executions.iter().filter(|execution| execution.step == step);
+        let done = || entries().filter(|entry| entry.kind == EntryKind::StepDone);
+        let first_done = done().map(|entry| entry.at).min();
+        let is_after = |at| first_done.is_some_and(|done| at >= done);
+        Self {
+            step,
+            attempts: entries().map(|entry| entry.attempt).max().unwrap_or(0),
+            executions: executions().count(),
+            recorded: done().count(),
+            executions_after_record: executions().filter(|execution| is_after(execution.at)).count(),
+        }
+    }
+
+    fn is_well(&self) -> bool {
+        self.recorded == 1 && self.executions_after_record == 0
+    }
+
+    fn is_cut_short(&self) -> bool {
+        self.executions > usize::try_from(self.attempts).unwrap_or(usize::MAX) && self.executions_after_record == 0
+    }
+
+    fn told(&self) -> String {
+        match (self.recorded, self.executions_after_record) {
+            (1, 0) => "once".into(),
+            (1, again) => format!("once, RAN AGAIN {again} times"),
+            (times, _) => format!("{times} TIMES"),
+        }
+    }
+}
+
+/// What to try after the demo.
+fn next(place: &Place) -> String {
+    let outlive = std::env::args().next().unwrap_or_else(|| "outlive".into());
+    let (first, store) = if place.is_kept() {
+        (String::new(), place.store().display().to_string())
+    } else {
+        (format!("  {outlive} demo --keep my-demo      # the same, and the store is kept\n"), "my-demo/shop.db".into())
+    };
+    format!(
+        "Try next:\n{first}  {outlive} ps {store}\n  {outlive} show {store} {RUN_ID}\n  \
+         README.md has a program of your own in 20 lines; `{outlive} help` lists the commands."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use outlive::Timestamp;
+
+    use super::*;
+
+    fn entry(at: i64, kind: EntryKind, attempt: u32) -> Entry {
+        Entry { op: "step:ship".into(), attempt, ..Entry::of_run(1, Timestamp::from_millis(at), kind) }
+    }
+
+    fn began(at: i64) -> Execution {
+        Execution { at: Timestamp::from_millis(at), step: "ship".into(), attempt: 1, pid: 1 }
+    }
+
+    #[test]
+    fn a_body_that_was_cut_short_may_begin_again() {
+        let report = StepReport::new("ship", &[entry(30, EntryKind::StepDone, 1)], &[began(10), began(20)]);
+        assert!(report.is_well() && report.is_cut_short());
+        assert_eq!((report.attempts, report.executions, report.told().as_str()), (1, 2, "once"));
+    }
+
+    #[test]
+    fn a_body_that_begins_after_its_record_is_found() {
+        let report = StepReport::new("ship", &[entry(30, EntryKind::StepDone, 1)], &[began(10), began(40)]);
+        assert!(!report.is_well() && !report.is_cut_short());
+        assert_eq!(report.told(), "once, RAN AGAIN 1 times");
+    }
+
+    #[test]
+    fn a_step_without_a_record_or_with_two_is_found() {
+        let failed = entry(15, EntryKind::AttemptFailed, 1);
+        assert!(!StepReport::new("ship", &[failed], &[began(10)]).is_well());
+        let twice = [entry(30, EntryKind::StepDone, 1), entry(40, EntryKind::StepDone, 1)];
+        assert!(!StepReport::new("ship", &twice, &[began(10)]).is_well());
+    }
+
+    #[test]
+    fn retries_are_attempts_and_not_repeats() {
+        let journal = [entry(15, EntryKind::AttemptFailed, 1), entry(30, EntryKind::StepDone, 2)];
+        let report = StepReport::new("ship", &journal, &[began(10), began(20)]);
+        assert!(report.is_well() && !report.is_cut_short());
+        assert_eq!(report.attempts, 2);
+    }
+}

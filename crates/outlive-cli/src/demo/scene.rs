@@ -1,0 +1,44 @@
+//! What can be seen of the order at one moment, from outside the process that executes it.
+
+use outlive::{Entry, EntryKind, Run, RunInfo, Status};
+
+use super::ledger::{Execution, Ledger};
+use super::place::Place;
+use crate::error::Error;
+
+/// The run's id.
+pub(crate) const RUN_ID: &str = "order-1";
+/// The steps of the order.
+pub(crate) const STEPS: [&str; 3] = ["charge card", "reserve stock", "ship"];
+
+/// What can be seen.
+pub(crate) struct Scene {
+    pub(crate) info: RunInfo,
+    pub(crate) journal: Vec<Entry>,
+    pub(crate) executions: Vec<Execution>,
+}
+
+impl Scene {
+    pub(crate) async fn look(run: &Run<String>, place: &Place) -> Result<Self, Error> {
+        // The status first: of an order that has ended, the other two are then whole.
+        let info = run.info().await?;
+        let journal = run.journal().await?;
+        let executions = Ledger::at(place.ledger())
+            .read()
+            .map_err(|error| Error::said(format!("the ledger {:?} cannot be read: {error}", place.ledger())))?;
+        Ok(Self { info, journal, executions })
+    }
+
+    /// Whether nothing more happens.
+    pub(crate) fn is_over(&self) -> bool {
+        self.info.status.is_ended() || self.info.status == Status::Stuck
+    }
+
+    pub(crate) fn entry(&self, kind: EntryKind) -> Option<&Entry> {
+        self.journal.iter().find(|entry| entry.kind == kind)
+    }
+
+    pub(crate) fn executions_of<'a>(&'a self, step: &'a str) -> impl Iterator<Item = &'a Execution> {
+        self.executions.iter().filter(move |execution| execution.step == step)
+    }
+}

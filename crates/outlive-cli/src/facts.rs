@@ -1,0 +1,185 @@
+//! Runs and journal entries as JSON for programs. Field names stay as they are.
+
+use std::collections::BTreeMap;
+
+use outlive::{Counts, Entry, EntryKind, Failure, Payload, RunInfo, Status, StatusKind, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A status in columns of its own.
+#[derive(Serialize)]
+pub(crate) struct StatusFacts {
+    status: &'static str,
+    pause: Option<&'static str>,
+    until: Option<String>,
+}
+
+/// A run.
+#[derive(Serialize)]
+pub(crate) struct RunFacts {
+    id: String,
+    workflow: String,
+    #[serde(flatten)]
+    status: StatusFacts,
+    created_at: String,
+    started_at: Option<String>,
+    ended_at: Option<String>,
+    duration_ms: Option<u64>,
+    input: Box<RawValue>,
+    output: Option<Box<RawValue>>,
+    failure: Option<Box<RawValue>>,
+    note: Option<String>,
+    tags: BTreeMap<String, String>,
+    recoveries: u32,
+}
+
+/// An entry of a journal.
+#[derive(Serialize)]
+pub(crate) struct EntryFacts {
+    seq: u64,
+    at: String,
+    kind: String,
+    op: String,
+    site: String,
+    attempt: Option<u32>,
+    started_at: Option<String>,
+    duration_ms: Option<u64>,
+    due_at: Option<String>,
+    value: Option<Box<RawValue>>,
+    failure: Option<Box<RawValue>>,
+    ended_by: Option<String>,
+    reason: Option<String>,
+}
+
+impl From<Status> for StatusFacts {
+    fn from(status: Status) -> Self {
+        let (pause, until) = status.pause();
+        Self {
+            status: status.kind().as_str(),
+            pause: pause.map(|pause| pause.as_str()),
+            until: until.map(|until| until.to_string()),
+        }
+    }
+}
+
+impl RunFacts {
+    pub(crate) fn new(info: &RunInfo, now: Timestamp) -> Self {
+        Self {
+            id: info.id.clone(),
+            workflow: info.workflow.clone(),
+            status: info.status.into(),
+            created_at: info.created_at.to_string(),
+            started_at: info.started_at.map(|at| at.to_string()),
+            ended_at: info.ended_at.map(|at| at.to_string()),
+            duration_ms: duration(info, now).map(millis),
+            input: raw(&info.input),
+            output: info.output.as_ref().map(raw),
+            failure: info.failure.as_ref().map(|failure| raw(&failure.to_payload())),
+            note: info.note.clone(),
+            tags: info.tags.clone(),
+            recoveries: info.recoveries,
+        }
+    }
+}
+
+impl From<&Entry> for EntryFacts {
+    fn from(entry: &Entry) -> Self {
+        let said = Said::of(entry);
+        let (mut value, mut failure, mut ended_by, mut reason) = (None, None, None, None);
+        match said {
+            Said::Nothing => {}
+            Said::Value(payload) => value = Some(raw(&payload)),
+            Said::Reason(text) => reason = Some(text),
+            Said::Failure { ended, failure: what } => {
+                ended_by = ended;
+                failure = Some(raw(&what.to_payload()));
+            }
+        }
+        Self {
+            seq: entry.seq,
+            at: entry.at.to_string(),
+            kind: entry.kind.as_str().replace(' ', "_"),
+            op: entry.op.to_string(),
+            site: entry.site.to_string(),
+            attempt: Some(entry.attempt).filter(|attempt| *attempt > 0),
+            started_at: entry.started.map(|at| at.to_string()),
+            duration_ms: entry.started.map(|started| millis(entry.at.since(started))),
+            due_at: due(entry).map(|at| at.to_string()),
+            value,
+            failure,
+            ended_by,
+            reason,
+        }
+    }
+}
+
+/// What the payload of an entry means.
+pub(crate) enum Said {
+    Nothing,
+    /// What a step gave, or a signal brought.
+    Value(Payload),
+    /// What an attempt or a step failed with, and what ended the step.
+    Failure {
+        ended: Option<String>,
+        failure: Failure,
+    },
+    /// Why somebody did it.
+    Reason(String),
+}
+
+impl Said {
+    pub(crate) fn of(entry: &Entry) -> Self {
+        let Some(payload) = entry.payload.clone() else { return Self::Nothing };
+        match entry.kind {
+            EntryKind::AttemptFailed | EntryKind::FallingBack => Self::failure(None, payload),
+            EntryKind::StepFailed => match payload.decode::<FailedStep>() {
+                Ok(step) => Self::failure(Some(step.ended), Payload::recorded(step.failure.get())),
+                Err(_) => Self::Value(payload),
+            },
+            EntryKind::CancelTaken => Self::Reason(payload.decode().unwrap_or_else(|_| payload.to_string())),
+            _ => Self::Value(payload),
+        }
+    }
+
+    fn failure(ended: Option<String>, payload: Payload) -> Self {
+        match Failure::from_payload(&payload) {
+            Ok(failure) => Self::Failure { ended, failure },
+            Err(_) => Self::Value(payload),
+        }
+    }
+}
+
+/// How a failed step is recorded.
+#[derive(Deserialize)]
+struct FailedStep {
+    ended: String,
+    failure: Box<RawValue>,
+}
+
+/// When an entry's operation is to go on. A taken signal keeps its place in the inbox there, which is no time.
+pub(crate) fn due(entry: &Entry) -> Option<Timestamp> {
+    entry.due.filter(|_| entry.kind != EntryKind::SignalTaken)
+}
+
+/// How long a run took, or has taken so far.
+pub(crate) fn duration(info: &RunInfo, now: Timestamp) -> Option<std::time::Duration> {
+    let begun = info.started_at?;
+    Some(info.ended_at.unwrap_or(now).since(begun))
+}
+
+/// The number in each status, and in all.
+pub(crate) fn counts(counts: &Counts) -> BTreeMap<&'static str, u64> {
+    let each = StatusKind::ALL.into_iter().map(|kind| (kind.as_str(), counts.of(kind)));
+    each.chain([("total", counts.total())]).collect()
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// JSON as it is, so that no number loses a digit on the way; damaged JSON as text.
+fn raw(payload: &Payload) -> Box<RawValue> {
+    RawValue::from_string(payload.as_str().to_owned())
+        .or_else(|_| serde_json::value::to_raw_value(payload.as_str()))
+        .unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

@@ -1,0 +1,111 @@
+//! Following a live run: its entries as they come, and a line that says where it is.
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use outlive::{Entry, EntryKind, RunInfo, Status};
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::journal::JournalTable;
+use crate::open::AnyRun;
+use crate::out::Out;
+use crate::sheet;
+use crate::table::{Fit, plain};
+use crate::time;
+
+/// How often the run is looked at, at most.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Shows the run until it ends or is stuck, and gives how it is then.
+pub(crate) async fn to_the_end(run: &AnyRun, info: RunInfo, out: Out, fit: Fit) -> Result<RunInfo, Error> {
+    let mut view = View::new(info.clone(), out, fit)?;
+    let mut info = info;
+    loop {
+        let begun = Instant::now();
+        view.add(run.journal().await?)?;
+        view.line(&info);
+        if info.status.is_ended() || info.status == Status::Stuck {
+            view.close(&info)?;
+            return Ok(info);
+        }
+        // Reading a long journal takes time; most of it is left to whoever executes the run.
+        tokio::time::sleep(LOOK_EVERY.max(begun.elapsed() * 10)).await;
+        info = run.info().await?;
+    }
+}
+
+struct View {
+    out: Out,
+    fit: Fit,
+    bar: ProgressBar,
+    table: JournalTable,
+    /// How many entries are shown.
+    shown: usize,
+    /// How many steps have given a value.
+    steps: usize,
+}
+
+impl View {
+    fn new(info: RunInfo, out: Out, fit: Fit) -> Result<Self, Error> {
+        if !out.is_json() {
+            out.line(format!("{}\n", sheet::of(&info, fit)))?;
+        }
+        let target = if io::stdout().is_terminal() || out.is_json() {
+            ProgressDrawTarget::stderr()
+        } else {
+            // Whoever keeps the output in a file has no use for a line that is drawn over.
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(
+            ProgressStyle::with_template("{spinner:.cyan} {elapsed} {wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
+        bar.enable_steady_tick(LOOK_EVERY);
+        let table = JournalTable::new(fit, info.created_at).with_room();
+        Ok(Self { out, fit, bar, table, shown: 0, steps: 0 })
+    }
+
+    /// Shows what is new in the journal.
+    fn add(&mut self, journal: Vec<Entry>) -> Result<(), Error> {
+        let new = journal.get(self.shown..).unwrap_or_default();
+        let is_first = self.shown == 0;
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.shown = journal.len();
+        self.steps += new.iter().filter(|entry| entry.kind == EntryKind::StepDone).count();
+        if self.out.is_json() {
+            return Ok(());
+        }
+        let rows = if is_first { self.table.begin(new) } else { self.table.go_on(new) };
+        self.bar.suspend(|| self.out.line(rows))
+    }
+
+    fn line(&self, info: &RunInfo) {
+        let steps = if self.steps == 1 { "1 step".into() } else { format!("{} steps", self.steps) };
+        self.bar.set_message(format!("{steps} done, {}", time::status(info.status, time::now())));
+    }
+
+    /// How it ended.
+    fn close(&self, info: &RunInfo) -> Result<(), Error> {
+        self.bar.finish_and_clear();
+        if self.out.is_json() {
+            return Ok(());
+        }
+        let what = info.output.as_ref().map(ToString::to_string);
+        let what = what.or_else(|| info.failure.as_ref().map(ToString::to_string)).or_else(|| info.note.clone());
+        let what = what.map_or_else(String::new, |what| format!(": {}", self.shorten(&plain(&what))));
+        self.out.line(format!("\n{}{what}", info.status))
+    }
+
+    fn shorten(&self, text: &str) -> String {
+        const SHOWN_MAX: usize = 200;
+        match text.char_indices().nth(SHOWN_MAX) {
+            Some((end, _)) if self.fit == Fit::Terminal => format!("{}…", &text[..end]),
+            _ => text.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A journal as a table, whole or in parts that line up.
+
+use comfy_table::Cell;
+use outlive::{Entry, Timestamp};
+
+use crate::facts::{self, Said};
+use crate::table::{self, Fit, Grid};
+use crate::time;
+
+const COLUMNS: [&str; 9] = ["seq", "time", "what", "operation", "attempt", "took", "due", "site", "value"];
+/// The columns `due`, `took` and `site` go if there is no room.
+const SPARE: &[usize] = &[6, 5, 7];
+
+/// Writes the parts of one journal.
+pub(crate) struct JournalTable {
+    fit: Fit,
+    /// The run's day: moments on it are shown without their date.
+    day: Timestamp,
+    /// The widths so far; none before the first part.
+    widths: Vec<u16>,
+}
+
+impl JournalTable {
+    pub(crate) fn new(fit: Fit, day: Timestamp) -> Self {
+        Self { fit, day, widths: Vec::new() }
+    }
+
+    /// Widths that most journals keep to, for one whose later entries are not known yet.
+    pub(crate) fn with_room(mut self) -> Self {
+        self.widths = vec![3, 12, 14, 20, 7, 6, 8, 16, 0];
+        self
+    }
+
+    /// The heading and the entries so far.
+    pub(crate) fn begin(&mut self, entries: &[Entry]) -> String {
+        self.part(Grid::new(self.fit).header(&COLUMNS), entries)
+    }
+
+    /// Entries that came later.
+    pub(crate) fn go_on(&mut self, entries: &[Entry]) -> String {
+        self.part(Grid::new(self.fit), entries)
+    }
+
+    fn part(&mut self, grid: Grid, entries: &[Entry]) -> String {
+        let mut grid = grid.spare(SPARE).widths(&self.widths);
+        entries.iter().for_each(|entry| grid.row(self.cells(entry)));
+        let (text, mut widths) = grid.lay_out();
+        // How long the last value was says nothing about the next.
+        widths.last_mut().into_iter().for_each(|width| *width = 0);
+        self.widths = widths;
+        text
+    }
+
+    fn cells(&self, entry: &Entry) -> Vec<Cell> {
+        let took = entry.started.map(|started| time::length(entry.at.since(started)));
+        let due = facts::due(entry).map(|due| time::clock(due, self.day));
+        vec![
+            Cell::new(entry.seq),
+            Cell::new(time::exact(entry.at, self.day)),
+            Cell::new(entry.kind.as_str()),
+            table::text(&entry.op, self.fit),
+            Cell::new(if entry.attempt > 0 { entry.attempt.to_string() } else { String::new() }),
+            Cell::new(took.unwrap_or_default()),
+            Cell::new(due.unwrap_or_default()),
+            Cell::new(self.site(&entry.site)),
+            table::text(&said(entry), self.fit),
+        ]
+    }
+
+    /// The file with its folder, which is enough to find it, or the whole path.
+    fn site<'a>(&self, site: &'a str) -> &'a str {
+        match (self.fit, site.rmatch_indices(['/', '\\']).nth(1)) {
+            (Fit::Terminal, Some((slash, _))) => &site[slash + 1..],
+            _ => site,
+        }
+    }
+}
+
+fn said(entry: &Entry) -> String {
+    match Said::of(entry) {
+        Said::Nothing => String::new(),
+        Said::Value(value) => value.to_string(),
+        Said::Reason(reason) => reason,
+        Said::Failure { ended: Some(ended), failure } if ended != "error" => format!("{ended}: {failure}"),
+        Said::Failure { failure, .. } => failure.to_string(),
+    }
+}

@@ -1,0 +1,36 @@
+//! What is known of a run, a line each.
+
+use outlive::RunInfo;
+
+use crate::facts;
+use crate::table::{self, Fit, Grid};
+use crate::time;
+
+pub(crate) fn of(info: &RunInfo, fit: Fit) -> String {
+    let now = time::now();
+    let tags: Vec<String> = info.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let moment = |at| format!("{} UTC", time::moment(at));
+    let lines = [
+        ("run", Some(info.id.clone())),
+        ("workflow", Some(info.workflow.clone())),
+        ("status", Some(time::status(info.status, now))),
+        ("note", info.note.clone()),
+        ("tags", Some(tags.join(" ")).filter(|tags| !tags.is_empty())),
+        ("accepted", Some(moment(info.created_at))),
+        ("started", info.started_at.map(moment)),
+        ("ended", info.ended_at.map(moment)),
+        ("took", facts::duration(info, now).map(time::length)),
+        ("recoveries", Some(info.recoveries.to_string()).filter(|_| info.recoveries > 0)),
+        ("input", Some(info.input.to_string())),
+        ("output", info.output.as_ref().map(ToString::to_string)),
+        ("failure", info.failure.as_ref().map(ToString::to_string)),
+    ];
+    let mut grid = Grid::new(fit);
+    for (name, value) in lines {
+        if let Some(value) = value {
+            let value = if name == "status" { table::status(info.status, now) } else { table::text(&value, fit) };
+            grid.row(vec![name.into(), value]);
+        }
+    }
+    grid.lay_out().0
+}

@@ -1,0 +1,93 @@
+//! `outlive start`: a new run, for whoever executes the store.
+
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use outlive::OnConflict;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::facts::StatusFacts;
+use crate::input;
+use crate::open::StoreArgs;
+use crate::out::Out;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The name that the workflow is registered under
+    #[arg(value_name = "NAME")]
+    workflow: String,
+    /// The input, or `-` to read it from stdin
+    #[arg(value_name = "JSON", allow_hyphen_values = true)]
+    input: String,
+    /// The run's id; a new one is made if there is none
+    #[arg(long)]
+    id: Option<String>,
+    /// Begin only after this time, as in "30 s" or "2 days"
+    #[arg(long, value_name = "DURATION")]
+    after: Option<String>,
+    /// A label to find the run by; can be given again for another one
+    #[arg(long, value_name = "KEY=VALUE", value_parser = input::pair)]
+    tag: Vec<(String, String)>,
+    /// What to do if the id is taken
+    #[arg(long, value_enum, default_value_t = Conflict::Join, value_name = "WHAT")]
+    on_conflict: Conflict,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Conflict {
+    /// Give the run that is there, if workflow and input are the same
+    Join,
+    /// Fail
+    Reject,
+    /// End and remove the run that is there, whatever its state, and start this one
+    Replace,
+}
+
+#[derive(Serialize)]
+struct Started<'a> {
+    id: &'a str,
+    workflow: &'a str,
+    #[serde(flatten)]
+    status: StatusFacts,
+}
+
+pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let input = input::json("input", &args.input)?;
+    let mut start = args.store.open()?.start_json(&args.workflow, input.get());
+    if let Some(id) = &args.id {
+        start = start.id(id);
+    }
+    if let Some(after) = &args.after {
+        start = start.after(after.as_str());
+    }
+    for (key, value) in &args.tag {
+        start = start.tag(key, value);
+    }
+    let run = start.on_conflict(args.on_conflict.into()).await.map_err(told)?;
+    let started = Started { id: run.id(), workflow: &args.workflow, status: run.status().await?.into() };
+    out.answer(run.id(), &started)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl From<Conflict> for OnConflict {
+    fn from(conflict: Conflict) -> Self {
+        match conflict {
+            Conflict::Join => Self::Join,
+            Conflict::Reject => Self::Reject,
+            Conflict::Replace => Self::Replace,
+        }
+    }
+}
+
+/// The library's way out is a line of Rust; here it is a flag.
+fn told(error: outlive::Error) -> Error {
+    match error {
+        outlive::Error::Conflict { id, workflow, how } => Error::said(format!(
+            "run id {id:?} is taken by a run of {workflow:?} {how}; use another --id, or --on-conflict replace"
+        )),
+        other => other.into(),
+    }
+}

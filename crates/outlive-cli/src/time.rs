@@ -1,0 +1,121 @@
+//! Moments and lengths of time as people read them. All clocks are UTC.
+
+use std::time::{Duration, SystemTime};
+
+use outlive::{Status, Timestamp};
+
+#[expect(clippy::disallowed_methods, reason = "the command line sees the time of the machine, as people do")]
+pub(crate) fn now() -> Timestamp {
+    SystemTime::now().into()
+}
+
+/// Date and time to the second: `2026-10-04 12:03:04`.
+pub(crate) fn moment(at: Timestamp) -> String {
+    match parts(at) {
+        Some((date, time)) => format!("{date} {}", &time[..SECOND]),
+        None => at.to_string(),
+    }
+}
+
+/// The time to the second, with the date if that is not the date of `day`.
+pub(crate) fn clock(at: Timestamp, day: Timestamp) -> String {
+    match (parts(at), parts(day)) {
+        (Some((date, time)), Some((today, _))) if date == today => time[..SECOND].to_owned(),
+        _ => moment(at),
+    }
+}
+
+/// The time to the millisecond, with the date if that is not the date of `day`.
+pub(crate) fn exact(at: Timestamp, day: Timestamp) -> String {
+    match (parts(at), parts(day)) {
+        (Some((date, time)), Some((today, _))) if date == today => time,
+        (Some((date, time)), _) => format!("{date} {time}"),
+        _ => at.to_string(),
+    }
+}
+
+/// How long, in the two largest units that matter: `350 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`.
+pub(crate) fn length(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{} ms", duration.as_millis()),
+        1..60 => format!("{}.{} s", seconds, duration.subsec_millis() / 100),
+        60..3_600 => two(seconds, (60, "min"), (1, "s")),
+        3_600..86_400 => two(seconds, (3_600, "h"), (60, "min")),
+        _ => two(seconds, (86_400, "d"), (3_600, "h")),
+    }
+}
+
+/// A status with what belongs to it: `paused (sleep until 12:03:04)`.
+pub(crate) fn status(status: Status, now: Timestamp) -> String {
+    match status {
+        Status::Paused { why, until: Some(until) } => format!("paused ({} until {})", why.as_str(), clock(until, now)),
+        other => other.to_string(),
+    }
+}
+
+fn two(seconds: u64, (large, large_unit): (u64, &str), (small, small_unit): (u64, &str)) -> String {
+    match seconds % large / small {
+        0 => format!("{} {large_unit}", seconds / large),
+        rest => format!("{} {large_unit} {rest} {small_unit}", seconds / large),
+    }
+}
+
+/// How long `12:03:04` is; what follows are the milliseconds.
+const SECOND: usize = 8;
+
+/// Date and `12:03:04.000`, if the moment is in the calendar.
+fn parts(at: Timestamp) -> Option<(String, String)> {
+    let text = at.to_string();
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let (second, fraction) = time.split_once('.').unwrap_or((time, ""));
+    (second.len() == SECOND).then(|| (date.to_owned(), format!("{second}.{fraction:0<3}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use outlive::Pause;
+
+    use super::*;
+
+    const NOON: Timestamp = Timestamp::from_millis(43_200_050);
+
+    #[test]
+    fn a_moment_has_its_date_unless_it_is_the_day_in_question() {
+        let tomorrow = Timestamp::from_millis(86_400_000 + 1_000);
+        assert_eq!((exact(NOON, NOON), clock(NOON, NOON)), ("12:00:00.050".into(), "12:00:00".into()));
+        assert_eq!(exact(tomorrow, NOON), "1970-01-02 00:00:01.000");
+        assert_eq!((clock(tomorrow, NOON), moment(NOON)), ("1970-01-02 00:00:01".into(), "1970-01-01 12:00:00".into()));
+    }
+
+    #[test]
+    fn a_moment_outside_the_calendar_is_shown_as_it_is() {
+        assert_eq!(exact(Timestamp::MAX, NOON), format!("{} ms", i64::MAX));
+        assert_eq!(moment(Timestamp::MIN), format!("{} ms", i64::MIN));
+    }
+
+    #[test]
+    fn a_length_is_shown_in_its_two_largest_units() {
+        let table = [
+            (0, "0 ms"),
+            (350, "350 ms"),
+            (1_250, "1.2 s"),
+            (59_999, "59.9 s"),
+            (60_000, "1 min"),
+            (200_000, "3 min 20 s"),
+            (7_500_000, "2 h 5 min"),
+            (356_400_000, "4 d 3 h"),
+        ];
+        for (millis, expected) in table {
+            assert_eq!(length(Duration::from_millis(millis)), expected);
+        }
+    }
+
+    #[test]
+    fn a_pause_says_what_for_and_until_when() {
+        let sleep = Status::Paused { why: Pause::Sleep, until: Some(NOON) };
+        assert_eq!(status(sleep, NOON), "paused (sleep until 12:00:00)");
+        assert_eq!(status(Status::Paused { why: Pause::Wait, until: None }, NOON), "paused (wait)");
+        assert_eq!(status(Status::Running, NOON), "running");
+    }
+}

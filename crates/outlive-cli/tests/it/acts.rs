@@ -1,0 +1,113 @@
+//! Commands that change something, on the file of a running program.
+
+use std::process::Stdio;
+
+use outlive::prelude::*;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::shop::{OUTLIVE, Shop, Told, wait_for};
+
+#[tokio::test]
+async fn a_started_run_is_executed_by_the_program_that_owns_the_file() {
+    let shop = Shop::open().await;
+    let out = shop.tell(&["start", "order", r#""a boat""#, "--id", "order-9", "--tag", "city=paris"]).await.well();
+    assert_eq!(out, "order-9\n");
+    shop.tell(&["signal", "order-9", "approval", r#""bob""#]).await.well();
+    let run = shop.engine.run::<String>("order-9").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "a boat for 7, approved by bob");
+    assert_eq!(run.info().await.unwrap().tags["city"], "paris");
+}
+
+#[tokio::test]
+async fn a_start_without_an_id_gives_a_new_one() {
+    let shop = Shop::open().await;
+    let first = shop.ask(&["start", "nap", "null", "--after", "1 hour"]).await;
+    let second = shop.ask(&["start", "nap", "null", "--after", "1 hour"]).await;
+    assert_eq!((&first["workflow"], &first["status"]), (&json!("nap"), &json!("pending")));
+    assert_ne!(first["id"], second["id"]);
+}
+
+#[tokio::test]
+async fn a_start_with_the_same_input_joins_however_it_is_spaced() {
+    let shop = Shop::open().await;
+    let outside = outlive::Client::open(shop.file()).unwrap();
+    outside.start_json("other", r#"{"a":[1,"b c"]}"#).id("x").await.unwrap();
+    assert_eq!(shop.tell(&["start", "other", r#"{ "a": [1, "b c"] }"#, "--id", "x"]).await.well(), "x\n");
+    let error = shop.tell(&["start", "other", "{}", "--id", "x"]).await.error();
+    assert!(error.contains("\"x\"") && error.contains("another input") && error.contains("--on-conflict"), "{error}");
+    assert_eq!(shop.tell(&["start", "other", "{}", "--id", "x", "--on-conflict", "replace"]).await.well(), "x\n");
+}
+
+#[tokio::test]
+async fn an_input_can_come_from_stdin() {
+    let shop = Shop::open().await;
+    let mut command = tokio::process::Command::new(OUTLIVE);
+    command.args(["start", shop.file().to_str().unwrap(), "order", "-", "--id", "piped"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"\"a kite\"\n").await.unwrap();
+    assert_eq!(Told::from(child.wait_with_output().await.unwrap()).well(), "piped\n");
+    let info = shop.engine.run::<Value>("piped").await.unwrap().info().await.unwrap();
+    assert_eq!(info.input.as_str(), r#""a kite""#);
+}
+
+#[tokio::test]
+async fn a_signal_reaches_a_waiting_run_once_per_dedup_key() {
+    let shop = Shop::open().await;
+    let run = shop.waiting_order("order-1").await;
+    for _ in 0..2 {
+        let words = ["signal", "order-1", "unheard", "1", "--dedup", "k"];
+        assert_eq!(shop.ask(&words).await, json!({ "id": "order-1", "signal": "unheard", "dedup": "k" }));
+    }
+    let out = shop.tell(&["signal", "order-1", "approval", r#" "ada" "#]).await.well();
+    assert_eq!(out, "signal \"approval\" is kept for run \"order-1\"\n");
+    assert_eq!(run.result().await.unwrap(), "a tent for 7, approved by ada");
+}
+
+#[tokio::test]
+async fn cancel_says_whether_it_was_taken_or_the_run_had_ended_before() {
+    let shop = Shop::open().await;
+    let run = shop.waiting_order("order-1").await;
+    let taken = shop.ask(&["cancel", "order-1", "--reason", "changed my mind"]).await;
+    assert_eq!((&taken["id"], &taken["taken"]), (&json!("order-1"), &json!(true)));
+    assert!(run.result().await.unwrap_err().is_cancelled());
+    assert_eq!(run.info().await.unwrap().note.as_deref(), Some("changed my mind"));
+    let late = shop.ask(&["cancel", "order-1"]).await;
+    assert_eq!((&late["taken"], &late["status"]), (&json!(false), &json!("cancelled")));
+    let out = shop.tell(&["cancel", "order-1"]).await.well();
+    assert_eq!(out, "run \"order-1\" had ended before: cancelled; nothing was changed\n");
+}
+
+#[tokio::test]
+async fn terminate_ends_a_run_and_purge_frees_its_id() {
+    let shop = Shop::open().await;
+    let run = shop.waiting_order("order-1").await;
+    let error = shop.tell(&["purge", "order-1"]).await.error();
+    assert!(error.contains("\"order-1\"") && error.contains("cancel or terminate it first"), "{error}");
+    shop.tell(&["terminate", "order-1"]).await.well();
+    wait_for(&run, StatusKind::Cancelled, |_| true).await;
+    shop.tell(&["purge", "order-1"]).await.well();
+    assert!(run.info().await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn a_run_paused_by_hand_goes_on_when_it_is_resumed() {
+    let shop = Shop::open().await;
+    let run = shop.waiting_order("order-1").await;
+    shop.tell(&["pause", "order-1"]).await.well();
+    wait_for(&run, StatusKind::Paused, |status| status.to_string() == "paused (by hand)").await;
+    shop.tell(&["signal", "order-1", "approval", r#""ada""#]).await.well();
+    shop.tell(&["resume", "order-1"]).await.well();
+    assert_eq!(run.result().await.unwrap(), "a tent for 7, approved by ada");
+}
+
+#[tokio::test]
+async fn retry_has_a_failed_run_go_on() {
+    let shop = Shop::open().await;
+    let run = shop.failed_run("bad-1").await;
+    shop.tell(&["retry", "bad-1"]).await.well();
+    run.result().await.unwrap_err();
+    let shown = shop.ask(&["show", "bad-1"]).await;
+    let kinds: Vec<&str> = shown["journal"].as_array().unwrap().iter().filter_map(|e| e["kind"].as_str()).collect();
+    assert_eq!(kinds, ["step_failed", "retried", "step_failed"]);
+}

@@ -1,0 +1,50 @@
+//! The demo, as a stranger runs it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::Command;
+use tokio::time::Instant;
+
+use crate::shop::{OUTLIVE, tell};
+
+#[tokio::test]
+async fn the_demo_kills_its_process_twice_and_no_recorded_step_runs_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = Instant::now();
+    // Without a command: that is what `cargo run` does.
+    let mut command = Command::new(OUTLIVE);
+    command.env("TMPDIR", folder.path()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut out = String::new();
+    stdout.read_line(&mut out).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(1), "the first output took {:?}", begun.elapsed());
+    stdout.read_to_string(&mut out).await.unwrap();
+    let ended = child.wait_with_output().await.unwrap();
+    assert_eq!((ended.status.code(), ended.stderr), (Some(0), Vec::new()), "{out}");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert!(out.contains("\n2 kills, 3 processes, no recorded step ran twice\n"), "{out}");
+    assert_eq!(out.matches("KILLED").count(), 2, "{out}");
+    assert!(!out.contains('\u{1b}'), "no terminal, no escapes: {out:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[tokio::test]
+async fn the_demo_counts_executions_and_keeps_its_store_when_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kept");
+    let kept = kept.to_str().unwrap();
+    let report: Value = serde_json::from_str(&tell(&["demo", "--keep", kept, "-o", "json"]).await.well()).unwrap();
+    let numbers = |step: usize| {
+        let step = &report["steps"][step];
+        ["attempts", "executions", "recorded", "executions_after_record"].map(|field| step[field].as_u64().unwrap())
+    };
+    assert_eq!([numbers(0), numbers(1), numbers(2)], [[1, 1, 1, 0], [3, 3, 1, 0], [1, 2, 1, 0]], "{report}");
+    let store = format!("{kept}/shop.db");
+    let shown: Value = serde_json::from_str(&tell(&["show", &store, "order-1", "-o", "json"]).await.well()).unwrap();
+    assert_eq!((&shown["run"]["status"], &shown["run"]["output"]), (&report["status"], &report["result"]));
+    let error = tell(&["demo", "--keep", kept]).await.error();
+    assert!(error.contains("is there already"), "{error}");
+}

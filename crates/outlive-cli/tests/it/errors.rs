@@ -1,0 +1,85 @@
+//! What cannot be done: exit code 1, one line that names the value and the way out, and nothing written.
+
+use crate::shop::{Shop, tell};
+
+#[tokio::test]
+async fn a_store_that_is_not_there_is_named_and_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nope.db");
+    let name = file.to_str().unwrap();
+    let commands: [&[&str]; 5] = [
+        &["ps", name],
+        &["show", name, "x"],
+        &["start", name, "w", "1"],
+        &["signal", name, "x", "s", "1"],
+        &["cancel", name, "x"],
+    ];
+    for words in commands {
+        let error = tell(words).await.error();
+        assert!(error.contains("no such store") && error.contains("nope.db"), "{words:?}: {error}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_store_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in
+        [("notes.txt", "some notes, longer than any header of a database would be, and then some"), ("empty.db", "")]
+    {
+        let file = folder.path().join(name);
+        std::fs::write(&file, content).unwrap();
+        let error = tell(&["ps", file.to_str().unwrap()]).await.error();
+        assert!(error.contains(name), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
+    }
+    let error = tell(&["ps", folder.path().to_str().unwrap()]).await.error();
+    assert!(error.contains("is a folder"), "{error}");
+    assert!(tell(&["ps", "memory:"]).await.error().contains("name a file"));
+}
+
+#[tokio::test]
+async fn bad_values_are_named_and_nothing_is_written() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let long = "i".repeat(300);
+    let table: [(&[&str], &str); 10] = [
+        (&["show", "no-such-run"], "\"no-such-run\""),
+        (&["signal", "no-such-run", "approval", "1"], "\"no-such-run\""),
+        (&["cancel", "no-such-run"], "\"no-such-run\""),
+        (&["show", ""], "run id \"\""),
+        (&["start", "order", "1", "--id", "a\tb"], "\"a\\tb\""),
+        (&["start", "order", "1", "--id", &long], "300 bytes"),
+        (&["start", "", "1"], "workflow name \"\""),
+        (&["start", "order", "ada"], "\"ada\" is not JSON"),
+        (&["start", "order", "1", "--after", "5 parsecs"], "\"5 parsecs\""),
+        (&["signal", "order-1", "approval", "{\"by\":"], "is not JSON"),
+    ];
+    for (words, named) in table {
+        let error = shop.tell(words).await.error();
+        assert!(error.contains(named), "{words:?}: {error}");
+    }
+    assert_eq!(shop.ask(&["ps"]).await["counts"]["total"], 1);
+    assert_eq!(shop.ask(&["show", "order-1"]).await["journal"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_takes_no_signal_and_no_retry_unless_it_failed() {
+    let shop = Shop::open().await;
+    shop.failed_run("bad-1").await;
+    let error = shop.tell(&["signal", "bad-1", "approval", "1"]).await.error();
+    assert!(error.contains("\"bad-1\" is failed"), "{error}");
+    let run = shop.waiting_order("order-1").await;
+    let error = shop.tell(&["retry", "order-1"]).await.error();
+    assert!(error.contains("only a failed or stuck run can be retried"), "{error}");
+    run.cancel("done").await.unwrap();
+}
+
+#[tokio::test]
+async fn wrong_usage_is_exit_code_2() {
+    for words in [&["ps"][..], &["nonsense"], &["ps", "x", "--status", "odd"], &["ps", "x", "--tag", "odd"]] {
+        let told = tell(words).await;
+        assert_eq!((told.code, told.out.as_str()), (Some(2), ""), "{words:?}");
+        assert!(told.err.starts_with("error: "), "{}", told.err);
+    }
+}

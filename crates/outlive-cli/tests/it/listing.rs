@@ -1,0 +1,127 @@
+//! `ps` and `show` on the file of a running program.
+
+use serde_json::json;
+
+use crate::shop::Shop;
+
+#[tokio::test]
+async fn ps_lists_the_runs_of_a_live_store_newest_first_and_counts_them() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    shop.failed_run("bad-1").await;
+    let out = shop.tell(&["ps"]).await.well();
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("id") && lines[0].contains("started (UTC)"), "{out}");
+    assert!(lines[1].starts_with("bad-1") && lines[1].contains("failed") && lines[1].contains("it burnt"), "{out}");
+    assert!(lines[2].starts_with("order-1") && lines[2].contains("paused (wait)"), "{out}");
+    assert_eq!(lines.last(), Some(&"2 runs: 1 paused, 1 failed"));
+}
+
+#[tokio::test]
+async fn ps_keeps_to_its_filters_and_its_limit() {
+    let shop = Shop::open().await;
+    shop.failed_run("bad-1").await;
+    for n in 1..=3 {
+        let tag = if n == 1 { "paris" } else { "rome" };
+        shop.engine.start_json("nap", "null").id(&format!("nap-{n}")).tag("city", tag).await.unwrap();
+    }
+    let table: [(&[&str], &[&str]); 6] = [
+        (&["ps", "--workflow", "doomed"], &["bad-1"]),
+        (&["ps", "--status", "failed", "--status", "completed"], &["bad-1"]),
+        (&["ps", "--prefix", "nap-"], &["nap-3", "nap-2", "nap-1"]),
+        (&["ps", "--tag", "city=rome"], &["nap-3", "nap-2"]),
+        (&["ps", "--limit", "1"], &["nap-3"]),
+        (&["ps", "--limit", "0"], &[]),
+    ];
+    for (words, expected) in table {
+        let listing = shop.ask(words).await;
+        let ids: Vec<&str> =
+            listing["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap()).collect();
+        assert_eq!(ids, expected, "{words:?}");
+    }
+    assert_eq!(shop.ask(&["ps", "--limit", "1"]).await["counts"]["total"], 4);
+    let out = shop.tell(&["ps", "--limit", "1"]).await.well();
+    assert!(out.contains("the newest 1 are listed, --limit 4 lists all"), "{out}");
+}
+
+#[tokio::test]
+async fn ps_pages_through_more_runs_than_fit_on_one_page() {
+    let shop = Shop::open().await;
+    for n in 0..230 {
+        shop.engine.start_json("nap", "null").id(&format!("nap-{n}")).await.unwrap();
+    }
+    let listing = shop.ask(&["ps", "--limit", "1000"]).await;
+    let ids: std::collections::BTreeSet<_> =
+        listing["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 230);
+}
+
+#[tokio::test]
+async fn show_gives_the_run_and_its_journal_with_attempts_times_and_source_locations() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let out = shop.tell(&["show", "order-1"]).await.well();
+    for part in
+        ["workflow  order", "status    paused (wait)", "input     \"a tent\"", "it/shop.rs:", "step:charge card"]
+    {
+        assert!(out.contains(part), "no {part:?} in {out}");
+    }
+    let failed = out.lines().find(|line| line.contains("attempt failed")).unwrap();
+    assert!(failed.contains("the bank does not answer"), "{out}");
+    let done = out.lines().find(|line| line.contains("step done")).unwrap();
+    assert!(done.starts_with('2') && done.contains("  2  ") && done.ends_with(" 7"), "{out}");
+}
+
+#[tokio::test]
+async fn show_gives_the_same_as_json() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let shown = shop.ask(&["show", "order-1"]).await;
+    let (run, journal) = (&shown["run"], shown["journal"].as_array().unwrap());
+    assert_eq!((&run["status"], &run["pause"], &run["until"]), (&json!("paused"), &json!("wait"), &json!(null)));
+    assert_eq!((&run["workflow"], &run["input"]), (&json!("order"), &json!("a tent")));
+    assert!(run["created_at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(journal.len(), 2);
+    assert_eq!((&journal[0]["kind"], &journal[0]["attempt"]), (&json!("attempt_failed"), &json!(1)));
+    assert_eq!(journal[0]["failure"]["message"], "the bank does not answer");
+    assert!(journal[0]["due_at"].as_str() > journal[0]["at"].as_str());
+    assert_eq!((&journal[1]["kind"], &journal[1]["value"]), (&json!("step_done"), &json!(7)));
+    assert!(journal[1]["site"].as_str().unwrap().contains("tests/it/shop.rs:"));
+}
+
+#[tokio::test]
+async fn a_step_that_failed_is_shown_with_its_failure_and_what_ended_it() {
+    let shop = Shop::open().await;
+    shop.failed_run("bad-1").await;
+    let shown = shop.ask(&["show", "bad-1"]).await;
+    assert_eq!(shown["journal"][0]["failure"]["message"], "it burnt");
+    assert_eq!(shown["journal"][0]["ended_by"], "error");
+    assert!(shown["run"]["failure"]["message"].as_str().unwrap().contains("it burnt"));
+    let out = shop.tell(&["show", "bad-1"]).await.well();
+    assert!(out.contains("step failed") && out.contains("it burnt"), "{out}");
+}
+
+#[tokio::test]
+async fn a_taken_signal_has_no_due_time() {
+    let shop = Shop::open().await;
+    let run = shop.waiting_order("order-1").await;
+    run.signal("approval", "ada").await.unwrap();
+    run.result().await.unwrap();
+    let shown = shop.ask(&["show", "order-1"]).await;
+    let taken = shown["journal"].as_array().unwrap().iter().find(|entry| entry["kind"] == "signal_taken").unwrap();
+    assert_eq!((&taken["value"], &taken["due_at"]), (&json!("ada"), &json!(null)));
+}
+
+#[tokio::test]
+async fn a_reader_that_has_seen_enough_ends_the_listing_quietly() {
+    let shop = Shop::open().await;
+    shop.failed_run("bad-1").await;
+    // The reader goes before the process has written a byte.
+    let mut command = tokio::process::Command::new(crate::shop::OUTLIVE);
+    command.args(["ps", shop.file().to_str().unwrap()]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let told: crate::shop::Told = child.wait_with_output().await.unwrap().into();
+    assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
+}

@@ -1,0 +1,9 @@
+//! The command line as real processes, on stores that another process executes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod acts;
+mod demo;
+mod errors;
+mod following;
+mod listing;
+mod shop;
