@@ -132,7 +132,8 @@ pub struct State {
 /// Instances to be driven by an epoch.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which: those that are pending and due, running without an owner or paused are claimed, the others left out.
+    /// Which: those that are pending and due, running or paused, and not driven under another epoch, are claimed; the
+    /// others are left out. Who asks for what is its own already has lost the answer, and gets it again.
     pub nums: Vec<InstanceNum>,
     /// By whom.
     pub epoch: Epoch,

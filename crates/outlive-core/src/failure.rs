@@ -147,6 +147,25 @@ impl Failure {
     }
 }
 
+/// The shape on disk of a failed step: how it ended, and the failure.
+#[derive(Deserialize)]
+struct StepWire {
+    ended: String,
+    failure: Box<serde_json::value::RawValue>,
+}
+
+/// A failed step as JSON, for the journal.
+pub(crate) fn for_step(ended: &str, failure: &Failure) -> Payload {
+    // Put together by hand, because the failure is JSON already.
+    Payload::recorded(&format!(r#"{{"ended":"{ended}","failure":{}}}"#, failure.to_payload()))
+}
+
+/// How a recorded step ended, and with which failure.
+pub(crate) fn of_step(payload: &Payload) -> Result<(String, Failure), String> {
+    let wire: StepWire = payload.decode().map_err(|error| format!("not a failed step: {error}"))?;
+    Ok((wire.ended, Failure::from_payload(&Payload::recorded(wire.failure.get()))?))
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::failure::Failure;
 use crate::payload::Payload;
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -26,7 +27,7 @@ pub struct Entry {
     pub attempt: u32,
     /// When that attempt began.
     pub started: Option<Timestamp>,
-    /// When it is to go on: the end of a sleep, a wait's timeout, a retry.
+    /// When it is to go on: the end of a sleep, a wait's timeout, a retry. Of a taken signal: its place in the inbox.
     pub due: Option<Timestamp>,
     /// The value, the failure or the reason.
     pub payload: Option<Payload>,
@@ -147,6 +148,17 @@ impl Entry {
     pub fn reopened(seq: u64, at: Timestamp, status: Status) -> Self {
         let kind = if status == Status::Failed { EntryKind::Retried } else { EntryKind::Reopened };
         Self::of_run(seq, at, kind)
+    }
+
+    /// What an attempt or a step failed with, if that is what the entry says.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        let payload = self.payload.as_ref()?;
+        match self.kind {
+            EntryKind::AttemptFailed | EntryKind::FallingBack => Failure::from_payload(payload).ok(),
+            EntryKind::StepFailed => crate::failure::of_step(payload).ok().map(|(_, failure)| failure),
+            _ => None,
+        }
     }
 
     /// A number that changes when anything in the entry does, kept beside it to find damage (FNV-1a, 32 bit).

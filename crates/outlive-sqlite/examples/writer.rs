@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p outlive-sqlite --example writer [folder]`
 #![expect(clippy::print_stdout, reason = "a program that prints its result")]
+#![expect(clippy::disallowed_methods, reason = "a measurement asks the machine for the time")]
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -1,57 +1,61 @@
 //! Taking instances in order to drive them.
 
-use outlive_core::commit::{Answer, Claim, Claimed, Epoch};
+use outlive_core::commit::{Answer, Claim, Claimed};
+use outlive_core::journal::Entry;
+use outlive_core::message::Inbound;
 use outlive_core::status::{Pause, Status};
 use outlive_core::time::Timestamp;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
-use crate::batch::{Again, Batch};
-use crate::ledger::Facts;
+use crate::batch::Batch;
+use crate::ledger::{Damage, Facts};
 use crate::row::{self, Read};
 
 const OWN: &str = "UPDATE instance SET owner = ?2, wake = NULL, status = ?3, pause = ?4, until = ?5, started_at = ?6 \
      WHERE num = ?1";
+
+type Contents = (Result<Vec<Entry>, String>, Result<Vec<Inbound>, String>);
 
 impl Batch<'_> {
     pub(crate) fn claim(&mut self, claim: &Claim) -> rusqlite::Result<Answer> {
         if !self.holds(claim.epoch) {
             return Ok(Answer::Fenced);
         }
-        let mut claimed = Vec::with_capacity(claim.nums.len());
+        let mut claimed: Vec<Claimed> = Vec::with_capacity(claim.nums.len());
         for num in &claim.nums {
-            if let Some(found) = self.claimable(num.0)? {
+            if claimed.iter().any(|one| one.instance.num == *num) {
+                continue;
+            }
+            if let Some(found) = self.claimable(num.0, claim.at)? {
                 claimed.push(self.own(found, claim)?);
             }
         }
         Ok(Answer::Claimed(claimed))
     }
 
-    /// The instance, if nobody drives it and it can be driven.
-    fn claimable(&self, num: u64) -> rusqlite::Result<Option<Read>> {
-        let sql = format!("SELECT {} FROM instance WHERE num = ?1", row::INSTANCE);
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let found = statement.query_row([num.cast_signed()], |row| Ok(row::instance(row))).optional()?;
-        Ok(found.filter(|found| {
+    /// The instance, if nobody else drives it and it can be driven.
+    fn claimable(&self, num: u64, now: Timestamp) -> rusqlite::Result<Option<Read>> {
+        Ok(row::by_num(self.connection, num)?.filter(|found| {
             let instance = &found.instance;
             // One whose status is damaged is claimed too: its driver sets it aside, or its wake would come for ever.
             let is_stuck = instance.status == Status::Stuck && found.is_status_known;
             let is_open = !instance.status.is_ended() && !is_stuck;
             // A claim whose answer was lost has made this epoch the owner, and nobody has been told.
-            let is_lost = self.again == Again::Perhaps && instance.owner.0 == self.epoch;
-            is_open && (instance.owner == Epoch(0) || is_lost)
+            let is_free = [0, self.epoch].contains(&instance.owner.0);
+            is_open && !instance.is_early(now) && is_free
         }))
     }
 
     fn own(&mut self, found: Read, claim: &Claim) -> rusqlite::Result<Claimed> {
-        let Read { mut instance, damage, .. } = found;
-        let (num, before) = (instance.num.0, instance.status.kind());
+        let Read { mut instance, damage, is_status_known } = found;
+        let (num, before) = (instance.num.0, is_status_known.then_some(instance.status.kind()));
         if !matches!(instance.status, Status::Paused { why: Pause::Hand, .. }) {
             instance.status = Status::Running;
         }
+        let is_again = instance.owner == claim.epoch && instance.started_at == Some(claim.at);
         instance.owner = claim.epoch;
         instance.wake = None;
-        let is_lost = self.again == Again::Perhaps && instance.started_at == Some(claim.at);
-        let is_first = instance.started_at.is_none() || is_lost;
+        let is_first = instance.started_at.is_none() || is_again;
         let started_at = *instance.started_at.get_or_insert(claim.at);
         let (pause, until) = instance.status.pause();
         self.connection.prepare_cached(OWN)?.execute(params![
@@ -62,11 +66,8 @@ impl Batch<'_> {
             until.map(Timestamp::as_millis),
             started_at.as_millis(),
         ])?;
-        self.ledger.count(&instance.workflow, Some(before), Some(instance.status.kind()));
-        let journal = row::entries(self.connection, num, 0, usize::MAX)?;
-        let inbox = row::messages(self.connection, num, 0)?;
-        // What was known is not so any more, and is read again where damage leaves it open what is so.
-        self.ledger.drop_facts(num);
+        self.ledger.count(&instance.workflow, before, Some(instance.status.kind()));
+        let (journal, inbox) = self.contents(num, damage)?;
         if let (Ok(journal), Ok(inbox)) = (&journal, &inbox) {
             let facts = Facts {
                 seq: journal.last().map_or(0, |last| last.seq),
@@ -76,7 +77,24 @@ impl Batch<'_> {
                 workflow: instance.workflow.clone(),
             };
             self.ledger.know(num, facts);
+        } else {
+            let damage = Damage { journal: journal.as_ref().err().cloned(), inbox: inbox.as_ref().err().cloned() };
+            self.ledger.know_damage(num, damage);
         }
-        Ok(Claimed { is_first, instance, journal: damage.map_or(journal, Err), inbox })
+        Ok(Claimed { is_first, instance, journal, inbox })
+    }
+
+    /// The journal and the inbox of an instance, each or what is wrong with it; `damage` is what is wrong with its row.
+    fn contents(&self, num: u64, damage: Option<String>) -> rusqlite::Result<Contents> {
+        let known = self.ledger.damage(num).cloned().unwrap_or_default();
+        let journal = match known.journal.or(damage) {
+            Some(damage) => Err(damage),
+            None => row::entries(self.connection, num, 0, usize::MAX)?,
+        };
+        let inbox = match known.inbox {
+            Some(damage) => Err(damage),
+            None => row::messages(self.connection, num, 0)?,
+        };
+        Ok((journal, inbox))
     }
 }

@@ -20,6 +20,9 @@ impl Batch<'_> {
             return Ok(Answer::Fenced);
         }
         let num = commit.num.0;
+        if let Some(state) = self.sets_aside(commit) {
+            return self.set_aside(num, state);
+        }
         let Some(facts) = self.ledger.facts(self.connection, num)?.cloned() else {
             return Ok(Answer::Fenced);
         };
@@ -35,6 +38,21 @@ impl Batch<'_> {
         }
         self.take(commit, facts)?;
         Ok(Answer::Done)
+    }
+
+    /// The state, if this commit is what becomes of an instance whose claim met damage.
+    fn sets_aside<'a>(&self, commit: &'a Commit) -> Option<&'a State> {
+        let state = commit.state.as_ref().filter(|state| state.status == Status::Stuck)?;
+        (commit.entries.is_empty() && self.ledger.damage(commit.num.0).is_some()).then_some(state)
+    }
+
+    /// Sets a damaged instance aside. Its driver could not read where its journal ends, so that is not asked for.
+    fn set_aside(&mut self, num: u64, state: &State) -> rusqlite::Result<Answer> {
+        match self.ledger.outline(self.connection, num)? {
+            Some(facts) if facts.is_open() => self.enter(num, state, facts).map(|()| Answer::Done),
+            Some(_) if self.has_entered(num, state)? => Ok(Answer::Done),
+            _ => Ok(Answer::Fenced),
+        }
     }
 
     /// Whether this very commit was applied before and its answer lost. Then nothing of it is applied again: since

@@ -184,7 +184,9 @@ impl Batch<'_> {
             message => {
                 let inbound = Inbound { pos, at: send.at, message: message.clone() };
                 self.keep(receiver.num, &inbound)?;
-                self.wake(receiver, send.at)?;
+                if receiver.status != Status::Pending || message.is_end() {
+                    self.wake(receiver, send.at)?;
+                }
             }
         }
         Ok(pos)

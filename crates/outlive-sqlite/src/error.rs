@@ -1,12 +1,13 @@
 //! What SQLite says, in words that name the file and the way out.
 
 use std::path::Path;
+use std::time::Duration;
 
 use outlive_core::store::{Error, ErrorKind};
 use rusqlite::ErrorCode;
 
-/// How long a statement waits for another process to unlock the file, in seconds.
-pub(crate) const BUSY_SECONDS: u64 = 5;
+/// How long a statement waits for another process to unlock the file.
+pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// Trouble while opening: what cannot be got over by waiting is of kind `Open`.
 pub(crate) fn on_open(path: &Path, error: &rusqlite::Error) -> Error {
@@ -18,7 +19,8 @@ pub(crate) fn on_open(path: &Path, error: &rusqlite::Error) -> Error {
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             let message = format!(
-                "{name} cannot be written ({error}); let this user write the file and its folder, where SQLite keeps two more files"
+                "{name} cannot be written ({error}); let this user write the file and its folder, where SQLite \
+                 keeps two more files"
             );
             Error::new(ErrorKind::Open, message)
         }
@@ -36,7 +38,7 @@ pub(crate) fn while_reading(path: &Path, error: &rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
             ErrorKind::Unavailable,
             format!(
-                "another process has kept {name} locked for {BUSY_SECONDS} s; `fuser {name}` names it, end its transaction"
+                "another process has kept {name} locked for {BUSY_MAX:?}; `fuser {name}` names it, end its transaction"
             ),
         ),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => (
@@ -57,10 +59,13 @@ pub(crate) fn while_reading(path: &Path, error: &rusqlite::Error) -> Error {
     Error::new(kind, message)
 }
 
-/// Trouble with a COMMIT. Only if the disk is full or the file locked is it certain that nothing was written.
+/// Trouble with a COMMIT. Only if the disk is full, the file locked, or damage was met is it certain that nothing was
+/// written.
 pub(crate) fn on_commit(path: &Path, error: &rusqlite::Error, is_rolled_back: bool) -> Error {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) if is_rolled_back => while_reading(path, error),
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseCorrupt) if is_rolled_back => {
+            while_reading(path, error)
+        }
         _ => Error::new(
             ErrorKind::Unknown,
             format!("{} may or may not hold the last batch: its COMMIT said {error}; write it again", path.display()),

@@ -18,6 +18,9 @@ const LOAD: &str = "SELECT status, recoveries, workflow, \
 const COUNT: &str = "INSERT INTO counter (workflow, status, n) VALUES (?1, ?2, ?3) \
      ON CONFLICT DO UPDATE SET n = n + excluded.n";
 
+/// As [`LOAD`], for an instance whose journal or inbox cannot be read.
+const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL FROM instance WHERE num = ?1";
+
 /// What a commit has to know of an instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
@@ -60,6 +63,16 @@ pub(crate) struct Ledger {
     facts: HashMap<u64, Facts>,
     /// By how much the counters change in this batch.
     moves: BTreeMap<(Name, u8), i64>,
+    /// What is wrong with instances whose claim met damage. SQLite commits nothing more in a transaction that has
+    /// met a damaged page, so what is known here is not read again until the instance is reopened.
+    damage: HashMap<u64, Damage>,
+}
+
+/// What is wrong with the journal and the inbox of an instance, each if anything is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Damage {
+    pub(crate) journal: Option<String>,
+    pub(crate) inbox: Option<String>,
 }
 
 /// Whether somebody else has written since the ledger was last held against the file.
@@ -72,9 +85,9 @@ pub(crate) enum Foreign {
 impl Ledger {
     /// Forgets all, after a batch that was not written.
     pub(crate) fn forget(&mut self) {
-        // The version stays known: a change by others that was not told yet must still be told.
-        let version = self.version;
-        *self = Self { version, ..Self::default() };
+        // The version stays known: a change by others that was not told yet must still be told. So does damage.
+        let (version, damage) = (self.version, std::mem::take(&mut self.damage));
+        *self = Self { version, damage, ..Self::default() };
     }
 
     /// Asks whether somebody else has written, and remembers having asked.
@@ -104,12 +117,36 @@ impl Ledger {
     /// The facts of an instance, read if they are not known.
     pub(crate) fn facts(&mut self, connection: &Connection, num: u64) -> rusqlite::Result<Option<&mut Facts>> {
         if !self.facts.contains_key(&num) {
-            let Some(facts) = load(connection, num)? else {
-                return Ok(None);
-            };
+            let Some(facts) = load(connection, num, LOAD)? else { return Ok(None) };
             self.know(num, facts);
         }
         Ok(self.facts.get_mut(&num))
+    }
+
+    /// The facts of an instance but for its journal and its inbox, which are not looked at.
+    pub(crate) fn outline(&self, connection: &Connection, num: u64) -> rusqlite::Result<Option<Facts>> {
+        load(connection, num, OUTLINE)
+    }
+
+    /// What is known to be wrong with an instance.
+    pub(crate) fn damage(&self, num: u64) -> Option<&Damage> {
+        self.damage.get(&num)
+    }
+
+    /// With how many instances something is known to be wrong.
+    pub(crate) fn damage_count(&self) -> usize {
+        self.damage.len()
+    }
+
+    /// Remembers what is wrong with an instance.
+    pub(crate) fn know_damage(&mut self, num: u64, damage: Damage) {
+        self.drop_facts(num);
+        self.damage.insert(num, damage);
+    }
+
+    /// Has an instance be looked at once more.
+    pub(crate) fn forget_damage(&mut self, num: u64) {
+        self.damage.remove(&num);
     }
 
     /// The facts of an instance if they are known.
@@ -169,8 +206,8 @@ impl Ledger {
     }
 }
 
-fn load(connection: &Connection, num: u64) -> rusqlite::Result<Option<Facts>> {
-    let mut statement = connection.prepare_cached(LOAD)?;
+fn load(connection: &Connection, num: u64, sql: &str) -> rusqlite::Result<Option<Facts>> {
+    let mut statement = connection.prepare_cached(sql)?;
     let read = statement.query_row([num.cast_signed()], |row| {
         Ok(Facts {
             // A status that does not exist counts as stuck: nothing is written to such an instance.

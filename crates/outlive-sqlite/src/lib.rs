@@ -5,9 +5,9 @@
 //! use outlive_core::store::Store;
 //! use outlive_sqlite::{Options, SqliteStore};
 //!
-//! # fn main() -> Result<(), outlive_core::store::Error> {
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-{}", std::process::id()));
-//! # std::fs::create_dir_all(&folder).map_err(|_| outlive_core::store::Error::new(outlive_core::store::ErrorKind::Open, ""))?;
+//! # std::fs::create_dir_all(&folder)?;
 //! let store = SqliteStore::open(&folder.join("shop.db"), Options::default())?;
 //! assert!(store.durability().ends_with("journal_mode=wal, synchronous=full"));
 //! # drop(store);

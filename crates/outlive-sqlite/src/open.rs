@@ -1,18 +1,23 @@
 //! Opening the file: whether it can serve as a store, and whether SQLite does what it was told.
 
 use std::fs::OpenOptions;
+use std::io;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlive_core::store::{Error, ErrorKind};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
-use crate::error::{self, BUSY_SECONDS};
+use crate::error::{self, BUSY_MAX};
 use crate::schema::{self, Content};
 
 /// Earlier ones can corrupt a file that two connections write and checkpoint (sqlite.org/wal.html#walresetbug).
 const LIBRARY_MIN: i32 = 3_051_003;
+
+/// How often the lock for changing to WAL mode is tried for.
+const WAL_WAIT: Duration = Duration::from_millis(10);
 
 /// The writer makes its own checkpoints, where it can look at their result.
 const WRITER: &str = "PRAGMA cache_size = -65536; PRAGMA temp_store = memory; PRAGMA wal_autocheckpoint = 0;";
@@ -29,10 +34,24 @@ const READER: &str = "PRAGMA cache_size = -16384; PRAGMA temp_store = memory; PR
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     durability: Durability,
+    absent: Absent,
     pages_max: Option<u32>,
 }
 
+/// What becomes of a file that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Absent {
+    #[default]
+    Make,
+    Refuse,
+}
+
 /// What an answered write has survived.
+///
+/// ```
+/// use outlive_sqlite::Durability;
+/// assert_eq!(Durability::default(), Durability::Full);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Durability {
@@ -58,6 +77,18 @@ impl Options {
         self
     }
 
+    /// Have the file be there already: for those who read and send, whom a mistyped name would show an empty store.
+    ///
+    /// ```
+    /// use outlive_sqlite::{Options, SqliteStore};
+    /// assert!(SqliteStore::open("mistyped.db".as_ref(), Options::new().existing()).is_err());
+    /// ```
+    #[must_use]
+    pub fn existing(mut self) -> Self {
+        self.absent = Absent::Refuse;
+        self
+    }
+
     /// For tests: a disk that is full at this many pages.
     #[doc(hidden)]
     #[must_use]
@@ -67,23 +98,36 @@ impl Options {
     }
 }
 
+/// The connection that writes, with what it does to keep what it answers.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    /// The settings, read back.
+    pub(crate) durability: String,
+}
+
+/// One at a time: see [`make_file`].
+static OPENING: Mutex<()> = Mutex::new(());
+
 /// Opens the connection that writes, and makes the file if there is none.
 ///
 /// # Errors
 /// If the file cannot serve as a store, with the reason and the way out.
-pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection, Error> {
+pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
+    let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     check_library()?;
-    check_place(path)?;
+    check_place(path, options.absent)?;
     make_file(path)?;
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    check_access(&connection, path)?;
     // Whose file it is comes first, or we would change the settings of another application's database.
     let content = schema::inspect(&connection, path)?;
     set_wal(&connection, path)?;
     set(&connection, path, options)?;
+    let durability = read_back(&connection, path, options)?;
     if let Content::Empty = content {
         schema::create(&connection, path)?;
     }
-    Ok(connection)
+    Ok(Opened { connection, durability })
 }
 
 /// Opens a connection that reads.
@@ -96,11 +140,8 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// What the writer's settings are, read back.
-///
-/// # Errors
-/// If they are not those asked for.
-pub(crate) fn read_back(connection: &Connection, path: &Path, options: &Options) -> Result<String, Error> {
+/// What the writer's settings are, read back; an error if they are not those asked for.
+fn read_back(connection: &Connection, path: &Path, options: &Options) -> Result<String, Error> {
     let trouble = |e: rusqlite::Error| error::on_open(path, &e);
     let journal: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).map_err(trouble)?;
     let level: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).map_err(trouble)?;
@@ -138,10 +179,14 @@ fn check_library() -> Result<(), Error> {
     Err(Error::new(ErrorKind::Open, message))
 }
 
-fn check_place(path: &Path) -> Result<(), Error> {
+fn check_place(path: &Path, absent: Absent) -> Result<(), Error> {
     let name = path.display();
     if path.is_dir() {
         let message = format!("{name} is a folder; name a file in it");
+        return Err(Error::new(ErrorKind::Open, message));
+    }
+    if absent == Absent::Refuse && !path.exists() {
+        let message = format!("{name} does not exist; look at the name, or start the program that makes it");
         return Err(Error::new(ErrorKind::Open, message));
     }
     match path.parent() {
@@ -153,38 +198,46 @@ fn check_place(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes the file if there is none, and sees whether it can be written.
+/// Makes the file if there is none. One that is there is never opened but by SQLite: closing it again would free the
+/// locks that other handles of this process have on it, because POSIX locks belong to the process.
 fn make_file(path: &Path) -> Result<(), Error> {
     let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(false);
-    private(options).open(path).map(drop).map_err(|e| {
-        let message = format!(
-            "{} cannot be opened for writing ({e}); let this user write it, or name another file",
-            path.display()
-        );
-        Error::new(ErrorKind::Open, message)
-    })
+    match private(options.write(true).create_new(true)).open(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            let message =
+                format!("{} cannot be made ({e}); let this user write its folder, or name another", path.display());
+            Err(Error::new(ErrorKind::Open, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// SQLite opens for reading what cannot be written, and says so only when asked.
+fn check_access(connection: &Connection, path: &Path) -> Result<(), Error> {
+    if connection.is_readonly(MAIN_DB).map_err(|e| error::on_open(path, &e))? {
+        let message = format!("{} can only be read; let this user write it, or name another file", path.display());
+        return Err(Error::new(ErrorKind::Open, message));
+    }
+    Ok(())
 }
 
 fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Error> {
     let trouble = |e: rusqlite::Error| error::on_open(path, &e);
     let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(trouble)?;
-    connection.busy_timeout(Duration::from_secs(BUSY_SECONDS)).map_err(trouble)?;
+    connection.busy_timeout(BUSY_MAX).map_err(trouble)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }
 
 /// Puts the file into WAL mode, which it then keeps. SQLite does not wait by itself for the lock that this takes.
 fn set_wal(connection: &Connection, path: &Path) -> Result<(), Error> {
-    let begun = Instant::now();
+    let mut waited = Duration::ZERO;
     loop {
         match connection.query_row("PRAGMA journal_mode = wal", [], |_| Ok(())) {
             Ok(()) => return Ok(()),
-            Err(e)
-                if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                    && begun.elapsed() < Duration::from_secs(BUSY_SECONDS) =>
-            {
-                thread::sleep(Duration::from_millis(10));
+            Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && waited < BUSY_MAX => {
+                thread::sleep(WAL_WAIT);
+                waited += WAL_WAIT;
             }
             Err(e) => return Err(error::on_open(path, &e)),
         }
@@ -217,7 +270,7 @@ mod tests {
     fn a_weaker_sync_than_asked_for_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
-        let connection = writer(&path, &Options::default()).unwrap();
+        let connection = writer(&path, &Options::default()).unwrap().connection;
         connection.execute_batch("PRAGMA synchronous = off").unwrap();
         let error = read_back(&connection, &path, &Options::default()).unwrap_err();
         assert!(error.message.contains("journal_mode=wal, synchronous=0"), "{error}");

@@ -6,9 +6,9 @@ use outlive_core::message::Inbound;
 use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
 use outlive_core::store::{Answered, Error, ErrorKind};
 use outlive_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
-use crate::row;
+use crate::row::{self, Read};
 use crate::scan;
 use crate::store::SqliteStore;
 
@@ -17,11 +17,7 @@ const WAKES: &str = "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND w
 impl Query for SqliteStore {
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
         let id = id.clone();
-        self.lookups.ask(move |connection| {
-            let sql = format!("SELECT {} FROM instance WHERE id = ?1", row::INSTANCE);
-            let mut statement = connection.prepare_cached(&sql)?;
-            statement.query_row([id.as_str()], |row| Ok(row::instance(row).annotated())).optional()
-        })
+        self.lookups.ask(move |connection| Ok(row::by_id(connection, &id)?.map(Read::annotated)))
     }
 
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {

@@ -3,10 +3,9 @@
 use outlive_core::commit::{Answer, Refusal};
 use outlive_core::id::Name;
 use outlive_core::status::{Status, StatusKind};
-use rusqlite::OptionalExtension;
 
 use crate::batch::{Again, Batch};
-use crate::row;
+use crate::row::{self, Read};
 
 const ALL_OF_IT: [&str; 5] = [
     "DELETE FROM entry WHERE instance = ?1",
@@ -18,10 +17,7 @@ const ALL_OF_IT: [&str; 5] = [
 
 impl Batch<'_> {
     pub(crate) fn purge(&mut self, id: &Name) -> rusqlite::Result<Answer> {
-        let sql = format!("SELECT {} FROM instance WHERE id = ?1", row::INSTANCE);
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let found = statement.query_row([id.as_str()], |row| Ok(row::instance(row))).optional()?;
-        let Some(instance) = found.map(|found| found.instance) else {
+        let Some(Read { instance, .. }) = row::by_id(self.connection, id)? else {
             let is_done = self.again == Again::Perhaps;
             return Ok(if is_done { Answer::Done } else { Answer::Refused(Refusal::NotFound) });
         };
@@ -39,6 +35,7 @@ impl Batch<'_> {
         }
         self.ledger.count(workflow, Some(status), None);
         self.ledger.drop_facts(num);
+        self.ledger.forget_damage(num);
         Ok(())
     }
 }

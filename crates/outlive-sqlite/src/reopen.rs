@@ -3,23 +3,21 @@
 use outlive_core::commit::{Answer, Refusal, Reopen};
 use outlive_core::journal::Entry;
 use outlive_core::status::{Status, StatusKind};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use crate::batch::{Again, Batch};
-use crate::row;
+use crate::row::{self, Read};
 
 const OPEN: &str = "UPDATE instance SET status = ?2, wake = ?3, outcome = NULL, note = NULL, ended_at = NULL, \
      recoveries = 0 WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn reopen(&mut self, reopen: &Reopen) -> rusqlite::Result<Answer> {
-        let sql = format!("SELECT {} FROM instance WHERE id = ?1", row::INSTANCE);
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let found = statement.query_row([reopen.id.as_str()], |row| Ok(row::instance(row))).optional()?;
-        let Some(instance) = found.map(|found| found.instance) else {
+        let Some(Read { instance, .. }) = row::by_id(self.connection, &reopen.id)? else {
             return Ok(Answer::Refused(Refusal::NotFound));
         };
         let num = instance.num.0;
+        self.ledger.forget_damage(num);
         let seq = self.ledger.facts(self.connection, num)?.map_or(0, |facts| facts.seq);
         if self.again == Again::Perhaps && self.has_reopened(num, seq, reopen)? {
             return Ok(Answer::Done);

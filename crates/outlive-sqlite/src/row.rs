@@ -12,13 +12,21 @@ use outlive_core::query::Instance;
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
 use rusqlite::types::ValueRef;
-use rusqlite::{CachedStatement, Connection, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::error;
 
 /// What [`instance`] reads, in its order.
-pub(crate) const INSTANCE: &str = "num, status, owner, wake, until, pause, recoveries, created_at, started_at, \
-     ended_at, seed, sum, id, workflow, tags, note, input, outcome";
+macro_rules! select_instance {
+    () => {
+        "SELECT num, status, owner, wake, until, pause, recoveries, created_at, started_at, ended_at, seed, sum, id, \
+         workflow, tags, note, input, outcome FROM instance WHERE "
+    };
+}
+
+const BY_NUM: &str = concat!(select_instance!(), "num = ?1");
+
+const BY_ID: &str = concat!(select_instance!(), "id = ?1");
 
 const INSERT_ENTRY: &str = "INSERT INTO entry (instance, seq, at, kind, op, site, attempt, started, due, payload, sum) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
@@ -39,8 +47,17 @@ pub(crate) struct Read {
     pub(crate) is_status_known: bool,
 }
 
-/// Reads the columns of [`INSTANCE`].
-pub(crate) fn instance(row: &Row<'_>) -> Read {
+/// The instance of this number.
+pub(crate) fn by_num(connection: &Connection, num: u64) -> rusqlite::Result<Option<Read>> {
+    connection.prepare_cached(BY_NUM)?.query_row([num.cast_signed()], |row| Ok(instance(row))).optional()
+}
+
+/// The instance of this id.
+pub(crate) fn by_id(connection: &Connection, id: &Name) -> rusqlite::Result<Option<Read>> {
+    connection.prepare_cached(BY_ID)?.query_row([id.as_str()], |row| Ok(instance(row))).optional()
+}
+
+fn instance(row: &Row<'_>) -> Read {
     let kind = int(row, 1).and_then(status_kind);
     let pause = optional_text(row, 5).and_then(|word| Pause::from_text(&word));
     let (id, workflow, input) = (text(row, 12), text(row, 13), text(row, 16));

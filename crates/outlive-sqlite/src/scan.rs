@@ -6,9 +6,9 @@ use outlive_core::id::InstanceNum;
 use outlive_core::query::{Counts, Filter, Instance, Page};
 use outlive_core::status::StatusKind;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
-use crate::row;
+use crate::row::{self, Read};
 
 /// How many rows one read looks at.
 const ROWS_PER_READ: usize = 2_000;
@@ -73,11 +73,9 @@ fn counters(connection: &Connection, filter: &Filter) -> rusqlite::Result<Counts
 
 /// Reads the rows of these instances; one that has been purged since is left out.
 fn read(connection: &Connection, nums: &[u64]) -> rusqlite::Result<Vec<Instance>> {
-    let mut statement = connection.prepare_cached(&format!("SELECT {} FROM instance WHERE num = ?1", row::INSTANCE))?;
     let mut instances = Vec::with_capacity(nums.len());
     for num in nums {
-        let found = statement.query_row([num.cast_signed()], |row| Ok(row::instance(row).annotated()));
-        instances.extend(found.optional()?);
+        instances.extend(row::by_num(connection, *num)?.map(Read::annotated));
     }
     Ok(instances)
 }

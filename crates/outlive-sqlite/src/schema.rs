@@ -128,7 +128,8 @@ pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<Content, E
     let version = read("SELECT value FROM meta WHERE key = 'schema'")?;
     if version > VERSION {
         let message = format!(
-            "{name} was written by a newer outlive (schema {version}, this one knows {VERSION}); use that release or a later one"
+            "{name} was written by a newer outlive (schema {version}, this one knows {VERSION}); use that release or \
+             a later one"
         );
         return Err(Error::new(ErrorKind::Open, message));
     }

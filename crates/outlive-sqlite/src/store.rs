@@ -14,7 +14,7 @@ use outlive_core::time::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::error;
-use crate::open::{self, Options};
+use crate::open::{self, Opened, Options};
 use crate::reader::{self, Reader};
 use crate::watch::Watch;
 use crate::writer::{Job, Reply, Writer};
@@ -29,7 +29,7 @@ pub struct SqliteStore {
     pub(crate) lookups: Reader,
     /// For what people read: lists and counts, which may take a while.
     pub(crate) lists: Reader,
-    /// Last, because fields go in this order: only a connection that may write can tidy up when it is the last to close.
+    /// Last, as fields go in this order: only a connection that may write can tidy up when it is the last to close.
     writer: Hand,
 }
 
@@ -41,7 +41,7 @@ struct Hand {
 }
 
 impl SqliteStore {
-    /// Opens the file, and makes it (for its owner alone, mode 0600) if there is none. Blocks for as long as that takes.
+    /// Opens the file, and makes it (for its owner alone, mode 0600) if there is none. Blocks while that takes.
     ///
     /// # Errors
     /// [`ErrorKind::Open`] if it cannot serve as a store, with the reason and the way out.
@@ -56,8 +56,7 @@ impl SqliteStore {
             let message = format!("{path:?} is not the name of a file ({e}); give one such as shop.db");
             Error::new(ErrorKind::Open, message)
         })?;
-        let connection = open::writer(&path, &options)?;
-        let durability = open::read_back(&connection, &path, &options)?;
+        let Opened { connection, durability } = open::writer(&path, &options)?;
         let watch = Arc::new(Watch::default());
         let (jobs, asked) = mpsc::channel();
         let writer = Writer::new(path.clone(), options, connection, asked, watch.clone())?;

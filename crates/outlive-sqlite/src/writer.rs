@@ -107,12 +107,19 @@ impl Writer {
         let is_again = self.unsure.as_ref().is_some_and(|unsure| Arc::ptr_eq(unsure, batch));
         let again = if is_again { Again::Perhaps } else { Again::First };
         let answers = self.transact(again, |open| batch.iter().map(|write| open.apply(write)).collect());
-        match &answers {
-            Err(e) if e.kind == ErrorKind::Unknown => self.unsure = Some(batch.clone()),
-            Ok(_) if is_again => self.unsure = None,
-            _ => {}
+        match answers {
+            Ok(answers) if is_again => {
+                self.unsure = None;
+                Ok(answers)
+            }
+            // That nothing was written this time does not settle what became of it the first time.
+            Err(e) if is_again => Err(Error { kind: ErrorKind::Unknown, ..e }),
+            Err(e) if e.kind == ErrorKind::Unknown => {
+                self.unsure = Some(batch.clone());
+                Err(e)
+            }
+            other => other,
         }
-        answers
     }
 
     fn lease(&mut self, now: Timestamp) -> Result<Epoch, Error> {
@@ -137,11 +144,19 @@ impl Writer {
     }
 
     /// Does `work` in one transaction: all of it is durable, or nothing of it is, or the error says it is not known.
-    fn transact<T>(
-        &mut self,
-        again: Again,
-        work: impl FnOnce(&mut Batch<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, Error> {
+    fn transact<T>(&mut self, again: Again, work: impl Fn(&mut Batch<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
+        loop {
+            let damage_before = self.ledger.damage_count();
+            let done = self.attempt(again, &work);
+            let is_damage = matches!(&done, Err(e) if e.kind == ErrorKind::Corrupt);
+            // A claim has met a damaged page, and SQLite takes back all that was done beside it. It is not read again.
+            if !is_damage || self.ledger.damage_count() <= damage_before {
+                return done;
+            }
+        }
+    }
+
+    fn attempt<T>(&mut self, again: Again, work: &impl Fn(&mut Batch<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
         self.begin()?;
         let done = self.apply(again, work);
         let committed = match done {
@@ -154,17 +169,15 @@ impl Writer {
     fn begin(&mut self) -> Result<(), Error> {
         if !self.connection.is_autocommit() {
             // A transaction could not be undone; only a new connection is certain to be without it.
-            self.connection = open::writer(&self.path, &self.options)?;
-            self.ledger = Ledger::default();
+            self.connection = open::writer(&self.path, &self.options)?.connection;
+            self.ledger.forget();
+            // What others wrote meanwhile cannot be told from what was there before.
+            self.watch.tell();
         }
         self.execute("BEGIN IMMEDIATE").map_err(|e| error::while_reading(&self.path, &e))
     }
 
-    fn apply<T>(
-        &mut self,
-        again: Again,
-        work: impl FnOnce(&mut Batch<'_>) -> rusqlite::Result<T>,
-    ) -> rusqlite::Result<T> {
+    fn apply<T>(&mut self, again: Again, work: &impl Fn(&mut Batch<'_>) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         if self.ledger.look(&self.connection)? == Foreign::Changed {
             self.watch.tell();
         }
@@ -176,7 +189,6 @@ impl Writer {
     }
 
     fn undo(&mut self, error: &rusqlite::Error, stage: Stage) -> Error {
-        eprintln!("DBG {error:?} {stage:?} {}", self.connection.is_autocommit());
         self.ledger.forget();
         // SQLite undoes some failed transactions by itself.
         let is_undone = self.connection.is_autocommit() || self.execute("ROLLBACK").is_ok();
@@ -190,7 +202,8 @@ impl Writer {
         self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
-    /// Moves the log into the file when it has grown. Trouble here loses nothing: the log stays and the next batch tries again.
+    /// Moves the log into the file when it has grown. Trouble here loses nothing: the log stays, and the next batch
+    /// tries again.
     fn checkpoint(&self) {
         let run = |sql: &str| {
             let mut statement = self.connection.prepare_cached(sql)?;

@@ -95,8 +95,11 @@ impl Engine {
     /// If the store cannot be given free; it is all the same when the process ends.
     pub async fn shutdown(self) -> Result<(), Error> {
         self.worker.stop();
+        // Nothing more is claimed; what is at work still needs the committer.
+        let claiming = self.client.shared.tasks.split_last().map_or(&[][..], |(_, claiming)| claiming);
+        claiming.iter().for_each(tokio::task::AbortHandle::abort);
         let all_gone = async {
-            while self.worker.residency.len() > 0 {
+            while !self.worker.residency.mailboxes().is_empty() {
                 self.worker.news.notified().await;
             }
         };
@@ -119,10 +122,17 @@ impl Engine {
         shared.waiters.tell_all();
     }
 
-    /// A client that can be kept and cloned. It does not keep the engine alive.
+    /// A client that can be kept and cloned. It does not keep the engine running.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+}
+
+/// Without a [shutdown](Engine::shutdown) it ends at once, as in a crash: what was at work is repeated next time.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.halt();
     }
 }
 
@@ -280,6 +290,7 @@ impl Builder {
         });
         let committing = tokio::spawn(committer.clone().run(store.clone(), worker.clone()));
         let working = tokio::spawn(worker.clone().run());
+        let reopening = tokio::spawn(worker.clone().reopen_stuck());
         let shared = Shared {
             store,
             committer,
@@ -289,7 +300,7 @@ impl Builder {
             payload_max: self.payload_max,
             chance: Chance::new(self.seed),
             worker: Some(worker.clone()),
-            tasks: vec![committing.abort_handle(), working.abort_handle()],
+            tasks: vec![working.abort_handle(), reopening.abort_handle(), committing.abort_handle()],
         };
         Ok(Engine { client: Client { shared: Arc::new(shared) }, worker, grace: self.grace })
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use outlive_core::id::InstanceNum;
 use tokio::task::AbortHandle;
 
+use crate::cell::Cell;
 use crate::mailbox::Mailbox;
 
 /// The runs in memory.
@@ -25,7 +26,7 @@ struct Inner {
 }
 
 struct Resident {
-    mailbox: Arc<Mailbox>,
+    cell: Arc<Cell>,
     abort: Option<AbortHandle>,
     paused: Option<u64>,
 }
@@ -50,7 +51,7 @@ impl Residency {
             let Some((_, num)) = inner.paused.pop_first() else { break };
             if let Some(resident) = inner.residents.get_mut(&num) {
                 resident.paused = None;
-                resident.mailbox.post(|letters| letters.is_evicted = true);
+                resident.cell.mailbox.post(|letters| letters.is_evicted = true);
             }
         }
         got
@@ -63,10 +64,19 @@ impl Residency {
     }
 
     /// A run moves into its reserved place.
-    pub(crate) fn enter(&self, num: InstanceNum, mailbox: Arc<Mailbox>) {
+    pub(crate) fn enter(&self, cell: Arc<Cell>) {
         let mut inner = self.lock();
         inner.reserved = inner.reserved.saturating_sub(1);
-        inner.residents.insert(num, Resident { mailbox, abort: None, paused: None });
+        inner.residents.insert(cell.info.num, Resident { cell, abort: None, paused: None });
+    }
+
+    /// Ends those of an id whose number is another: they were replaced.
+    pub(crate) fn replace(&self, id: &str, num: InstanceNum) {
+        let inner = self.lock();
+        let old = inner.residents.iter().filter(|(other, resident)| **other != num && resident.cell.info.id == id);
+        old.for_each(|(_, resident)| {
+            resident.cell.mailbox.post(|letters| letters.is_fenced = true);
+        });
     }
 
     /// How to end the task of a run, should that be needed.
@@ -79,7 +89,7 @@ impl Residency {
     /// A run has left. Another one may have come in its place meanwhile.
     pub(crate) fn leave(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
         let mut inner = self.lock();
-        if !inner.residents.get(&num).is_some_and(|resident| Arc::ptr_eq(&resident.mailbox, mailbox)) {
+        if !inner.residents.get(&num).is_some_and(|resident| Arc::ptr_eq(&resident.cell.mailbox, mailbox)) {
             return;
         }
         if let Some(place) = inner.residents.remove(&num).and_then(|resident| resident.paused) {
@@ -89,7 +99,7 @@ impl Residency {
 
     /// The mailbox of a run, if it is in memory.
     pub(crate) fn mailbox(&self, num: InstanceNum) -> Option<Arc<Mailbox>> {
-        self.lock().residents.get(&num).map(|resident| resident.mailbox.clone())
+        self.lock().residents.get(&num).map(|resident| resident.cell.mailbox.clone())
     }
 
     /// A run pauses. Answers whether there is room for it to stay.
@@ -132,7 +142,7 @@ impl Residency {
 
     /// All mailboxes.
     pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
-        self.lock().residents.values().map(|resident| resident.mailbox.clone()).collect()
+        self.lock().residents.values().map(|resident| resident.cell.mailbox.clone()).collect()
     }
 
     /// Ends all tasks at once.

@@ -140,8 +140,16 @@ impl<O> Run<O> {
     /// # Errors
     /// [`Error::NotFound`] if it was purged, [`Error::Store`] if an entry is damaged.
     pub async fn journal(&self) -> Result<Vec<Entry>, Error> {
+        self.journal_since(0).await
+    }
+
+    /// What the run has done since an entry: those with a larger `seq`.
+    ///
+    /// # Errors
+    /// As [`journal`](Self::journal).
+    pub async fn journal_since(&self, seq: u64) -> Result<Vec<Entry>, Error> {
         self.instance().await?;
-        Ok(self.client.shared.store.journal(self.num, 0, usize::MAX).await?)
+        Ok(self.client.shared.store.journal(self.num, seq, usize::MAX).await?)
     }
 
     /// The steps that have given a value, in the order in which they did, by their identity in the journal.

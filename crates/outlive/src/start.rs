@@ -152,17 +152,30 @@ impl<O> Start<O> {
             token: shared.chance.number(),
             owner,
         };
-        let workflow = start.workflow.clone();
+        let (workflow, input) = (start.workflow.clone(), start.input.clone());
         let answer = shared.committer.write(Write::Start(start)).await;
         if answer.is_err() && owner != Epoch(0) {
             shared.worker.iter().for_each(|worker| worker.residency.unreserve(1));
         }
         match answer? {
             Answer::Started { num, .. } => Ok(Run::new(self.client, id, num)),
+            // The store compares text; the same JSON may be written in another way.
+            Answer::Refused(Refusal::Conflict { workflow: other }) if other == workflow => {
+                let there = self.client.instance(&id).await?;
+                match is_same_json(&there.input, &input) {
+                    true => Ok(Run::new(self.client, id, there.num)),
+                    false => Err(conflict(&id, &workflow, Refusal::Conflict { workflow: other })),
+                }
+            }
             Answer::Refused(refusal) => Err(conflict(&id, &workflow, refusal)),
             _ => Err(Error::Shutdown),
         }
     }
+}
+
+fn is_same_json(one: &Payload, other: &Payload) -> bool {
+    let value = |payload: &Payload| payload.decode::<serde_json::Value>().ok();
+    value(one).is_some() && value(one) == value(other)
 }
 
 fn conflict(id: &Name, workflow: &Name, refusal: Refusal) -> Error {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, Reopen, Send, Start, State, Write};
+use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::Entry;
 use outlive_core::message::{Inbound, Message};
@@ -107,7 +107,6 @@ impl Worker {
 
     /// The worker's task: whatever is due is claimed, in order, as there is room.
     pub(crate) async fn run(self: Arc<Self>) {
-        self.reopen_stuck().await;
         loop {
             self.touch();
             if let Err(error) = self.look().await {
@@ -280,7 +279,7 @@ impl Worker {
 
     /// Has runs that were stuck try again: the program may have been mended. Those that took the process down again
     /// and again wait for somebody to retry them.
-    async fn reopen_stuck(&self) {
+    pub(crate) async fn reopen_stuck(self: Arc<Self>) {
         let filter = Filter::new().status(StatusKind::Stuck);
         let mut before = None;
         loop {
@@ -354,8 +353,11 @@ impl Worker {
             machine.hold();
         }
         let mailbox = Arc::new(Mailbox::default());
-        self.residency.enter(num, mailbox.clone());
+        if self.is_stopping() {
+            mailbox.post(|letters| letters.is_stopping = true);
+        }
         let cell = Arc::new(Cell::new(info, self.env.clone(), mailbox, machine));
+        self.residency.enter(cell.clone());
         let Some(worker) = self.this.upgrade() else { return };
         let journal = if self.env.is_paranoid { journal } else { Vec::new() };
         let epoch = self.epoch;
@@ -387,6 +389,9 @@ impl Worker {
     // ---- what came by the committer ----
 
     fn started(&self, start: &Start, num: InstanceNum) {
+        if start.on_conflict == OnConflict::Replace {
+            self.residency.replace(start.id.as_str(), num);
+        }
         if start.owner != self.epoch {
             return self.wakes.add_stored(start.due, num);
         }

@@ -170,15 +170,20 @@ impl Rows {
         if self.lease != Some(claim.epoch) {
             return Answer::Fenced;
         }
-        let mut claimed = Vec::new();
+        let mut claimed: Vec<Claimed> = Vec::new();
         for num in &claim.nums {
+            if claimed.iter().any(|one| one.instance.num == *num) {
+                continue;
+            }
             let Some(row) = self.instances.get_mut(num) else {
                 continue;
             };
-            if !row.is_open() || row.instance.owner != Epoch(0) || row.instance.is_early(claim.at) {
+            let is_free = [Epoch(0), claim.epoch].contains(&row.instance.owner);
+            if !row.is_open() || !is_free || row.instance.is_early(claim.at) {
                 continue;
             }
-            let is_first = row.instance.started_at.is_none();
+            let is_again = row.instance.owner == claim.epoch && row.instance.started_at == Some(claim.at);
+            let is_first = row.instance.started_at.is_none() || is_again;
             row.instance.owner = claim.epoch;
             row.instance.started_at.get_or_insert(claim.at);
             if !matches!(row.instance.status, Status::Paused { why: Pause::Hand, .. }) {
@@ -199,7 +204,11 @@ impl Rows {
         let Some(row) = self.ids.get(&reopen.id).and_then(|num| self.instances.get_mut(num)) else {
             return Answer::Refused(Refusal::NotFound);
         };
+        let again = |status| Some(&Entry::reopened(row.seq_last(), reopen.at, status)) == row.entries.last();
         if !matches!(row.instance.status, Status::Failed | Status::Stuck) {
+            if again(Status::Failed) || again(Status::Stuck) {
+                return Answer::Done;
+            }
             return Answer::Refused(Refusal::Status(row.instance.status));
         }
         row.entries.push(Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status));

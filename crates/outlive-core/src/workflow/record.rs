@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::journal::{Entry, EntryKind};
 use crate::payload::Payload;
 use crate::retry::Reason;
@@ -174,13 +172,6 @@ pub(super) fn signal_mark(pos: u64) -> Timestamp {
     Timestamp::from_millis(i64::try_from(pos).unwrap_or(i64::MAX))
 }
 
-/// The shape on disk of a failed step.
-#[derive(Serialize, Deserialize)]
-struct Wire {
-    ended: String,
-    failure: Box<serde_json::value::RawValue>,
-}
-
 pub(super) fn failed_to(failed: &FailedStep) -> Payload {
     let ended = match failed.ended {
         Ended::Error => "error",
@@ -188,17 +179,16 @@ pub(super) fn failed_to(failed: &FailedStep) -> Payload {
         Ended::Interrupted => "interrupted",
         Ended::Exhausted(reason) => reason.as_str(),
     };
-    // Put together by hand, because the failure is JSON already.
-    Payload::recorded(&format!(r#"{{"ended":"{ended}","failure":{}}}"#, failed.failure.to_payload()))
+    failure::for_step(ended, &failed.failure)
 }
 
 fn failed_from(payload: &Payload, attempts: u32) -> Result<FailedStep, String> {
-    let wire: Wire = payload.decode().map_err(|error| format!("not a failed step: {error}"))?;
-    let ended = match wire.ended.as_str() {
+    let (ended, failure) = failure::of_step(payload)?;
+    let ended = match ended.as_str() {
         "error" => Ended::Error,
         "timeout" => Ended::Timeout,
         "interrupted" => Ended::Interrupted,
         other => Ended::Exhausted(Reason::from_text(other).ok_or_else(|| format!("a step cannot end by {other:?}"))?),
     };
-    Ok(FailedStep { ended, attempts, failure: Failure::from_payload(&Payload::recorded(wire.failure.get()))? })
+    Ok(FailedStep { ended, attempts, failure })
 }

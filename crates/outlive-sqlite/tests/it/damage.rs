@@ -1,12 +1,14 @@
 //! A damaged row is the trouble of its own instance and of no other.
 
-use outlive_core::commit::Write;
+use outlive_core::commit::{Answer, Commit, Epoch, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::query::{Filter, Query};
-use outlive_core::status::Status;
+use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::{ErrorKind, Store};
+use outlive_core::time::Timestamp;
+use outlive_sqlite::SqliteStore;
 
-use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, name, signal, write};
+use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, ended, name, signal, start, write};
 
 /// Two instances with two entries and a message each, that nobody drives; then `damage` is done to the first.
 async fn after(damage: &str) -> (Place, InstanceNum, InstanceNum) {
@@ -61,7 +63,21 @@ async fn a_damaged_entry_is_found_by_the_claim_of_its_instance_alone() {
         assert!(found.contains(says), "{damage}: {found}");
         assert_eq!(claimed[1].journal.as_ref().unwrap().len(), 2, "{damage}");
         assert_done(&write(&store, Write::Commit(commit(b, epoch, 2))).await);
+        assert_is_set_aside(&place, &store, a, epoch).await;
     }
+}
+
+/// Its driver, who could not read where the journal ends, sets it aside; then nobody comes for it again.
+async fn assert_is_set_aside(place: &Place, store: &SqliteStore, num: InstanceNum, epoch: Epoch) {
+    // What others write meanwhile does not mend it.
+    write(&place.open(), Write::Start(start("c"))).await;
+    let aside = Commit { entries: vec![], ..ended(commit(num, epoch, 0), Status::Stuck) };
+    assert_done(&write(store, Write::Commit(aside.clone())).await);
+    assert_done(&write(store, Write::Commit(aside)).await);
+    assert!(store.wakes(Timestamp::MAX, 9).await.unwrap().iter().all(|wake| wake.num != num));
+    assert!(matches!(write(store, Write::Commit(commit(num, epoch, 2))).await, Answer::Fenced));
+    let stuck = store.list(&Filter::new().status(StatusKind::Stuck), None, 9).await.unwrap().instances;
+    assert_eq!(stuck.iter().map(|instance| instance.num).collect::<Vec<_>>(), [num]);
 }
 
 #[tokio::test]
@@ -108,7 +124,7 @@ async fn a_damaged_row_is_listed_with_what_is_wrong_with_it() {
 
 #[tokio::test]
 async fn a_damaged_page_stops_neither_the_open_nor_the_reads_of_others() {
-    let (place, a, _) = after("UPDATE entry SET site = '' WHERE instance = ?1 AND seq = 2").await;
+    let (place, a, _) = after("UPDATE instance SET note = '' WHERE num = ?1").await;
     let root = place.number("SELECT rootpage FROM sqlite_schema WHERE name = 'entry'");
     let page = place.number("PRAGMA page_size");
     let mut bytes = std::fs::read(place.file()).unwrap();
@@ -121,5 +137,6 @@ async fn a_damaged_page_stops_neither_the_open_nor_the_reads_of_others() {
     let claimed = claimed(write(&store, claim(&[a], epoch)).await);
     let damage = claimed[0].journal.as_ref().unwrap_err();
     assert!(damage.contains("entry 1 lies on a damaged page"), "{damage}");
-    assert_eq!(store.list(&Filter::new(), None, 9).await.unwrap().instances.len(), 2);
+    assert_is_set_aside(&place, &store, a, epoch).await;
+    assert_eq!(store.list(&Filter::new(), None, 9).await.unwrap().instances.len(), 3);
 }

@@ -1,5 +1,8 @@
 //! A disk that is full: new work is refused, reading goes on, and so does writing once there is room.
 
+use std::fs::File;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use outlive_core::commit::{Answer, Commit, Write};
@@ -49,4 +52,59 @@ async fn a_full_disk_loses_nothing_and_passes() {
     assert_done(&write(&store, large(commit(a, epoch, seq))).await);
     assert!(matches!(write(&store, large(commit(b, epoch, seq))).await, Answer::Fenced));
     assert_eq!(store.journal(a, 0, 999).await.unwrap().len() as u64, seq + 1);
+}
+
+/// A real disk, with little room on it.
+struct SmallDisk {
+    place: Place,
+}
+
+impl SmallDisk {
+    /// `None` where this user cannot mount one.
+    fn mount(size: &str) -> Option<Self> {
+        let place = Place::new();
+        let mut command = Command::new("mount");
+        let command = command.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(place.folder.path());
+        let is_mounted = command.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+        is_mounted.then_some(Self { place })
+    }
+
+    fn fill(&self) {
+        let mut file = File::create(self.place.folder.path().join("filler")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.place.folder.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.place.folder.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn writing_goes_on_by_itself_when_somebody_frees_the_disk() {
+    let Some(disk) = SmallDisk::mount("8m") else { return };
+    let store = disk.place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let a = driven(&store, "a", epoch).await;
+    disk.fill();
+    let mut seq = 0;
+    let error = loop {
+        match store.write(Arc::new(vec![large(commit(a, epoch, seq))])).await {
+            Ok(answers) => assert_done(&answers[0]),
+            Err(error) => break error,
+        }
+        seq += 1;
+        assert!(seq < 1_000, "the disk is never full");
+    };
+    assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+    assert_eq!(store.journal(a, 0, 9_999).await.unwrap().len() as u64, seq, "all that was answered, and no more");
+    disk.free();
+    assert_done(&write(&store, large(commit(a, epoch, seq))).await);
+    drop(store);
+    assert_eq!(disk.place.open().journal(a, 0, 9_999).await.unwrap().len() as u64, seq + 1);
 }

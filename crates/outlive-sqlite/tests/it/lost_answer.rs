@@ -89,6 +89,22 @@ async fn a_batch_that_was_not_durable_is_written_the_second_time() {
 }
 
 #[tokio::test]
+async fn a_batch_in_doubt_stays_in_doubt_until_it_is_answered() {
+    let place = Place::new();
+    let store = place.open();
+    let batch = batch(&store).await;
+    write_unknown(&place, &store, &batch).await;
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON entry BEGIN SELECT raise(abort, 'no'); END";
+    place.sql().execute_batch(refuse).unwrap();
+    // By itself this write is certain to have failed, but it does not settle the first one.
+    assert_eq!(store.write(batch.clone()).await.unwrap_err().kind, ErrorKind::Unknown);
+    let other = store.write(Arc::new(batch.to_vec())).await.unwrap_err();
+    assert_eq!(other.kind, ErrorKind::Corrupt);
+    place.sql().execute_batch("DROP TRIGGER refuse").unwrap();
+    assert_answers(store.write(batch).await.unwrap());
+}
+
+#[tokio::test]
 async fn a_batch_that_was_durable_is_answered_the_second_time_as_the_first() {
     let place = Place::new();
     let store = place.open();

@@ -2,10 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod clients;
+mod conformance;
 mod damage;
 mod full;
 mod hot_path;
 mod lost_answer;
 mod open;
 mod plans;
+mod process;
 mod support;

@@ -73,6 +73,17 @@ fn a_folder_that_does_not_exist_is_named_with_the_way_to_make_it() {
 }
 
 #[test]
+fn a_client_does_not_make_a_file_of_a_mistyped_name() {
+    let place = Place::new();
+    let error = SqliteStore::open(&place.file(), Options::new().existing()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Open);
+    assert_says(&error, &["runs.db does not exist", "look at the name"]);
+    assert!(!place.file().exists());
+    drop(place.open());
+    SqliteStore::open(&place.file(), Options::new().existing()).unwrap();
+}
+
+#[test]
 fn a_folder_is_no_store() {
     let place = Place::new();
     fs::create_dir(place.file()).unwrap();
@@ -109,7 +120,7 @@ fn a_file_of_a_newer_release_is_refused_with_both_numbers() {
 fn a_place_where_no_file_can_be_made_is_refused() {
     let error = SqliteStore::open("/proc/runs.db".as_ref(), Options::default()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Open);
-    assert_says(&error, &["/proc/runs.db cannot be opened for writing"]);
+    assert_says(&error, &["/proc/runs.db cannot be made"]);
 }
 
 #[cfg(unix)]
@@ -121,7 +132,7 @@ fn a_file_that_may_only_be_read_is_refused() {
     fs::set_permissions(place.file(), fs::Permissions::from_mode(0o400)).unwrap();
     // The superuser may write it all the same; then there is nothing to refuse.
     if fs::OpenOptions::new().append(true).open(place.file()).is_err() {
-        assert_says(&refusal(&place), &["cannot be opened for writing", "let this user write it"]);
+        assert_says(&refusal(&place), &["can only be read", "let this user write it"]);
     }
 }
 

@@ -9,11 +9,11 @@ use super::world::{BY_HAND, Checked, NOW, WAITING, World, asleep, at, cancel, en
 cases![
     a_claim_gives_the_row_the_journal_and_the_inbox,
     a_claim_answers_in_the_order_asked_for,
-    what_is_driven_ended_stuck_or_unknown_is_not_claimed,
+    what_is_ended_stuck_or_unknown_is_not_claimed,
+    who_claims_its_own_again_gets_it_again,
     pending_running_and_paused_ones_are_claimed_and_run,
     what_was_paused_by_hand_stays_paused_when_claimed,
     an_instance_named_twice_is_claimed_once,
-    two_claims_in_one_batch_share_nothing,
     a_claim_of_nothing_is_empty,
     a_claim_sets_the_time_of_the_first_start_only,
     a_claim_says_whether_it_is_the_first,
@@ -46,8 +46,15 @@ async fn a_claim_answers_in_the_order_asked_for(w: &mut World) -> Checked {
     same(&nums(&w.claim(&[b, c, a]).await?), &vec![b, c, a])
 }
 
-async fn what_is_driven_ended_stuck_or_unknown_is_not_claimed(w: &mut World) -> Checked {
-    let mut asked = vec![w.driven("driven").await?];
+async fn who_claims_its_own_again_gets_it_again(w: &mut World) -> Checked {
+    let num = w.pending("a").await?;
+    let first = w.claim(&[num]).await?;
+    let again = w.claim(&[num]).await?;
+    same(&format!("{again:?}"), &format!("{first:?}"))
+}
+
+async fn what_is_ended_stuck_or_unknown_is_not_claimed(w: &mut World) -> Checked {
+    let mut asked = Vec::new();
     for (id, status) in [
         ("completed", Status::Completed),
         ("failed", Status::Failed),
@@ -61,7 +68,7 @@ async fn what_is_driven_ended_stuck_or_unknown_is_not_claimed(w: &mut World) -> 
     same(&w.claim(&asked).await?.len(), &0)?;
     same(&w.snapshot().await?, &before)?;
     let free = w.pending("free").await?;
-    asked.insert(2, free);
+    asked.insert(1, free);
     same(&nums(&w.claim(&asked).await?), &vec![free])
 }
 
@@ -86,16 +93,6 @@ async fn what_was_paused_by_hand_stays_paused_when_claimed(w: &mut World) -> Che
 async fn an_instance_named_twice_is_claimed_once(w: &mut World) -> Checked {
     let (a, b) = (w.pending("a").await?, w.pending("b").await?);
     same(&nums(&w.claim(&[a, b, a]).await?), &vec![a, b])
-}
-
-async fn two_claims_in_one_batch_share_nothing(w: &mut World) -> Checked {
-    let nums = vec![w.pending("a").await?];
-    let claim = Write::Claim(Claim { nums, epoch: w.epoch, at: NOW });
-    let answers = w.batch(vec![claim.clone(), claim]).await?;
-    match &answers[..] {
-        [Answer::Claimed(first), Answer::Claimed(second)] => same(&(first.len(), second.len()), &(1, 0)),
-        other => ensure(false, || format!("{other:?}")),
-    }
 }
 
 async fn a_claim_of_nothing_is_empty(w: &mut World) -> Checked {

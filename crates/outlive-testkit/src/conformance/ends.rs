@@ -75,7 +75,7 @@ async fn reopening_nobody_is_refused(w: &mut World) -> Checked {
 
 async fn a_reopened_run_goes_on_at_the_next_number(w: &mut World) -> Checked {
     let num = run_with_status(w, "a", Status::Failed).await?;
-    w.reopen("a", at(5_000)).await?;
+    w.reopen("a", NOW).await?;
     let claimed = w.claim(&[num]).await?;
     same(&claimed[0].journal.as_ref().map(Vec::len), &Ok(3))?;
     same(&w.commit(&w.new_commit(num, 2, 1)).await?, &Answer::Fenced)?;

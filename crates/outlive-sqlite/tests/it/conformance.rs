@@ -1,0 +1,53 @@
+//! The promises of every store, kept by this one, and the same answers as the store in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use outlive_core::memory::MemoryStore;
+use outlive_testkit::conformance::{Home, Opening, differential, run_all};
+
+use crate::support::Place;
+
+impl Home for Place {
+    fn open(&self) -> Opening<'_> {
+        Box::pin(async move {
+            let store = self.try_open().map_err(|e| e.to_string())?;
+            Ok(Arc::new(store) as _)
+        })
+    }
+}
+
+#[tokio::test]
+async fn every_promise_of_a_store_is_kept() {
+    run_all(|| Box::new(Place::new())).await;
+}
+
+#[tokio::test]
+async fn random_writes_are_answered_and_kept_as_in_memory() {
+    for seed in 1..=8 {
+        let place = Place::new();
+        let store = Arc::new(place.try_open().unwrap());
+        differential(store, Arc::new(MemoryStore::new()), seed, 150).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn writes_by_others_at_any_moment_change_no_answer() {
+    let place = Place::new();
+    let store = Arc::new(place.try_open().unwrap());
+    let (sql, is_over) = (place.sql(), Arc::new(AtomicBool::new(false)));
+    let other = std::thread::spawn({
+        let is_over = is_over.clone();
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                sql.execute_batch("UPDATE meta SET value = value WHERE key = 'schema'").unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+    let found = differential(store, Arc::new(MemoryStore::new()), 77, 200).await;
+    is_over.store(true, Ordering::Relaxed);
+    other.join().unwrap();
+    found.unwrap();
+}

@@ -1,0 +1,80 @@
+//! The executor as a process of its own: it can be killed, and another one goes on at once.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use outlive_core::commit::Epoch;
+use outlive_core::query::Query;
+use outlive_core::store::{ErrorKind, Store};
+use outlive_sqlite::{Options, SqliteStore};
+
+use crate::support::{Place, at, claim, claimed, driven, name, write};
+
+const FILE: &str = "OUTLIVE_TEST_FILE";
+
+/// Not a test: the other process of the test below.
+#[tokio::test]
+#[ignore = "is run by the test below, in a process of its own"]
+#[expect(clippy::print_stdout, reason = "tells the test that it is ready")]
+async fn holds_the_lease_until_it_is_killed() {
+    let file = PathBuf::from(std::env::var_os(FILE).unwrap());
+    let store = SqliteStore::open(&file, Options::default()).unwrap();
+    let epoch = store.lease(at(0)).await.unwrap();
+    driven(&store, "a", epoch).await;
+    println!("\nready");
+    std::thread::park();
+}
+
+fn executor(place: &Place) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture", "process::holds_the_lease_until_it_is_killed"])
+        .env(FILE, place.file())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == "ready"), "the other process has ended");
+    child
+}
+
+#[tokio::test]
+async fn what_a_killed_process_was_driving_is_due_for_the_next_at_once() {
+    let place = Place::new();
+    let mut child = executor(&place);
+    let store = place.open();
+    let error = store.lease(at(50)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Locked { pid: Some(child.id()) });
+    assert!(store.instance(&name("a")).await.unwrap().is_some(), "reading needs no lease");
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let epoch = store.lease(at(60)).await.unwrap();
+    assert_eq!(epoch, Epoch(2));
+    let wakes = store.wakes(at(60), 9).await.unwrap();
+    assert_eq!((wakes.len(), wakes[0].due), (1, at(60)));
+    let claimed = claimed(write(&store, claim(&[wakes[0].num], epoch)).await);
+    assert_eq!(claimed[0].instance.recoveries, 1);
+}
+
+/// Whether the kernel says that the file is locked. Its list may leave a lock out while others come and go, but never
+/// makes one up, so it is read more than once.
+#[cfg(target_os = "linux")]
+fn is_locked(place: &Place) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let inode = std::fs::metadata(place.file()).unwrap().ino();
+    let mark = format!(":{inode} ");
+    (0..200).any(|_| std::fs::read_to_string("/proc/locks").unwrap().lines().any(|line| line.contains(&mark)))
+}
+
+/// What would break: to open and close the file other than by SQLite frees the locks that all handles of this process
+/// have on it. The next process to close its own may then take itself for the last, and remove the log under them.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_second_handle_leaves_the_locks_of_the_first() {
+    let place = Place::new();
+    let _first = place.open();
+    assert!(is_locked(&place));
+    drop(place.open());
+    assert!(is_locked(&place));
+}
