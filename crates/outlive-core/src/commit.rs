@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use crate::id::Epoch;
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::message::{Inbound, Message};
@@ -9,10 +10,6 @@ use crate::payload::Payload;
 use crate::query::Instance;
 use crate::status::Status;
 use crate::time::Timestamp;
-
-/// The fence: it grows each time the right to execute changes hands. 0 is nobody.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Epoch(pub u64);
 
 /// One change. The same write again, after an answer was lost, changes nothing and is answered as the first time.
 #[derive(Clone, Debug)]

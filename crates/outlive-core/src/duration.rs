@@ -18,28 +18,9 @@ const EXAMPLES: &str = r#""5s", "1h 30m", "2 days" or "PT5M""#;
 
 /// Units that are always the same length, with their length in nanoseconds. A day is 24 hours.
 const UNITS: [(u64, &[&str]); 8] = [
-    (
-        1,
-        &["ns", "nsec", "nsecs", "nano", "nanos", "nanosecond", "nanoseconds"],
-    ),
-    (
-        1_000,
-        &[
-            "us",
-            "µs",
-            "μs",
-            "usec",
-            "usecs",
-            "micro",
-            "micros",
-            "microsecond",
-            "microseconds",
-        ],
-    ),
-    (
-        1_000_000,
-        &["ms", "msec", "msecs", "milli", "millis", "millisecond", "milliseconds"],
-    ),
+    (1, &["ns", "nsec", "nsecs", "nano", "nanos", "nanosecond", "nanoseconds"]),
+    (1_000, &["us", "µs", "μs", "usec", "usecs", "micro", "micros", "microsecond", "microseconds"]),
+    (1_000_000, &["ms", "msec", "msecs", "milli", "millis", "millisecond", "milliseconds"]),
     (1_000_000_000, &["s", "sec", "secs", "second", "seconds"]),
     (60 * 1_000_000_000, &["m", "min", "mins", "minute", "minutes"]),
     (3_600 * 1_000_000_000, &["h", "hr", "hrs", "hour", "hours"]),
@@ -95,11 +76,7 @@ impl IntoDuration for String {
 
 impl IntoDuration for Duration {
     fn into_duration(self) -> Result<Duration, DurationError> {
-        if self > LONGEST {
-            Err(DurationError::new(&format!("{self:?}"), Problem::Long))
-        } else {
-            Ok(self)
-        }
+        if self > LONGEST { Err(DurationError::new(&format!("{self:?}"), Problem::Long)) } else { Ok(self) }
     }
 }
 
@@ -175,9 +152,7 @@ fn read_iso(text: &str) -> Result<Duration, Problem> {
     if span.get_years() != 0 || span.get_months() != 0 {
         return Err(Problem::Calendar);
     }
-    let signed = span
-        .to_duration(SpanRelativeTo::days_are_24_hours())
-        .map_err(|_| Problem::Unreadable)?;
+    let signed = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| Problem::Unreadable)?;
     from_nanos(u128::try_from(signed.as_nanos()).map_err(|_| Problem::Negative)?)
 }
 
@@ -187,20 +162,13 @@ fn read_units(text: &str) -> Result<Duration, Problem> {
     let mut rest = text;
     while !rest.is_empty() {
         let (whole, after) = take(rest, |c| c.is_ascii_digit());
-        let (fraction, after) = match after
-            .strip_prefix('.')
-            .map(|digits| take(digits, |c| c.is_ascii_digit()))
-        {
+        let (fraction, after) = match after.strip_prefix('.').map(|digits| take(digits, |c| c.is_ascii_digit())) {
             Some((digits, after)) => (Some(digits), after),
             None => (None, after),
         };
         let (unit, after) = take(after.trim_start(), char::is_alphabetic);
         total = total.saturating_add(nanos(whole, fraction, unit_nanos(unit)?)?);
-        rest = after
-            .strip_prefix(',')
-            .filter(|more| !more.is_empty())
-            .unwrap_or(after)
-            .trim_start();
+        rest = after.strip_prefix(',').filter(|more| !more.is_empty()).unwrap_or(after).trim_start();
     }
     from_nanos(total)
 }
@@ -214,11 +182,7 @@ fn unit_nanos(label: &str) -> Result<u64, Problem> {
     if CALENDAR_UNITS.contains(&label) {
         return Err(Problem::Calendar);
     }
-    UNITS
-        .iter()
-        .find(|(_, labels)| labels.contains(&label))
-        .map(|(nanos, _)| *nanos)
-        .ok_or(Problem::Unreadable)
+    UNITS.iter().find(|(_, labels)| labels.contains(&label)).map(|(nanos, _)| *nanos).ok_or(Problem::Unreadable)
 }
 
 /// `whole.fraction` times `unit`, in integers because a float would miss "0.1 s" by a little.
@@ -230,10 +194,8 @@ fn nanos(whole: &str, fraction: Option<&str>, unit: u64) -> Result<u128, Problem
     let full = u128::from(units) * u128::from(unit);
     let Some(digits) = fraction else { return Ok(full) };
     let parts: u64 = digits.parse().map_err(|_| Problem::Unreadable)?;
-    let parts_per_unit = u32::try_from(digits.len())
-        .ok()
-        .and_then(|len| 10_u128.checked_pow(len))
-        .ok_or(Problem::Unreadable)?;
+    let parts_per_unit =
+        u32::try_from(digits.len()).ok().and_then(|len| 10_u128.checked_pow(len)).ok_or(Problem::Unreadable)?;
     Ok(full + (u128::from(parts) * u128::from(unit)).div_ceil(parts_per_unit))
 }
 
@@ -271,10 +233,7 @@ enum Problem {
 
 impl DurationError {
     fn new(text: &str, problem: Problem) -> Self {
-        Self {
-            text: text.to_owned(),
-            problem,
-        }
+        Self { text: text.to_owned(), problem }
     }
 
     /// What was given for a duration, in full.
@@ -312,11 +271,7 @@ mod tests {
 
     fn millis(text: &str) -> u128 {
         let duration = parse(text).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(
-            duration.subsec_nanos() % 1_000_000,
-            0,
-            "{text:?} is not whole milliseconds"
-        );
+        assert_eq!(duration.subsec_nanos() % 1_000_000, 0, "{text:?} is not whole milliseconds");
         duration.as_millis()
     }
 
@@ -443,10 +398,7 @@ mod tests {
 
     #[test]
     fn each_refusal_names_the_way_out() {
-        assert_eq!(
-            refusal(" "),
-            r#"duration " " is empty; write it as in "5s", "1h 30m", "2 days" or "PT5M""#
-        );
+        assert_eq!(refusal(" "), r#"duration " " is empty; write it as in "5s", "1h 30m", "2 days" or "PT5M""#);
         assert_eq!(
             refusal(-1),
             r#"duration "-1" lies in the past; write zero or more, as in "5s", "1h 30m", "2 days" or "PT5M""#

@@ -21,6 +21,10 @@ impl fmt::Display for InstanceNum {
     }
 }
 
+/// The fence: it grows each time the right to execute changes hands. 0 is nobody.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Epoch(pub u64);
+
 /// A checked name: of a run, a workflow, a step, a signal, a scope or a key. Cheap to clone.
 ///
 /// ```
@@ -105,7 +109,10 @@ impl fmt::Display for NameError {
         match problem {
             Problem::Empty => write!(f, "{what} \"\" is empty; give it 1 to {LENGTH_MAX} bytes of text"),
             Problem::Long(bytes) => {
-                write!(f, "{what} {text:?}… is {bytes} bytes long; {LENGTH_MAX} is the limit, put the rest in the input")
+                write!(
+                    f,
+                    "{what} {text:?}… is {bytes} bytes long; {LENGTH_MAX} is the limit, put the rest in the input"
+                )
             }
             Problem::Control(found) => write!(f, "{what} {text:?} holds the control character {found:?}; leave it out"),
         }

@@ -4,6 +4,7 @@
 pub mod commit;
 pub mod duration;
 pub mod failure;
+mod fault;
 pub mod id;
 pub mod journal;
 pub mod memory;

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::commit::Epoch;
-use crate::id::{InstanceNum, Name};
+use crate::fault::Answered;
+use crate::id::{Epoch, InstanceNum, Name};
 use crate::journal::Entry;
 use crate::message::Inbound;
 use crate::payload::Payload;
 use crate::status::{Status, StatusKind};
-use crate::store::Answered;
 use crate::time::Timestamp;
 
 /// An instance as it is kept.

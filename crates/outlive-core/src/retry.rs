@@ -427,9 +427,7 @@ impl Reason {
     /// The reason of that name.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        [Self::MaxAttempts, Self::MaxDuration]
-            .into_iter()
-            .find(|reason| reason.as_str() == text)
+        [Self::MaxAttempts, Self::MaxDuration].into_iter().find(|reason| reason.as_str() == text)
     }
 }
 
@@ -470,10 +468,7 @@ mod tests {
     #[test]
     fn three_times_means_three_retries_after_the_first_attempt() {
         let retry = Retry::times(3).jitter(Jitter::none());
-        assert_eq!(
-            exhaust(&retry),
-            (3, Duration::from_secs(1 + 2 + 4), Reason::MaxAttempts)
-        );
+        assert_eq!(exhaust(&retry), (3, Duration::from_secs(1 + 2 + 4), Reason::MaxAttempts));
     }
 
     #[test]
@@ -490,16 +485,9 @@ mod tests {
     #[test]
     fn a_retry_that_would_start_after_the_time_for_all_is_not_made() {
         let retry = Retry::forever().simple().jitter(Jitter::none());
-        assert_eq!(
-            exhaust(&retry.clone().max_duration("5s")).0,
-            5,
-            "the fifth starts just in time"
-        );
+        assert_eq!(exhaust(&retry.clone().max_duration("5s")).0, 5, "the fifth starts just in time");
         assert_eq!(exhaust(&retry.clone().max_duration("4999 ms")).0, 4);
-        assert_eq!(
-            exhaust(&retry.max_duration("1ms")),
-            (0, Duration::ZERO, Reason::MaxDuration)
-        );
+        assert_eq!(exhaust(&retry.max_duration("1ms")), (0, Duration::ZERO, Reason::MaxDuration));
     }
 
     #[test]
@@ -518,10 +506,7 @@ mod tests {
     #[test]
     fn without_more_words_delays_are_standard_with_a_tenth_of_jitter() {
         let retry = Retry::times(3);
-        assert_eq!(
-            base_delays_ms(&retry, 7),
-            [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
-        );
+        assert_eq!(base_delays_ms(&retry, 7), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
         assert_eq!(retry.jitter, Jitter::proportional(0.1));
         assert_eq!(retry.check(), Ok(()));
     }
@@ -537,14 +522,8 @@ mod tests {
 
     #[test]
     fn presets_replace_one_another() {
-        assert_eq!(
-            base_delays_ms(&Retry::times(1).aggressive(), 7),
-            [100, 200, 400, 800, 1_600, 3_200, 5_000]
-        );
-        assert_eq!(
-            base_delays_ms(&Retry::times(1).aggressive().patient(), 2),
-            [5_000, 10_000]
-        );
+        assert_eq!(base_delays_ms(&Retry::times(1).aggressive(), 7), [100, 200, 400, 800, 1_600, 3_200, 5_000]);
+        assert_eq!(base_delays_ms(&Retry::times(1).aggressive().patient(), 2), [5_000, 10_000]);
         assert_eq!(base_delays_ms(&Retry::times(1).patient().simple(), 2), [1_000, 1_000]);
         assert_eq!(base_delays_ms(&Retry::times(1).simple().standard(), 2), [1_000, 2_000]);
     }
@@ -567,14 +546,8 @@ mod tests {
 
     #[test]
     fn a_cap_alone_replaces_that_of_the_preset() {
-        assert_eq!(
-            base_delays_ms(&Retry::times(9).max_delay("5s"), 5),
-            [1_000, 2_000, 4_000, 5_000, 5_000]
-        );
-        assert_eq!(
-            Retry::times(9).max_delay("1 minute").base_delay(9),
-            Duration::from_secs(60)
-        );
+        assert_eq!(base_delays_ms(&Retry::times(9).max_delay("5s"), 5), [1_000, 2_000, 4_000, 5_000, 5_000]);
+        assert_eq!(Retry::times(9).max_delay("1 minute").base_delay(9), Duration::from_secs(60));
     }
 
     #[test]
@@ -584,10 +557,7 @@ mod tests {
             Retry::times(3).max_delay("1s").exponential("5s"),
             Retry::times(3).backoff(Backoff::exponential("5s").max_delay("1s")),
         ] {
-            assert_eq!(
-                refusal(&retry),
-                "max_delay 1s is below the base delay 5s; give at least 5s"
-            );
+            assert_eq!(refusal(&retry), "max_delay 1s is below the base delay 5s; give at least 5s");
         }
     }
 
@@ -634,12 +604,7 @@ mod tests {
         ];
         for (what, retry) in table {
             let error = retry.check().expect_err("should be refused");
-            assert!(
-                error
-                    .to_string()
-                    .starts_with(&format!("{what}: duration \"5 parsecs\" is not ")),
-                "{error}"
-            );
+            assert!(error.to_string().starts_with(&format!("{what}: duration \"5 parsecs\" is not ")), "{error}");
             assert!(error.source().is_some());
             assert_eq!(error.duration().map(|error| error.text()), Some(bad));
         }
@@ -647,11 +612,7 @@ mod tests {
 
     #[test]
     fn the_first_unreadable_duration_is_reported_even_if_replaced_later() {
-        let retry = Retry::times(3)
-            .max_delay("first")
-            .exponential("second")
-            .constant("1s")
-            .max_delay("2s");
+        let retry = Retry::times(3).max_delay("first").exponential("second").constant("1s").max_delay("2s");
         assert!(refusal(&retry).contains("\"first\""));
     }
 

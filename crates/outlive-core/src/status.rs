@@ -65,15 +65,8 @@ pub enum StatusKind {
 
 impl StatusKind {
     /// All of them, in the order of a life.
-    pub const ALL: [Self; 7] = [
-        Self::Pending,
-        Self::Running,
-        Self::Paused,
-        Self::Stuck,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Pending, Self::Running, Self::Paused, Self::Stuck, Self::Completed, Self::Failed, Self::Cancelled];
 
     /// The word for it.
     #[must_use]

@@ -5,9 +5,11 @@
 //! it answers with entries to be made durable ([`Machine::take_outgoing`]) and with who is next
 //! ([`Machine::deliver`]). It never waits, and never asks what time it is.
 
+mod ask;
 mod attempt;
 mod identity;
 mod op;
+mod pause;
 mod record;
 mod signals;
 
@@ -22,7 +24,6 @@ use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
-use crate::status::{Pause, Status};
 use crate::time::Timestamp;
 
 use identity::{Identities, numbered};
@@ -144,7 +145,9 @@ impl Machine {
     /// If the journal cannot be what was written.
     pub fn new(mode: Mode, seed: u64, started: Timestamp, journal: &[Entry]) -> Result<Self, Trouble> {
         let records = Records::fold(journal).map_err(|problem| {
-            Trouble(format!("the journal cannot be read: {problem}; restore the store from a backup, then retry the run"))
+            Trouble(format!(
+                "the journal cannot be read: {problem}; restore the store from a backup, then retry the run"
+            ))
         })?;
         let mut signals = Signals::default();
         records.given.iter().for_each(|(pos, seq)| signals.give(*pos, *seq));
@@ -231,7 +234,9 @@ impl Machine {
         op.spec = Some(spec);
         op.key = op.identity.text();
         let mut record = self.records.take(&op.key);
-        if record.is_none() && let Some(alias) = &op.alias {
+        if record.is_none()
+            && let Some(alias) = &op.alias
+        {
             let old = numbered(alias, op.identity.occurrence);
             record = self.records.take(&old);
             if record.is_some() {
@@ -270,7 +275,9 @@ impl Machine {
             self.wakes.retain(|other| *other != slot);
         }
         match self.phase(slot) {
-            Some(Phase::Working { .. } | Phase::FallingBack { .. }) => self.attempt(slot).map_or(Polled::Pending, Polled::Work),
+            Some(Phase::Working { .. } | Phase::FallingBack { .. }) => {
+                self.attempt(slot).map_or(Polled::Pending, Polled::Work)
+            }
             Some(Phase::Delivered { seq, .. }) => self.consume(slot, *seq),
             _ => Polled::Pending,
         }
@@ -416,158 +423,6 @@ impl Machine {
         Some(std::mem::replace(&mut self.outgoing, next))
     }
 
-    // ---- what the driver asks ----
-
-    /// What makes the run stuck, if anything does.
-    #[must_use]
-    pub fn trouble(&self) -> Option<&Trouble> {
-        self.trouble.as_ref()
-    }
-
-    /// The run cannot go on.
-    pub fn fail(&mut self, sentence: String) {
-        self.trouble.get_or_insert(Trouble(sentence));
-    }
-
-    /// The reason of the cancel that was taken, if one was.
-    #[must_use]
-    pub fn cancel_reason(&self) -> Option<&str> {
-        self.cancel.as_deref()
-    }
-
-    /// Whether it is paused by hand.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.is_held
-    }
-
-    /// Says that it is paused by hand, as its status was when it was claimed.
-    pub fn hold(&mut self) {
-        self.is_held = true;
-    }
-
-    /// Nothing is begun or delivered any more; what is at work may end.
-    pub fn freeze(&mut self) {
-        self.is_frozen = true;
-    }
-
-    /// Whether a message came since this was last asked.
-    pub fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.has_news)
-    }
-
-    /// Whether there is something to be made durable.
-    #[must_use]
-    pub fn has_outgoing(&self) -> bool {
-        !self.outgoing.entries.is_empty() || !self.outgoing.taken.is_empty()
-    }
-
-    /// The last inbox position received.
-    #[must_use]
-    pub fn seen(&self) -> u64 {
-        self.seen
-    }
-
-    /// Whether there are control messages to [`act`](Self::act) on.
-    #[must_use]
-    pub fn has_controls(&self) -> bool {
-        !self.controls.is_empty()
-    }
-
-    /// Why the run is to end at once, if it is.
-    #[must_use]
-    pub fn terminate_reason(&self) -> Option<&str> {
-        self.terminate.as_deref()
-    }
-
-    /// The messages that are to leave the inbox with the run's next state.
-    #[must_use]
-    pub fn controls_done(&self) -> &[u64] {
-        &self.controls_done
-    }
-
-    /// The run's state is durable, and the messages that made it are gone.
-    pub fn forget_controls(&mut self) {
-        self.controls_done.clear();
-    }
-
-    /// Whether all that was handed out is durable, and nothing of it is at work: nothing moves without time or a message.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.working == 0 && self.durable == self.seq
-    }
-
-    /// Whether all that was handed out is durable.
-    #[must_use]
-    pub fn is_durable(&self) -> bool {
-        self.durable == self.seq
-    }
-
-    /// The last number given.
-    #[must_use]
-    pub fn seq(&self) -> u64 {
-        self.seq
-    }
-
-    /// When something is due next.
-    #[must_use]
-    pub fn next_due(&self) -> Option<Timestamp> {
-        match self.is_held {
-            true => None,
-            false => self.timers.first().map(|(due, _)| *due),
-        }
-    }
-
-    /// What to call the pause of a quiet run.
-    #[must_use]
-    pub fn pause(&self) -> Status {
-        if self.is_held {
-            return Status::Paused { why: Pause::Hand, until: None };
-        }
-        let Some(&(due, slot)) = self.timers.first() else {
-            return Status::Paused { why: Pause::Wait, until: None };
-        };
-        let why = match self.ops[slot.0].as_ref().map(|op| op.kind) {
-            Some(OpKind::Sleep) => Pause::Sleep,
-            Some(OpKind::Step) => Pause::Retry,
-            _ => Pause::Wait,
-        };
-        Status::Paused { why, until: Some(due) }
-    }
-
-    /// Whether there are recorded outcomes that the code has not asked for.
-    #[must_use]
-    pub fn has_orphans(&self) -> bool {
-        self.records.has_unasked()
-    }
-
-    /// The operations with recorded outcomes that the code has not asked for, with the place of their call.
-    pub fn orphans(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.records.unasked().map(|(op, site)| (&**op, &**site))
-    }
-
-    /// The identities of the outstanding operations that were polled, in order of identity.
-    #[must_use]
-    pub fn outstanding(&self) -> Vec<Arc<str>> {
-        let polled = self.ops.iter().flatten().filter(|op| !matches!(op.phase, Phase::Called));
-        let mut keys: Vec<_> = polled.map(|op| op.key.clone()).collect();
-        keys.sort();
-        keys
-    }
-
-    /// The identity of an outstanding operation.
-    #[must_use]
-    pub fn key(&self, slot: Slot) -> Option<Arc<str>> {
-        self.ops.get(slot.0)?.as_ref().map(|op| op.key.clone())
-    }
-
-    /// An outstanding operation to name when something else goes wrong: the first that was polled.
-    #[must_use]
-    pub fn last_awaited(&self) -> Option<(Arc<str>, Arc<str>)> {
-        let mut polled = self.ops.iter().flatten().filter(|op| !matches!(op.phase, Phase::Called));
-        polled.next_back().map(|op| (op.key.clone(), op.site.clone()))
-    }
-
     // ---- inside ----
 
     fn phase(&self, slot: Slot) -> Option<&Phase> {
@@ -611,63 +466,10 @@ impl Machine {
             Some(_) if self.cancel.is_some() => self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now),
             Some(Spec::SleepFor(duration)) => self.begin_sleep(slot, now.after(duration), now),
             Some(Spec::SleepUntil(due)) => self.begin_sleep(slot, due, now),
-            Some(Spec::Wait { name, timeout }) => self.begin_wait(slot, name.as_str(), timeout.map(|limit| now.after(limit)), now),
+            Some(Spec::Wait { name, timeout }) => {
+                self.begin_wait(slot, name.as_str(), timeout.map(|limit| now.after(limit)), now)
+            }
             None => {}
-        }
-    }
-
-    fn begin_sleep(&mut self, slot: Slot, due: Timestamp, now: Timestamp) {
-        let recorded = self.op(slot).and_then(|op| op.record.due);
-        let due = recorded.unwrap_or(due);
-        if due <= now {
-            return self.settle(slot, EntryKind::SleepDone, Outcome::Slept, now);
-        }
-        if recorded.is_none() {
-            self.push(slot, EntryKind::SleepSet, now, |entry| entry.due = Some(due));
-        }
-        self.arm(slot, due);
-    }
-
-    fn begin_wait(&mut self, slot: Slot, name: &str, limit: Option<Timestamp>, now: Timestamp) {
-        let recorded = self.op(slot).and_then(|op| op.record.due);
-        if let Some((pos, payload)) = self.signals.take(name) {
-            return self.bind(slot, pos, payload, now);
-        }
-        match self.waiting.get_mut(name) {
-            Some(slots) => slots.push(slot),
-            None => {
-                self.waiting.insert(name.into(), vec![slot]);
-            }
-        }
-        match (recorded, limit) {
-            (Some(due), _) => self.arm(slot, due),
-            (None, Some(due)) => {
-                self.push(slot, EntryKind::WaitSet, now, |entry| entry.due = Some(due));
-                self.arm(slot, due);
-            }
-            (None, None) => self.set_phase(slot, Phase::Listening),
-        }
-    }
-
-    fn bind(&mut self, slot: Slot, pos: u64, payload: Payload, now: Timestamp) {
-        self.outgoing.taken.push(pos);
-        let outcome = Outcome::Signal { pos, payload };
-        self.settle(slot, EntryKind::SignalTaken, outcome, now);
-        self.signals.give(pos, self.seq);
-    }
-
-    fn bind_signals(&mut self, now: Timestamp) {
-        let mut bound = Vec::new();
-        for (name, slots) in &mut self.waiting {
-            while !slots.is_empty() {
-                let Some((pos, payload)) = self.signals.take(name) else { break };
-                bound.push((slots.remove(0), pos, payload));
-            }
-        }
-        // In order of arrival, whatever their names: that is the order in which they would have come one by one.
-        bound.sort_by_key(|(_, pos, _)| *pos);
-        for (slot, pos, payload) in bound {
-            self.bind(slot, pos, payload, now);
         }
     }
 
@@ -711,7 +513,9 @@ impl Machine {
         self.cancel = Some(reason);
         self.seq += 1;
         self.outgoing.entries.push(Entry { payload, ..Entry::of_run(self.seq, now, EntryKind::CancelTaken) });
-        let open = |op: &Op| !matches!(op.phase, Phase::Called | Phase::Settled { .. } | Phase::Delivered { .. } | Phase::Refused);
+        let open = |op: &Op| {
+            !matches!(op.phase, Phase::Called | Phase::Settled { .. } | Phase::Delivered { .. } | Phase::Refused)
+        };
         let mut outstanding: Vec<_> = (0..self.ops.len())
             .filter_map(|index| self.ops[index].as_ref().filter(|op| open(op)).map(|op| (op.key.clone(), Slot(index))))
             .collect();

@@ -8,8 +8,8 @@ use std::task::{Wake, Waker};
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Slot};
 
-use crate::ctx::Info;
 use crate::env::Env;
+use crate::info::Info;
 use crate::mailbox::Mailbox;
 
 /// One resident run.
@@ -89,9 +89,8 @@ impl Cell {
         if state.body_wakers.len() <= slot.0 {
             state.body_wakers.resize(slot.0 + 1, None);
         }
-        let waker = state.body_wakers[slot.0].get_or_insert_with(|| {
-            Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot }))
-        });
+        let waker = state.body_wakers[slot.0]
+            .get_or_insert_with(|| Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot })));
         waker.clone()
     }
 }

@@ -1,25 +1,22 @@
 //! The way in: starts runs, finds them, and sends to them, whether this process executes them or another.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance};
-use outlive_core::store::Store;
-use serde::Serialize;
+use outlive_core::query::{Counts, Filter};
 use serde::de::DeserializeOwned;
 
 use crate::chance::Chance;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::SystemClock;
 use crate::committer::{Committer, Router};
+use crate::env::PAYLOAD_MAX;
 use crate::error::Error;
 use crate::open;
-use crate::registry::Registry;
 use crate::run::{Run, RunInfo};
+use crate::shared::Shared;
 use crate::start::Start;
 use crate::waiters::Waiters;
-use crate::worker::Worker;
 use crate::workflow::Target;
 
 /// A client of a store: starts, finds and tells runs. An [`Engine`](crate::Engine) is one too.
@@ -38,28 +35,6 @@ use crate::workflow::Target;
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
-}
-
-/// What clients and engines share.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) committer: Arc<Committer>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) waiters: Arc<Waiters>,
-    pub(crate) payload_max: usize,
-    pub(crate) chance: Chance,
-    /// Who executes, if this process does.
-    pub(crate) worker: Option<Arc<Worker>>,
-    /// Tasks that end with the last handle.
-    pub(crate) tasks: Vec<tokio::task::AbortHandle>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(tokio::task::AbortHandle::abort);
-        self.worker.iter().for_each(|worker| worker.residency.abort());
-    }
 }
 
 /// The router of a process that executes nothing.
@@ -94,7 +69,7 @@ impl Client {
             clock: Arc::new(SystemClock),
             registry: Arc::default(),
             waiters,
-            payload_max: crate::engine::PAYLOAD_MAX,
+            payload_max: PAYLOAD_MAX,
             chance: Chance::new(None),
             worker: None,
             tasks: vec![task.abort_handle(), watch.abort_handle()],
@@ -120,7 +95,7 @@ impl Client {
             what: "the input cannot be written as JSON".into(),
             problem: error.to_string(),
         });
-        Start::new(self.clone(), name, input)
+        Start::new(self.shared.clone(), name, input)
     }
 
     /// Starts a run by name, with the input as JSON text: for tools that know neither.
@@ -140,7 +115,7 @@ impl Client {
             what: format!("the input {:?} is not JSON", input.chars().take(60).collect::<String>()),
             problem: error.to_string(),
         });
-        Start::new(self.clone(), name, input)
+        Start::new(self.shared.clone(), name, input)
     }
 
     /// Finds a run.
@@ -148,8 +123,8 @@ impl Client {
     /// # Errors
     /// [`Error::NotFound`] if there is none of that id.
     pub async fn run<O: DeserializeOwned>(&self, id: &str) -> Result<Run<O>, Error> {
-        let instance = self.instance(&Name::new("run id", id)?).await?;
-        Ok(Run::new(self.clone(), instance.id, instance.num))
+        let instance = self.shared.instance(&Name::new("run id", id)?).await?;
+        Ok(Run::new(self.shared.clone(), instance.id, instance.num))
     }
 
     /// Lists runs, newest first, a page at a time.
@@ -175,10 +150,7 @@ impl Client {
     /// If the store cannot be read.
     pub async fn list_after(&self, filter: Filter, next: Option<PageMark>) -> Result<RunPage, Error> {
         let page = self.shared.store.list(&filter, next.map(|mark| mark.0), PAGE).await?;
-        Ok(RunPage {
-            runs: page.instances.into_iter().map(RunInfo::of).collect(),
-            next: page.next.map(PageMark),
-        })
+        Ok(RunPage { runs: page.instances.into_iter().map(RunInfo::of).collect(), next: page.next.map(PageMark) })
     }
 
     /// Counts runs by status.
@@ -203,28 +175,6 @@ impl Client {
     pub fn durability(&self) -> String {
         self.shared.store.durability()
     }
-
-    pub(crate) async fn instance(&self, id: &Name) -> Result<Instance, Error> {
-        let found = self.shared.store.instance(id).await?;
-        found.ok_or_else(|| Error::NotFound { id: id.to_string() })
-    }
-
-    pub(crate) fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
-        let payload = Payload::encode(value).map_err(|error| Error::Payload {
-            what: format!("{what} cannot be written as JSON"),
-            problem: error.to_string(),
-        })?;
-        self.check_size(what, &payload)?;
-        Ok(payload)
-    }
-
-    pub(crate) fn check_size(&self, what: &str, payload: &Payload) -> Result<(), Error> {
-        let (bytes, bytes_max) = (payload.len(), self.shared.payload_max);
-        if bytes > bytes_max {
-            return Err(Error::PayloadTooLarge { what: what.to_owned(), bytes, bytes_max });
-        }
-        Ok(())
-    }
 }
 
 /// How many runs are on a page.
@@ -243,6 +193,3 @@ pub struct RunPage {
 /// Where a page of a list begins. It stays right while runs come and go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageMark(InstanceNum);
-
-/// Marks the type that a run gives, for handles.
-pub(crate) type Gives<O> = PhantomData<fn() -> O>;

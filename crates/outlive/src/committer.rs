@@ -112,7 +112,12 @@ impl Committer {
     }
 
     /// Writes one batch. Answers what is still to be written: the commits of runs that the store could not take.
-    async fn write_batch(&self, batch: Vec<(Write, Reply)>, store: &dyn Store, router: &dyn Router) -> Vec<(Write, Reply)> {
+    async fn write_batch(
+        &self,
+        batch: Vec<(Write, Reply)>,
+        store: &dyn Store,
+        router: &dyn Router,
+    ) -> Vec<(Write, Reply)> {
         let (writes, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let writes = Arc::new(writes);
         let mut wait = RETRY_MIN;

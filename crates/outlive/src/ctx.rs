@@ -6,14 +6,15 @@ mod sleep;
 mod step;
 mod wait;
 
-use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
 
 use outlive_core::duration::IntoDuration;
-use outlive_core::id::{self, InstanceNum};
+use outlive_core::id;
 use outlive_core::time::Timestamp;
 use outlive_core::workflow;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 pub use map::Map;
 pub use sleep::{Sleep, SleepFuture};
@@ -21,7 +22,8 @@ pub use step::{Attempt, NoArgument, Step, StepBody, StepFuture, WithAttempt};
 pub use wait::{Wait, WaitFuture};
 
 use crate::cell::{Cell, Place};
-use crate::error::Error;
+use crate::error::{BoxError, Error};
+pub use crate::info::Info;
 
 /// The context of a run. Cheap to clone; all clones are the same run.
 ///
@@ -38,22 +40,6 @@ pub struct Ctx {
     pub(crate) cell: Arc<Cell>,
     /// The path of the scope: empty, or ending with `/`.
     scope: Arc<str>,
-}
-
-/// What a run knows of itself.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Info {
-    /// The run's id.
-    pub id: String,
-    /// The name its workflow is registered under.
-    pub workflow: String,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// Its tags.
-    pub tags: BTreeMap<String, String>,
-    pub(crate) num: InstanceNum,
-    pub(crate) seed: u64,
 }
 
 impl Ctx {
@@ -83,6 +69,8 @@ impl Ctx {
     pub fn step<'a, B, M>(&'a self, name: &str, body: B) -> Step<'a, B, M>
     where
         B: StepBody<M>,
+        B::Output: Serialize + DeserializeOwned,
+        B::Error: Into<BoxError>,
     {
         Step::new(self, name, body)
     }
@@ -253,9 +241,7 @@ impl Ctx {
     /// [`Error::NotProvided`] if no such value was provided.
     pub fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {
         let found = self.cell.env.provided.get(&std::any::TypeId::of::<T>());
-        found
-            .and_then(|value| value.downcast_ref())
-            .ok_or(Error::NotProvided { type_name: std::any::type_name::<T>() })
+        found.and_then(|value| value.downcast_ref()).ok_or(Error::NotProvided { type_name: std::any::type_name::<T>() })
     }
 
     fn draw(&self, stream: &'static str) -> u64 {

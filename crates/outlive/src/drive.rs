@@ -337,7 +337,9 @@ impl<S: Surroundings> Drive<S> {
         if !is_quiet {
             return self.set_timer(due);
         }
-        if self.cell.env.is_paranoid && let Err(sentence) = shadow::compare(&*self.handler, &self.cell, &self.input, &self.journal) {
+        if self.cell.env.is_paranoid
+            && let Err(sentence) = shadow::compare(&*self.handler, &self.cell, &self.input, &self.journal)
+        {
             return self.end(End::Stuck(sentence));
         }
         self.pause(status, due);
@@ -371,7 +373,8 @@ impl<S: Surroundings> Drive<S> {
         let has_message = state.machine.take_news();
         state.machine.act(now);
         let wakes = state.machine.take_wakes();
-        let has_moved = state.machine.has_outgoing() || !state.machine.is_quiet() || state.machine.is_held() != was_held;
+        let has_moved =
+            state.machine.has_outgoing() || !state.machine.is_quiet() || state.machine.is_held() != was_held;
         let (due, status) = (state.machine.next_due(), state.machine.pause());
         drop(state);
         if has_moved {
@@ -479,7 +482,8 @@ impl<S: Surroundings> Drive<S> {
     }
 
     fn is_idle(&self) -> bool {
-        !matches!(self.phase, Phase::Ending(_) | Phase::Pausing | Phase::Resuming) && self.cell.lock().machine.is_quiet()
+        !matches!(self.phase, Phase::Ending(_) | Phase::Pausing | Phase::Resuming)
+            && self.cell.lock().machine.is_quiet()
     }
 
     /// Leaves memory, if nothing has come meanwhile.

@@ -12,20 +12,19 @@ use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
 
 use crate::chance::Chance;
-use crate::client::{Client, Shared};
+use crate::client::Client;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Committer;
-use crate::env::{Env, StepHook};
+use crate::env::{Env, PAYLOAD_MAX, StepHook};
 use crate::error::Error;
 use crate::open::{self, Durability};
 use crate::panics;
 use crate::registry::{Registered, Registry};
+use crate::shared::Shared;
 use crate::waiters::Waiters;
 use crate::worker::{Parts, Worker};
 use crate::workflow::{Typed, WorkflowFn};
 
-/// The largest input, signal or result in bytes of JSON, unless said otherwise.
-pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
 /// How many runs are held in memory, unless said otherwise.
 const RESIDENTS_MAX: usize = 32_768;
 /// How often a run may take the process down without getting on, unless said otherwise.

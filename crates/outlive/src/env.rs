@@ -9,6 +9,10 @@ use outlive_core::payload::Payload;
 
 use crate::clock::Clock;
 
+/// The largest input, signal or result in bytes of JSON, unless said otherwise.
+#[cfg(feature = "tokio")]
+pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
+
 /// What all runs of an engine have in common.
 pub(crate) struct Env {
     pub(crate) clock: Arc<dyn Clock>,

@@ -119,7 +119,9 @@ pub enum Error {
         way_out: &'static str,
     },
     /// The id belongs to another run.
-    #[error("run id {id:?} is taken by a run of {workflow:?} {how}; use another id, or `.on_conflict(OnConflict::Replace)`")]
+    #[error(
+        "run id {id:?} is taken by a run of {workflow:?} {how}; use another id, or `.on_conflict(OnConflict::Replace)`"
+    )]
     Conflict {
         /// The id.
         id: String,
@@ -129,7 +131,9 @@ pub enum Error {
         how: &'static str,
     },
     /// No workflow of that name, or that function, is registered.
-    #[error("{workflow} is not registered here (registered: {known}); add `.workflow(\"name\", function)` to the engine")]
+    #[error(
+        "{workflow} is not registered here (registered: {known}); add `.workflow(\"name\", function)` to the engine"
+    )]
     UnknownWorkflow {
         /// What was asked for.
         workflow: String,
@@ -160,7 +164,9 @@ pub enum Error {
         problem: String,
     },
     /// A value that is larger than the engine takes.
-    #[error("{what} has {bytes} bytes of JSON; the limit is {bytes_max}: keep a reference to it instead, or raise `payload_max`")]
+    #[error(
+        "{what} has {bytes} bytes of JSON; the limit is {bytes_max}: keep a reference to it instead, or raise `payload_max`"
+    )]
     PayloadTooLarge {
         /// What it was to be.
         what: String,
@@ -221,7 +227,9 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Step { .. } | Self::RetryExhausted { .. } | Self::Timeout { .. } | Self::Interrupted { .. } => ErrorKind::Step,
+            Self::Step { .. } | Self::RetryExhausted { .. } | Self::Timeout { .. } | Self::Interrupted { .. } => {
+                ErrorKind::Step
+            }
             Self::WaitTimeout { .. } => ErrorKind::WaitTimeout,
             Self::Cancelled { .. } => ErrorKind::Cancelled,
             Self::Failed { .. } => ErrorKind::Failed,

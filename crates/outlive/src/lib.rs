@@ -33,6 +33,7 @@ pub mod ctx;
 mod drive;
 mod env;
 mod error;
+mod info;
 mod mailbox;
 mod panics;
 mod shadow;
@@ -54,6 +55,8 @@ mod registry;
 mod residency;
 #[cfg(feature = "tokio")]
 mod run;
+#[cfg(feature = "tokio")]
+mod shared;
 #[cfg(feature = "tokio")]
 mod start;
 #[cfg(feature = "tokio")]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use outlive_core::commit::{Answer, Refusal, Reopen, Send as SendWrite, Write};
 use outlive_core::failure::Failure;
@@ -16,12 +17,12 @@ use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::{Client, Gives};
 use crate::error::Error;
+use crate::shared::{Gives, Shared};
 
 /// A run that gives an `O`.
 pub struct Run<O> {
-    client: Client,
+    shared: Arc<Shared>,
     id: Name,
     num: InstanceNum,
     output: Gives<O>,
@@ -29,7 +30,7 @@ pub struct Run<O> {
 
 impl<O> Clone for Run<O> {
     fn clone(&self) -> Self {
-        Self { client: self.client.clone(), id: self.id.clone(), num: self.num, output: self.output }
+        Self { shared: self.shared.clone(), id: self.id.clone(), num: self.num, output: self.output }
     }
 }
 
@@ -109,8 +110,8 @@ pub enum CancelAnswer {
 }
 
 impl<O> Run<O> {
-    pub(crate) fn new(client: Client, id: Name, num: InstanceNum) -> Self {
-        Self { client, id, num, output: Gives::default() }
+    pub(crate) fn new(shared: Arc<Shared>, id: Name, num: InstanceNum) -> Self {
+        Self { shared, id, num, output: Gives::default() }
     }
 
     /// The run's id.
@@ -149,7 +150,7 @@ impl<O> Run<O> {
     /// As [`journal`](Self::journal).
     pub async fn journal_since(&self, seq: u64) -> Result<Vec<Entry>, Error> {
         self.instance().await?;
-        Ok(self.client.shared.store.journal(self.num, seq, usize::MAX).await?)
+        Ok(self.shared.store.journal(self.num, seq, usize::MAX).await?)
     }
 
     /// The steps that have given a value, in the order in which they did, by their identity in the journal.
@@ -165,10 +166,10 @@ impl<O> Run<O> {
     /// Sends a named value, which a [`wait`](crate::Ctx::wait) of the run gets: now, or whenever it comes to one.
     pub fn signal<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Signal {
         let message = Name::new("signal name", name).map_err(Error::from).and_then(|name| {
-            let payload = self.client.encode(&format!("signal {:?}", name.as_str()), value)?;
+            let payload = self.shared.encode(&format!("signal {:?}", name.as_str()), value)?;
             Ok(Message::Signal { name, payload })
         });
-        Signal { client: self.client.clone(), id: self.id.clone(), num: self.num, message, dedup: None }
+        Signal { shared: self.shared.clone(), id: self.id.clone(), num: self.num, message, dedup: None }
     }
 
     /// Asks the run to end: what it waits for gives [`Error::Cancelled`], and it may clean up in steps.
@@ -188,7 +189,7 @@ impl<O> Run<O> {
     }
 
     async fn ask_to_end(&self, message: Message) -> Result<CancelAnswer, Error> {
-        match send(&self.client, &self.id, self.num, message, None).await {
+        match send(&self.shared, &self.id, self.num, message, None).await {
             Ok(()) => Ok(CancelAnswer::Taken),
             Err(Error::Status { status, .. }) => Ok(CancelAnswer::Ended(status)),
             Err(error) => Err(error),
@@ -200,7 +201,7 @@ impl<O> Run<O> {
     /// # Errors
     /// [`Error::Status`] if it has ended or is stuck.
     pub async fn pause(&self) -> Result<(), Error> {
-        send(&self.client, &self.id, self.num, Message::Pause, None).await
+        send(&self.shared, &self.id, self.num, Message::Pause, None).await
     }
 
     /// Has the run go on after a [pause](Self::pause).
@@ -208,7 +209,7 @@ impl<O> Run<O> {
     /// # Errors
     /// [`Error::Status`] if it has ended or is stuck.
     pub async fn resume(&self) -> Result<(), Error> {
-        send(&self.client, &self.id, self.num, Message::Resume, None).await
+        send(&self.shared, &self.id, self.num, Message::Resume, None).await
     }
 
     /// Has a failed or stuck run go on from its last recorded point. Completed steps are kept; failures at the end
@@ -218,8 +219,8 @@ impl<O> Run<O> {
     /// [`Error::Status`] if it is neither failed nor stuck.
     pub async fn retry(&self) -> Result<(), Error> {
         self.instance().await?;
-        let reopen = Reopen { id: self.id.clone(), at: self.client.shared.clock.now() };
-        let answer = self.client.shared.committer.write(Write::Reopen(reopen)).await?;
+        let reopen = Reopen { id: self.id.clone(), at: self.shared.clock.now() };
+        let answer = self.shared.committer.write(Write::Reopen(reopen)).await?;
         self.done(answer, "only a failed or stuck run can be retried")
     }
 
@@ -229,8 +230,8 @@ impl<O> Run<O> {
     /// [`Error::Status`] if it is still alive.
     pub async fn purge(&self) -> Result<(), Error> {
         self.instance().await?;
-        let answer = self.client.shared.committer.write(Write::Purge(self.id.clone())).await?;
-        self.client.shared.waiters.tell(self.num);
+        let answer = self.shared.committer.write(Write::Purge(self.id.clone())).await?;
+        self.shared.waiters.tell(self.num);
         self.done(answer, "cancel or terminate it first")
     }
 
@@ -242,7 +243,7 @@ impl<O> Run<O> {
     }
 
     async fn instance(&self) -> Result<Instance, Error> {
-        let instance = self.client.instance(&self.id).await?;
+        let instance = self.shared.instance(&self.id).await?;
         if instance.num != self.num {
             return Err(Error::NotFound { id: self.id.to_string() });
         }
@@ -257,7 +258,7 @@ impl<O: DeserializeOwned> Run<O> {
     /// [`Error::Failed`], [`Error::Cancelled`] or [`Error::Stuck`] as the run ended; [`Error::Payload`] if the result
     /// does not read as an `O`; [`Error::NotFound`] if it was purged.
     pub async fn result(&self) -> Result<O, Error> {
-        let waiters = &self.client.shared.waiters;
+        let waiters = &self.shared.waiters;
         loop {
             let notify = waiters.of(self.num);
             let mut told = std::pin::pin!(notify.notified());
@@ -268,7 +269,7 @@ impl<O: DeserializeOwned> Run<O> {
                 waiters.tell(self.num);
                 return self.outcome(info);
             }
-            if self.client.shared.committer.is_closed() {
+            if self.shared.committer.is_closed() {
                 return Err(Error::Shutdown);
             }
             told.await;
@@ -298,7 +299,7 @@ impl<O: DeserializeOwned> Run<O> {
 /// A signal, made by [`Run::signal`]. Nothing is sent until it is awaited.
 #[must_use = "a signal is not sent until this is awaited"]
 pub struct Signal {
-    client: Client,
+    shared: Arc<Shared>,
     id: Name,
     num: InstanceNum,
     message: Result<Message, Error>,
@@ -320,15 +321,21 @@ impl IntoFuture for Signal {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let dedup = self.dedup.transpose()?;
-            send(&self.client, &self.id, self.num, self.message?, dedup).await
+            send(&self.shared, &self.id, self.num, self.message?, dedup).await
         })
     }
 }
 
-async fn send(client: &Client, id: &Name, num: InstanceNum, message: Message, dedup: Option<Name>) -> Result<(), Error> {
-    let at = client.shared.clock.now();
-    let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: client.shared.chance.number() };
-    match client.shared.committer.write(Write::Send(send)).await? {
+async fn send(
+    shared: &Shared,
+    id: &Name,
+    num: InstanceNum,
+    message: Message,
+    dedup: Option<Name>,
+) -> Result<(), Error> {
+    let at = shared.clock.now();
+    let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: shared.chance.number() };
+    match shared.committer.write(Write::Send(send)).await? {
         Answer::Refused(refusal) => Err(refused(id, refusal, "it takes no messages any more")),
         _ => Ok(()),
     }

@@ -35,7 +35,12 @@ struct Copy {
 }
 
 /// Compares what a quiet run asks for with what a copy of it asks for.
-pub(crate) fn compare(handler: &dyn Handler, live: &Arc<Cell>, input: &Payload, journal: &[Entry]) -> Result<(), String> {
+pub(crate) fn compare(
+    handler: &dyn Handler,
+    live: &Arc<Cell>,
+    input: &Payload,
+    journal: &[Entry],
+) -> Result<(), String> {
     let copy = replay(handler, live, input, journal)?;
     let asked = live.lock().machine.outstanding();
     let again = copy.asked;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use outlive_core::commit::{self, Answer, Epoch, OnConflict, Refusal, Write};
 use outlive_core::duration::IntoDuration;
@@ -10,14 +11,14 @@ use outlive_core::id::Name;
 use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 
-use crate::client::{Client, Gives};
 use crate::error::Error;
 use crate::run::Run;
+use crate::shared::{Gives, Shared};
 
 /// A start, made by [`Client::start`]. Nothing is written until it is awaited.
 #[must_use = "a run is not started until this is awaited"]
 pub struct Start<O> {
-    client: Client,
+    shared: Arc<Shared>,
     workflow: Name,
     input: Payload,
     id: Option<Name>,
@@ -36,7 +37,7 @@ enum Due {
 }
 
 impl<O> Start<O> {
-    pub(crate) fn new(client: Client, workflow: Result<Name, Error>, input: Result<Payload, Error>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, workflow: Result<Name, Error>, input: Result<Payload, Error>) -> Self {
         let mut problem = None;
         let workflow = workflow.unwrap_or_else(|error| {
             problem = Some(error);
@@ -47,7 +48,7 @@ impl<O> Start<O> {
             Payload::recorded("null")
         });
         Self {
-            client,
+            shared,
             workflow,
             input,
             id: None,
@@ -113,8 +114,8 @@ impl<O> Start<O> {
         if let Some(error) = self.problem.take() {
             return Err(error);
         }
-        self.client.check_size("the input", &self.input)?;
-        let shared = &self.client.shared;
+        self.shared.check_size("the input", &self.input)?;
+        let shared = &self.shared;
         let Some(worker) = &shared.worker else { return Ok(()) };
         if worker.is_stopping() {
             return Err(Error::Shutdown);
@@ -127,7 +128,7 @@ impl<O> Start<O> {
 
     async fn start(mut self) -> Result<Run<O>, Error> {
         self.check()?;
-        let shared = self.client.shared.clone();
+        let shared = self.shared.clone();
         let now = shared.clock.now();
         let due = match self.due {
             Due::Now => now,
@@ -158,12 +159,12 @@ impl<O> Start<O> {
             shared.worker.iter().for_each(|worker| worker.residency.unreserve(1));
         }
         match answer? {
-            Answer::Started { num, .. } => Ok(Run::new(self.client, id, num)),
+            Answer::Started { num, .. } => Ok(Run::new(self.shared, id, num)),
             // The store compares text; the same JSON may be written in another way.
             Answer::Refused(Refusal::Conflict { workflow: other }) if other == workflow => {
-                let there = self.client.instance(&id).await?;
+                let there = self.shared.instance(&id).await?;
                 match is_same_json(&there.input, &input) {
-                    true => Ok(Run::new(self.client, id, there.num)),
+                    true => Ok(Run::new(self.shared, id, there.num)),
                     false => Err(conflict(&id, &workflow, Refusal::Conflict { workflow: other })),
                 }
             }

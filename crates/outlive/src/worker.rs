@@ -19,10 +19,10 @@ use tokio::sync::Notify;
 
 use crate::cell::Cell;
 use crate::committer::{Committer, Reply, Router};
-use crate::ctx::Info;
 use crate::drive::{Drive, Surroundings};
 use crate::env::Env;
 use crate::error::Error;
+use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::registry::Registry;
 use crate::residency::Residency;
@@ -314,7 +314,8 @@ impl Worker {
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => {
-                let sentence = format!("what is stored of it is damaged: {problem}; restore it from a backup, then retry the run");
+                let sentence =
+                    format!("what is stored of it is damaged: {problem}; restore it from a backup, then retry the run");
                 return self.set_aside(info, Status::Stuck, sentence, 0);
             }
         };
@@ -327,7 +328,10 @@ impl Worker {
             return self.set_aside(info, Status::Stuck, sentence, seq);
         }
         // Who is cancelled before the first line of code has run ends without running any.
-        if is_first && journal.is_empty() && let Some(reason) = ends_at_once(&inbox) {
+        if is_first
+            && journal.is_empty()
+            && let Some(reason) = ends_at_once(&inbox)
+        {
             return self.set_aside(info, Status::Cancelled, reason, seq);
         }
         let is_held = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });

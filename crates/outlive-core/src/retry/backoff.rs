@@ -235,12 +235,7 @@ impl Backoff {
     }
 
     fn shaped(shape: Shape, problem: Option<PolicyError>) -> Self {
-        Self {
-            shape,
-            factor: None,
-            delay_max: None,
-            problem,
-        }
+        Self { shape, factor: None, delay_max: None, problem }
     }
 
     /// The first delay and what it is called, unless only a function knows it.
@@ -321,10 +316,7 @@ mod tests {
     use super::*;
 
     fn delays_ms(backoff: &Backoff, count: u32) -> Vec<u128> {
-        (1..=count)
-            .map(|k| backoff.delay(k).as_nanos())
-            .map(|nanos| nanos / 1_000_000)
-            .collect()
+        (1..=count).map(|k| backoff.delay(k).as_nanos()).map(|nanos| nanos / 1_000_000).collect()
     }
 
     fn refusal(backoff: &Backoff) -> String {
@@ -334,54 +326,28 @@ mod tests {
     #[test]
     fn an_exponential_delay_doubles_up_to_its_cap() {
         let backoff = Backoff::exponential("1s").max_delay("30s");
-        assert_eq!(
-            delays_ms(&backoff, 7),
-            [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
-        );
+        assert_eq!(delays_ms(&backoff, 7), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
     }
 
     #[test]
     fn a_linear_delay_grows_by_its_increment_up_to_its_cap() {
         let backoff = Backoff::linear("1s", "2s").max_delay("10s");
-        assert_eq!(
-            delays_ms(&backoff, 7),
-            [1_000, 3_000, 5_000, 7_000, 9_000, 10_000, 10_000]
-        );
+        assert_eq!(delays_ms(&backoff, 7), [1_000, 3_000, 5_000, 7_000, 9_000, 10_000, 10_000]);
     }
 
     #[test]
     fn a_factor_other_than_two_is_exact_to_the_millisecond() {
-        assert_eq!(
-            delays_ms(&Backoff::exponential("100ms").factor(1.5), 5),
-            [100, 150, 225, 337, 506]
-        );
-        assert_eq!(
-            delays_ms(&Backoff::exponential("1ms").factor(10.0), 6),
-            [1, 10, 100, 1_000, 10_000, 100_000]
-        );
+        assert_eq!(delays_ms(&Backoff::exponential("100ms").factor(1.5), 5), [100, 150, 225, 337, 506]);
+        assert_eq!(delays_ms(&Backoff::exponential("1ms").factor(10.0), 6), [1, 10, 100, 1_000, 10_000, 100_000]);
     }
 
     #[test]
     fn presets_are_as_documented() {
-        assert_eq!(
-            delays_ms(&Backoff::standard(), 7),
-            [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
-        );
-        assert_eq!(
-            delays_ms(&Backoff::aggressive(), 8),
-            [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]
-        );
-        assert_eq!(
-            delays_ms(&Backoff::patient(), 7),
-            [5_000, 10_000, 20_000, 40_000, 80_000, 120_000, 120_000]
-        );
+        assert_eq!(delays_ms(&Backoff::standard(), 7), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+        assert_eq!(delays_ms(&Backoff::aggressive(), 8), [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+        assert_eq!(delays_ms(&Backoff::patient(), 7), [5_000, 10_000, 20_000, 40_000, 80_000, 120_000, 120_000]);
         assert_eq!(delays_ms(&Backoff::simple(), 3), [1_000, 1_000, 1_000]);
-        for preset in [
-            Backoff::standard(),
-            Backoff::aggressive(),
-            Backoff::patient(),
-            Backoff::simple(),
-        ] {
+        for preset in [Backoff::standard(), Backoff::aggressive(), Backoff::patient(), Backoff::simple()] {
             assert_eq!(preset.check(), Ok(()));
         }
     }
@@ -395,11 +361,8 @@ mod tests {
 
     #[test]
     fn without_a_cap_delays_grow_to_the_longest_and_stay_there() {
-        for backoff in [
-            Backoff::exponential("1s"),
-            Backoff::linear("1s", LONGEST),
-            Backoff::custom(|_| Duration::MAX),
-        ] {
+        for backoff in [Backoff::exponential("1s"), Backoff::linear("1s", LONGEST), Backoff::custom(|_| Duration::MAX)]
+        {
             assert_eq!(backoff.delay(u32::MAX), LONGEST, "{backoff:?}");
         }
     }
@@ -411,22 +374,10 @@ mod tests {
 
     #[test]
     fn a_zero_delay_is_refused() {
-        assert_eq!(
-            refusal(&Backoff::constant(0)),
-            "constant delay 0s is zero; give at least \"1 ms\""
-        );
-        assert_eq!(
-            refusal(&Backoff::linear("0s", "1s")),
-            "initial delay 0s is zero; give at least \"1 ms\""
-        );
-        assert_eq!(
-            refusal(&Backoff::exponential("0 ms")),
-            "base delay 0s is zero; give at least \"1 ms\""
-        );
-        assert_eq!(
-            refusal(&Backoff::simple().max_delay(0)),
-            "max_delay 0s is zero; give at least \"1 ms\""
-        );
+        assert_eq!(refusal(&Backoff::constant(0)), "constant delay 0s is zero; give at least \"1 ms\"");
+        assert_eq!(refusal(&Backoff::linear("0s", "1s")), "initial delay 0s is zero; give at least \"1 ms\"");
+        assert_eq!(refusal(&Backoff::exponential("0 ms")), "base delay 0s is zero; give at least \"1 ms\"");
+        assert_eq!(refusal(&Backoff::simple().max_delay(0)), "max_delay 0s is zero; give at least \"1 ms\"");
     }
 
     #[test]
@@ -443,18 +394,9 @@ mod tests {
     #[test]
     fn a_cap_below_the_first_delay_is_refused() {
         let of = |backoff: Backoff| refusal(&backoff.max_delay("1s"));
-        assert_eq!(
-            of(Backoff::constant("5s")),
-            "max_delay 1s is below the constant delay 5s; give at least 5s"
-        );
-        assert_eq!(
-            of(Backoff::linear("5s", "1s")),
-            "max_delay 1s is below the initial delay 5s; give at least 5s"
-        );
-        assert_eq!(
-            of(Backoff::exponential("5s")),
-            "max_delay 1s is below the base delay 5s; give at least 5s"
-        );
+        assert_eq!(of(Backoff::constant("5s")), "max_delay 1s is below the constant delay 5s; give at least 5s");
+        assert_eq!(of(Backoff::linear("5s", "1s")), "max_delay 1s is below the initial delay 5s; give at least 5s");
+        assert_eq!(of(Backoff::exponential("5s")), "max_delay 1s is below the base delay 5s; give at least 5s");
         assert_eq!(Backoff::exponential("5s").max_delay("5s").check(), Ok(()));
     }
 
@@ -462,10 +404,7 @@ mod tests {
     fn a_factor_that_does_not_grow_is_refused() {
         for factor in [1.0, 0.5, 0.0, -2.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let message = refusal(&Backoff::exponential("1s").factor(factor));
-            assert!(
-                message.starts_with(&format!("factor {factor} does not make delays grow; ")),
-                "{message}"
-            );
+            assert!(message.starts_with(&format!("factor {factor} does not make delays grow; ")), "{message}");
         }
         assert_eq!(Backoff::exponential("1s").factor(1.1).check(), Ok(()));
     }
@@ -473,24 +412,13 @@ mod tests {
     #[test]
     fn a_factor_without_an_exponential_backoff_is_refused() {
         let message = refusal(&Backoff::linear("1s", "1s").factor(3.0));
-        assert_eq!(
-            message,
-            "factor 3 has no meaning for a linear backoff; leave it out, or use `exponential`"
-        );
+        assert_eq!(message, "factor 3 has no meaning for a linear backoff; leave it out, or use `exponential`");
     }
 
     #[test]
     fn the_first_unreadable_duration_is_the_one_reported() {
-        let error = Backoff::exponential("soon")
-            .max_delay("never")
-            .check()
-            .expect_err("should be refused");
-        assert!(
-            error
-                .to_string()
-                .starts_with("base delay: duration \"soon\" is not understood; "),
-            "{error}"
-        );
+        let error = Backoff::exponential("soon").max_delay("never").check().expect_err("should be refused");
+        assert!(error.to_string().starts_with("base delay: duration \"soon\" is not understood; "), "{error}");
         let source = error.source().expect("the duration error is the source");
         assert!(source.to_string().starts_with("duration \"soon\""));
     }

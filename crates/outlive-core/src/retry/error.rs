@@ -27,18 +27,12 @@ struct Inner {
 
 impl PolicyError {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self(Box::new(Inner {
-            message: message.into(),
-            source: None,
-        }))
+        Self(Box::new(Inner { message: message.into(), source: None }))
     }
 
     /// What was to serve as `what` is no duration.
     pub(super) fn unreadable(what: &str, error: DurationError) -> Self {
-        Self(Box::new(Inner {
-            message: format!("{what}: {error}"),
-            source: Some(error),
-        }))
+        Self(Box::new(Inner { message: format!("{what}: {error}"), source: Some(error) }))
     }
 
     /// The duration that could not be read, if that is what was wrong.

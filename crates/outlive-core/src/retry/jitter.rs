@@ -121,9 +121,9 @@ impl Jitter {
     /// If a proportion is not within 0 and 1.
     pub fn check(self) -> Result<(), PolicyError> {
         match self.0 {
-            Kind::Proportional(part) if !(0.0..=1.0).contains(&part) => Err(PolicyError::new(format!(
-                "jitter proportion {part} is not within 0 and 1; 0.1 is usual"
-            ))),
+            Kind::Proportional(part) if !(0.0..=1.0).contains(&part) => {
+                Err(PolicyError::new(format!("jitter proportion {part} is not within 0 and 1; 0.1 is usual")))
+            }
             _ => Ok(()),
         }
     }
@@ -165,9 +165,7 @@ impl fmt::Display for Jitter {
 
 fn decorrelated(base: Duration, cap: Duration, k: u32, seed: u64) -> Duration {
     let first = k.saturating_sub(LOOK_BACK_MAX - 1).max(1);
-    (first..=k).fold(base, |previous, k| {
-        between(base, previous.saturating_mul(3), uniform(seed, k)).min(cap)
-    })
+    (first..=k).fold(base, |previous, k| between(base, previous.saturating_mul(3), uniform(seed, k)).min(cap))
 }
 
 /// The point between `low` and `high` that lies at `chance`, a number from 0 to 1.
@@ -198,47 +196,25 @@ mod tests {
 
     /// Smallest, mean and largest delay before retry 1, in seconds, over ten thousand seeds.
     fn spread(jitter: Jitter, backoff: &Backoff) -> (f64, f64, f64) {
-        let delays: Vec<f64> = (0..10_000)
-            .map(|seed| jitter.delay(backoff, 1, seed).as_secs_f64())
-            .collect();
+        let delays: Vec<f64> = (0..10_000).map(|seed| jitter.delay(backoff, 1, seed).as_secs_f64()).collect();
         let mean = delays.iter().sum::<f64>() / 10_000.0;
-        (
-            delays.iter().copied().fold(f64::MAX, f64::min),
-            mean,
-            delays.iter().copied().fold(0.0, f64::max),
-        )
+        (delays.iter().copied().fold(f64::MAX, f64::min), mean, delays.iter().copied().fold(0.0, f64::max))
     }
 
     /// The delays fill `low` to `high` evenly and never leave it.
     fn assert_fills(jitter: Jitter, backoff: &Backoff, low: f64, high: f64) {
         let (min, mean, max) = spread(jitter, backoff);
         let near = (high - low) * 0.01;
-        assert!(
-            (low..low + near).contains(&min),
-            "{jitter}: smallest {min}, not near {low}"
-        );
-        assert!(
-            (high - near..=high).contains(&max),
-            "{jitter}: largest {max}, not near {high}"
-        );
+        assert!((low..low + near).contains(&min), "{jitter}: smallest {min}, not near {low}");
+        assert!((high - near..=high).contains(&max), "{jitter}: largest {max}, not near {high}");
         let middle = f64::midpoint(low, high);
-        assert!(
-            (mean - middle).abs() < (high - low) * 0.02,
-            "{jitter}: mean {mean}, not near {middle}"
-        );
+        assert!((mean - middle).abs() < (high - low) * 0.02, "{jitter}: mean {mean}, not near {middle}");
     }
 
     #[test]
     fn splitmix64_gives_the_published_numbers() {
         let numbers = [1, 2, 3].map(|k| splitmix64(1_234_567, k));
-        assert_eq!(
-            numbers,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423
-            ]
-        );
+        assert_eq!(numbers, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]
@@ -278,10 +254,7 @@ mod tests {
             let mut previous = base;
             for k in 1..=20 {
                 let delay = Jitter::decorrelated().delay(&backoff, k, seed);
-                assert!(
-                    delay >= base && delay <= (previous * 3).min(cap),
-                    "seed {seed}, retry {k}: {delay:?}"
-                );
+                assert!(delay >= base && delay <= (previous * 3).min(cap), "seed {seed}, retry {k}: {delay:?}");
                 capped += u32::from(delay == cap);
                 previous = delay;
             }
@@ -298,11 +271,7 @@ mod tests {
             for k in 1..=1_300 {
                 exact = between(base, exact * 3, uniform(seed, k)).min(cap);
                 if k > LOOK_BACK_MAX {
-                    assert_eq!(
-                        Jitter::decorrelated().delay(&backoff, k, seed),
-                        exact,
-                        "seed {seed}, retry {k}"
-                    );
+                    assert_eq!(Jitter::decorrelated().delay(&backoff, k, seed), exact, "seed {seed}, retry {k}");
                 }
             }
         }
@@ -311,9 +280,7 @@ mod tests {
     #[test]
     fn jitter_comes_after_the_cap() {
         let backoff = Backoff::exponential("1s").max_delay("10s");
-        let longest = (0..1_000)
-            .map(|seed| Jitter::proportional(0.5).delay(&backoff, 20, seed))
-            .max();
+        let longest = (0..1_000).map(|seed| Jitter::proportional(0.5).delay(&backoff, 20, seed)).max();
         assert!(longest > Some(Duration::from_secs(14)));
     }
 
@@ -329,14 +296,8 @@ mod tests {
     #[test]
     fn a_proportion_outside_zero_to_one_is_refused() {
         for part in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
-            let message = Jitter::proportional(part)
-                .check()
-                .expect_err("should be refused")
-                .to_string();
-            assert!(
-                message.starts_with(&format!("jitter proportion {part} is not within 0 and 1")),
-                "{message}"
-            );
+            let message = Jitter::proportional(part).check().expect_err("should be refused").to_string();
+            assert!(message.starts_with(&format!("jitter proportion {part} is not within 0 and 1")), "{message}");
         }
         for part in [0.0, 0.1, 1.0] {
             assert_eq!(Jitter::proportional(part).check(), Ok(()));

@@ -84,7 +84,8 @@ impl Machine {
     }
 
     fn start_attempt(&mut self, slot: Slot, now: Timestamp) {
-        let Some((attempt, spec)) = self.op(slot).and_then(|op| Some((op.record.failed + 1, op.step_spec()?.clone()))) else {
+        let Some((attempt, spec)) = self.op(slot).and_then(|op| Some((op.record.failed + 1, op.step_spec()?.clone())))
+        else {
             return;
         };
         if let Some(op) = self.ops[slot.0].as_mut() {

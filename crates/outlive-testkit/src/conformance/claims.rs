@@ -4,7 +4,7 @@ use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::status::Status;
 
-use super::world::{BY_HAND, Checked, NOW, WAITING, World, asleep, at, cancel, ensure, same};
+use super::world::{BY_HAND, Checked, WAITING, World, asleep, at, cancel, same};
 
 cases![
     a_claim_gives_the_row_the_journal_and_the_inbox,

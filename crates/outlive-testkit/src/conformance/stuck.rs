@@ -5,7 +5,7 @@ use outlive_core::id::InstanceNum;
 use outlive_core::message::Message;
 use outlive_core::status::Status;
 
-use super::world::{Checked, NOW, World, at, cancel, driven_on, ensure, refused, released, same, step_done};
+use super::world::{Checked, NOW, World, cancel, driven_on, ensure, refused, released, same, step_done};
 
 cases![
     a_stuck_run_keeps_its_journal_and_its_inbox,

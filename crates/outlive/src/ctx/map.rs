@@ -20,12 +20,7 @@ pub struct Map<'a, T, F> {
 }
 
 impl<T, F> Map<'_, T, F> {
-    pub(super) fn new<K: ToString>(
-        ctx: &Ctx,
-        items: impl Iterator<Item = T>,
-        key_of: impl Fn(&T) -> K,
-        f: F,
-    ) -> Self {
+    pub(super) fn new<K: ToString>(ctx: &Ctx, items: impl Iterator<Item = T>, key_of: impl Fn(&T) -> K, f: F) -> Self {
         let mut seen: BTreeMap<String, u32> = BTreeMap::new();
         let with_scope = |item: T| {
             let key = key_of(&item).to_string();

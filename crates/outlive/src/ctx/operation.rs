@@ -37,7 +37,9 @@ impl Operation {
         let what = if kind == OpKind::Step { "step name" } else { "signal name" };
         if ctx.place() != Place::Workflow {
             operation.problem = Some(operation.out_of_scope(ctx.place()));
-        } else if kind != OpKind::Sleep && let Err(error) = check(what, name) {
+        } else if kind != OpKind::Sleep
+            && let Err(error) = check(what, name)
+        {
             operation.problem = Some(error);
         } else {
             let base = operation.base(name);

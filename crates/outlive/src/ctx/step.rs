@@ -87,7 +87,16 @@ where
     }
 }
 
+/// How a step's value and error become JSON and come back. Held as functions, and not as bounds on the future: with
+/// such bounds the compiler cannot see that a `tokio::join!` of steps is `Send`.
+struct Codec<T, E> {
+    encode: fn(&T) -> Result<Payload, serde_json::Error>,
+    decode: fn(&Payload) -> Result<T, serde_json::Error>,
+    into_box: fn(E) -> BoxError,
+}
+
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type Details<E> = fn(&E) -> Option<Payload>;
 type RetryIf<'a, E> = Box<dyn Fn(&E) -> bool + Send + 'a>;
 type Fallback<'a, T> = Box<dyn FnOnce(Failure) -> Boxed<'a, Result<T, BoxError>> + Send + 'a>;
 
@@ -102,7 +111,8 @@ where
     spec: StepSpec,
     retry_if: Option<RetryIf<'a, B::Error>>,
     fallback: Option<Fallback<'a, B::Output>>,
-    details: Option<fn(&B::Error) -> Option<Payload>>,
+    details: Option<Details<B::Error>>,
+    codec: Codec<B::Output, B::Error>,
     marker: PhantomData<(&'a Ctx, fn() -> M)>,
 }
 
@@ -111,7 +121,12 @@ where
     B: StepBody<M>,
 {
     #[track_caller]
-    pub(super) fn new(ctx: &'a Ctx, name: &str, body: B) -> Self {
+    pub(super) fn new(ctx: &'a Ctx, name: &str, body: B) -> Self
+    where
+        B::Output: Serialize + DeserializeOwned,
+        B::Error: Into<BoxError>,
+    {
+        let codec = Codec { encode: Payload::encode, decode: Payload::decode, into_box: Into::into };
         Self {
             operation: Operation::open(ctx, OpKind::Step, name, Location::caller()),
             body,
@@ -119,6 +134,7 @@ where
             retry_if: None,
             fallback: None,
             details: None,
+            codec,
             marker: PhantomData,
         }
     }
@@ -225,8 +241,6 @@ where
 impl<'a, B, M> IntoFuture for Step<'a, B, M>
 where
     B: StepBody<M>,
-    B::Output: Serialize + DeserializeOwned,
-    B::Error: Into<BoxError>,
 {
     type Output = Result<B::Output, Error>;
     type IntoFuture = StepFuture<'a, B, M>;
@@ -257,8 +271,6 @@ pin_project_lite::pin_project! {
 impl<'a, B, M> Future for StepFuture<'a, B, M>
 where
     B: StepBody<M>,
-    B::Output: Serialize + DeserializeOwned,
-    B::Error: Into<BoxError>,
 {
     type Output = Result<B::Output, Error>;
 
@@ -283,8 +295,6 @@ where
 impl<'a, B, M> StepFuture<'a, B, M>
 where
     B: StepBody<M>,
-    B::Output: Serialize + DeserializeOwned,
-    B::Error: Into<BoxError>,
 {
     /// Polls the body of an attempt, or of the fallback; begins it if it is not there.
     fn work(mut self: Pin<&mut Self>, attempt: &workflow::Attempt) -> Poll<Result<(Payload, B::Output), Failure>> {
@@ -304,7 +314,7 @@ where
             }
             None => {
                 if let Some(instead) = self.as_mut().begin_attempt(attempt)? {
-                    return Poll::Ready(read_back(instead));
+                    return Poll::Ready(self.step.codec.read_back(instead));
                 }
                 let this = self.as_mut().project();
                 let Some(body) = this.running.as_pin_mut() else { return Poll::Pending };
@@ -313,7 +323,8 @@ where
             }
         };
         let bytes_max = cell.env.payload_max;
-        Poll::Ready(polled.and_then(|value| encode(&value, bytes_max)).and_then(read_back))
+        let codec = &self.step.codec;
+        Poll::Ready(polled.and_then(|value| codec.keep(&value, bytes_max)))
     }
 
     /// Calls the body if this attempt has none yet. A test may give its result instead.
@@ -374,7 +385,7 @@ where
         let operation = &this.step.operation;
         let step = operation.name().to_owned();
         match outcome {
-            Outcome::Value(payload) => match this.value.take().map_or_else(|| payload.decode(), Ok) {
+            Outcome::Value(payload) => match this.value.take().map_or_else(|| (this.step.codec.decode)(&payload), Ok) {
                 Ok(value) => Poll::Ready(Ok(value)),
                 Err(error) => {
                     operation.get_stuck(format!(
@@ -389,7 +400,8 @@ where
             Outcome::Failed(failed) => Poll::Ready(Err(error_of(step, failed))),
             Outcome::Cancelled => Poll::Ready(Err(cancelled(operation))),
             Outcome::Slept | Outcome::Signal { .. } | Outcome::TimedOut => {
-                operation.get_stuck(format!("what is recorded for step {step:?} is no step's end; give it another name"));
+                operation
+                    .get_stuck(format!("what is recorded for step {step:?} is no step's end; give it another name"));
                 Poll::Pending
             }
         }
@@ -411,13 +423,12 @@ where
 impl<B, M> Step<'_, B, M>
 where
     B: StepBody<M>,
-    B::Error: Into<BoxError>,
 {
     /// What is kept of an error, and whether it is worth another attempt.
     fn failure(&self, error: B::Error) -> Failure {
         let is_retryable = self.retry_if.as_ref().is_none_or(|test| test(&error));
         let details = self.details.and_then(|encode| encode(&error));
-        let mut failure = failure_of(&*error.into());
+        let mut failure = failure_of(&*(self.codec.into_box)(error));
         failure.details = details;
         failure.retryable &= is_retryable;
         failure
@@ -430,20 +441,26 @@ fn failure_of(error: &(dyn std::error::Error + 'static)) -> Failure {
     if is_permanent(error) || is_misplaced { failure.permanent() } else { failure }
 }
 
-fn encode<T: Serialize>(value: &T, bytes_max: usize) -> Result<Payload, Failure> {
-    let kept = Payload::encode(value).map_err(|error| unkept::<T>(&format!("does not serialise: {error}")))?;
-    if kept.len() > bytes_max {
-        let problem = format!("has {} bytes of JSON, the limit is {bytes_max}: keep a reference to it instead", kept.len());
-        return Err(unkept::<T>(&problem));
+impl<T, E> Codec<T, E> {
+    /// A value as it is recorded, and as it is read back.
+    fn keep(&self, value: &T, bytes_max: usize) -> Result<(Payload, T), Failure> {
+        let encoded = panics::catch(|| (self.encode)(value))?;
+        let kept = encoded.map_err(|error| unkept::<T>(&format!("does not serialise: {error}")))?;
+        if kept.len() > bytes_max {
+            let bytes = kept.len();
+            let problem =
+                format!("has {bytes} bytes of JSON, the limit is {bytes_max}: keep a reference to it instead");
+            return Err(unkept::<T>(&problem));
+        }
+        self.read_back(kept)
     }
-    Ok(kept)
-}
 
-/// User code is given what a replay would read, so that the two cannot differ.
-fn read_back<T: DeserializeOwned>(payload: Payload) -> Result<(Payload, T), Failure> {
-    match payload.decode() {
-        Ok(value) => Ok((payload, value)),
-        Err(error) => Err(unkept::<T>(&format!("does not read back: {error}"))),
+    /// User code is given what a replay would read, so that the two cannot differ.
+    fn read_back(&self, payload: Payload) -> Result<(Payload, T), Failure> {
+        match panics::catch(|| (self.decode)(&payload))? {
+            Ok(value) => Ok((payload, value)),
+            Err(error) => Err(unkept::<T>(&format!("does not read back: {error}"))),
+        }
     }
 }
 

@@ -1,0 +1,67 @@
+//! What clients, engines and the handles they give have in common.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use outlive_core::id::Name;
+use outlive_core::payload::Payload;
+use outlive_core::query::Instance;
+use outlive_core::store::Store;
+use serde::Serialize;
+
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::committer::Committer;
+use crate::error::Error;
+use crate::registry::Registry;
+use crate::waiters::Waiters;
+use crate::worker::Worker;
+
+/// What clients and engines share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) payload_max: usize,
+    pub(crate) chance: Chance,
+    /// Who executes, if this process does.
+    pub(crate) worker: Option<Arc<Worker>>,
+    /// Tasks that end with the last handle.
+    pub(crate) tasks: Vec<tokio::task::AbortHandle>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+        self.worker.iter().for_each(|worker| worker.residency.abort());
+    }
+}
+
+impl Shared {
+    pub(crate) async fn instance(&self, id: &Name) -> Result<Instance, Error> {
+        let found = self.store.instance(id).await?;
+        found.ok_or_else(|| Error::NotFound { id: id.to_string() })
+    }
+
+    pub(crate) fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
+        let payload = Payload::encode(value).map_err(|error| Error::Payload {
+            what: format!("{what} cannot be written as JSON"),
+            problem: error.to_string(),
+        })?;
+        self.check_size(what, &payload)?;
+        Ok(payload)
+    }
+
+    pub(crate) fn check_size(&self, what: &str, payload: &Payload) -> Result<(), Error> {
+        let (bytes, bytes_max) = (payload.len(), self.payload_max);
+        if bytes > bytes_max {
+            return Err(Error::PayloadTooLarge { what: what.to_owned(), bytes, bytes_max });
+        }
+        Ok(())
+    }
+}
+
+/// Marks the type that a run gives, for handles.
+pub(crate) type Gives<O> = PhantomData<fn() -> O>;
