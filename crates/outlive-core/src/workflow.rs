@@ -136,6 +136,8 @@ pub struct Machine {
     /// Operations to be polled again because of something the machine did.
     wakes: Vec<Slot>,
     trouble: Option<Trouble>,
+    /// The operation that was polled first last, and where it was called.
+    last_begun: Option<(Arc<str>, Arc<str>)>,
 }
 
 impl Machine {
@@ -182,6 +184,7 @@ impl Machine {
             now: started,
             wakes: Vec::new(),
             trouble: None,
+            last_begun: None,
         })
     }
 
@@ -233,6 +236,7 @@ impl Machine {
         let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
         op.spec = Some(spec);
         op.key = op.identity.text();
+        self.last_begun = Some((op.key.clone(), op.site.clone()));
         let mut record = self.records.take(&op.key);
         if record.is_none()
             && let Some(alias) = &op.alias
@@ -333,7 +337,7 @@ impl Machine {
     /// Hands the next outcome to its operation, at a quiet point. `Some` is the operation to poll; `None` means that
     /// there is nothing to hand over: the run is at its frontier.
     pub fn deliver(&mut self) -> Option<Slot> {
-        if self.is_held || self.is_frozen || self.trouble.is_some() {
+        if self.is_held || self.is_frozen || self.is_over() {
             return None;
         }
         self.current = None;
@@ -360,7 +364,7 @@ impl Machine {
     /// Acts at the frontier: begins what was polled too early, takes control messages, gives signals to waits and
     /// ends what is due. Answers whether anything is to be polled again ([`take_wakes`](Self::take_wakes)).
     pub fn act(&mut self, now: Timestamp) -> bool {
-        if self.mode == Mode::Shadow || self.is_frozen || self.trouble.is_some() {
+        if self.mode == Mode::Shadow || self.is_frozen || self.is_over() {
             return false;
         }
         self.take_controls(now);
@@ -432,11 +436,16 @@ impl Machine {
     /// Whether what is polled may begin at once. In the middle of a replay it may not: an outcome that is still to be
     /// delivered could drop it, and then it must not have run.
     fn may_begin(&self) -> bool {
-        if self.mode == Mode::Shadow || self.is_held || self.is_frozen || self.trouble.is_some() {
+        if self.mode == Mode::Shadow || self.is_held || self.is_frozen || self.is_over() {
             return false;
         }
         let has_next = self.queue.front().is_some_and(|(seq, _)| *seq <= self.durable) || !self.held.is_empty();
         self.is_frontier || (!has_next && !self.records.has_unasked() && self.controls.is_empty())
+    }
+
+    /// Whether nothing of the run may begin any more.
+    fn is_over(&self) -> bool {
+        self.trouble.is_some() || self.terminate.is_some()
     }
 
     fn consume(&mut self, slot: Slot, seq: u64) -> Polled {

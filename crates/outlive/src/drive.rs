@@ -31,6 +31,8 @@ pub(crate) trait Surroundings: Send + Sync {
     fn set_timer(&self, cell: &Cell, due: Timestamp);
     /// The run has paused, and is released. Answers whether it is to stay in memory.
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool;
+    /// Whether a run that paused at this moment has been idle so long that it is to leave memory.
+    fn is_cold(&self, paused_at: Timestamp, wake: Option<Timestamp>) -> bool;
     /// The run goes on after a pause.
     fn resumed(&self, cell: &Cell);
     /// The run has ended or is stuck.
@@ -55,6 +57,10 @@ pub(crate) struct Drive<S: Surroundings> {
     /// Whether the user's future is to be polled.
     is_woken: bool,
     is_stopping: bool,
+    /// It has been idle for long.
+    is_leaving: bool,
+    /// When it paused last.
+    paused_at: Timestamp,
     /// The timer last set.
     timer: Option<Timestamp>,
     /// All that is durable, kept to replay a second copy of the run; empty unless paranoid.
@@ -107,6 +113,8 @@ impl<S: Surroundings> Drive<S> {
             phase: Phase::Running,
             is_woken: true,
             is_stopping: false,
+            is_leaving: false,
+            paused_at: Timestamp::MIN,
             timer: None,
             journal,
             cell,
@@ -143,7 +151,7 @@ impl<S: Surroundings> Drive<S> {
             Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
             Phase::Paused => {
                 self.look_up();
-                if matches!(self.phase, Phase::Paused) && (is_evicted || self.is_stopping) {
+                if matches!(self.phase, Phase::Paused) && (is_evicted || self.is_stopping || self.is_leaving) {
                     return self.leave();
                 }
             }
@@ -182,7 +190,7 @@ impl<S: Surroundings> Drive<S> {
                 messages.into_iter().for_each(|message| state.machine.receive(message));
                 drop(state);
                 if let Phase::Ending(end) = std::mem::replace(&mut self.phase, Phase::Running) {
-                    self.end_otherwise(end);
+                    self.end(end);
                 }
                 false
             }
@@ -199,6 +207,7 @@ impl<S: Surroundings> Drive<S> {
                     state.machine.next_due()
                 };
                 self.phase = Phase::Paused;
+                self.paused_at = self.cell.now();
                 let stays = self.surroundings.paused(&self.cell, wake);
                 !stays && self.leave()
             }
@@ -216,7 +225,6 @@ impl<S: Surroundings> Drive<S> {
         let mut turns = 0;
         loop {
             if let Some(end) = self.poll_user() {
-                self.flush(None);
                 return self.end(end);
             }
             turns += 1;
@@ -395,6 +403,8 @@ impl<S: Surroundings> Drive<S> {
             // The message has set the wake to now; it must stand where it was.
             self.surroundings.resumed(&self.cell);
             self.pause(status, due);
+        } else if self.surroundings.is_cold(self.paused_at, due) {
+            self.is_leaving = true;
         } else {
             self.timer = None;
             self.set_timer(due);
@@ -414,6 +424,7 @@ impl<S: Surroundings> Drive<S> {
         let future = self.future.take();
         self.cell.polling(|| drop(future));
         let end = self.check_end(end);
+        let end = self.take_last_messages(end);
         let now = self.cell.now();
         let mut state = State {
             status: Status::Completed,
@@ -451,15 +462,19 @@ impl<S: Surroundings> Drive<S> {
         self.flush(Some(state));
     }
 
-    /// The future is done: what has come meanwhile can only change how it ended.
-    fn end_otherwise(&mut self, end: End) {
-        let terminated = {
-            let mut state = self.cell.lock();
+    /// The future is done: what has come and was not taken yet can only change how the run ends.
+    fn take_last_messages(&mut self, end: End) -> End {
+        let mut state = self.cell.lock();
+        if state.machine.has_controls() {
             state.machine.act(self.cell.now());
-            state.machine.terminate_reason().map(|reason| End::Terminated(reason.to_owned()))
-        };
+        }
+        let terminated = state.machine.terminate_reason().map(|reason| End::Terminated(reason.to_owned()));
+        drop(state);
         self.flush(None);
-        self.end(terminated.unwrap_or(end));
+        match end {
+            End::Completed(_) | End::Failed(_) => terminated.unwrap_or(end),
+            other => other,
+        }
     }
 
     /// A result that cannot be kept sets the run aside; so does one that a replay would not give.

@@ -32,6 +32,8 @@ use crate::wakes::Wakes;
 /// How far ahead the store's wakes are held in memory, and how many of them at most.
 const HORIZON: Duration = Duration::from_secs(60);
 const WAKES_MAX: usize = 4096;
+/// How long a run that has paused for long stays in memory all the same: a stray future in it is noticed by then.
+const IDLE: Duration = Duration::from_secs(10);
 /// The most instances claimed in one write.
 const CLAIM_MAX: usize = 256;
 /// A run that took the process down this often is brought back alone, so that no other is blamed for it.
@@ -442,6 +444,11 @@ impl Worker {
     }
 }
 
+/// Whether a wake is so far off that memory is better used for others.
+fn is_far(wake: Option<Timestamp>, now: Timestamp) -> bool {
+    wake.is_some_and(|wake| wake > now.after(HORIZON))
+}
+
 /// The reason of a cancel or terminate among the messages.
 fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
     inbox.iter().find_map(|inbound| match &inbound.message {
@@ -499,10 +506,18 @@ impl Surroundings for Place {
     }
 
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool {
+        let (num, now) = (cell.info.num, self.worker.env.clock.now());
+        wake.into_iter().for_each(|wake| self.worker.wakes.add_stored(wake, num));
+        let stays = !self.worker.is_stopping() && self.worker.residency.pause(num);
+        if stays && is_far(wake, now) {
+            self.worker.wakes.add(now.after(IDLE), num);
+        }
+        stays
+    }
+
+    fn is_cold(&self, paused_at: Timestamp, wake: Option<Timestamp>) -> bool {
         let now = self.worker.env.clock.now();
-        let is_near = wake.is_none_or(|wake| wake <= now.after(HORIZON));
-        wake.into_iter().for_each(|wake| self.worker.wakes.add_stored(wake, cell.info.num));
-        is_near && !self.worker.is_stopping() && self.worker.residency.pause(cell.info.num)
+        now >= paused_at.after(IDLE) && is_far(wake, now)
     }
 
     fn resumed(&self, cell: &Cell) {

@@ -152,10 +152,9 @@ impl Machine {
         self.ops.get(slot.0)?.as_ref().map(|op| op.key.clone())
     }
 
-    /// An outstanding operation to name when something else goes wrong: the first that was polled.
+    /// The operation to name when something else goes wrong: the one that was first polled last.
     #[must_use]
     pub fn last_awaited(&self) -> Option<(Arc<str>, Arc<str>)> {
-        let mut polled = self.ops.iter().flatten().filter(|op| !matches!(op.phase, Phase::Called));
-        polled.next_back().map(|op| (op.key.clone(), op.site.clone()))
+        self.last_begun.clone()
     }
 }

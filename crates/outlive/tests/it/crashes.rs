@@ -432,7 +432,8 @@ fn perform(ctx: Ctx, node: Node) -> Branch {
                 }
             }
             Node::Hang(name) => {
-                let hangs = || async { world(&ctx).work(name.as_str()).await.and(std::future::pending::<Result<()>>().await) };
+                let hangs =
+                    || async { world(&ctx).work(name.as_str()).await.and(std::future::pending::<Result<()>>().await) };
                 match ctx.step(&name, hangs).timeout("2 s").await {
                     Err(Error::Timeout { step, .. }) => Ok(gives(format!("{step} timed out"))),
                     other => Err(format!("{other:?}").into()),

@@ -1,1 +1,498 @@
-//! Tests of foreign.
+//! Futures that are no part of the run: caught in the workflow body, welcome inside steps, and never seen where there are none.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use futures_util::stream::{self, FuturesOrdered, FuturesUnordered, StreamExt};
+use outlive::prelude::*;
+use outlive_testkit::TestEngine;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+// Tokio's clock is paused in these tests: its timers pass as soon as nothing else moves.
+
+const MOMENT: Duration = Duration::from_millis(2);
+
+async fn ok<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
+async fn no_value() -> Result<u64> {
+    Err("no".into())
+}
+
+async fn never() -> Result<()> {
+    std::future::pending().await
+}
+
+/// A step's body that waits for timers, channels and tasks of tokio.
+async fn outside(n: u64) -> Result<u64> {
+    tokio::time::sleep(MOMENT).await;
+    let (sender, mut receiver) = mpsc::channel(1);
+    let task = tokio::spawn(async move {
+        tokio::task::yield_now().await;
+        sender.send(n).await
+    });
+    let received = receiver.recv().await.ok_or("nothing came")?;
+    task.await??;
+    Ok(received)
+}
+
+async fn engine<F, Fut, O>(workflow: F, is_paranoid: bool) -> TestEngine
+where
+    F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<O>> + Send + 'static,
+    O: Serialize + DeserializeOwned + Send + 'static,
+{
+    let setup = move |engine: outlive::Builder| engine.workflow("w", workflow.clone());
+    TestEngine::new(setup).paranoid(is_paranoid).patience(Duration::from_secs(1)).await
+}
+
+async fn begin<O: DeserializeOwned + Send + 'static>(test: &TestEngine) -> Run<O> {
+    let run = test.start(Workflow::<(), O>::new("w"), &()).id("r").await.unwrap();
+    test.settle().await;
+    run
+}
+
+/// The process dies, and the next one has done what it can.
+async fn restart(test: &mut TestEngine) {
+    test.crash().await;
+    test.settle().await;
+}
+
+/// The process dies, and one with other code has done what it can.
+async fn deploy(test: &mut TestEngine, setup: impl Fn(outlive::Builder) -> outlive::Builder + Send + Sync + 'static) {
+    test.deploy(setup).await;
+    test.settle().await;
+}
+
+/// The sentence with which a run is stuck, the same in tests and in production.
+async fn caught<F, Fut>(workflow: F) -> String
+where
+    F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<()>> + Send + 'static,
+{
+    let mut sentences = Vec::new();
+    for is_paranoid in [true, false] {
+        let test = engine(workflow.clone(), is_paranoid).await;
+        let run = begin::<()>(&test).await;
+        tokio::time::sleep(10 * MOMENT).await;
+        test.settle().await;
+        let info = run.info().await.unwrap();
+        assert_eq!(info.status, Status::Stuck);
+        sentences.push(info.note.unwrap());
+    }
+    assert_eq!(sentences[0], sentences[1]);
+    sentences.remove(0)
+}
+
+fn assert_names(sentence: &str, operation: &str) {
+    let way_out = sentence.contains("inside a step") && sentence.contains("`ctx.sleep`");
+    assert!(way_out && sentence.contains(operation) && sentence.contains("tests/it/foreign.rs:"), "{sentence}");
+}
+
+/// The result of a workflow in which there is nothing foreign, with and without a crash in between.
+async fn undisturbed<F, Fut, O>(workflow: F) -> O
+where
+    F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<O>> + Send + 'static,
+    O: Serialize + DeserializeOwned + Send + PartialEq + std::fmt::Debug + 'static,
+{
+    let production = engine(workflow.clone(), false).await;
+    let run = begin::<O>(&production).await;
+    let value = production.result(&run).await.unwrap();
+    let mut test = engine(workflow, true).await;
+    begin::<O>(&test).await;
+    restart(&mut test).await;
+    let run: Run<O> = test.run("r").await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), value);
+    value
+}
+
+// ---- caught ----
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_of_tokio_in_the_workflow_body_is_caught() {
+    let sentence = caught(|ctx: Ctx, (): ()| async move {
+        ctx.step("charge", || ok(1)).await?;
+        tokio::time::sleep(MOMENT).await;
+        Ok(())
+    });
+    assert_names(&sentence.await, "step:charge");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_in_the_workflow_body_is_caught() {
+    let sentence = caught(|ctx: Ctx, (): ()| async move {
+        ctx.step("charge", || ok(1)).await?;
+        let (sender, mut receiver) = mpsc::channel(1);
+        tokio::spawn(async move {
+            tokio::time::sleep(MOMENT).await;
+            sender.send(1).await
+        });
+        receiver.recv().await;
+        Ok(())
+    });
+    assert_names(&sentence.await, "step:charge");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spawned_task_in_the_workflow_body_is_caught() {
+    let sentence = caught(|ctx: Ctx, (): ()| async move {
+        ctx.step("charge", || ok(1)).await?;
+        tokio::spawn(async { 1 }).await?;
+        Ok(())
+    });
+    assert_names(&sentence.await, "step:charge");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_operation_last_awaited_is_named_and_not_one_before_it() {
+    let sentence = caught(|ctx: Ctx, (): ()| async move {
+        ctx.step("reserve", || ok(1)).await?;
+        ctx.sleep(0).await?;
+        ctx.step("charge", || ok(1)).await?;
+        tokio::time::sleep(MOMENT).await;
+        Ok(())
+    });
+    let sentence = sentence.await;
+    assert_names(&sentence, "step:charge");
+    assert!(!sentence.contains("reserve"), "{sentence}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_future_before_the_first_operation_is_caught() {
+    let sentence = caught(|_: Ctx, (): ()| async move {
+        tokio::time::sleep(MOMENT).await;
+        Ok(())
+    });
+    let sentence = sentence.await;
+    assert!(sentence.contains("inside a step") && sentence.contains("`ctx.sleep`"), "{sentence}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_future_that_races_a_durable_one_is_caught() {
+    let sentence = caught(|ctx: Ctx, (): ()| async move {
+        tokio::select! {
+            done = ctx.sleep("1 hour").into_future() => Ok(done?),
+            () = tokio::time::sleep(MOMENT) => Ok(()),
+        }
+    });
+    assert_names(&sentence.await, "sleep");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_tokio_around_a_durable_operation_is_caught() {
+    let sentence = caught(|ctx: Ctx, (): ()| async move {
+        let answer = tokio::time::timeout(MOMENT, ctx.wait::<u32>("answer").into_future()).await;
+        assert!(answer.is_err());
+        Ok(())
+    });
+    assert_names(&sentence.await, "wait:answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_future_beside_a_step_at_work_is_caught() {
+    let sentence = caught(|ctx: Ctx, (): ()| async move {
+        let work = ctx.step("work", never).into_future();
+        let (done, ()) = tokio::join!(work, tokio::time::sleep(MOMENT));
+        Ok(done?)
+    });
+    assert_names(&sentence.await, "step:work");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_caught_by_a_foreign_future_goes_on_with_mended_code() {
+    let mut test = engine(
+        |ctx: Ctx, (): ()| async move {
+            ctx.step("charge", || ok(1)).await?;
+            tokio::time::sleep(MOMENT).await;
+            Ok(0)
+        },
+        true,
+    )
+    .await;
+    let run = begin::<u64>(&test).await;
+    tokio::time::sleep(10 * MOMENT).await;
+    test.settle().await;
+    assert_eq!(run.status().await.unwrap(), Status::Stuck);
+    let mended = |ctx: Ctx, (): ()| async move {
+        let charged: u64 = ctx.step("charge", || ok(1)).await?;
+        ctx.sleep("1 hour").await?;
+        Ok::<_, BoxError>(charged)
+    };
+    deploy(&mut test, move |engine| engine.workflow("w", mended)).await;
+    let run: Run<u64> = test.run("r").await.unwrap();
+    assert_eq!((test.result(&run).await.unwrap(), test.executions("charge")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_runs_go_on_beside_one_that_is_caught() {
+    let foreign = |_: Ctx, (): ()| async move {
+        tokio::time::sleep(MOMENT).await;
+        Ok::<_, BoxError>(())
+    };
+    let fine = |ctx: Ctx, n: u64| async move {
+        let value = ctx.step("outside", || outside(n)).await?;
+        ctx.sleep("1 hour").await?;
+        Ok::<_, BoxError>(value)
+    };
+    let test = TestEngine::new(move |engine| engine.workflow("foreign", foreign).workflow("fine", fine)).await;
+    let caught = test.start(foreign, &()).await.unwrap();
+    let runs = join_all((0..10).map(|n| test.start(fine, &n).into_future())).await;
+    for (n, run) in runs.into_iter().enumerate() {
+        assert_eq!(test.result(&run.unwrap()).await.unwrap(), n as u64);
+    }
+    assert_eq!(caught.status().await.unwrap(), Status::Stuck);
+}
+
+// ---- no false alarm ----
+
+#[tokio::test(start_paused = true)]
+async fn steps_that_wait_for_timers_channels_and_tasks_raise_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let first = ctx.step("first", || outside(1)).await?;
+        let second = ctx.step("second", || outside(2)).timeout("1 minute").retry(3).await?;
+        let third = ctx.step("third", no_value).fallback(|_| outside(3)).await?;
+        let fourth = ctx.step("fourth", || outside(4)).at_most_once().await;
+        Ok((first, second, third, fourth.is_ok() || fourth.is_err()))
+    });
+    assert_eq!(value.await, (1, 2, 3, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_join_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let sleep = ctx.sleep("1 hour");
+        let (one, two, ()) = tokio::try_join!(ctx.step("1", || outside(1)), ctx.step("2", || outside(2)), sleep)?;
+        Ok((one, two))
+    });
+    assert_eq!(value.await, (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_select_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        tokio::select! {
+            one = ctx.step("1", || outside(1)).into_future() => Ok(one?),
+            slept = ctx.sleep("1 hour").into_future() => slept.map(|()| 2).map_err(Into::into),
+            never = std::future::pending() => never,
+        }
+    });
+    assert_eq!(value.await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_join_all_of_forty_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let steps = (0..40).map(|n| ctx.step("work", move || outside(n)).key(n).into_future());
+        Ok(try_join_all(steps).await?.into_iter().sum::<u64>())
+    });
+    assert_eq!(value.await, 780);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_futures_unordered_followed_by_a_step_per_result_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let mut running: FuturesUnordered<_> =
+            (0..8).map(|n| ctx.step("work", move || outside(n)).key(n).into_future()).collect();
+        let mut all = BTreeMap::new();
+        while let Some(done) = running.next().await {
+            let done = done?;
+            all.insert(done, ctx.step("after", || outside(done * 10)).key(done).await?);
+        }
+        Ok(all)
+    });
+    assert_eq!(value.await, (0..8).map(|n| (n, n * 10)).collect());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_futures_ordered_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let running: FuturesOrdered<_> =
+            (0..8).map(|n| ctx.step("work", move || outside(n)).key(n).into_future()).collect();
+        Ok(running.collect::<Vec<_>>().await.into_iter().collect::<Result<Vec<u64>, _>>()?)
+    });
+    assert_eq!(value.await, [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_buffer_unordered_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let steps = (0..8).map(|n| ctx.step("work", move || outside(n)).key(n).into_future()).collect::<Vec<_>>();
+        let mut done = stream::iter(steps).buffer_unordered(3);
+        let mut sum = 0;
+        while let Some(value) = done.next().await {
+            sum += value?;
+        }
+        Ok(sum)
+    });
+    assert_eq!(value.await, 28);
+}
+
+/// A future that several await, as `FutureExt::shared` makes it, which futures-util has with its feature `std` only.
+struct Shared<F: Future>(Arc<Mutex<Inner<F>>>);
+
+struct Inner<F: Future> {
+    future: Pin<Box<F>>,
+    output: Option<F::Output>,
+    wakers: Arc<Wakers>,
+}
+
+#[derive(Default)]
+struct Wakers(Mutex<Vec<Waker>>);
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        std::mem::take(&mut *self.0.lock().unwrap()).into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<F: Future> Shared<F> {
+    fn new(future: F) -> Self {
+        let inner = Inner { future: Box::pin(future), output: None, wakers: Arc::default() };
+        Self(Arc::new(Mutex::new(inner)))
+    }
+}
+
+impl<F: Future> Clone for Shared<F> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<F: Future<Output: Clone>> Future for Shared<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let inner = &mut *self.0.lock().unwrap();
+        if inner.output.is_none() {
+            inner.wakers.0.lock().unwrap().push(cx.waker().clone());
+            let waker = Waker::from(inner.wakers.clone());
+            if let Poll::Ready(output) = inner.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                inner.output = Some(output);
+                inner.wakers.clone().wake();
+            }
+        }
+        inner.output.clone().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_operation_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let shared = Shared::new(ctx.step("work", || outside(1)).into_future());
+        let left = async { Ok::<_, Error>(shared.clone().await? + ctx.step("left", || outside(10)).await?) };
+        let right = async { Ok::<_, Error>(shared.clone().await? + ctx.step("right", || outside(20)).await?) };
+        Ok(tokio::try_join!(left, right)?)
+    });
+    assert_eq!(value.await, (11, 21));
+}
+
+#[tokio::test(start_paused = true)]
+async fn branches_that_wait_for_each_other_raise_no_alarm() {
+    // Who wakes them is the run itself, in its own poll.
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let permits = Semaphore::new(2);
+        let (sender, receiver) = oneshot::channel();
+        let branches = (0..6).map(|n| {
+            let (permits, scope) = (&permits, ctx.scope(n));
+            async move {
+                let _permit = permits.acquire().await?;
+                scope.sleep("1 minute").await?;
+                Ok::<_, BoxError>(scope.step("work", || outside(n)).await?)
+            }
+        });
+        let send = async {
+            let sum: u64 = try_join_all(branches).await?.into_iter().sum();
+            sender.send(sum).map_err(|_| "nobody listens")?;
+            Ok::<_, BoxError>(())
+        };
+        let (sum, ()) = tokio::try_join!(async { Ok(receiver.await?) }, send)?;
+        Ok(sum)
+    });
+    assert_eq!(value.await, 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_with_a_limit_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let branch = |scope: Ctx, n: u64| async move {
+            let first = scope.step("first", || outside(n)).await?;
+            scope.sleep("1 minute").await?;
+            Ok::<_, BoxError>(first + scope.step("second", || outside(n)).await?)
+        };
+        ctx.map(0..7, |n| *n, branch).concurrency(2).await
+    });
+    assert_eq!(value.await, [0, 2, 4, 6, 8, 10, 12]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_drops_its_wait_in_each_round_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let mut rounds = 0;
+        while rounds < 5 {
+            tokio::select! {
+                answer = ctx.wait::<u32>("answer").into_future() => return Ok(answer?),
+                slept = ctx.sleep("1 minute").into_future() => slept?,
+            }
+            rounds += 1;
+        }
+        Ok(rounds)
+    });
+    assert_eq!(value.await, 5);
+}
+
+/// A body that gives its waker away and never ends.
+async fn give_waker_away(wakers: Arc<Mutex<Vec<Waker>>>) -> Result<()> {
+    std::future::poll_fn(|cx| {
+        wakers.lock().unwrap().push(cx.waker().clone());
+        Poll::Pending
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_woken_after_its_time_raises_no_alarm() {
+    let wakers = Arc::new(Mutex::new(Vec::new()));
+    let given = wakers.clone();
+    let workflow = move |ctx: Ctx, (): ()| {
+        let wakers = wakers.clone();
+        async move {
+            let is_late = ctx.step("slow", || give_waker_away(wakers.clone())).timeout("1 second").await.is_err();
+            ctx.sleep("1 hour").await?;
+            Ok(is_late)
+        }
+    };
+    let test = engine(workflow, true).await;
+    let run = begin::<bool>(&test).await;
+    test.advance("1 minute").await;
+    assert!(matches!(run.status().await.unwrap(), Status::Paused { .. }));
+    let stale = std::mem::take(&mut *given.lock().unwrap());
+    assert!(!stale.is_empty());
+    for waker in stale {
+        std::thread::spawn(move || waker.wake()).join().unwrap();
+        test.settle().await;
+    }
+    assert!(matches!(run.status().await.unwrap(), Status::Paused { .. }), "{:?}", run.info().await);
+    assert!(test.result(&run).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_body_on_another_thread_raises_no_alarm() {
+    let value = undisturbed(|ctx: Ctx, (): ()| async move {
+        let body = || async {
+            let (sender, receiver) = oneshot::channel();
+            std::thread::spawn(move || sender.send(7));
+            let from_thread: u32 = receiver.await?;
+            Ok::<_, BoxError>(from_thread + tokio::task::spawn_blocking(|| 1).await?)
+        };
+        Ok(ctx.step("thread", body).await?)
+    });
+    assert_eq!(value.await, 8);
+}

@@ -1,1 +1,564 @@
-//! Tests of input.
+//! Bad input: each a typed error that names the value, and nothing is written.
+
+use std::path::Path;
+use std::time::Duration;
+
+use outlive::prelude::*;
+use outlive::{ErrorKind, Jitter};
+use outlive_testkit::TestEngine;
+
+async fn ok<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
+async fn double(ctx: Ctx, n: u32) -> Result<u32> {
+    Ok(ctx.step("double", || ok(n * 2)).await?)
+}
+
+async fn waits(ctx: Ctx, _: ()) -> Result<String> {
+    Ok(ctx.wait("n").await?)
+}
+
+/// Nothing at all is kept.
+async fn assert_nothing_written(test: &TestEngine) {
+    assert_eq!(test.count(Filter::new()).await.unwrap().total(), 0);
+}
+
+/// What an operation was refused with: code and message.
+type Refusal = (String, String);
+
+fn refusal<T: std::fmt::Debug>(given: std::result::Result<T, Error>) -> Result<Refusal> {
+    let error = given.expect_err("it is refused");
+    assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
+    Ok((error.code().to_owned(), error.to_string()))
+}
+
+/// Runs a workflow that gives back what an operation was refused with, and sees that nothing was recorded of it.
+async fn refused_in<I>(input: &I, workflow: impl Target<I>) -> Refusal
+where
+    I: serde::Serialize,
+{
+    let test = TestEngine::new(workflow.setup()).await;
+    let run = test.start_json("refused", &serde_json::to_string(input).unwrap()).await.unwrap();
+    let given = test.result(&run).await.unwrap();
+    assert_eq!(test.executions("s"), 0);
+    assert_eq!(run.journal().await.unwrap(), []);
+    serde_json::from_value(given).unwrap()
+}
+
+/// A workflow to be registered as "refused".
+trait Target<I> {
+    fn setup(self) -> impl Fn(outlive::Builder) -> outlive::Builder + Send + Sync + 'static;
+}
+
+impl<I, F, Fut> Target<I> for F
+where
+    I: serde::Serialize + serde::de::DeserializeOwned + 'static,
+    F: Fn(Ctx, I) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<Refusal>> + Send + 'static,
+{
+    fn setup(self) -> impl Fn(outlive::Builder) -> outlive::Builder + Send + Sync + 'static {
+        move |engine| engine.workflow("refused", self.clone())
+    }
+}
+
+// ---- durations ----
+
+const BAD_DURATIONS: [&str; 14] = [
+    "", " ", "5 parsecs", "-1s", "NaN", "inf", "1e400 s", "99999999999999999999 s", "5", "five minutes", "1h30", "1 month",
+    "P1Y", "s",
+];
+
+/// A bare number is milliseconds; all others are no durations.
+fn bad_durations() -> impl Iterator<Item = &'static str> {
+    BAD_DURATIONS.into_iter().filter(|text| *text != "5")
+}
+
+async fn bad_duration(ctx: Ctx, (what, text): (String, String)) -> Result<Refusal> {
+    match what.as_str() {
+        "sleep" => refusal(ctx.sleep(&text).await),
+        "step" => refusal(ctx.step("s", || ok(())).timeout(&text).await),
+        "all attempts" => refusal(ctx.step("s", || ok(())).retry(3).timeout(&text).await),
+        "wait" => refusal(ctx.wait::<()>("n").timeout(&text).await),
+        other => unreachable!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_no_duration_is_refused_by_each_operation_and_named() {
+    for what in ["sleep", "step", "all attempts", "wait"] {
+        for text in bad_durations() {
+            let (code, message) = refused_in(&(what.to_string(), text.to_string()), bad_duration).await;
+            assert_eq!(code, "duration", "{what} {text:?}: {message}");
+            assert!(message.contains(&format!("{text:?}")), "{what} {text:?}: {message}");
+        }
+    }
+}
+
+async fn bad_number(ctx: Ctx, n: u32) -> Result<Refusal> {
+    match n {
+        0 => refusal(ctx.sleep(-1).await),
+        1 => refusal(ctx.sleep(i64::MIN).await),
+        2 => refusal(ctx.sleep(u64::MAX).await),
+        3 => refusal(ctx.sleep(Duration::MAX).await),
+        _ => refusal(ctx.wait::<()>("n").timeout(Duration::MAX).await),
+    }
+}
+
+#[tokio::test]
+async fn a_number_that_is_no_duration_is_refused_and_named() {
+    let named = ["-1", "-9223372036854775808", "18446744073709551615", "18446744073709551615", "18446744073709551615"];
+    for (n, value) in named.into_iter().enumerate() {
+        let (code, message) = refused_in(&u32::try_from(n).unwrap(), bad_number).await;
+        assert_eq!(code, "duration");
+        assert!(message.contains(value), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_the_workflow_does_not_catch_is_what_it_fails_with() {
+    async fn careless(ctx: Ctx, _: ()) -> Result<()> {
+        Ok(ctx.sleep("5 parsecs").await?)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("careless", careless)).await;
+    let run = test.start(careless, &()).await.unwrap();
+    let error = test.result(&run).await.unwrap_err();
+    assert!(matches!(&error, Error::Failed { failure, .. } if failure.message.contains("5 parsecs")), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_start_after_no_duration_is_refused_and_writes_nothing() {
+    let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    for text in bad_durations() {
+        let error = test.start(double, &1).after(text).await.unwrap_err();
+        assert!(matches!(&error, Error::Duration(error) if error.text() == text), "{error:?}");
+    }
+    let error = test.start(double, &1).after(Duration::MAX).await.unwrap_err();
+    assert!(matches!(&error, Error::Duration(_)), "{error:?}");
+    assert_nothing_written(&test).await;
+}
+
+#[tokio::test]
+async fn a_grace_time_that_is_no_duration_is_refused() {
+    let error = Engine::open("memory:").grace("5 parsecs").start().await.err().unwrap();
+    assert!(matches!(&error, Error::Duration(error) if error.text() == "5 parsecs"), "{error:?}");
+}
+
+// ---- policies ----
+
+fn bad_policy(n: u32) -> Option<(Retry, &'static str)> {
+    let retry = Retry::times(3);
+    Some(match n {
+        0 => (retry.exponential("1s").factor(1.0), "factor 1"),
+        1 => (retry.exponential("1s").factor(0.5), "factor 0.5"),
+        2 => (retry.exponential("1s").factor(-2.0), "factor -2"),
+        3 => (retry.exponential("1s").factor(f64::NAN), "factor NaN"),
+        4 => (retry.exponential("1s").factor(f64::INFINITY), "factor inf"),
+        5 => (retry.exponential("1 minute").max_delay("30s"), "max_delay 30s"),
+        6 => (retry.linear("1 minute", "1s").max_delay("30s"), "max_delay 30s"),
+        7 => (retry.constant("0s"), "0"),
+        8 => (retry.exponential(0), "0"),
+        9 => (retry.constant("5 parsecs"), "\"5 parsecs\""),
+        10 => (retry.exponential("-1s"), "\"-1s\""),
+        11 => (retry.max_delay(""), "\"\""),
+        12 => (retry.max_duration("NaN"), "\"NaN\""),
+        13 => (retry.max_duration(0), "max_duration 0"),
+        14 => (retry.jitter(Jitter::proportional(f64::NAN)), "NaN"),
+        15 => (retry.jitter(Jitter::proportional(1.5)), "1.5"),
+        16 => (retry.jitter(Jitter::proportional(-0.1)), "-0.1"),
+        _ => return None,
+    })
+}
+
+#[tokio::test]
+async fn a_policy_that_makes_no_sense_is_refused_and_named() {
+    async fn tries(ctx: Ctx, n: u32) -> Result<Refusal> {
+        let (retry, _) = bad_policy(n).expect("there is one");
+        refusal(ctx.step("s", || ok(())).retry(retry).await)
+    }
+    for n in 0.. {
+        let Some((_, named)) = bad_policy(n) else { break };
+        let (code, message) = refused_in(&n, tries).await;
+        assert_eq!(code, "policy", "{n}: {message}");
+        assert!(message.contains(named), "{n}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_of_zero_is_refused() {
+    async fn no_time(ctx: Ctx, _: ()) -> Result<Refusal> {
+        refusal(ctx.step("s", || ok(())).timeout(0).await)
+    }
+    let (code, message) = refused_in(&(), no_time).await;
+    assert!(code == "setup" && message.contains("timeout of zero"), "{message}");
+}
+
+// ---- names ----
+
+/// Texts that cannot be names, and what the error says of them.
+fn bad_names() -> Vec<(String, &'static str)> {
+    vec![
+        (String::new(), "\"\" is empty"),
+        ("x".repeat(201), "is 201 bytes long"),
+        ("é".repeat(101), "is 202 bytes long"),
+        ("a\nb".into(), r#""a\nb" holds the control character '\n'"#),
+        ("a\0b".into(), r#""a\0b" holds the control character '\0'"#),
+        ("a\u{7f}".into(), "holds the control character"),
+        ("a\u{85}".into(), "holds the control character"),
+    ]
+}
+
+fn assert_names(error: &Error, what: &str, says: &str) {
+    assert!(matches!(error, Error::Name(_)) && error.kind() == ErrorKind::Input, "{error:?}");
+    let message = error.to_string();
+    assert!(message.starts_with(what) && message.contains(says), "{message}");
+}
+
+#[tokio::test]
+async fn a_run_id_that_cannot_be_one_is_refused_and_writes_nothing() {
+    let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    for (text, says) in bad_names() {
+        assert_names(&test.start(double, &1).id(&text).await.unwrap_err(), "run id", says);
+        assert_names(&test.run::<u32>(&text).await.unwrap_err(), "run id", says);
+    }
+    assert_nothing_written(&test).await;
+}
+
+#[tokio::test]
+async fn a_name_of_just_the_right_length_is_taken() {
+    let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    for id in ["x".repeat(200), "é".repeat(100), " ".into(), "/[]#%".into(), "'; DROP TABLE instance; --".into()] {
+        let run = test.start(double, &1).id(&id).await.unwrap();
+        assert_eq!(test.result(&run).await.unwrap(), 2);
+        assert_eq!(test.run::<u32>(&id).await.unwrap().id(), id);
+    }
+}
+
+#[tokio::test]
+async fn a_workflow_name_that_cannot_be_one_is_refused_and_writes_nothing() {
+    let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    for (text, says) in bad_names() {
+        let error = Engine::open("memory:").workflow(&text, double).start().await.err().unwrap();
+        assert_names(&error, "workflow name", says);
+        assert_names(&test.start_json(&text, "1").await.unwrap_err(), "workflow name", says);
+        let contract: Workflow<u32, u32> = Workflow::new(text.leak());
+        assert_names(&test.start(contract, &1).await.unwrap_err(), "workflow name", says);
+    }
+    assert_nothing_written(&test).await;
+}
+
+#[tokio::test]
+async fn a_signal_name_or_dedup_key_that_cannot_be_one_is_refused_and_writes_nothing() {
+    let test = TestEngine::new(|engine| engine.workflow("waits", waits)).await;
+    let run = test.start(waits, &()).await.unwrap();
+    test.settle().await;
+    let before = (run.info().await.unwrap(), test.store().wakes(Timestamp::MAX, 9).await.unwrap());
+    for (text, says) in bad_names() {
+        assert_names(&run.signal(&text, "x").await.unwrap_err(), "signal name", says);
+        assert_names(&run.signal("n", "x").dedup(&text).await.unwrap_err(), "dedup key", says);
+    }
+    test.settle().await;
+    assert_eq!((run.info().await.unwrap(), test.store().wakes(Timestamp::MAX, 9).await.unwrap()), before);
+}
+
+#[tokio::test]
+async fn a_tag_that_cannot_be_one_is_refused_and_writes_nothing() {
+    let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    for (text, says) in bad_names() {
+        assert_names(&test.start(double, &1).tag(&text, "x").await.unwrap_err(), "tag", says);
+    }
+    let error = test.start(double, &1).tag("shop", &"x".repeat(201)).await.unwrap_err();
+    assert!(matches!(&error, Error::PayloadTooLarge { what, bytes: 201, .. } if what.contains("\"shop\"")), "{error:?}");
+    assert_nothing_written(&test).await;
+}
+
+async fn bad_name(ctx: Ctx, (what, text): (String, String)) -> Result<Refusal> {
+    match what.as_str() {
+        "step name" => refusal(ctx.step(&text, || ok(())).await),
+        "key" => refusal(ctx.step("s", || ok(())).key(&text).await),
+        "sleep key" => refusal(ctx.sleep("1 hour").key(&text).await),
+        "wait key" => refusal(ctx.wait::<()>("n").key(&text).await),
+        "old step name" => refusal(ctx.step("s", || ok(())).was(&text).await),
+        "signal name" => refusal(ctx.wait::<()>(&text).await),
+        "scope" => refusal(ctx.scope(&text).step("s", || ok(())).await),
+        other => unreachable!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_name_in_a_workflow_that_cannot_be_one_is_refused_by_the_operation() {
+    for what in ["step name", "key", "sleep key", "wait key", "old step name", "signal name"] {
+        for (text, says) in bad_names() {
+            let (code, message) = refused_in(&(what.to_string(), text), bad_name).await;
+            assert!(code == "name" && message.contains(says), "{what}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_scope_that_cannot_be_named_so_is_refused_by_its_operations() {
+    for (text, says) in bad_names() {
+        let (code, message) = refused_in(&("scope".to_string(), text), bad_name).await;
+        assert!(code == "name" && message.contains(says), "{message}");
+    }
+}
+
+// ---- payloads ----
+
+/// A text that is so long as JSON.
+fn json_of(bytes: usize) -> String {
+    "x".repeat(bytes - 2)
+}
+
+async fn echo(_: Ctx, text: String) -> Result<usize> {
+    Ok(text.len())
+}
+
+#[tokio::test]
+async fn an_input_over_the_limit_is_refused_and_writes_nothing() {
+    let test = TestEngine::new(|engine| engine.workflow("echo", echo).payload_max(1000)).await;
+    for start in [test.start(echo, &json_of(1001)).id("r").await.err(), test.start_json("echo", &format!("{:?}", json_of(1001))).await.err()] {
+        let error = start.unwrap();
+        assert!(matches!(&error, Error::PayloadTooLarge { bytes: 1001, bytes_max: 1000, .. }), "{error:?}");
+        assert!(error.to_string().contains("the input has 1001 bytes"), "{error}");
+    }
+    assert_nothing_written(&test).await;
+    let run = test.start(echo, &json_of(1000)).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 998);
+}
+
+#[tokio::test]
+async fn the_limit_is_a_mebibyte_unless_said_otherwise() {
+    let test = TestEngine::new(|engine| engine.workflow("echo", echo)).await;
+    let error = test.start(echo, &json_of((1 << 20) + 1)).await.unwrap_err();
+    assert!(matches!(&error, Error::PayloadTooLarge { bytes_max: 1_048_576, .. }), "{error:?}");
+    let run = test.start(echo, &json_of(1 << 20)).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), (1 << 20) - 2);
+}
+
+#[tokio::test]
+async fn a_signal_over_the_limit_is_refused_and_writes_nothing() {
+    let test = TestEngine::new(|engine| engine.workflow("waits", waits).payload_max(1000)).await;
+    let run = test.start(waits, &()).await.unwrap();
+    test.settle().await;
+    let error = run.signal("n", &json_of(1001)).await.unwrap_err();
+    assert!(matches!(&error, Error::PayloadTooLarge { what, bytes: 1001, .. } if what.contains("\"n\"")), "{error:?}");
+    test.settle().await;
+    assert!(!run.status().await.unwrap().is_ended());
+    run.signal("n", &json_of(1000)).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap().len(), 998);
+}
+
+#[tokio::test]
+async fn a_step_whose_value_is_over_the_limit_fails_and_is_not_tried_again() {
+    async fn large(ctx: Ctx, bytes: usize) -> Result<String> {
+        match ctx.step("make", || ok(json_of(bytes))).retry(5).await {
+            Ok(_) => Ok("kept".into()),
+            Err(Error::Step { step, failure }) => Ok(format!("{step}: {}", failure.message)),
+            Err(other) => Err(other.into()),
+        }
+    }
+    let test = TestEngine::new(|engine| engine.workflow("large", large).payload_max(1000)).await;
+    let run = test.start(large, &1001).await.unwrap();
+    let told = test.result(&run).await.unwrap();
+    assert!(told.starts_with("make: ") && told.contains("1001 bytes") && told.contains("limit is 1000"), "{told}");
+    assert_eq!(test.executions("make"), 1);
+    let run = test.start(large, &1000).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), "kept");
+}
+
+#[tokio::test]
+async fn a_run_whose_result_is_over_the_limit_is_stuck_and_says_so() {
+    async fn large(ctx: Ctx, bytes: usize) -> Result<String> {
+        ctx.step("s", || ok(())).await?;
+        Ok(json_of(bytes))
+    }
+    let mut test = TestEngine::new(|engine| engine.workflow("large", large).payload_max(1000)).await;
+    let run = test.start(large, &1001).id("r").await.unwrap();
+    let error = test.result(&run).await.unwrap_err();
+    assert!(matches!(&error, Error::Stuck { reason, .. } if reason.contains("1001 bytes")), "{error:?}");
+    test.deploy(|engine| engine.workflow("large", large).payload_max(1001)).await;
+    test.settle().await;
+    assert_eq!(test.result(&run).await.unwrap().len(), 999);
+    assert_eq!(test.executions("s"), 1);
+}
+
+#[tokio::test]
+async fn an_input_that_does_not_read_as_the_workflows_type_is_refused_and_writes_nothing() {
+    let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    for input in ["\"twelve\"", "-1", "1.5", "null", "[1]", "4294967296", "{\"n\":1}"] {
+        let error = test.start_json("double", input).id("r").await.unwrap_err();
+        assert!(matches!(&error, Error::Payload { what, problem } if what.contains("u32") && problem.contains(input)), "{error:?}");
+    }
+    for input in ["", "{", "1 2", "twelve", "NaN"] {
+        let error = test.start_json("double", input).id("r").await.unwrap_err();
+        assert!(matches!(&error, Error::Payload { what, .. } if what.contains(&format!("{input:?} is not JSON"))), "{error:?}");
+    }
+    assert_nothing_written(&test).await;
+}
+
+#[tokio::test]
+async fn an_input_or_signal_that_cannot_be_json_is_refused_and_writes_nothing() {
+    async fn maps(_: Ctx, _: std::collections::BTreeMap<(u8, u8), u8>) -> Result<()> {
+        Ok(())
+    }
+    let map = std::collections::BTreeMap::from([((1, 2), 3)]);
+    let test = TestEngine::new(|engine| engine.workflow("maps", maps).workflow("waits", waits)).await;
+    let error = test.start(maps, &map).await.unwrap_err();
+    assert!(matches!(&error, Error::Payload { what, .. } if what.contains("cannot be written as JSON")), "{error:?}");
+    assert_nothing_written(&test).await;
+    let run = test.start(waits, &()).await.unwrap();
+    let error = run.signal("n", &map).await.unwrap_err();
+    assert!(matches!(&error, Error::Payload { what, .. } if what.contains("signal \"n\"")), "{error:?}");
+}
+
+// ---- workflows and runs that are not there ----
+
+#[tokio::test]
+async fn a_workflow_that_is_not_registered_is_refused_by_name_and_by_function() {
+    const NOBODY: Workflow<u32, u32> = Workflow::new("nobody");
+    let test = TestEngine::new(|engine| engine.workflow("double", double).workflow("waits", waits)).await;
+    for error in [test.start(NOBODY, &1).await.unwrap_err(), test.start_json("nobody", "1").await.unwrap_err()] {
+        assert!(matches!(&error, Error::UnknownWorkflow { workflow, known } if workflow.contains("\"nobody\"") && known == "double, waits"), "{error:?}");
+    }
+    let error = test.start(echo, &String::new()).await.unwrap_err();
+    assert!(matches!(&error, Error::UnknownWorkflow { workflow, .. } if workflow.contains("echo")), "{error:?}");
+    assert_nothing_written(&test).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_not_there_is_named() {
+    let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    let error = test.run::<u32>("nobody").await.unwrap_err();
+    assert!(matches!(&error, Error::NotFound { id } if id == "nobody"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_read_as_the_type_asked_for_is_named_and_stays() {
+    let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    test.start(double, &21).id("r").await.unwrap();
+    test.settle().await;
+    let error = test.run::<Vec<String>>("r").await.unwrap().result().await.unwrap_err();
+    assert!(matches!(&error, Error::Payload { what, .. } if what.contains("\"r\"") && what.contains("Vec")), "{error:?}");
+    assert_eq!(test.run::<u32>("r").await.unwrap().result().await.unwrap(), 42);
+}
+
+// ---- set-up ----
+
+#[tokio::test]
+async fn two_workflows_under_one_name_are_refused() {
+    let error = Engine::open("memory:").workflow("same", double).workflow("same", waits).start().await.err().unwrap();
+    assert!(matches!(&error, Error::Setup(message) if message.contains("\"same\" is registered twice")), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_function_under_two_names_must_be_started_by_one_of_them() {
+    const FIRST: Workflow<u32, u32> = Workflow::new("first");
+    let test = TestEngine::new(|engine| engine.workflow("first", double).workflow("second", double)).await;
+    let error = test.start(double, &1).await.unwrap_err();
+    assert!(matches!(&error, Error::Setup(message) if message.contains("\"first\"") && message.contains("\"second\"")), "{error:?}");
+    assert_nothing_written(&test).await;
+    let run = test.start(FIRST, &1).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn room_for_no_run_is_refused() {
+    let error = Engine::open("memory:").workflow("double", double).resident_max(0).start().await.err().unwrap();
+    assert!(matches!(&error, Error::Setup(message) if message.contains("resident_max 0")), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_first_thing_that_is_wrong_is_told() {
+    let engine = Engine::open("/no/such/folder/s.db").grace("5 parsecs").workflow("", double).resident_max(0);
+    let error = engine.start().await.err().unwrap();
+    assert!(matches!(&error, Error::Duration(_)), "{error:?}");
+}
+
+// ---- files ----
+
+/// What opening a place is refused with: by an engine and by a client, the same.
+async fn refused_file(place: &Path) -> Error {
+    let by_engine = Engine::open(place).workflow("double", double).start().await.err().expect("it is refused");
+    let by_client = Client::open(place).err().expect("it is refused");
+    assert_eq!(by_engine.to_string(), by_client.to_string());
+    by_engine
+}
+
+fn assert_cannot_open(error: &Error, says: &str) {
+    assert!(matches!(error, Error::Store(error) if error.kind == outlive::store::ErrorKind::Open), "{error:?}");
+    assert!(error.kind() == ErrorKind::Store && error.to_string().contains(says), "{error}");
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_sqlite_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    for content in ["dear diary", &"not a database ".repeat(1000)] {
+        std::fs::write(&path, content).unwrap();
+        assert_cannot_open(&refused_file(&path).await, "notes.txt");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        assert_eq!(names_in(folder.path()), ["notes.txt"]);
+    }
+}
+
+#[tokio::test]
+async fn a_database_of_another_application_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.db");
+    Engine::open(&path).start().await.unwrap().shutdown().await.unwrap();
+    // The four bytes that say whose it is, in the header of every SQLite file.
+    let mut bytes = loop {
+        let bytes = std::fs::read(&path).unwrap();
+        if bytes.len() > 72 && names_in(folder.path()) == ["other.db", "other.db.lock"] {
+            break bytes;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    bytes[68..72].copy_from_slice(b"Mail");
+    std::fs::write(&path, &bytes).unwrap();
+    std::fs::remove_file(folder.path().join("other.db.lock")).unwrap();
+    assert_cannot_open(&refused_file(&path).await, "another application");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    assert_eq!(names_in(folder.path()), ["other.db"]);
+}
+
+#[tokio::test]
+async fn a_folder_that_does_not_exist_is_named_and_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("missing").join("s.db");
+    assert_cannot_open(&refused_file(&path).await, "missing");
+    assert_eq!(names_in(folder.path()), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_path_that_is_a_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_cannot_open(&refused_file(folder.path()).await, "is a folder");
+    assert_eq!(names_in(folder.path()), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_path_that_cannot_be_written_is_refused() {
+    // Nobody can make a file there, not even root.
+    assert_cannot_open(&refused_file(Path::new("/proc/outlive.db")).await, "/proc/outlive.db");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert_cannot_open(&refused_file(&file.join("s.db")).await, "s.db");
+}
+
+#[tokio::test]
+async fn an_empty_path_and_a_store_that_is_not_supported_are_refused() {
+    for (place, says) in [("", "\"\" is empty"), ("sqlite:", "\"\" is empty"), ("postgres://host/db", "postgres://host/db")] {
+        let error = refused_file(Path::new(place)).await;
+        assert!(matches!(&error, Error::Setup(message) if message.contains(says)), "{error:?}");
+    }
+}

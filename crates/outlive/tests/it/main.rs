@@ -3,6 +3,7 @@
 mod basics;
 mod cancel;
 mod changed_code;
+mod compile;
 mod crashes;
 mod foreign;
 mod ids;
@@ -12,4 +13,5 @@ mod seed;
 mod shapes;
 mod signals;
 mod store_trouble;
+mod support;
 mod time;

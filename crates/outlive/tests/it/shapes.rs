@@ -36,10 +36,9 @@ async fn branch(ctx: Ctx, i: u64) -> Result<u64> {
 
 async fn join_distinct(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
-    let (a, b) = tokio::join!(
-        async { step(&ctx, "a1", "a1").await.and(step(&ctx, "a2", "a2").await) },
-        async { step(&ctx, "b1", "b1").await.and(step(&ctx, "b2", "b2").await) },
-    );
+    let (a, b) = tokio::join!(async { step(&ctx, "a1", "a1").await.and(step(&ctx, "a2", "a2").await) }, async {
+        step(&ctx, "b1", "b1").await.and(step(&ctx, "b2", "b2").await)
+    },);
     step(&ctx, "end", &format!("end {} {}", a?, b?)).await?;
     Ok(())
 }

@@ -1,1 +1,597 @@
-//! Tests of signals.
+//! Signals: none is lost, none is taken twice, and those of one name come in the order in which they were sent.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use outlive::prelude::*;
+use outlive_sqlite::{Durability, Options, SqliteStore};
+use outlive_testkit::{Fault, Faults, TestEngine};
+use tokio::sync::Semaphore;
+
+async fn ok<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
+/// Receives this many numbers.
+async fn collect(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
+    let mut got = Vec::new();
+    for _ in 0..count {
+        got.push(ctx.wait("n").await?);
+    }
+    Ok(got)
+}
+
+/// As `collect`, after a step and an hour.
+async fn collect_later(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
+    ctx.step("begin", || ok(())).await?;
+    ctx.sleep("1 hour").await?;
+    collect(ctx, count).await
+}
+
+/// Ready with whatever comes first.
+async fn signal_or_hour(ctx: Ctx, _: ()) -> Result<Option<u32>> {
+    tokio::select! {
+        n = ctx.wait("n").into_future() => Ok(Some(n?)),
+        slept = ctx.sleep("1 hour").into_future() => Ok(slept.map(|()| None)?),
+    }
+}
+
+async fn send<O>(run: &Run<O>, numbers: impl IntoIterator<Item = u32>) {
+    for n in numbers {
+        run.signal("n", &n).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_before_the_wait_is_kept_for_it() {
+    let test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
+    let run = test.start(collect_later, &1).await.unwrap();
+    test.settle().await;
+    send(&run, [7]).await;
+    test.advance("59 minutes").await;
+    assert!(!run.status().await.unwrap().is_ended());
+    test.advance("1 minute").await;
+    assert_eq!(run.result().await.unwrap(), [7]);
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_before_the_run_has_begun_is_kept_for_it() {
+    let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
+    let run = test.start(collect, &2).after("1 hour").await.unwrap();
+    send(&run, [1, 2]).await;
+    test.advance("1 hour").await;
+    assert_eq!(run.result().await.unwrap(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_signal_does_not_begin_a_run_before_its_time() {
+    let test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
+    let run = test.start(collect_later, &1).after("1 hour").await.unwrap();
+    send(&run, [1]).await;
+    test.advance("59 minutes").await;
+    assert_eq!((run.status().await.unwrap(), test.executions("begin")), (Status::Pending, 0));
+    test.advance("1 minute").await;
+    assert_eq!(test.executions("begin"), 1);
+}
+
+#[tokio::test]
+async fn a_delayed_run_that_was_signalled_begins_in_time_after_a_crash() {
+    let mut test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
+    let run = test.start(collect_later, &1).after("1 hour").await.unwrap();
+    send(&run, [1]).await;
+    test.crash().await;
+    test.advance("59 minutes").await;
+    assert_eq!(test.executions("begin"), 0);
+    test.crash().await;
+    test.advance("1 minute").await;
+    assert_eq!(test.executions("begin"), 1);
+    assert_eq!(test.result(&run).await.unwrap(), [1]);
+}
+
+#[tokio::test]
+async fn signals_of_one_name_come_in_order_and_those_of_another_do_not_mix_in() {
+    async fn two_names(ctx: Ctx, _: ()) -> Result<(Vec<u32>, Vec<u32>)> {
+        let mut others = Vec::new();
+        for _ in 0..3 {
+            others.push(ctx.wait("m").await?);
+        }
+        Ok((collect(ctx, 3).await?, others))
+    }
+    let test = TestEngine::new(|engine| engine.workflow("two", two_names)).await;
+    let run = test.start(two_names, &()).await.unwrap();
+    for n in 1..=3 {
+        send(&run, [n]).await;
+        run.signal("m", &(n * 10)).await.unwrap();
+    }
+    assert_eq!(test.result(&run).await.unwrap(), (vec![1, 2, 3], vec![10, 20, 30]));
+}
+
+#[tokio::test]
+async fn signals_keep_their_order_across_crashes() {
+    let mut test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
+    test.start(collect_later, &6).id("r").await.unwrap();
+    for n in 0..6 {
+        // Three of them come before the wait, three after.
+        let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+        send(&run, [n]).await;
+        test.crash().await;
+        test.advance("20 minutes").await;
+    }
+    let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), [0, 1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_signal_is_taken_once_wherever_the_process_dies() {
+    for n in 1..40 {
+        for fault in [Fault::CrashBefore(n), Fault::CrashAfter(n)] {
+            let faults = Arc::new(Faults::new(Arc::new(outlive_core::memory::MemoryStore::new())));
+            let mut test = TestEngine::new(|engine| engine.workflow("collect", collect)).store(faults.clone()).await;
+            test.start(collect, &3).id("r").await.unwrap();
+            faults.add(fault);
+            // Whoever is not answered sends again, with the key that makes it the same signal.
+            for number in 0..3_u32 {
+                let key = number.to_string();
+                loop {
+                    let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+                    let sending = run.signal("n", &number).dedup(&key).into_future();
+                    tokio::select! {
+                        biased;
+                        sent = sending => break sent.unwrap_or_else(|error| assert!(matches!(error, Error::Status { .. }))),
+                        () = dead(&faults) => {}
+                    }
+                    faults.revive();
+                    test.crash().await;
+                }
+                test.settle().await;
+                if faults.is_dead() {
+                    faults.revive();
+                    test.crash().await;
+                }
+            }
+            let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+            assert_eq!(test.result(&run).await.unwrap(), [0, 1, 2], "{fault:?}");
+        }
+    }
+}
+
+async fn dead(faults: &Faults) {
+    while !faults.is_dead() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A race that a step wins though a signal is there: the wait has the signal, but it is second.
+async fn lost_race(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
+    ctx.sleep("1 hour").await?;
+    for _ in 0..2 {
+        tokio::select! {
+            biased;
+            done = ctx.step("quick", || ok(())).into_future() => done?,
+            n = ctx.wait::<u32>("n").into_future() => panic!("the wait won with {n:?}"),
+        }
+    }
+    ctx.sleep("1 hour").await?;
+    collect(ctx, count).await
+}
+
+#[tokio::test]
+async fn a_wait_that_lost_a_race_gives_its_signal_back_to_its_place() {
+    let test = TestEngine::new(|engine| engine.workflow("race", lost_race)).await;
+    let run = test.start(lost_race, &4).await.unwrap();
+    test.settle().await;
+    send(&run, [1, 2]).await;
+    test.advance("1 hour").await;
+    let taken = run.journal().await.unwrap().iter().filter(|e| e.kind == outlive::EntryKind::SignalTaken).count();
+    assert_eq!(taken, 2, "the wait had the signal each time, or this tests nothing");
+    send(&run, [3, 4]).await;
+    assert_eq!(test.result(&run).await.unwrap(), [1, 2, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_signal_that_was_given_back_survives_a_crash() {
+    let mut test = TestEngine::new(|engine| engine.workflow("race", lost_race)).await;
+    let run = test.start(lost_race, &3).id("r").await.unwrap();
+    test.settle().await;
+    send(&run, [1, 2]).await;
+    test.advance("1 hour").await;
+    test.crash().await;
+    let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+    send(&run, [3]).await;
+    test.crash().await;
+    assert_eq!(test.result(&run).await.unwrap(), [1, 2, 3]);
+    assert_eq!(test.executions("quick"), 2);
+}
+
+#[tokio::test]
+async fn a_wait_that_lost_to_a_sleep_takes_nothing() {
+    async fn three_rounds(ctx: Ctx, _: ()) -> Result<Vec<u32>> {
+        let mut got = Vec::new();
+        while got.len() < 3 {
+            tokio::select! {
+                n = ctx.wait("n").into_future() => got.push(n?),
+                slept = ctx.sleep("1 minute").into_future() => slept?,
+            }
+        }
+        Ok(got)
+    }
+    let mut test = TestEngine::new(|engine| engine.workflow("rounds", three_rounds)).await;
+    let run = test.start(three_rounds, &()).id("r").await.unwrap();
+    for n in 0..3 {
+        test.advance("150 seconds").await;
+        test.crash().await;
+        let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+        send(&run, [n]).await;
+    }
+    assert_eq!(test.result(&run).await.unwrap(), [0, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_signal_that_was_given_back_and_taken_is_not_taken_again_after_a_crash() {
+    // It came back from the wait that lost, in every replay too, where the wait that took it next has it already.
+    async fn one_by_one(ctx: Ctx, _: ()) -> Result<Vec<u32>> {
+        let mut got = lost_race(ctx.clone(), 1).await?;
+        ctx.sleep("1 hour").await?;
+        got.push(ctx.wait("n").await?);
+        Ok(got)
+    }
+    let mut test = TestEngine::new(|engine| engine.workflow("one", one_by_one)).await;
+    let run = test.start(one_by_one, &()).id("r").await.unwrap();
+    test.settle().await;
+    send(&run, [1]).await;
+    test.advance("2 hours").await;
+    test.crash().await;
+    test.advance("1 hour").await;
+    let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+    assert!(matches!(run.status().await.unwrap(), Status::Paused { until: None, .. }), "{:?}", run.info().await);
+    send(&run, [2]).await;
+    assert_eq!(test.result(&run).await.unwrap(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_wait_that_lost_a_race_takes_nothing_when_the_race_is_replayed() {
+    // It is polled before the winner, when the winner has been told and has not been asked yet.
+    async fn loses(ctx: Ctx, _: ()) -> Result<u32> {
+        tokio::select! {
+            biased;
+            n = ctx.wait::<u32>("n").into_future() => panic!("the wait won with {n:?}"),
+            slept = ctx.sleep("1 hour").into_future() => slept?,
+        }
+        ctx.sleep("1 day").await?;
+        Ok(ctx.wait("n").await?)
+    }
+    let mut test = TestEngine::new(|engine| engine.workflow("loses", loses)).await;
+    let run = test.start(loses, &()).id("r").await.unwrap();
+    test.advance("2 hours").await;
+    test.crash().await;
+    let run: Run<u32> = test.run(run.id()).await.unwrap();
+    run.signal("n", &1).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 1);
+    let journal = run.journal().await.unwrap();
+    let taken = journal.iter().filter(|entry| entry.kind == outlive::EntryKind::SignalTaken).count();
+    assert_eq!(taken, 1, "{journal:?}");
+}
+
+#[tokio::test]
+async fn a_signal_that_was_delivered_but_never_looked_at_is_given_back() {
+    async fn looks_away(ctx: Ctx, _: ()) -> Result<Vec<u32>> {
+        let mut wait = Box::pin(ctx.wait::<u32>("n").into_future());
+        let polled = std::future::poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
+        ctx.sleep("1 hour").await?;
+        ctx.step("meanwhile", || ok(())).await?;
+        drop(wait);
+        ctx.sleep("1 hour").await?;
+        collect(ctx, 2).await
+    }
+    let mut test = TestEngine::new(|engine| engine.workflow("away", looks_away)).await;
+    let run = test.start(looks_away, &()).await.unwrap();
+    test.settle().await;
+    send(&run, [1, 2]).await;
+    test.advance("1 hour").await;
+    test.crash().await;
+    assert_eq!(test.result(&run).await.unwrap(), [1, 2]);
+}
+
+/// Lets every other task that can run have one turn. Tokio's own `yield_now` would let them run until nobody can.
+async fn turn() {
+    let mut is_over = false;
+    std::future::poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        if std::mem::replace(&mut is_over, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_at_any_moment_of_a_pause_is_received_at_once() {
+    // The sleep is long, so the run leaves memory as soon as it has paused.
+    let test = TestEngine::new(|engine| engine.workflow("either", signal_or_hour)).await;
+    for turns in 0..40 {
+        let client = test.client();
+        let sending = tokio::spawn(async move {
+            let run = client.start(signal_or_hour, &()).await.unwrap();
+            for _ in 0..turns {
+                turn().await;
+            }
+            send(&run, [turns]).await;
+            run
+        });
+        let run = sending.await.unwrap();
+        test.settle().await;
+        assert_eq!(run.status().await.unwrap(), Status::Completed, "after {turns} turns");
+        assert_eq!(run.result().await.unwrap(), Some(turns));
+    }
+}
+
+#[tokio::test]
+async fn a_burst_of_signals_brings_a_run_back_into_memory_once() {
+    // Each of them finds the run outside memory and has it claimed, while an earlier claim is under way.
+    async fn notes(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
+        let mut got = Vec::new();
+        while got.len() < count as usize {
+            tokio::select! {
+                n = ctx.wait("n").into_future() => got.push(n?),
+                slept = ctx.sleep("1 hour").into_future() => slept?,
+            }
+            ctx.step("note", || ok(())).await?;
+        }
+        Ok(got)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("notes", notes)).await;
+    for gap in 0..12 {
+        let run = test.start(notes, &5).await.unwrap();
+        test.settle().await;
+        assert_eq!(test.resident(), 0);
+        let before = test.executions("note");
+        let sends = (0..5_u32).map(|n| {
+            let run = run.clone();
+            tokio::spawn(async move {
+                for _ in 0..n * gap {
+                    turn().await;
+                }
+                send(&run, [n]).await;
+            })
+        });
+        join_all(sends.collect::<Vec<_>>()).await.into_iter().for_each(|sent| sent.unwrap());
+        let mut got = test.result(&run).await.unwrap();
+        got.sort_unstable();
+        assert_eq!(got, [0, 1, 2, 3, 4], "gap {gap}");
+        assert_eq!(test.executions("note") - before, 5, "gap {gap}");
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_signals_to_one_run_come_in_order() {
+    let test = TestEngine::new(|engine| engine.workflow("collect", collect)).paranoid(false).await;
+    let run = test.start(collect, &10_000).await.unwrap();
+    let signals = (0..10_000_u32).map(|n| run.signal("n", &n).into_future());
+    join_all(signals).await.into_iter().for_each(|sent| sent.unwrap());
+    assert!(test.result(&run).await.unwrap().into_iter().eq(0..10_000));
+}
+
+#[tokio::test]
+async fn ten_thousand_signals_to_one_run_on_a_file_come_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::Relaxed);
+    let store = Arc::new(SqliteStore::open(&folder.path().join("s.db"), options).unwrap());
+    let engine = Engine::on(store).workflow("collect", collect).start().await.unwrap();
+    let run = engine.start(collect, &10_000).await.unwrap();
+    let signals = (0..10_000_u32).map(|n| run.signal("n", &n).into_future());
+    join_all(signals).await.into_iter().for_each(|sent| sent.unwrap());
+    assert!(run.result().await.unwrap().into_iter().eq(0..10_000));
+}
+
+#[tokio::test]
+async fn a_second_signal_with_the_same_dedup_key_is_not_kept() {
+    let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
+    let run = test.start(collect, &3).await.unwrap();
+    run.signal("n", &1).dedup("a").await.unwrap();
+    run.signal("n", &2).dedup("a").await.unwrap();
+    test.settle().await;
+    // The first is taken by now; its key still counts.
+    run.signal("n", &3).dedup("a").await.unwrap();
+    run.signal("n", &4).dedup("b").await.unwrap();
+    run.signal("n", &5).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), [1, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_signal_to_a_run_that_has_ended_says_so() {
+    let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
+    let run = test.start(collect, &0).id("r").await.unwrap();
+    test.settle().await;
+    let error = run.signal("n", &1).await.unwrap_err();
+    assert!(matches!(&error, Error::Status { id, status: Status::Completed, .. } if id == "r"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_signal_to_a_run_that_is_not_there_says_so() {
+    let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
+    let error = test.run::<()>("nobody").await.unwrap_err();
+    assert!(matches!(&error, Error::NotFound { id } if id == "nobody"), "{error:?}");
+    let run = test.start(collect, &0).id("r").await.unwrap();
+    test.settle().await;
+    run.purge().await.unwrap();
+    let error = run.signal("n", &1).await.unwrap_err();
+    assert!(matches!(&error, Error::NotFound { id } if id == "r"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_signal_that_nobody_waits_for_does_not_change_when_a_sleep_ends() {
+    let test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
+    let run = test.start(collect_later, &0).await.unwrap();
+    for minute in 0..59 {
+        send(&run, [minute]).await;
+        test.advance("1 minute").await;
+        assert!(!run.status().await.unwrap().is_ended(), "after {minute} minutes");
+    }
+    test.advance("1 minute").await;
+    assert_eq!(run.status().await.unwrap(), Status::Completed);
+}
+
+// ---- from another handle on the same file ----
+
+/// What a step waits for.
+struct Gate(Arc<Semaphore>);
+/// The last number that was noted.
+struct Noted(Arc<AtomicU32>);
+
+/// Notes each number while a long step is at work.
+async fn beside_a_step(ctx: Ctx, count: u32) -> Result<u32> {
+    let (long, short) = (ctx.scope("long"), ctx.scope("short"));
+    let work = async {
+        long.step("work", || async { Ok::<_, BoxError>(ctx.get::<Gate>().0.acquire().await?.forget()) }).await?;
+        Ok::<_, BoxError>(())
+    };
+    let note = async {
+        let mut sum = 0;
+        for _ in 0..count {
+            let n: u32 = short.wait("n").await?;
+            short.step("note", || ok(ctx.get::<Noted>().0.store(n, Ordering::SeqCst))).await?;
+            sum += n;
+        }
+        Ok::<_, BoxError>(sum)
+    };
+    Ok(tokio::try_join!(work, note)?.1)
+}
+
+struct Shop {
+    engine: Engine,
+    /// Another handle, as another process has one.
+    client: Client,
+    gate: Arc<Semaphore>,
+    noted: Arc<AtomicU32>,
+    _folder: tempfile::TempDir,
+}
+
+async fn shop() -> Shop {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let (gate, noted) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
+    let engine = open_shop(&path, &gate, &noted).await;
+    Shop { engine, client: Client::open(&path).unwrap(), gate, noted, _folder: folder }
+}
+
+async fn open_shop(path: &Path, gate: &Arc<Semaphore>, noted: &Arc<AtomicU32>) -> Engine {
+    let engine = Engine::open(path)
+        .workflow("collect", collect)
+        .workflow("either", signal_or_hour)
+        .workflow("beside", beside_a_step)
+        .provide(Gate(gate.clone()))
+        .provide(Noted(noted.clone()));
+    engine.start().await.unwrap()
+}
+
+/// The file is real, so is the time; nothing here takes more than a few milliseconds.
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), what).await.expect("it takes far too long")
+}
+
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    soon(async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_handle_signals_a_run_that_waits() {
+    let shop = shop().await;
+    let run = shop.engine.start(collect, &2).id("r").await.unwrap();
+    until(async || matches!(run.status().await.unwrap(), Status::Paused { .. })).await;
+    let other: Run<Vec<u32>> = shop.client.run("r").await.unwrap();
+    send(&other, [1]).await;
+    until(async || run.journal().await.unwrap().len() == 1).await;
+    send(&other, [2]).await;
+    assert_eq!(soon(run.result()).await.unwrap(), [1, 2]);
+    assert_eq!(soon(other.result()).await.unwrap(), [1, 2]);
+}
+
+#[tokio::test]
+async fn another_handle_signals_a_run_with_a_long_step_at_work() {
+    let shop = shop().await;
+    let run = shop.engine.start(beside_a_step, &2).id("r").await.unwrap();
+    let other: Run<u32> = shop.client.run("r").await.unwrap();
+    for n in [3, 4] {
+        send(&other, [n]).await;
+        until(async || shop.noted.load(Ordering::SeqCst) == n).await;
+    }
+    shop.gate.add_permits(1);
+    assert_eq!(soon(run.result()).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn another_handle_signals_a_run_that_sleeps_outside_memory() {
+    let shop = shop().await;
+    let run = shop.engine.start(signal_or_hour, &()).id("r").await.unwrap();
+    until(async || shop.engine.resident() == 0).await;
+    let other: Run<Option<u32>> = shop.client.run("r").await.unwrap();
+    send(&other, [5]).await;
+    assert_eq!(soon(run.result()).await.unwrap(), Some(5));
+}
+
+#[tokio::test]
+async fn another_handle_signals_a_run_that_has_not_begun() {
+    let shop = shop().await;
+    let run = shop.engine.start(collect, &1).id("r").after("300 ms").await.unwrap();
+    let other: Run<Vec<u32>> = shop.client.run("r").await.unwrap();
+    send(&other, [6]).await;
+    assert_eq!(soon(run.result()).await.unwrap(), [6]);
+    let info = run.info().await.unwrap();
+    let delay = info.started_at.unwrap().since(info.created_at);
+    assert!(delay >= Duration::from_millis(300), "it began after {delay:?}");
+}
+
+#[tokio::test]
+async fn another_handle_starts_signals_and_cancels_while_nobody_executes() {
+    const COLLECT: Workflow<u32, Vec<u32>> = Workflow::new("collect");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let client = Client::open(&path).unwrap();
+    let run = client.start(COLLECT, &2).id("r").await.unwrap();
+    send(&run, [1, 2]).await;
+    let doomed = client.start(COLLECT, &1).id("d").await.unwrap();
+    doomed.cancel("not wanted").await.unwrap();
+    let engine = open_shop(&path, &Arc::new(Semaphore::new(0)), &Arc::default()).await;
+    assert_eq!(soon(run.result()).await.unwrap(), [1, 2]);
+    let error = soon(doomed.result()).await.unwrap_err();
+    assert!(matches!(&error, Error::Cancelled { reason } if reason == "not wanted"), "{error:?}");
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn signals_of_two_handles_in_turn_all_come_and_in_order() {
+    let shop = shop().await;
+    for round in 0..20 {
+        let id = format!("r{round}");
+        let run = shop.engine.start(collect, &10).id(&id).await.unwrap();
+        let other: Run<Vec<u32>> = shop.client.run(&id).await.unwrap();
+        until(async || matches!(run.status().await.unwrap(), Status::Paused { .. })).await;
+        for n in 0..5 {
+            send(&other, [2 * n]).await;
+            send(&run, [2 * n + 1]).await;
+        }
+        let got = soon(run.result()).await.unwrap();
+        assert!(got.iter().copied().eq(0..10), "round {round}: {got:?}");
+    }
+}
+
+#[tokio::test]
+async fn signals_of_many_handles_at_once_all_come_once() {
+    let shop = shop().await;
+    let run = shop.engine.start(collect, &300).id("r").await.unwrap();
+    let other: Run<Vec<u32>> = shop.client.run("r").await.unwrap();
+    let sends =
+        (0..300_u32).map(|n| if n % 3 == 0 { run.signal("n", &n) } else { other.signal("n", &n) }.into_future());
+    join_all(sends).await.into_iter().for_each(|sent| sent.unwrap());
+    let got: BTreeSet<u32> = soon(run.result()).await.unwrap().into_iter().collect();
+    assert_eq!(got.len(), 300);
+}

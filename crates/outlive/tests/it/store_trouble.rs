@@ -1,1 +1,470 @@
-//! Tests of store_trouble.
+//! A store that answers late, not at all, with "no" or with garbage: nothing acknowledged is lost, and it goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive::prelude::*;
+use outlive::store::ErrorKind;
+use outlive::{CancelAnswer, EntryKind};
+use outlive_core::memory::MemoryStore;
+use outlive_sqlite::{Options, SqliteStore};
+use outlive_testkit::{Fault, Faults, TestClock, TestEngine};
+
+async fn ok<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
+/// A step, a sleep, a wait, a step that is tried again, a step that must know when it began.
+async fn mixed(ctx: Ctx, n: u32) -> Result<u32> {
+    let a = ctx.step("a", || ok(n)).await?;
+    ctx.sleep("1 hour").await?;
+    let b: u32 = ctx.wait("b").timeout("1 day").await?;
+    let c = ctx.step("c", || ok(1_u32)).retry(3).await?;
+    let d = ctx.step("d", || ok(1_u32)).at_most_once().await?;
+    Ok(a + b + c + d)
+}
+
+/// What has become of a `mixed` run.
+#[derive(PartialEq, Debug)]
+struct Story {
+    result: std::result::Result<u32, String>,
+    journal: Vec<(EntryKind, String)>,
+    executions: [u64; 4],
+}
+
+async fn faulty() -> (TestEngine, Arc<Faults>) {
+    let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
+    let test = TestEngine::new(|engine| engine.workflow("mixed", mixed)).store(faults.clone()).await;
+    (test, faults)
+}
+
+/// The engine waits in real time before it asks the store again; tokio's clock is paused, so this takes none.
+async fn calm(test: &TestEngine) {
+    test.settle().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    test.settle().await;
+}
+
+/// Repeats what a client asks for until the store takes it. Whoever is refused must find nothing of it written.
+async fn insist<T>(
+    mut ask: impl AsyncFnMut() -> std::result::Result<T, Error>,
+    mut is_absent: impl AsyncFnMut() -> bool,
+) -> T {
+    loop {
+        match ask().await {
+            Ok(done) => return done,
+            Err(Error::Store(error)) => {
+                assert_eq!(error.kind, ErrorKind::Unavailable);
+                assert!(error.message.contains("no room"), "{error}");
+                assert!(is_absent().await, "it was refused, and is there");
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn tell_story(test: &TestEngine) -> Story {
+    test.fail_next("c", "the first time");
+    let start = async || test.start(mixed, &1).id("r").on_conflict(OnConflict::Reject).await;
+    let run = insist(start, async || test.run::<u32>("r").await.is_err()).await;
+    calm(test).await;
+    test.advance("1 hour").await;
+    calm(test).await;
+    let steps = run.journal().await.unwrap().len();
+    let signal = async || run.signal("b", &10).await;
+    insist(signal, async || {
+        calm(test).await;
+        run.journal().await.unwrap().len() == steps
+    })
+    .await;
+    calm(test).await;
+    test.advance("1 minute").await;
+    calm(test).await;
+    let result = match run.status().await.unwrap().is_ended() {
+        true => run.result().await.map_err(|error| error.to_string()),
+        false => Err(format!("{:?}", run.info().await.unwrap())),
+    };
+    let journal = run.journal().await.unwrap().into_iter().map(|entry| (entry.kind, entry.op.to_string())).collect();
+    Story { result, journal, executions: ["a", "b", "c", "d"].map(|step| test.executions(step)) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_in_doubt_changes_nothing_wherever_it_is() {
+    let (test, faults) = faulty().await;
+    let expected = tell_story(&test).await;
+    assert_eq!((&expected.result, expected.executions), (&Ok(13), [1, 0, 2, 1]));
+    for n in 1..=faults.writes() {
+        for fault in [Fault::UnknownAfter(n), Fault::UnknownBefore(n)] {
+            let (test, faults) = faulty().await;
+            faults.add(fault);
+            assert_eq!(tell_story(&test).await, expected, "{fault:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_stays_in_doubt_for_long_changes_nothing() {
+    let (test, faults) = faulty().await;
+    let expected = tell_story(&test).await;
+    for n in 1..=faults.writes() {
+        let (test, faults) = faulty().await;
+        (0..4).for_each(|more| faults.add(Fault::UnknownBefore(n + more)));
+        faults.add(Fault::UnknownAfter(n + 4));
+        faults.add(Fault::UnknownBefore(n + 5));
+        assert_eq!(tell_story(&test).await, expected, "from write {n}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_refused_is_told_to_clients_and_repeated_for_runs_wherever_it_is() {
+    let (test, faults) = faulty().await;
+    let expected = tell_story(&test).await;
+    for n in 1..=faults.writes() {
+        for times in [1, 3] {
+            let (test, faults) = faulty().await;
+            (0..times).for_each(|more| faults.add(Fault::Refuse(n + more)));
+            assert_eq!(tell_story(&test).await, expected, "write {n}, {times} times");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_of_trouble_at_once_changes_nothing() {
+    let (test, _) = faulty().await;
+    let expected = tell_story(&test).await;
+    for seed in 0..200_u64 {
+        let (test, faults) = faulty().await;
+        let mut dice = seed;
+        for n in 1..60 {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            match dice >> 60 {
+                0..4 => faults.add(Fault::Refuse(n)),
+                4..6 => faults.add(Fault::UnknownBefore(n)),
+                6..8 => faults.add(Fault::UnknownAfter(n)),
+                _ => {}
+            }
+        }
+        assert_eq!(tell_story(&test).await, expected, "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_write_is_in_doubt_is_answered_as_if_it_were_not() {
+    for fault in [Fault::UnknownAfter as fn(u64) -> Fault, Fault::UnknownBefore] {
+        let (test, faults) = faulty().await;
+        let next = |faults: &Faults| faults.add(fault(faults.writes() + 1));
+        next(&faults);
+        let run = test.start(mixed, &1).id("r").on_conflict(OnConflict::Reject).await.unwrap();
+        calm(&test).await;
+        next(&faults);
+        let joined = test.start(mixed, &1).id("r").await.unwrap();
+        assert_eq!(joined.status().await.unwrap(), run.status().await.unwrap());
+        next(&faults);
+        assert!(test.start(mixed, &2).id("r").await.unwrap_err().is_conflict());
+        next(&faults);
+        let run = test.start(mixed, &3).id("r").on_conflict(OnConflict::Replace).await.unwrap();
+        assert_eq!(run.info().await.unwrap().input.as_str(), "3");
+        calm(&test).await;
+        next(&faults);
+        run.pause().await.unwrap();
+        calm(&test).await;
+        next(&faults);
+        run.resume().await.unwrap();
+        calm(&test).await;
+        next(&faults);
+        run.signal("b", &1).dedup("key").await.unwrap();
+        next(&faults);
+        run.signal("b", &2).dedup("key").await.unwrap();
+        calm(&test).await;
+        next(&faults);
+        assert_eq!(run.cancel("no").await.unwrap(), CancelAnswer::Taken);
+        calm(&test).await;
+        next(&faults);
+        assert_eq!(run.cancel("no").await.unwrap(), CancelAnswer::Ended(Status::Cancelled));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_whose_write_is_in_doubt_is_answered_as_done() {
+    for fault in [Fault::UnknownAfter as fn(u64) -> Fault, Fault::UnknownBefore] {
+        let (test, faults) = faulty().await;
+        let run = test.start(mixed, &1).id("r").await.unwrap();
+        run.cancel("no").await.unwrap();
+        calm(&test).await;
+        faults.add(fault(faults.writes() + 1));
+        run.purge().await.unwrap();
+        assert!(run.status().await.unwrap_err().is_not_found());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_whose_write_is_in_doubt_is_answered_as_done() {
+    for fault in [Fault::UnknownAfter as fn(u64) -> Fault, Fault::UnknownBefore] {
+        let (test, faults) = faulty().await;
+        let run = test.start(mixed, &1).id("r").await.unwrap();
+        test.advance("1 hour").await;
+        test.advance("1 day").await;
+        assert_eq!(run.status().await.unwrap(), Status::Failed, "nobody has signalled");
+        faults.add(fault(faults.writes() + 1));
+        run.retry().await.unwrap();
+        calm(&test).await;
+        let journal = run.journal().await.unwrap();
+        assert_eq!(journal.iter().filter(|entry| entry.kind == EntryKind::Retried).count(), 1);
+        run.signal("b", &1).await.unwrap();
+        test.advance("1 minute").await;
+        assert_eq!(run.result().await.unwrap(), 4);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_runs_in_one_batch_in_doubt_each_get_their_own_answer() {
+    let (test, faults) = faulty().await;
+    for n in 1..40 {
+        faults.add(if n % 2 == 0 { Fault::UnknownAfter(3 * n) } else { Fault::UnknownBefore(3 * n) });
+    }
+    let starts = (0..100).map(|n| test.start(mixed, &n).into_future());
+    let runs: Vec<_> = futures_util::future::join_all(starts).await.into_iter().map(|run| run.unwrap()).collect();
+    calm(&test).await;
+    test.advance("1 hour").await;
+    calm(&test).await;
+    let signals = runs.iter().map(|run| run.signal("b", &10).into_future());
+    futures_util::future::join_all(signals).await.into_iter().for_each(|sent| sent.unwrap());
+    calm(&test).await;
+    assert_eq!(test.count(Filter::new()).await.unwrap().of(StatusKind::Completed), 100);
+    for (run, n) in runs.iter().zip(0..) {
+        assert_eq!(run.result().await.unwrap(), n + 12);
+    }
+    assert_eq!(["a", "c", "d"].map(|step| test.executions(step)), [100, 100, 100]);
+}
+
+// ---- two processes on one file ----
+
+#[tokio::test]
+async fn a_file_that_is_executed_is_locked_and_names_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let engine = Engine::open(&path).workflow("mixed", mixed).start().await.unwrap();
+    let refused = Engine::open(&path).workflow("mixed", mixed).start().await;
+    let error = refused.err().expect("it is locked");
+    assert!(matches!(&error, Error::Locked { pid: Some(pid), .. } if *pid == std::process::id()), "{error:?}");
+    assert!(error.is_locked() && error.to_string().contains(&std::process::id().to_string()), "{error}");
+    // Who was refused has disturbed nobody.
+    let run = engine.start(mixed, &1).await.unwrap();
+    assert!(!run.status().await.unwrap().is_ended());
+}
+
+#[tokio::test]
+async fn a_locked_file_can_be_read_and_signalled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let engine = Engine::open(&path).workflow("mixed", mixed).start().await.unwrap();
+    engine.start(mixed, &1).id("r").await.unwrap();
+    let client = Client::open(&path).unwrap();
+    let run: Run<u32> = client.run("r").await.unwrap();
+    assert_eq!(client.list(Filter::new()).await.unwrap().runs.len(), 1);
+    run.signal("b", &1).await.unwrap();
+    run.cancel("over").await.unwrap();
+    let result = tokio::time::timeout(Duration::from_secs(10), run.result().into_future()).await.expect("it ends");
+    assert!(result.unwrap_err().is_cancelled());
+}
+
+#[tokio::test]
+async fn a_file_is_free_again_after_a_shutdown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    for round in 0..3 {
+        let engine = Engine::open(&path).workflow("mixed", mixed).start().await.unwrap();
+        let run = engine.start(mixed, &1).id("r").await.unwrap();
+        assert_eq!(run.info().await.unwrap().recoveries, 0, "round {round}");
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_is_over_when_its_runs_are_and_not_when_the_grace_time_is() {
+    for _ in 0..50 {
+        let engine = Engine::open("memory:").workflow("mixed", mixed).grace("1 hour").start().await.unwrap();
+        for n in 0..5 {
+            engine.start(mixed, &n).await.unwrap();
+        }
+        tokio::time::timeout(Duration::from_secs(5), engine.shutdown()).await.expect("nothing is at work").unwrap();
+    }
+}
+
+// ---- a full disk ----
+
+/// Keeps large texts, after a while.
+async fn hoards(ctx: Ctx, bytes: usize) -> Result<usize> {
+    ctx.sleep("1 hour").await?;
+    let text = ctx.step("hoard", || ok("x".repeat(bytes))).await?;
+    let more = ctx.step("hoard more", || ok("y".repeat(bytes))).await?;
+    Ok(text.len() + more.len())
+}
+
+/// Has an input that takes room.
+async fn ballast(_: Ctx, text: String) -> Result<usize> {
+    Ok(text.len())
+}
+
+/// An engine on a disk that is full.
+struct Full {
+    engine: Engine,
+    path: std::path::PathBuf,
+    /// Due, and in want of room that is not there.
+    wanting: Vec<Run<usize>>,
+    /// Ended, and taking room.
+    ended: Vec<Run<usize>>,
+    _folder: tempfile::TempDir,
+}
+
+/// Waits for real things: a thread that writes, a pause before the next try.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), waiting)
+        .await
+        .unwrap_or_else(|_| panic!("it takes too long: {what}"));
+}
+
+async fn full() -> Full {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let store = SqliteStore::open(&path, Options::new().pages_max(200)).unwrap();
+    let clock = TestClock::new();
+    let engine = Engine::on(Arc::new(store)).clock(clock.clone());
+    let engine = engine.workflow("hoards", hoards).workflow("ballast", ballast).start().await.unwrap();
+    let mut wanting = Vec::new();
+    for _ in 0..3 {
+        wanting.push(engine.start(hoards, &40_000).await.unwrap());
+    }
+    let paused = async || engine.count(Filter::new()).await.unwrap().of(StatusKind::Paused);
+    until("they sleep", async || paused().await == 3).await;
+    let mut ended = Vec::new();
+    let error = loop {
+        let run = match engine.start(ballast, &"z".repeat(20_000)).await {
+            Ok(run) => run,
+            Err(error) => break error,
+        };
+        // There may be room for its start, and none for its end.
+        if tokio::time::timeout(Duration::from_millis(300), run.result().into_future()).await.is_ok() {
+            ended.push(run);
+        }
+        assert!(ended.len() < 500, "the disk is never full");
+    };
+    assert!(matches!(&error, Error::Store(error) if error.kind == ErrorKind::Unavailable), "{error:?}");
+    assert!(error.to_string().contains("is full; free some space"), "{error}");
+    clock.advance(Duration::from_secs(3600));
+    until("they want room", async || engine.count(Filter::new()).await.unwrap().of(StatusKind::Running) > 0).await;
+    Full { engine, path, wanting, ended, _folder: folder }
+}
+
+impl Full {
+    async fn assert_goes_on(&self) {
+        for run in &self.wanting {
+            let result = tokio::time::timeout(Duration::from_secs(10), run.result().into_future()).await;
+            assert_eq!(result.expect("it goes on").unwrap(), 80_000);
+        }
+        self.engine.start(ballast, &"small".to_string()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_new_work_and_loses_nothing_that_was_acknowledged() {
+    let full = full().await;
+    // They cannot be kept now; the engine neither forgets them nor lets them fail, and reading goes on.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for run in &full.wanting {
+        assert!(!run.status().await.unwrap().is_ended(), "{:?}", run.info().await);
+    }
+    for run in &full.ended {
+        assert_eq!(run.result().await.unwrap(), 20_000);
+    }
+    let refused = full.engine.start(ballast, &"z".repeat(20_000)).id("refused").await.unwrap_err();
+    assert!(matches!(&refused, Error::Store(_)), "{refused:?}");
+    assert!(full.engine.run::<usize>("refused").await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn an_engine_on_a_full_disk_goes_on_by_itself_when_there_is_room_again() {
+    let full = full().await;
+    // Another handle, which does not see the limit, plays the one who frees space.
+    let other = Client::open(&full.path).unwrap();
+    for run in &full.ended {
+        let run: Run<usize> = other.run(run.id()).await.unwrap();
+        run.purge().await.unwrap();
+    }
+    full.assert_goes_on().await;
+}
+
+#[tokio::test]
+async fn room_can_be_made_through_the_very_engine_that_has_none() {
+    // What runs want to write does not fit; a purge that stands beside it in the queue does.
+    let full = full().await;
+    for run in &full.ended {
+        until("it is purged", async || run.purge().await.is_ok()).await;
+    }
+    full.assert_goes_on().await;
+}
+
+// ---- damage ----
+
+async fn keepsake(ctx: Ctx, name: String) -> Result<String> {
+    let kept = ctx.step("keep", || ok(format!("keepsake of {name}"))).await?;
+    ctx.sleep("1 hour").await?;
+    Ok(ctx.step("show", || ok(kept.clone())).await?)
+}
+
+async fn keepsakes(path: &Path, clock: &TestClock) -> TestEngine {
+    let store = SqliteStore::open(path, Options::default()).unwrap();
+    TestEngine::new(|engine| engine.workflow("keepsake", keepsake)).store(Arc::new(store)).clock(clock.clone()).await
+}
+
+/// Closes the store: tasks that are aborted go when the runtime has time for them.
+async fn close(test: TestEngine) {
+    let store = Arc::downgrade(test.store());
+    drop(test);
+    until("the store is closed", async || store.strong_count() == 0).await;
+}
+
+/// Changes the file behind the store's back.
+fn damage(path: &Path, from: &[u8], to: &[u8]) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert!(!places.is_empty(), "it is not in the file");
+    for at in places {
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_entry_sets_aside_one_run_and_not_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, clock) = (folder.path().join("s.db"), TestClock::new());
+    let test = keepsakes(&path, &clock).await;
+    for name in ["ada", "bob", "eve"] {
+        test.start(keepsake, &name.to_string()).id(name).await.unwrap();
+    }
+    let paused = async || test.count(Filter::new()).await.unwrap().of(StatusKind::Paused);
+    until("they sleep", async || paused().await == 3).await;
+    close(test).await;
+    damage(&path, b"keepsake of bob", b"keepsake of ada");
+
+    let test = keepsakes(&path, &clock).await;
+    test.advance("1 hour").await;
+    for name in ["ada", "eve"] {
+        let run: Run<String> = test.run(name).await.unwrap();
+        let result = tokio::time::timeout(Duration::from_secs(10), run.result().into_future()).await;
+        assert_eq!(result.expect("it ends").unwrap(), format!("keepsake of {name}"));
+    }
+    let bob: Run<String> = test.run("bob").await.unwrap();
+    until("it is set aside", async || bob.status().await.unwrap() == Status::Stuck).await;
+    let error = bob.result().await.unwrap_err();
+    assert!(error.is_stuck() && error.to_string().contains("damaged"), "{error}");
+    let another = test.start(keepsake, &"joe".to_string()).await.unwrap();
+    until("new work is taken", async || another.journal().await.unwrap().len() == 2).await;
+}

@@ -1,0 +1,151 @@
+//! Finds modules of a crate that import each other, directly or round about.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::source::Source;
+use crate::syntax::{self, InlineModule, Path};
+
+/// The node of what the root of the crate defines itself.
+const ROOT: &str = "(crate root)";
+
+/// The circles in which the modules of one crate import each other, each once, with the place of every import.
+///
+/// A module directly below the root is one with all that is below it. What the root re-exports counts as an import of
+/// the module where it comes from.
+#[must_use]
+pub fn circles(sources: &[Source]) -> Vec<String> {
+    let graph = Graph::of(sources);
+    let mut seen = BTreeSet::new();
+    let shortest = graph.edges.keys().filter_map(|node| graph.circle_from(node));
+    let new = shortest.filter(|circle| seen.insert(circle.iter().copied().collect::<BTreeSet<_>>()));
+    new.collect::<Vec<_>>().into_iter().map(|circle| graph.describe(&circle)).collect()
+}
+
+/// Which module imports which, and where it first does.
+struct Graph {
+    edges: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Graph {
+    fn of(sources: &[Source]) -> Self {
+        let crate_files: Vec<File<'_>> = sources.iter().filter_map(File::of).collect();
+        let names = Names::of(&crate_files);
+        let mut edges: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        for file in &crate_files {
+            for path in syntax::paths(&file.source.shipped) {
+                let from = file.module_at(path.at);
+                let Some(target) = names.absolute(&from, &path) else { continue };
+                let (from, to) = (names.node(from.first()), names.node(target.first()));
+                if from != to {
+                    let place = file.source.finding(path.at, "");
+                    edges.entry(from).or_default().entry(to).or_insert_with(|| place.trim_end().to_owned());
+                }
+            }
+        }
+        Self { edges }
+    }
+
+    /// The shortest way from a module back to itself.
+    fn circle_from<'a>(&'a self, start: &'a str) -> Option<Vec<&'a str>> {
+        let mut ways = VecDeque::from([vec![start]]);
+        let mut reached = BTreeSet::new();
+        while let Some(way) = ways.pop_front() {
+            let next = way.last().and_then(|last| self.edges.get(*last))?;
+            for to in next.keys().map(String::as_str) {
+                if to == start {
+                    return Some(way);
+                }
+                if self.edges.contains_key(to) && reached.insert(to) {
+                    ways.push_back([way.as_slice(), &[to]].concat());
+                }
+            }
+        }
+        None
+    }
+
+    fn describe(&self, circle: &[&str]) -> String {
+        let next = circle.iter().cycle().skip(1);
+        let step = |(from, to): (&&str, &&str)| format!("{from} imports {to} at {}", self.edges[*from][*to]);
+        circle.iter().zip(next).map(step).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A file with its place in the crate.
+struct File<'a> {
+    source: &'a Source,
+    module: Vec<String>,
+    inline: Vec<InlineModule>,
+}
+
+impl<'a> File<'a> {
+    /// Nothing for the file of a further binary, which is a crate of its own.
+    fn of(source: &'a Source) -> Option<Self> {
+        let (_, below) = source.path.split_once("/src/")?;
+        if below.starts_with("bin/") {
+            return None;
+        }
+        let is_root = matches!(below, "lib.rs" | "main.rs");
+        let names = below.trim_end_matches(".rs").trim_end_matches("/mod").split('/').map(str::to_owned);
+        let module = if is_root { Vec::new() } else { names.collect() };
+        Some(Self { source, module, inline: syntax::inline_modules(&source.shipped) })
+    }
+
+    /// The module that a byte of the file lies in.
+    fn module_at(&self, at: usize) -> Vec<String> {
+        let around = self.inline.iter().filter(|inline| (inline.begin..inline.end).contains(&at));
+        self.module.iter().cloned().chain(around.map(|inline| inline.name.clone())).collect()
+    }
+}
+
+/// What the root of a crate knows by name.
+struct Names {
+    modules: BTreeSet<String>,
+    /// What the root re-exports, and the module that it takes it from.
+    reexports: BTreeMap<String, String>,
+}
+
+impl Names {
+    fn of(files: &[File<'_>]) -> Self {
+        let from_files = files.iter().filter_map(|file| file.module.first().cloned());
+        let roots: Vec<&File<'_>> = files.iter().filter(|file| file.module.is_empty()).collect();
+        let declared = roots.iter().flat_map(|root| syntax::module_names(&root.source.shipped));
+        let mut names = Self { modules: from_files.chain(declared).collect(), reexports: BTreeMap::new() };
+        for root in roots {
+            for path in syntax::paths(&root.source.shipped) {
+                let is_of_root = root.module_at(path.at).is_empty();
+                let target = names.absolute(&[], &path).filter(|_| is_of_root);
+                if let (Some(alias), Some(target)) = (path.alias, target.filter(|target| target.len() > 1)) {
+                    names.reexports.insert(alias, target[0].clone());
+                }
+            }
+        }
+        names
+    }
+
+    /// The path from the root of the crate; nothing if it leads to another crate, or to a child by its bare name.
+    fn absolute(&self, from: &[String], path: &Path) -> Option<Vec<String>> {
+        let mut module: Vec<String> = match path.names[0].as_str() {
+            "crate" => Vec::new(),
+            "self" | "super" => from.to_vec(),
+            first if from.is_empty() && self.modules.contains(first) => return Some(path.names.clone()),
+            _ => return None,
+        };
+        for name in &path.names {
+            match name.as_str() {
+                "crate" | "self" => {}
+                "super" => drop(module.pop()),
+                name => module.push(name.to_owned()),
+            }
+        }
+        Some(module)
+    }
+
+    /// The node that a name below the root belongs to.
+    fn node(&self, first: Option<&String>) -> String {
+        match first {
+            Some(first) if self.modules.contains(first) => first.clone(),
+            Some(first) => self.reexports.get(first).cloned().unwrap_or_else(|| ROOT.to_owned()),
+            None => ROOT.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Keeps the rules of `STYLE.md` by test instead of by advice; a crate of its own, so that it needs nothing and builds in a second.
+
+pub mod imports;
+pub mod limits;
+pub mod machine;
+pub mod manifest;
+pub mod purity;
+pub mod source;
+pub mod syntax;
+pub mod tree;
+pub mod words;

@@ -1,0 +1,51 @@
+//! What the core must not know: clocks, randomness, I/O, threads, and maps without an order.
+
+use crate::source::Source;
+use crate::syntax;
+
+/// Names that stand for something impure, whatever path leads to them.
+const NAMES: [&str; 9] =
+    ["Instant", "HashMap", "HashSet", "RandomState", "tokio", "rand", "getrandom", "println", "eprintln"];
+/// Paths that lead to something impure.
+const PATHS: [&[&str]; 11] = [
+    &["std", "fs"],
+    &["std", "net"],
+    &["std", "thread"],
+    &["std", "env"],
+    &["std", "process"],
+    &["std", "io"],
+    &["SystemTime", "now"],
+    &["Timestamp", "now"],
+    &["Zoned", "now"],
+    &["thread", "sleep"],
+    &["env", "var"],
+];
+/// Crates that bring something impure with them.
+const CRATES: [&str; 8] =
+    ["tokio", "rand", "fastrand", "getrandom", "uuid", "rusqlite", "tokio-postgres", "futures-executor"];
+
+/// Where a file of the core is impure.
+#[must_use]
+pub fn impurities(source: &Source) -> Vec<String> {
+    let code = &source.shipped;
+    let names = syntax::tokens(code).into_iter().filter(|token| NAMES.contains(&token.text));
+    let names = names.map(|token| (token.at, token.text.to_owned()));
+    let paths = syntax::paths(code).into_iter().filter(|path| PATHS.iter().any(|impure| leads_to(path, impure)));
+    let paths = paths.map(|path| (path.at, path.names.join("::")));
+    let mut found: Vec<_> = names.chain(paths).collect();
+    found.sort();
+    let problem = |(at, name): (usize, String)| {
+        source.finding(at, &format!("has `{name}`: the core is handed time, randomness and messages"))
+    };
+    found.into_iter().map(problem).collect()
+}
+
+fn leads_to(path: &syntax::Path, impure: &[&str]) -> bool {
+    path.names.windows(impure.len()).any(|names| names.iter().zip(impure).all(|(name, part)| name == part))
+}
+
+/// Which of these crates the core must not depend on.
+#[must_use]
+pub fn impure_crates(dependencies: &[String]) -> Vec<String> {
+    dependencies.iter().filter(|name| CRATES.contains(&name.as_str())).cloned().collect()
+}

@@ -1,0 +1,331 @@
+//! As much of Rust's grammar as the rules need: what is code, where a block ends, which paths are named.
+
+/// The code alone. Comments and literals become blanks; everything else stays in its line and column.
+#[must_use]
+pub fn code_of(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut code = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let end = at + opaque_length(&chars, at);
+        if end == at {
+            code.push(chars[at]);
+            at += 1;
+        }
+        while at < end.min(chars.len()) {
+            code.push(if chars[at] == '\n' { '\n' } else { ' ' });
+            at += 1;
+        }
+    }
+    code
+}
+
+/// How long the comment or literal is that begins here; 0 if none does.
+fn opaque_length(chars: &[char], at: usize) -> usize {
+    let rest = &chars[at..];
+    match rest {
+        ['/', '/', ..] => rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()),
+        ['/', '*', ..] => block_comment_length(rest),
+        ['"', ..] => text_length(rest),
+        ['\'', '\\', _, ..] => 3 + rest[3..].iter().position(|c| *c == '\'').map_or(0, |end| end + 1),
+        ['\'', _, '\'', ..] => 3,
+        ['r', '"' | '#', ..] if !continues_a_word(chars, at) => raw_text_length(rest),
+        _ => 0,
+    }
+}
+
+/// Whether an `r` belongs to the word before it. The `b` and `c` of `br""` and `cr""` are no such word.
+fn continues_a_word(chars: &[char], at: usize) -> bool {
+    let is_word = |index: Option<usize>| index.is_some_and(|index| is_word_char(chars[index]));
+    match at.checked_sub(1) {
+        Some(before) if matches!(chars[before], 'b' | 'c') => is_word(before.checked_sub(1)),
+        before => is_word(before),
+    }
+}
+
+fn block_comment_length(rest: &[char]) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < rest.len() {
+        match rest[at..] {
+            ['/', '*', ..] => (depth, at) = (depth + 1, at + 2),
+            ['*', '/', ..] => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+fn text_length(rest: &[char]) -> usize {
+    let mut at = 1;
+    while at < rest.len() {
+        match rest[at] {
+            '\\' => at += 2,
+            '"' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    rest.len()
+}
+
+fn raw_text_length(rest: &[char]) -> usize {
+    let hashes = rest[1..].iter().take_while(|c| **c == '#').count();
+    if rest.get(1 + hashes) != Some(&'"') {
+        return 0; // A raw identifier.
+    }
+    let closes = |at: &usize| rest[*at] == '"' && rest[at + 1..].iter().take_while(|c| **c == '#').count() >= hashes;
+    (2 + hashes..rest.len()).find(closes).map_or(rest.len(), |end| end + 1 + hashes)
+}
+
+/// The code without what only tests see: the items under `#[cfg(test)]` become blanks.
+#[must_use]
+pub fn without_tests(code: &str) -> String {
+    let mut kept = code.to_owned();
+    let mut from = 0;
+    while let Some(begin) = kept[from..].find("#[cfg(test)]").map(|found| from + found) {
+        let end = item_end(&kept, begin);
+        let blank: String = kept[begin..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+        kept.replace_range(begin..end, &blank);
+        from = begin;
+    }
+    kept
+}
+
+/// Where an item ends that begins with its attributes: after its block, or after its semicolon.
+fn item_end(code: &str, begin: usize) -> usize {
+    match head_end(code, begin) {
+        Some(open) if code.as_bytes()[open] == b'{' => block_end(code, open),
+        Some(semicolon) => semicolon + 1,
+        None => code.len(),
+    }
+}
+
+/// The first `{` or `;` that is not inside of parentheses or brackets.
+fn head_end(code: &str, begin: usize) -> Option<usize> {
+    let mut depth = 0_i32;
+    let found = code.bytes().enumerate().skip(begin).find(|(_, byte)| {
+        match byte {
+            b'(' | b'[' => depth += 1,
+            b')' | b']' => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && matches!(byte, b'{' | b';')
+    });
+    found.map(|(at, _)| at)
+}
+
+/// Where the block ends whose `{` is at `open`: after its `}`.
+#[must_use]
+pub fn block_end(code: &str, open: usize) -> usize {
+    let mut depth = 0_i32;
+    let found = code.bytes().enumerate().skip(open).find(|(_, byte)| {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    found.map_or(code.len(), |(at, _)| at + 1)
+}
+
+/// The number of the line in which a byte lies, from 1.
+#[must_use]
+pub fn line_of(code: &str, at: usize) -> usize {
+    code.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+fn is_word_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// A piece of code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Token<'a> {
+    /// A word, a `::`, or any other single character that is no blank.
+    pub text: &'a str,
+    /// Its first byte.
+    pub at: usize,
+}
+
+/// The words and signs of the code.
+#[must_use]
+pub fn tokens(code: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(first) = code[at..].chars().next() {
+        let rest = &code[at..];
+        let length = if is_word_char(first) {
+            rest.find(|c| !is_word_char(c)).unwrap_or(rest.len())
+        } else if rest.starts_with("::") {
+            2
+        } else {
+            first.len_utf8()
+        };
+        if !first.is_whitespace() {
+            tokens.push(Token { text: &rest[..length], at });
+        }
+        at += length;
+    }
+    tokens
+}
+
+/// A function that has a body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// The line of its `fn`, from 1.
+    pub line: usize,
+    /// How many lines it has, from its `fn` to its `}`.
+    pub length: usize,
+}
+
+/// The functions of the code.
+#[must_use]
+pub fn functions(code: &str) -> Vec<Function> {
+    let tokens = tokens(code);
+    let named = tokens.windows(2).filter(|pair| pair[0].text == "fn" && pair[1].text.starts_with(is_word_char));
+    let with_body = named.filter_map(|pair| {
+        let open = head_end(code, pair[1].at).filter(|open| code.as_bytes()[*open] == b'{')?;
+        let line = line_of(code, pair[0].at);
+        let length = line_of(code, block_end(code, open) - 1) - line + 1;
+        Some(Function { name: pair[1].text.to_owned(), line, length })
+    });
+    with_body.collect()
+}
+
+/// A module inside of a file: `mod name { .. }`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InlineModule {
+    /// Its name.
+    pub name: String,
+    /// Its first byte, at `mod`.
+    pub begin: usize,
+    /// The first byte after it.
+    pub end: usize,
+}
+
+/// The modules inside of a file, outer ones first.
+#[must_use]
+pub fn inline_modules(code: &str) -> Vec<InlineModule> {
+    let tokens = tokens(code);
+    let blocks = tokens.windows(3).filter(|three| three[0].text == "mod" && three[2].text == "{");
+    let module = |three: &[Token<'_>]| InlineModule {
+        name: three[1].text.to_owned(),
+        begin: three[0].at,
+        end: block_end(code, three[2].at),
+    };
+    blocks.map(module).collect()
+}
+
+/// The modules that a file declares, inside of it or beside it.
+#[must_use]
+pub fn module_names(code: &str) -> Vec<String> {
+    let tokens = tokens(code);
+    let declared = tokens.windows(3).filter(|three| three[0].text == "mod" && matches!(three[2].text, "{" | ";"));
+    declared.map(|three| three[1].text.to_owned()).collect()
+}
+
+/// A path of names, as code or a `use` has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// Its names, in order; the last may be `*`.
+    pub names: Vec<String>,
+    /// What a `use` calls it: its last name, or what follows `as`. Nothing for a path that is no `use`.
+    pub alias: Option<String>,
+    /// Its first byte.
+    pub at: usize,
+}
+
+/// All paths of two names and more, and all that a `use` names, written out in full.
+#[must_use]
+pub fn paths(code: &str) -> Vec<Path> {
+    let tokens = tokens(code);
+    let mut reader = Reader { tokens: &tokens, next: 0, paths: Vec::new() };
+    while let Some(token) = reader.take() {
+        if token.text == "use" && reader.peek() != Some("<") {
+            reader.use_tree(Vec::new());
+        } else if token.text.starts_with(is_word_char) && reader.peek() == Some("::") {
+            reader.path(token);
+        }
+    }
+    reader.paths
+}
+
+struct Reader<'a> {
+    tokens: &'a [Token<'a>],
+    next: usize,
+    paths: Vec<Path>,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self) -> Option<Token<'a>> {
+        let token = self.tokens.get(self.next).copied();
+        self.next += 1;
+        token
+    }
+
+    fn peek(&self) -> Option<&'a str> {
+        self.tokens.get(self.next).map(|token| token.text)
+    }
+
+    /// The rest of a path in code.
+    fn path(&mut self, first: Token<'_>) {
+        let mut names = vec![first.text.to_owned()];
+        while self.peek() == Some("::") {
+            self.next += 1;
+            match self.peek() {
+                Some(name) if name.starts_with(is_word_char) => names.push(name.to_owned()),
+                _ => break,
+            }
+            self.next += 1;
+        }
+        self.paths.push(Path { names, alias: None, at: first.at });
+    }
+
+    /// One branch of a `use`, up to the sign that ends it.
+    fn use_tree(&mut self, mut names: Vec<String>) {
+        let mut alias = None;
+        let mut last_at = None;
+        while let Some(token) = self.take() {
+            match token.text {
+                "::" => {}
+                "{" => return self.use_group(&names),
+                "," | ";" | "}" => {
+                    self.next -= 1;
+                    break;
+                }
+                "as" => alias = self.take().map(|token| token.text.to_owned()),
+                name => {
+                    names.push(name.to_owned());
+                    last_at = Some(token.at);
+                }
+            }
+        }
+        if names.len() > 1 && names.last().is_some_and(|name| name == "self") {
+            names.pop();
+        }
+        if let Some(at) = last_at {
+            let alias = alias.or_else(|| names.last().cloned());
+            self.paths.push(Path { names, alias, at });
+        }
+    }
+
+    /// The branches between braces.
+    fn use_group(&mut self, names: &[String]) {
+        while let Some(text) = self.peek() {
+            match text {
+                "}" => {
+                    self.next += 1;
+                    return;
+                }
+                "," => self.next += 1,
+                ";" => return,
+                _ => self.use_tree(names.to_vec()),
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Inside of a crate, modules import one way.
+
+use outlive_tidy::imports::circles;
+use outlive_tidy::source::Source;
+use outlive_tidy::tree;
+
+use crate::assert_none;
+
+fn crate_of(files: &[(&str, &str)]) -> Vec<Source> {
+    files.iter().map(|(path, text)| Source::new(&format!("crates/a/src/{path}"), text)).collect()
+}
+
+#[test]
+fn two_modules_that_import_each_other_are_found() {
+    let found = circles(&crate_of(&[
+        ("lib.rs", "mod b;\nmod c;\n"),
+        ("b.rs", "use crate::c::C;\n"),
+        ("c.rs", "\nfn f() { crate::b::g() }\n"),
+    ]));
+    assert_eq!(found, ["b imports c at crates/a/src/b.rs:1, c imports b at crates/a/src/c.rs:2"]);
+}
+
+#[test]
+fn a_circle_of_three_through_groups_and_super_is_found_once() {
+    let found = circles(&crate_of(&[
+        ("b.rs", "use std::{fmt, io};\nuse crate::{error::Error, c::{self, C as D}};\n"),
+        ("c/deep.rs", "use super::super::d::D;\n"),
+        ("d.rs", "mod inner { use super::super::b; }\n"),
+        ("error.rs", ""),
+    ]));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("c imports d at crates/a/src/c/deep.rs:1"), "{found:?}");
+}
+
+#[test]
+fn what_the_root_re_exports_leads_to_where_it_is_from() {
+    let found = circles(&crate_of(&[
+        ("lib.rs", "pub use b::{B, Other as Renamed};\n"),
+        ("b.rs", "use crate::c::C;\n"),
+        ("c.rs", "use crate::Renamed;\n"),
+    ]));
+    assert_eq!(found, ["b imports c at crates/a/src/b.rs:1, c imports b at crates/a/src/c.rs:1"]);
+}
+
+#[test]
+fn a_module_that_imports_what_the_root_defines_is_found() {
+    let found = circles(&crate_of(&[
+        ("main.rs", "mod b;\nmod new;\nfn main() { b::go() }\n"),
+        ("b.rs", "use crate::{main, new};\n"),
+    ]));
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
+fn parents_and_children_tests_comments_and_other_crates_make_no_circle() {
+    let found = circles(&crate_of(&[
+        ("lib.rs", "pub use b::B;\npub mod prelude { pub use crate::{B, c::C}; }\n"),
+        (
+            "b.rs",
+            "mod deep;\nuse self::deep::D;\nuse other::c::C;\n/// See [`C`](crate::c::C).\n#[cfg(test)]\nmod tests { use crate::c::C; }\n",
+        ),
+        ("b/deep.rs", "use super::B;\nuse crate::b::E;\npub(in crate::b) fn f() -> impl Sized + use<> {}\n"),
+        ("c.rs", "use crate::b::deep::D;\n"),
+        ("bin/tool.rs", "use crate::c::C;\n"),
+    ]));
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn modules_import_one_way() {
+    let crates = tree::crates().expect("the sources can be read");
+    assert!(crates.len() > 4, "only {} crates were found", crates.len());
+    let found = crates.iter().flat_map(|sources| circles(sources));
+    assert_none(&found.collect::<Vec<_>>());
+}

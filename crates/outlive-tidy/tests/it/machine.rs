@@ -1,0 +1,35 @@
+//! Nothing in the tree depends on the machine it was written on.
+
+use outlive_tidy::machine::places;
+use outlive_tidy::tree;
+
+use crate::assert_none;
+
+/// A place on a machine, made here so that this file does not name one.
+fn place(folder: &str) -> String {
+    format!("/{folder}/x.db")
+}
+
+#[test]
+fn a_place_on_somebodys_machine_is_found() {
+    for folder in ["tmp", "home", "root", "work"] {
+        let text = format!("one\nopen(\"{}\")\n", place(folder));
+        assert_eq!(places("a.md", &text).len(), 1, "{text}");
+        assert!(places("a.md", &text)[0].starts_with("a.md:2 "));
+        assert_eq!(places("a.md", &format!("sqlite://{}", place(folder))).len(), 1);
+    }
+}
+
+#[test]
+fn a_part_of_a_longer_path_and_the_host_of_a_url_are_no_places() {
+    let longer = ["crates", "$DIR", "${PWD}", "..", "https:/"].map(|before| format!("{before}{}", place("work")));
+    assert_eq!(places("a.md", &longer.join("\n")), [""; 0]);
+}
+
+#[test]
+fn no_tracked_file_names_a_place_on_one_machine() {
+    let texts = tree::texts().expect("the tracked files can be read");
+    assert!(texts.len() > 50, "only {} tracked files were found", texts.len());
+    let found = texts.iter().flat_map(|(path, text)| places(path, text));
+    assert_none(&found.collect::<Vec<_>>());
+}

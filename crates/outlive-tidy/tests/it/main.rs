@@ -1,0 +1,25 @@
+//! The rules of the project: each is shown to find what breaks it, and to hold for the tree.
+
+mod imports;
+mod limits;
+mod machine;
+mod manifests;
+mod purity;
+mod syntax;
+mod words;
+
+use outlive_tidy::source::Source;
+use outlive_tidy::tree;
+
+/// All sources of the workspace.
+fn sources() -> Vec<Source> {
+    let sources = tree::sources().expect("the sources can be read");
+    assert!(sources.len() > 50, "only {} sources were found: the rules would hold for nothing", sources.len());
+    sources
+}
+
+/// Fails with every finding in a line of its own.
+#[track_caller]
+fn assert_none(found: &[String]) {
+    assert!(found.is_empty(), "{} places break this rule:\n{}", found.len(), found.join("\n"));
+}

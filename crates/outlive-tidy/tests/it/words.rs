@@ -1,0 +1,37 @@
+//! No placeholder, no silenced test and no hidden panic is left in the code.
+
+use outlive_tidy::source::Source;
+use outlive_tidy::words::left;
+
+use crate::{assert_none, sources};
+
+#[test]
+fn each_word_that_must_not_be_left_is_found() {
+    for text in ["todo!()", "unimplemented!(\"x\")", "dbg!(a)", "a.unwrap()", "#[allow(dead_code)]"] {
+        let found = left(&Source::new("crates/a/src/lib.rs", &format!("//! A.\n{text};\n")));
+        assert_eq!(found.len(), 1, "{text}");
+        assert!(found[0].starts_with("crates/a/src/lib.rs:2 has `"), "{found:?}");
+    }
+}
+
+#[test]
+fn an_ignored_test_is_found_unless_another_test_runs_it() {
+    let text = "#[test]\n#[ignore = \"slow\"]\nfn it_works() {}\n";
+    let found = left(&Source::new("crates/a/tests/it/main.rs", text));
+    assert_eq!(found, ["crates/a/tests/it/main.rs:2 has `#[ignore`: a test that is not run shows nothing"]);
+    let other_process = text.replace("slow", "is run by the test below");
+    assert_eq!(left(&Source::new("crates/a/tests/it/main.rs", &other_process)), [""; 0]);
+}
+
+#[test]
+fn tests_and_examples_in_documents_may_unwrap() {
+    let text = "/// ```\n/// a.unwrap();\n/// ```\nfn a() { \"b.unwrap()\" }\n#[cfg(test)]\nmod tests { fn b() { c.unwrap(); } }\n";
+    assert_eq!(left(&Source::new("crates/a/src/lib.rs", text)), [""; 0]);
+    assert_eq!(left(&Source::new("crates/a/tests/it/main.rs", "fn a() { b.unwrap(); }")), [""; 0]);
+    assert_eq!(left(&Source::new("crates/a/src/lib.rs", "a.unwrap_or_default()")), [""; 0]);
+}
+
+#[test]
+fn nothing_is_left_in_the_code_that_must_not_be() {
+    assert_none(&sources().iter().flat_map(left).collect::<Vec<_>>());
+}
