@@ -368,9 +368,10 @@ impl Machine {
             return false;
         }
         self.take_controls(now);
-        if self.is_held {
+        if self.is_held || self.has_next() {
             return !self.wakes.is_empty();
         }
+        self.current = None;
         self.is_frontier = true;
         for slot in std::mem::take(&mut self.idle) {
             self.begin_work(slot, now);
@@ -439,8 +440,15 @@ impl Machine {
         if self.mode == Mode::Shadow || self.is_held || self.is_frozen || self.is_over() {
             return false;
         }
-        let has_next = self.queue.front().is_some_and(|(seq, _)| *seq <= self.durable) || !self.held.is_empty();
-        self.is_frontier || (!has_next && !self.records.has_unasked() && self.controls.is_empty())
+        let has_next = self.has_next();
+        // A delivery that is not consumed yet may drop what is polled before it.
+        self.current.is_none()
+            && (self.is_frontier || (!has_next && !self.records.has_unasked() && self.controls.is_empty()))
+    }
+
+    /// Whether an outcome waits to be delivered.
+    fn has_next(&self) -> bool {
+        self.queue.front().is_some_and(|(seq, _)| *seq <= self.durable) || !self.held.is_empty()
     }
 
     /// Whether nothing of the run may begin any more.
@@ -503,6 +511,12 @@ impl Machine {
         while let Some((pos, message)) = self.controls.pop_front() {
             match message {
                 Message::Cancel { reason } if self.cancel.is_none() => {
+                    self.is_held = false;
+                    if self.has_next() {
+                        // What is recorded comes first; then this is taken.
+                        self.controls.push_front((pos, Message::Cancel { reason }));
+                        return;
+                    }
                     self.outgoing.taken.push(pos);
                     self.take_cancel(reason, now);
                     continue;
@@ -517,7 +531,6 @@ impl Machine {
 
     /// Every operation that has not ended yet ends now, in order of identity; what is begun later may clean up.
     fn take_cancel(&mut self, reason: String, now: Timestamp) {
-        self.is_held = false;
         let payload = Payload::encode(&reason).ok();
         self.cancel = Some(reason);
         self.seq += 1;

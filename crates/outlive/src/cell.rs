@@ -27,6 +27,8 @@ pub(crate) struct State {
     wakers: Vec<Option<Waker>>,
     /// What the body of a step is polled with, by slot; kept, because slots are used again.
     body_wakers: Vec<Option<Waker>>,
+    /// Whether a step used a durable operation since this was last asked.
+    pub(crate) is_misplaced: bool,
     /// Draws so far of each random stream, by scope and stream.
     pub(crate) draws: std::collections::BTreeMap<(Arc<str>, &'static str), u64>,
 }
@@ -49,7 +51,7 @@ pub(crate) enum Place {
 
 impl Cell {
     pub(crate) fn new(info: Info, env: Arc<Env>, mailbox: Arc<Mailbox>, machine: Machine) -> Self {
-        let state = State { machine, wakers: Vec::new(), body_wakers: Vec::new(), draws: Default::default() };
+        let state = State { machine, wakers: Vec::new(), body_wakers: Vec::new(), is_misplaced: false, draws: Default::default() };
         Self { info, env, mailbox, state: Mutex::new(state) }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use outlive_core::commit::{Answer, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::payload::Payload;
 use outlive_core::query::{Counts, Filter};
@@ -41,7 +42,11 @@ pub struct Client {
 struct Nobody(Arc<Waiters>);
 
 impl Router for Nobody {
-    fn written(&self, _: &outlive_core::commit::Write, _: &outlive_core::commit::Answer) {}
+    fn written(&self, write: &Write, _: &Answer) {
+        if matches!(write, Write::Start(_) | Write::Purge(_)) {
+            self.0.tell_all();
+        }
+    }
 }
 
 impl Client {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use outlive_core::commit::{Answer, Write};
+use outlive_core::commit::{Answer, Refusal, Write};
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
 use tokio::sync::{Notify, oneshot};
 
@@ -105,9 +105,21 @@ impl Committer {
                     // What a run has done stays in its order, ahead of what came later.
                     left.splice(0..0, failed);
                     tokio::time::sleep(RETRY_MIN).await;
+                    self.write_callers(&mut left, &*store, &*router).await;
                 }
                 left.append(&mut self.lock().writes);
             }
+        }
+    }
+
+    /// While the store has no room for what runs have done, what callers want is tried by itself: it may make room.
+    async fn write_callers(&self, left: &mut Vec<(Write, Reply)>, store: &dyn Store, router: &dyn Router) {
+        left.append(&mut self.lock().writes);
+        let (runs, callers): (Vec<_>, Vec<_>) =
+            std::mem::take(left).into_iter().partition(|(_, reply)| matches!(reply, Reply::Run { .. }));
+        *left = runs;
+        if !callers.is_empty() {
+            self.write_batch(callers, store, router).await;
         }
     }
 
@@ -120,13 +132,14 @@ impl Committer {
     ) -> Vec<(Write, Reply)> {
         let (writes, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let writes = Arc::new(writes);
-        let mut wait = RETRY_MIN;
+        let (mut wait, mut is_in_doubt) = (RETRY_MIN, false);
         let answers = loop {
             match store.write(writes.clone()).await {
                 Ok(answers) => break answers,
                 // It may be durable or not. The same again is answered as it should have been, and nothing else may
                 // happen before that.
-                Err(error) if error.kind == ErrorKind::Unknown => {
+                Err(error) if error.kind == ErrorKind::Unknown || is_in_doubt => {
+                    is_in_doubt = true;
                     tracing::warn!("a write is in doubt and is repeated: {error}");
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(RETRY_MAX);
@@ -139,6 +152,11 @@ impl Committer {
         };
         debug_assert_eq!(answers.len(), replies.len(), "each write has its answer");
         for ((write, answer), reply) in writes.iter().zip(answers).zip(replies) {
+            let answer = match (write, answer) {
+                // It was there, and it was we who removed it.
+                (Write::Purge(_), Answer::Refused(Refusal::NotFound)) if is_in_doubt => Answer::Done,
+                (_, answer) => answer,
+            };
             router.written(write, &answer);
             reply.tell(answer);
         }

@@ -11,7 +11,7 @@ use outlive_core::journal::Entry;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
-use outlive_core::workflow::Slot;
+use outlive_core::workflow::{Machine, Slot};
 
 use crate::cell::{Cell, RunWaker};
 use crate::error::BoxError;
@@ -31,8 +31,6 @@ pub(crate) trait Surroundings: Send + Sync {
     fn set_timer(&self, cell: &Cell, due: Timestamp);
     /// The run has paused, and is released. Answers whether it is to stay in memory.
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool;
-    /// Whether a run that paused at this moment has been idle so long that it is to leave memory.
-    fn is_cold(&self, paused_at: Timestamp, wake: Option<Timestamp>) -> bool;
     /// The run goes on after a pause.
     fn resumed(&self, cell: &Cell);
     /// The run has ended or is stuck.
@@ -57,10 +55,6 @@ pub(crate) struct Drive<S: Surroundings> {
     /// Whether the user's future is to be polled.
     is_woken: bool,
     is_stopping: bool,
-    /// It has been idle for long.
-    is_leaving: bool,
-    /// When it paused last.
-    paused_at: Timestamp,
     /// The timer last set.
     timer: Option<Timestamp>,
     /// All that is durable, kept to replay a second copy of the run; empty unless paranoid.
@@ -113,8 +107,6 @@ impl<S: Surroundings> Drive<S> {
             phase: Phase::Running,
             is_woken: true,
             is_stopping: false,
-            is_leaving: false,
-            paused_at: Timestamp::MIN,
             timer: None,
             journal,
             cell,
@@ -151,7 +143,7 @@ impl<S: Surroundings> Drive<S> {
             Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
             Phase::Paused => {
                 self.look_up();
-                if matches!(self.phase, Phase::Paused) && (is_evicted || self.is_stopping || self.is_leaving) {
+                if matches!(self.phase, Phase::Paused) && (is_evicted || self.is_stopping) {
                     return self.leave();
                 }
             }
@@ -207,7 +199,6 @@ impl<S: Surroundings> Drive<S> {
                     state.machine.next_due()
                 };
                 self.phase = Phase::Paused;
-                self.paused_at = self.cell.now();
                 let stays = self.surroundings.paused(&self.cell, wake);
                 !stays && self.leave()
             }
@@ -247,18 +238,11 @@ impl<S: Surroundings> Drive<S> {
                 self.wake(vec![slot]);
                 continue;
             }
-            if self.is_strict && state.machine.has_orphans() {
-                let names: Vec<_> = state.machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
-                let asked: Vec<_> = state.machine.outstanding().iter().map(ToString::to_string).collect();
-                let sentence = format!(
-                    "recorded but not asked for: {}; the code asked for: {}; bring them back, or use `.was(..)` for a new name",
-                    names.join(", "),
-                    if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") },
-                );
+            if let Some(sentence) = self.strict_trouble(&state.machine) {
                 drop(state);
                 return self.end(End::Stuck(sentence));
             }
-            let has_acted = state.machine.act(self.cell.now());
+            let has_acted = state.machine.act(self.cell.now()) || state.machine.has_deliverable();
             let wakes = state.machine.take_wakes();
             drop(state);
             if !has_acted {
@@ -268,6 +252,20 @@ impl<S: Surroundings> Drive<S> {
         }
         self.flush(None);
         self.settle();
+    }
+
+    /// What is wrong with a strict run that has come as far as its journal goes.
+    fn strict_trouble(&self, machine: &Machine) -> Option<String> {
+        if !self.is_strict || machine.is_held() || !machine.has_orphans() {
+            return None;
+        }
+        let names: Vec<_> = machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
+        let asked: Vec<_> = machine.outstanding().iter().map(ToString::to_string).collect();
+        let asked = if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") };
+        Some(format!(
+            "recorded but not asked for: {}; the code asked for: {asked}; bring them back, or use `.was(..)` for a new name",
+            names.join(", "),
+        ))
     }
 
     /// Polls the user's future while it wakes itself. `Some` is how it ended.
@@ -345,7 +343,9 @@ impl<S: Surroundings> Drive<S> {
         if !is_quiet {
             return self.set_timer(due);
         }
+        let is_held = self.cell.lock().machine.is_held();
         if self.cell.env.is_paranoid
+            && !is_held
             && let Err(sentence) = shadow::compare(&*self.handler, &self.cell, &self.input, &self.journal)
         {
             return self.end(End::Stuck(sentence));
@@ -382,7 +382,7 @@ impl<S: Surroundings> Drive<S> {
         state.machine.act(now);
         let wakes = state.machine.take_wakes();
         let has_moved =
-            state.machine.has_outgoing() || !state.machine.is_quiet() || state.machine.is_held() != was_held;
+            state.machine.has_outgoing() || state.machine.has_deliverable() || !state.machine.is_quiet() || state.machine.is_held() != was_held;
         let (due, status) = (state.machine.next_due(), state.machine.pause());
         drop(state);
         if has_moved {
@@ -403,8 +403,6 @@ impl<S: Surroundings> Drive<S> {
             // The message has set the wake to now; it must stand where it was.
             self.surroundings.resumed(&self.cell);
             self.pause(status, due);
-        } else if self.surroundings.is_cold(self.paused_at, due) {
-            self.is_leaving = true;
         } else {
             self.timer = None;
             self.set_timer(due);
@@ -479,6 +477,11 @@ impl<S: Surroundings> Drive<S> {
 
     /// A result that cannot be kept sets the run aside; so does one that a replay would not give.
     fn check_end(&self, end: End) -> End {
+        if matches!(end, End::Completed(_) | End::Failed(_))
+            && let Some(sentence) = self.strict_trouble(&self.cell.lock().machine)
+        {
+            return End::Stuck(sentence);
+        }
         let End::Completed(output) = &end else { return end };
         let bytes_max = self.cell.env.payload_max;
         if output.len() > bytes_max {

@@ -1,9 +1,10 @@
 //! Which runs are in memory, how many may be, and which of them can leave.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlive_core::id::InstanceNum;
+use outlive_core::time::Timestamp;
 use tokio::task::AbortHandle;
 
 use crate::cell::Cell;
@@ -22,6 +23,8 @@ struct Inner {
     reserved: usize,
     /// Those that are paused, by when they paused: the first has been idle longest.
     paused: BTreeMap<u64, InstanceNum>,
+    /// Those of them that pause for long, by when they are to leave.
+    cooling: BTreeSet<(Timestamp, InstanceNum)>,
     pauses: u64,
 }
 
@@ -29,6 +32,19 @@ struct Resident {
     cell: Arc<Cell>,
     abort: Option<AbortHandle>,
     paused: Option<u64>,
+    cold_at: Option<Timestamp>,
+}
+
+impl Inner {
+    fn unpause(&mut self, num: InstanceNum) {
+        let Some(resident) = self.residents.get_mut(&num) else { return };
+        if let Some(place) = resident.paused.take() {
+            self.paused.remove(&place);
+        }
+        if let Some(cold_at) = resident.cold_at.take() {
+            self.cooling.remove(&(cold_at, num));
+        }
+    }
 }
 
 impl Residency {
@@ -48,9 +64,9 @@ impl Residency {
         let got = wanted.min(free);
         inner.reserved += got;
         for _ in got..wanted {
-            let Some((_, num)) = inner.paused.pop_first() else { break };
+            let Some(num) = inner.paused.values().next().copied() else { break };
+            inner.unpause(num);
             if let Some(resident) = inner.residents.get_mut(&num) {
-                resident.paused = None;
                 resident.cell.mailbox.post(|letters| letters.is_evicted = true);
             }
         }
@@ -67,7 +83,7 @@ impl Residency {
     pub(crate) fn enter(&self, cell: Arc<Cell>) {
         let mut inner = self.lock();
         inner.reserved = inner.reserved.saturating_sub(1);
-        inner.residents.insert(cell.info.num, Resident { cell, abort: None, paused: None });
+        inner.residents.insert(cell.info.num, Resident { cell, abort: None, paused: None, cold_at: None });
     }
 
     /// Ends those of an id whose number is another: they were replaced.
@@ -92,9 +108,8 @@ impl Residency {
         if !inner.residents.get(&num).is_some_and(|resident| Arc::ptr_eq(&resident.cell.mailbox, mailbox)) {
             return;
         }
-        if let Some(place) = inner.residents.remove(&num).and_then(|resident| resident.paused) {
-            inner.paused.remove(&place);
-        }
+        inner.unpause(num);
+        inner.residents.remove(&num);
     }
 
     /// The mailbox of a run, if it is in memory.
@@ -102,29 +117,45 @@ impl Residency {
         self.lock().residents.get(&num).map(|resident| resident.cell.mailbox.clone())
     }
 
-    /// A run pauses. Answers whether there is room for it to stay.
-    pub(crate) fn pause(&self, num: InstanceNum) -> bool {
+    /// A run pauses; if that is for long, it is to leave at `cold_at`. Answers whether there is room for it to stay.
+    pub(crate) fn pause(&self, num: InstanceNum, cold_at: Option<Timestamp>) -> bool {
         let mut inner = self.lock();
         if (inner.residents.len() + inner.reserved) * 2 > self.residents_max {
             return false;
         }
+        inner.unpause(num);
         inner.pauses += 1;
         let place = inner.pauses;
         if let Some(resident) = inner.residents.get_mut(&num) {
-            let before = resident.paused.replace(place);
-            before.into_iter().for_each(|before| {
-                inner.paused.remove(&before);
-            });
+            resident.paused = Some(place);
+            resident.cold_at = cold_at;
             inner.paused.insert(place, num);
+            inner.cooling.extend(cold_at.map(|cold_at| (cold_at, num)));
         }
         true
     }
 
     /// A run goes on.
     pub(crate) fn resume(&self, num: InstanceNum) {
+        self.lock().unpause(num);
+    }
+
+    /// When the next run is to leave.
+    pub(crate) fn next_cold(&self) -> Option<Timestamp> {
+        self.lock().cooling.first().map(|(cold_at, _)| *cold_at)
+    }
+
+    /// Asks those to leave that have paused for long enough.
+    pub(crate) fn evict_cold(&self, now: Timestamp) {
         let mut inner = self.lock();
-        if let Some(place) = inner.residents.get_mut(&num).and_then(|resident| resident.paused.take()) {
-            inner.paused.remove(&place);
+        while let Some(&(cold_at, num)) = inner.cooling.first() {
+            if cold_at > now {
+                return;
+            }
+            inner.unpause(num);
+            if let Some(resident) = inner.residents.get(&num) {
+                resident.cell.mailbox.post(|letters| letters.is_evicted = true);
+            }
         }
     }
 

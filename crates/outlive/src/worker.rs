@@ -118,6 +118,7 @@ impl Worker {
             }
             // While there is no room, more from the store is of no use.
             let next = if self.has_claims() { self.wakes.first().unwrap_or(Timestamp::MAX) } else { self.wakes.next() };
+            let next = self.residency.next_cold().map_or(next, |cold| cold.min(next));
             tokio::select! {
                 () = self.env.clock.sleep_until(next) => {}
                 () = self.wakes.news.notified() => {}
@@ -142,6 +143,7 @@ impl Worker {
         for num in self.wakes.take_due(now) {
             self.wake(num);
         }
+        self.residency.evict_cold(now);
         self.claim().await
     }
 
@@ -396,6 +398,7 @@ impl Worker {
 
     fn started(&self, start: &Start, num: InstanceNum) {
         if start.on_conflict == OnConflict::Replace {
+            self.waiters.tell_all();
             self.residency.replace(start.id.as_str(), num);
         }
         if start.owner != self.epoch {
@@ -442,11 +445,6 @@ impl Worker {
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }
-}
-
-/// Whether a wake is so far off that memory is better used for others.
-fn is_far(wake: Option<Timestamp>, now: Timestamp) -> bool {
-    wake.is_some_and(|wake| wake > now.after(HORIZON))
 }
 
 /// The reason of a cancel or terminate among the messages.
@@ -508,16 +506,8 @@ impl Surroundings for Place {
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool {
         let (num, now) = (cell.info.num, self.worker.env.clock.now());
         wake.into_iter().for_each(|wake| self.worker.wakes.add_stored(wake, num));
-        let stays = !self.worker.is_stopping() && self.worker.residency.pause(num);
-        if stays && is_far(wake, now) {
-            self.worker.wakes.add(now.after(IDLE), num);
-        }
-        stays
-    }
-
-    fn is_cold(&self, paused_at: Timestamp, wake: Option<Timestamp>) -> bool {
-        let now = self.worker.env.clock.now();
-        now >= paused_at.after(IDLE) && is_far(wake, now)
+        let is_far = wake.is_some_and(|wake| wake > now.after(HORIZON));
+        !self.worker.is_stopping() && self.worker.residency.pause(num, is_far.then(|| now.after(IDLE)))
     }
 
     fn resumed(&self, cell: &Cell) {

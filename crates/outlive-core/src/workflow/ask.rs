@@ -47,6 +47,12 @@ impl Machine {
         std::mem::take(&mut self.has_news)
     }
 
+    /// Whether an outcome waits to be delivered, and may be.
+    #[must_use]
+    pub fn has_deliverable(&self) -> bool {
+        !self.is_held && !self.is_frozen && !self.is_over() && self.has_next()
+    }
+
     /// Whether there is something to be made durable.
     #[must_use]
     pub fn has_outgoing(&self) -> bool {
@@ -126,13 +132,13 @@ impl Machine {
         Status::Paused { why, until: Some(due) }
     }
 
-    /// Whether there are recorded outcomes that the code has not asked for.
+    /// Whether anything is recorded that the code has not asked for.
     #[must_use]
     pub fn has_orphans(&self) -> bool {
-        self.records.has_unasked()
+        self.records.unasked().next().is_some()
     }
 
-    /// The operations with recorded outcomes that the code has not asked for, with the place of their call.
+    /// The operations that are recorded and that the code has not asked for, with the place of their call.
     pub fn orphans(&self) -> impl Iterator<Item = (&str, &str)> {
         self.records.unasked().map(|(op, site)| (&**op, &**site))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::failure::{Cause, Failure};
 use crate::journal::EntryKind;
 use crate::payload::Payload;
-use crate::retry::Next;
+use crate::retry::{Next, Reason};
 use crate::time::Timestamp;
 
 use super::op::{Ended, FailedStep, Outcome, Phase, StepSpec};
@@ -49,6 +49,11 @@ impl Machine {
         let record = &op.record;
         let next = record.failed + 1;
         if let Some(failure) = record.falling_back.clone() {
+            if !spec.has_fallback {
+                // The code has none any more: the step has failed.
+                let failed = FailedStep { ended: Ended::Error, attempts: record.failed, failure };
+                return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed), now);
+            }
             let phase = Phase::FallingBack { attempt: record.failed, started: now, failure };
             return self.work(slot, phase);
         }
@@ -61,8 +66,22 @@ impl Machine {
             _ => match record.due {
                 Some(due) if due > now => self.arm_retry(slot, due),
                 _ if self.total_deadline(slot).is_some_and(|end| end <= now) => self.time_is_up(slot, now),
-                _ => self.start_attempt(slot, now),
+                _ => self.start_next(slot, now),
             },
+        }
+    }
+
+    /// Begins the next attempt, unless the time for all of them is over.
+    fn start_next(&mut self, slot: Slot, now: Timestamp) {
+        let Some(op) = self.op(slot) else { return };
+        let budget = op.step_spec().and_then(|spec| spec.retry.as_ref()?.duration_max());
+        let end = budget.and_then(|budget| Some(op.record.first_started?.after(budget)));
+        match (&op.record.last, end) {
+            (Some(last), Some(end)) if end < now => {
+                let (attempts, failure) = (op.record.failed, last.clone());
+                self.give_up(slot, FailedStep { ended: Ended::Exhausted(Reason::MaxDuration), attempts, failure }, now);
+            }
+            _ => self.start_attempt(slot, now),
         }
     }
 
@@ -118,7 +137,7 @@ impl Machine {
         match self.op(slot).map(|op| &op.phase) {
             Some(Phase::Armed) => match self.total_deadline(slot) {
                 Some(end) if end <= now => self.time_is_up(slot, now),
-                _ => self.start_attempt(slot, now),
+                _ => self.start_next(slot, now),
             },
             Some(Phase::Working { .. } | Phase::Starting { .. }) => self.time_is_up(slot, now),
             _ => {}
@@ -175,6 +194,7 @@ impl Machine {
         });
         if let Some(op) = self.ops[slot.0].as_mut() {
             op.record.failed = attempt;
+            op.record.last = Some(failure.clone());
             op.record.due = Some(due);
         }
         self.arm_retry(slot, due);

@@ -22,6 +22,8 @@ pub(super) struct Record {
     pub(super) started: Option<(u32, Timestamp)>,
     /// How many attempts have failed.
     pub(super) failed: u32,
+    /// What the last attempt failed with.
+    pub(super) last: Option<Failure>,
     /// When it is to go on.
     pub(super) due: Option<Timestamp>,
     /// What all attempts together failed with, if the fallback is to give the value.
@@ -109,9 +111,9 @@ impl Records {
         self.outcomes > 0
     }
 
-    /// The operations with outcomes that nobody has asked for, and where they were called.
+    /// The operations that nobody has asked for, and where they were called.
     pub(super) fn unasked(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
-        self.ops.iter().filter(|(_, record)| record.outcome.is_some()).map(|(op, record)| (op, &record.site))
+        self.ops.iter().map(|(op, record)| (op, &record.site))
     }
 }
 
@@ -126,6 +128,7 @@ impl Record {
             EntryKind::AttemptFailed => {
                 self.failed = entry.attempt;
                 self.first_started.get_or_insert(entry.started.unwrap_or(entry.at));
+                self.last = Some(Failure::from_payload(payload_of(entry)?)?);
                 self.due = Some(entry.due.ok_or("a failed attempt without the time of the next")?);
                 return Ok(());
             }

@@ -17,6 +17,8 @@ pub(crate) struct Operation {
     kind: OpKind,
     name: Box<str>,
     key: Option<Box<str>>,
+    /// The name it had in an earlier version of the code.
+    was: Option<Box<str>>,
     slot: Option<Slot>,
     /// What is wrong with how it was called; told when it is first polled.
     problem: Option<Error>,
@@ -31,6 +33,7 @@ impl Operation {
             kind,
             name: name.into(),
             key: None,
+            was: None,
             slot: None,
             problem: None,
         };
@@ -58,6 +61,7 @@ impl Operation {
             let base = self.base(&self.name);
             self.cell.lock().machine.rename(slot, base);
         }
+        self.alias();
     }
 
     /// Gives it the name it had in an earlier version of the code.
@@ -65,9 +69,13 @@ impl Operation {
         if let Err(error) = check("old step name", old) {
             return self.refuse(error);
         }
-        if let Some(slot) = self.slot {
-            let base = self.base(old);
-            self.cell.lock().machine.alias(slot, base);
+        self.was = Some(old.into());
+        self.alias();
+    }
+
+    fn alias(&self) {
+        if let (Some(slot), Some(was)) = (self.slot, &self.was) {
+            self.cell.lock().machine.alias(slot, self.base(was));
         }
     }
 
@@ -133,6 +141,9 @@ impl Operation {
             OpKind::Sleep => "a durable sleep".to_owned(),
             OpKind::Wait => format!("the wait for {:?}", self.name),
         };
+        if place == Place::Step {
+            self.cell.lock().is_misplaced = true;
+        }
         let place = if place == Place::Step { "inside a step" } else { "outside its workflow" };
         Error::Scope { operation, place }
     }

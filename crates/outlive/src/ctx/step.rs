@@ -430,15 +430,16 @@ where
         let details = self.details.and_then(|encode| encode(&error));
         let mut failure = failure_of(&*(self.codec.into_box)(error));
         failure.details = details;
-        failure.retryable &= is_retryable;
+        // Using a durable operation in a step is no passing trouble, however the error was wrapped.
+        let is_misplaced = std::mem::take(&mut self.operation.cell.lock().is_misplaced);
+        failure.retryable &= is_retryable && !is_misplaced;
         failure
     }
 }
 
 fn failure_of(error: &(dyn std::error::Error + 'static)) -> Failure {
     let failure = Failure::of(error);
-    let is_misplaced = error.downcast_ref::<Error>().is_some_and(|error| matches!(error, Error::Scope { .. }));
-    if is_permanent(error) || is_misplaced { failure.permanent() } else { failure }
+    if is_permanent(error) { failure.permanent() } else { failure }
 }
 
 impl<T, E> Codec<T, E> {

@@ -589,3 +589,31 @@ async fn of_a_cancel_a_terminate_and_a_signal_at_any_moment_the_run_ends_once() 
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_a_cancel_and_a_completion_on_many_threads_the_first_wins() {
+    let engine = Engine::open("memory:").workflow("two", two_steps).start().await.unwrap();
+    for _ in 0..20 {
+        let racers: Vec<_> = (0..100)
+            .map(|n| {
+                let client = engine.client();
+                tokio::spawn(async move {
+                    let run = client.start(two_steps, &1).await.unwrap();
+                    for _ in 0..n % 8 {
+                        tokio::task::yield_now().await;
+                    }
+                    let answer = run.cancel("race").await.unwrap();
+                    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), run.result().into_future()).await;
+                    (answer, ended.expect("it always ends"))
+                })
+            })
+            .collect();
+        for racer in racers {
+            match racer.await.unwrap() {
+                (CancelAnswer::Taken, Err(Error::Cancelled { reason })) => assert_eq!(reason, "race"),
+                (CancelAnswer::Ended(Status::Completed), Ok(2)) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

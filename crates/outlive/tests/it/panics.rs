@@ -1,6 +1,6 @@
 //! Panics and aborts: in steps, in workflows, in destructors and serialisers. They never take another run with them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -509,23 +509,42 @@ async fn an_engine_ends_though_the_destructors_of_a_run_panic() {
 // ---- abort: a real process, a real file ----
 
 const STORE: &str = "OUTLIVE_TEST_STORE";
-const POISON_IS_LAST: &str = "OUTLIVE_TEST_POISON_IS_LAST";
-const OTHERS: usize = 6;
+const OTHERS: u32 = 6;
 
-async fn poison(ctx: Ctx, is_mended: bool) -> Result<u32> {
+/// What the poison does, and where it is in the order of runs.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq)]
+enum Poison {
+    /// Started before the others; aborts while they are at work.
+    First,
+    /// Started after the others; aborts while they are at work.
+    Last,
+    /// Started before the others; aborts as soon as it is brought back.
+    Sudden,
+}
+
+struct Mended(bool);
+
+/// A file that is there once all runs are started.
+fn started(store: &Path) -> PathBuf {
+    store.with_extension("started")
+}
+
+async fn poison(ctx: Ctx, (how, store): (Poison, PathBuf)) -> Result<u32> {
     let before = ctx.step("before", || ok(1)).await?;
     let body = || async {
-        // The others are at work by now.
-        tokio::time::sleep(Duration::from_millis(40)).await;
-        if !ctx.get::<Mended>().0 && !is_mended {
+        while !started(&store).exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        if how != Poison::Sudden {
+            tokio::time::sleep(Duration::from_millis(40)).await;
+        }
+        if !ctx.get::<Mended>().0 {
             std::process::abort();
         }
         ok(1).await
     };
     Ok(before + ctx.step("abort", body).await?)
 }
-
-struct Mended(bool);
 
 async fn slow(ctx: Ctx, n: u32) -> Result<u32> {
     let body = || async {
@@ -542,17 +561,19 @@ fn open(store: &Path, mended: Mended) -> outlive::Builder {
 /// Not a test by itself: the process that is aborted, when [`abort_again_and_again`] starts it.
 #[tokio::test]
 async fn child() {
-    let Some(store) = std::env::var_os(STORE) else { return };
-    let engine = open(Path::new(&store), Mended(false)).start().await.unwrap();
-    let is_last = std::env::var_os(POISON_IS_LAST).is_some();
-    if !is_last {
-        engine.start(poison, &false).id("poison").await.unwrap();
+    let Ok(told) = std::env::var(STORE) else { return };
+    let (how, store): (Poison, PathBuf) = serde_json::from_str(&told).unwrap();
+    let engine = open(&store, Mended(false)).start().await.unwrap();
+    let start_poison = || engine.start(poison, &(how, store.clone())).id("poison").into_future();
+    if how != Poison::Last {
+        start_poison().await.unwrap();
     }
     let mut others = Vec::new();
     for n in 0..OTHERS {
-        others.push(engine.start(slow, &(n as u32)).id(&format!("slow-{n}")).await.unwrap());
+        others.push(engine.start(slow, &n).id(&format!("slow-{n}")).await.unwrap());
     }
-    let poison = engine.start(poison, &false).id("poison").await.unwrap();
+    let poison = start_poison().await.unwrap();
+    std::fs::write(started(&store), "").unwrap();
     for run in others {
         // How they ended is for the parent to see.
         let _ = run.result().await;
@@ -562,25 +583,22 @@ async fn child() {
 }
 
 /// Starts the child until it ends by itself; answers how many starts that took.
-fn abort_again_and_again(store: &Path, is_last: bool) -> u32 {
+fn abort_again_and_again(store: &Path, how: Poison) -> u32 {
     for start in 1..=20 {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["panics::child", "--exact", "--nocapture"]).env(STORE, store);
-        if is_last {
-            command.env(POISON_IS_LAST, "1");
-        }
-        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-        if status.success() {
+        command.args(["panics::child", "--exact", "--nocapture"]);
+        command.env(STORE, serde_json::to_string(&(how, store)).unwrap());
+        if command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success() {
             return start;
         }
     }
     panic!("the process is still taken down after 20 starts");
 }
 
-async fn assert_poison_alone_is_stuck(is_last: bool) {
+async fn assert_poison_alone_is_stuck(how: Poison) {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("runs.db");
-    let starts = abort_again_and_again(&store, is_last);
+    let starts = abort_again_and_again(&store, how);
     let client = Client::open(&store).unwrap();
     for n in 0..OTHERS {
         let run: Run<u32> = client.run(&format!("slow-{n}")).await.unwrap();
@@ -595,19 +613,24 @@ async fn assert_poison_alone_is_stuck(is_last: bool) {
 
 #[tokio::test]
 async fn a_run_that_aborts_the_process_is_set_aside_and_runs_started_after_it_finish() {
-    assert_poison_alone_is_stuck(false).await;
+    assert_poison_alone_is_stuck(Poison::First).await;
 }
 
 #[tokio::test]
 async fn a_run_that_aborts_the_process_is_set_aside_and_runs_started_before_it_finish() {
-    assert_poison_alone_is_stuck(true).await;
+    assert_poison_alone_is_stuck(Poison::Last).await;
+}
+
+#[tokio::test]
+async fn a_run_that_aborts_the_process_as_soon_as_it_is_brought_back_takes_no_other_with_it() {
+    assert_poison_alone_is_stuck(Poison::Sudden).await;
 }
 
 #[tokio::test]
 async fn a_run_set_aside_for_aborts_waits_for_a_retry_and_then_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("runs.db");
-    abort_again_and_again(&store, true);
+    abort_again_and_again(&store, Poison::Last);
     let engine = open(&store, Mended(true)).start().await.unwrap();
     let run: Run<u32> = engine.run("poison").await.unwrap();
     assert_eq!(run.status().await.unwrap(), Status::Stuck, "a restart alone is no reason to try again");

@@ -310,22 +310,25 @@ async fn turn() {
 
 #[tokio::test]
 async fn a_signal_that_comes_at_any_moment_of_a_pause_is_received_at_once() {
-    // The sleep is long, so the run leaves memory as soon as it has paused.
-    let test = TestEngine::new(|engine| engine.workflow("either", signal_or_hour)).await;
-    for turns in 0..40 {
-        let client = test.client();
-        let sending = tokio::spawn(async move {
-            let run = client.start(signal_or_hour, &()).await.unwrap();
-            for _ in 0..turns {
-                turn().await;
-            }
-            send(&run, [turns]).await;
-            run
-        });
-        let run = sending.await.unwrap();
-        test.settle().await;
-        assert_eq!(run.status().await.unwrap(), Status::Completed, "after {turns} turns");
-        assert_eq!(run.result().await.unwrap(), Some(turns));
+    // With room for one only, the run leaves memory as soon as it has paused.
+    for resident_max in [1, 100] {
+        let setup = move |engine: outlive::Builder| engine.workflow("either", signal_or_hour).resident_max(resident_max);
+        let test = TestEngine::new(setup).await;
+        for turns in 0..40 {
+            let client = test.client();
+            let sending = tokio::spawn(async move {
+                let run = client.start(signal_or_hour, &()).await.unwrap();
+                for _ in 0..turns {
+                    turn().await;
+                }
+                send(&run, [turns]).await;
+                run
+            });
+            let run = sending.await.unwrap();
+            test.settle().await;
+            assert_eq!(run.status().await.unwrap(), Status::Completed, "after {turns} turns, room for {resident_max}");
+            assert_eq!(run.result().await.unwrap(), Some(turns));
+        }
     }
 }
 
@@ -343,7 +346,7 @@ async fn a_burst_of_signals_brings_a_run_back_into_memory_once() {
         }
         Ok(got)
     }
-    let test = TestEngine::new(|engine| engine.workflow("notes", notes)).await;
+    let test = TestEngine::new(|engine| engine.workflow("notes", notes).resident_max(1)).await;
     for gap in 0..12 {
         let run = test.start(notes, &5).await.unwrap();
         test.settle().await;
@@ -471,20 +474,26 @@ struct Shop {
 }
 
 async fn shop() -> Shop {
+    shop_with(100).await
+}
+
+/// A shop in which so many runs have room.
+async fn shop_with(resident_max: usize) -> Shop {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
     let (gate, noted) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
-    let engine = open_shop(&path, &gate, &noted).await;
+    let engine = open_shop(&path, &gate, &noted, resident_max).await;
     Shop { engine, client: Client::open(&path).unwrap(), gate, noted, _folder: folder }
 }
 
-async fn open_shop(path: &Path, gate: &Arc<Semaphore>, noted: &Arc<AtomicU32>) -> Engine {
+async fn open_shop(path: &Path, gate: &Arc<Semaphore>, noted: &Arc<AtomicU32>, resident_max: usize) -> Engine {
     let engine = Engine::open(path)
         .workflow("collect", collect)
         .workflow("either", signal_or_hour)
         .workflow("beside", beside_a_step)
         .provide(Gate(gate.clone()))
-        .provide(Noted(noted.clone()));
+        .provide(Noted(noted.clone()))
+        .resident_max(resident_max);
     engine.start().await.unwrap()
 }
 
@@ -530,7 +539,7 @@ async fn another_handle_signals_a_run_with_a_long_step_at_work() {
 
 #[tokio::test]
 async fn another_handle_signals_a_run_that_sleeps_outside_memory() {
-    let shop = shop().await;
+    let shop = shop_with(1).await;
     let run = shop.engine.start(signal_or_hour, &()).id("r").await.unwrap();
     until(async || shop.engine.resident() == 0).await;
     let other: Run<Option<u32>> = shop.client.run("r").await.unwrap();
@@ -560,7 +569,7 @@ async fn another_handle_starts_signals_and_cancels_while_nobody_executes() {
     send(&run, [1, 2]).await;
     let doomed = client.start(COLLECT, &1).id("d").await.unwrap();
     doomed.cancel("not wanted").await.unwrap();
-    let engine = open_shop(&path, &Arc::new(Semaphore::new(0)), &Arc::default()).await;
+    let engine = open_shop(&path, &Arc::new(Semaphore::new(0)), &Arc::default(), 100).await;
     assert_eq!(soon(run.result()).await.unwrap(), [1, 2]);
     let error = soon(doomed.result()).await.unwrap_err();
     assert!(matches!(&error, Error::Cancelled { reason } if reason == "not wanted"), "{error:?}");
@@ -594,4 +603,54 @@ async fn signals_of_many_handles_at_once_all_come_once() {
     join_all(sends).await.into_iter().for_each(|sent| sent.unwrap());
     let got: BTreeSet<u32> = soon(run.result()).await.unwrap().into_iter().collect();
     assert_eq!(got.len(), 300);
+}
+
+// ---- on many threads ----
+
+/// Counts what it notes.
+struct Notes(Arc<AtomicU32>);
+
+/// Receives this many numbers; in between it sleeps too long to stay in memory.
+async fn in_and_out(ctx: Ctx, count: usize) -> Result<Vec<u32>> {
+    let mut got = Vec::new();
+    while got.len() < count {
+        tokio::select! {
+            n = ctx.wait("n").into_future() => got.push(n?),
+            slept = ctx.sleep("1 hour").into_future() => slept?,
+        }
+        ctx.step("note", || ok(ctx.get::<Notes>().0.fetch_add(1, Ordering::SeqCst))).await?;
+    }
+    Ok(got)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn signals_of_many_threads_to_runs_that_come_and_go_all_come_once_and_in_order() {
+    const RUNS: u32 = 100;
+    const EACH: u32 = 30;
+    let noted = Arc::new(AtomicU32::new(0));
+    let engine = Engine::open("memory:").workflow("in and out", in_and_out).provide(Notes(noted.clone())).resident_max(20);
+    let engine = engine.start().await.unwrap();
+    let mut senders = Vec::new();
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        let run = engine.start(in_and_out, &(2 * EACH as usize)).await.unwrap();
+        runs.push(run.clone());
+        for from in [0, 1000] {
+            let run = run.clone();
+            senders.push(tokio::spawn(async move {
+                for n in 0..EACH {
+                    send(&run, [from + n]).await;
+                    tokio::task::yield_now().await;
+                }
+            }));
+        }
+    }
+    join_all(senders).await.into_iter().for_each(|sent| sent.unwrap());
+    for run in runs {
+        let result = tokio::time::timeout(Duration::from_secs(30), run.result().into_future()).await;
+        let got = result.unwrap_or_else(|_| panic!("it does not end: {run:?}")).unwrap();
+        let (high, low): (Vec<u32>, Vec<u32>) = got.iter().partition(|n| **n >= 1000);
+        assert!(low.into_iter().eq(0..EACH) && high.into_iter().eq(1000..1000 + EACH), "{got:?}");
+    }
+    assert_eq!(noted.load(Ordering::SeqCst), RUNS * 2 * EACH, "no step ran twice");
 }

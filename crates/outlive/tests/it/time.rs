@@ -412,6 +412,22 @@ async fn twenty_thousand_sleeping_runs_take_no_more_room_than_they_are_given_and
     assert_eq!(test.resident(), 0);
 }
 
+#[tokio::test]
+async fn runs_outside_memory_cost_no_write_until_they_are_due() {
+    let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
+    let setup = |engine: outlive::Builder| engine.workflow("naps", naps).resident_max(10);
+    let test = TestEngine::new(setup).store(faults.clone()).await;
+    for _ in 0..50 {
+        test.start(naps, &DAY).await.unwrap();
+    }
+    test.advance("1 hour").await;
+    let before = faults.writes();
+    test.advance("22 hours").await;
+    assert_eq!((faults.writes() - before, test.resident()), (0, 0));
+    test.advance("1 hour").await;
+    assert_eq!(test.count(Filter::new()).await.unwrap().of(StatusKind::Completed), 50);
+}
+
 // ---- any schedule ----
 
 /// Does one thing after another that takes so many milliseconds, and says how many each really took.
