@@ -136,6 +136,8 @@ pub struct Claim {
     pub epoch: Epoch,
     /// When.
     pub at: Timestamp,
+    /// How many [suspects](Instance::is_suspect) may be among them; further ones are left as they are.
+    pub suspects_max: usize,
 }
 
 /// A claimed instance with all that is needed to drive it.

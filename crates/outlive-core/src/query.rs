@@ -45,7 +45,16 @@ pub struct Instance {
     pub wake: Option<Timestamp>,
 }
 
+/// From this many recoveries without getting on, an instance may be what takes the process down.
+const SUSPECT_RECOVERIES: u32 = 2;
+
 impl Instance {
+    /// Whether it may be what takes the process down: it is brought back alone, so that no other is blamed for it.
+    #[must_use]
+    pub fn is_suspect(&self) -> bool {
+        self.recoveries >= SUSPECT_RECOVERIES
+    }
+
     /// Whether its beginning lies ahead: until then it is not claimed, and only what ends it wakes it.
     #[must_use]
     pub fn is_early(&self, now: Timestamp) -> bool {

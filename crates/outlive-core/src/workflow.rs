@@ -117,8 +117,10 @@ pub struct Machine {
     controls_done: Vec<u64>,
     /// The reason, once somebody wants the run ended at once.
     terminate: Option<String>,
-    /// The last inbox position received.
+    /// Up to this inbox position, all messages have been received.
     seen: u64,
+    /// Messages beyond it that have been received too.
+    received: BTreeSet<u64>,
     /// The reason, once a cancel is taken.
     cancel: Option<String>,
     is_held: bool,
@@ -177,6 +179,7 @@ impl Machine {
             controls_done: Vec::new(),
             terminate: None,
             seen: 0,
+            received: BTreeSet::new(),
             is_held: false,
             is_frozen: false,
             has_news: false,
@@ -386,12 +389,19 @@ impl Machine {
         std::mem::take(&mut self.wakes)
     }
 
-    /// A message came. What is not for now is kept.
+    /// All messages up to the last of these have come. What is not for now is kept.
+    pub fn receive_all(&mut self, inbox: Vec<Inbound>) {
+        let last = inbox.last().map_or(0, |inbound| inbound.pos);
+        inbox.into_iter().for_each(|inbound| self.receive(inbound));
+        self.seen = self.seen.max(last);
+        self.received = self.received.split_off(&(self.seen + 1));
+    }
+
+    /// A message came; one from elsewhere may have come before it that is not known here yet.
     pub fn receive(&mut self, inbound: Inbound) {
-        if inbound.pos <= self.seen {
+        if inbound.pos <= self.seen || !self.received.insert(inbound.pos) {
             return;
         }
-        self.seen = inbound.pos;
         self.has_news = true;
         match inbound.message {
             Message::Signal { name, payload } => self.signals.put(name.as_str(), inbound.pos, payload),

@@ -26,7 +26,9 @@ impl Batch<'_> {
             if claimed.iter().any(|one| one.instance.num == *num) {
                 continue;
             }
-            if let Some(found) = self.claimable(num.0, claim.at)? {
+            let suspects = claimed.iter().filter(|one| one.instance.is_suspect()).count();
+            let found = self.claimable(num.0, claim.at)?;
+            if let Some(found) = found.filter(|one| !one.instance.is_suspect() || suspects < claim.suspects_max) {
                 claimed.push(self.own(found, claim)?);
             }
         }

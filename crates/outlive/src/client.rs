@@ -42,7 +42,7 @@ pub struct Client {
 struct Nobody(Arc<Waiters>);
 
 impl Router for Nobody {
-    fn written(&self, write: &Write, _: &Answer) {
+    fn written(&self, write: &Write, _: &mut Answer) {
         if matches!(write, Write::Start(_) | Write::Purge(_)) {
             self.0.tell_all();
         }

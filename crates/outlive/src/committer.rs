@@ -40,8 +40,8 @@ pub(crate) enum Reply {
 
 /// Who hears of each durable write before anybody else does.
 pub(crate) trait Router: Send + Sync {
-    /// This was written, and answered so.
-    fn written(&self, write: &Write, answer: &Answer);
+    /// This was written, and answered so. What was claimed is taken out of the answer.
+    fn written(&self, write: &Write, answer: &mut Answer);
 }
 
 impl Committer {
@@ -152,12 +152,12 @@ impl Committer {
         };
         debug_assert_eq!(answers.len(), replies.len(), "each write has its answer");
         for ((write, answer), reply) in writes.iter().zip(answers).zip(replies) {
-            let answer = match (write, answer) {
+            let mut answer = match (write, answer) {
                 // It was there, and it was we who removed it.
                 (Write::Purge(_), Answer::Refused(Refusal::NotFound)) if is_in_doubt => Answer::Done,
                 (_, answer) => answer,
             };
-            router.written(write, &answer);
+            router.written(write, &mut answer);
             reply.tell(answer);
         }
         Vec::new()

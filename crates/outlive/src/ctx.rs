@@ -40,11 +40,13 @@ pub struct Ctx {
     pub(crate) cell: Arc<Cell>,
     /// The path of the scope: empty, or ending with `/`.
     scope: Arc<str>,
+    /// What is wrong with the key of its scope.
+    problem: Option<Arc<Error>>,
 }
 
 impl Ctx {
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
-        Self { cell, scope: Arc::from("") }
+        Self { cell, scope: Arc::from(""), problem: None }
     }
 
     /// Runs a side effect and records its result. The body is an async closure or block-returning closure without an
@@ -133,10 +135,14 @@ impl Ctx {
     /// ```
     #[must_use]
     pub fn scope(&self, key: impl ToString) -> Ctx {
-        let key = key.to_string();
-        // An empty key would make two scopes one.
-        let key = if key.is_empty() { "-" } else { &key };
-        Ctx { cell: self.cell.clone(), scope: workflow::scope(&self.scope, key) }
+        self.scope_of(&key.to_string(), 1)
+    }
+
+    /// The n-th scope of a key. What is wrong with the key is told by the operations in it.
+    pub(crate) fn scope_of(&self, key: &str, occurrence: u32) -> Ctx {
+        let wrong = || if key.is_empty() { None } else { check("scope key", key).err().map(Arc::new) };
+        let problem = self.problem.clone().or_else(wrong);
+        Ctx { cell: self.cell.clone(), scope: workflow::numbered_scope(&self.scope, key, occurrence), problem }
     }
 
     /// Runs `f` for each item in a scope of its own, side by side, and gives the results in the order of the items.

@@ -55,6 +55,8 @@ pub(crate) struct Drive<S: Surroundings> {
     /// Whether the user's future is to be polled.
     is_woken: bool,
     is_stopping: bool,
+    /// There is no room for it while it is paused.
+    is_leaving: bool,
     /// The timer last set.
     timer: Option<Timestamp>,
     /// All that is durable, kept to replay a second copy of the run; empty unless paranoid.
@@ -107,6 +109,7 @@ impl<S: Surroundings> Drive<S> {
             phase: Phase::Running,
             is_woken: true,
             is_stopping: false,
+            is_leaving: false,
             timer: None,
             journal,
             cell,
@@ -127,7 +130,7 @@ impl<S: Surroundings> Drive<S> {
     /// Answers whether the run is over here.
     fn turn(&mut self, letters: Letters) -> bool {
         if letters.is_fenced {
-            self.future = None;
+            self.drop_future();
             return true;
         }
         self.is_stopping |= letters.is_stopping;
@@ -143,7 +146,7 @@ impl<S: Surroundings> Drive<S> {
             Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
             Phase::Paused => {
                 self.look_up();
-                if matches!(self.phase, Phase::Paused) && (is_evicted || self.is_stopping) {
+                if matches!(self.phase, Phase::Paused) && (is_evicted || self.is_stopping || self.is_leaving) {
                     return self.leave();
                 }
             }
@@ -156,7 +159,11 @@ impl<S: Surroundings> Drive<S> {
     fn read(&mut self, letters: Letters) -> Vec<Answer> {
         let mut state = self.cell.lock();
         state.machine.durable(letters.durable);
+        state.machine.receive_all(letters.inbox.unwrap_or_default());
         letters.messages.into_iter().for_each(|message| state.machine.receive(message));
+        if letters.is_claimed {
+            state.machine.set_news();
+        }
         if letters.is_foreign {
             let last = state.machine.last_awaited();
             let last = last.map_or("none yet".to_owned(), |(op, site)| format!("{op} ({site})"));
@@ -179,7 +186,7 @@ impl<S: Surroundings> Drive<S> {
             (Answer::Unseen(messages), phase) => {
                 debug_assert!(!matches!(phase, Phase::Resuming), "nothing is unseen when a run goes on");
                 let mut state = self.cell.lock();
-                messages.into_iter().for_each(|message| state.machine.receive(message));
+                state.machine.receive_all(messages);
                 drop(state);
                 if let Phase::Ending(end) = std::mem::replace(&mut self.phase, Phase::Running) {
                     self.end(end);
@@ -187,7 +194,7 @@ impl<S: Surroundings> Drive<S> {
                 false
             }
             (Answer::Done, Phase::Ending(_)) => {
-                self.future = None;
+                self.drop_future();
                 self.cell.mailbox.close();
                 self.surroundings.ended(&self.cell);
                 true
@@ -199,8 +206,8 @@ impl<S: Surroundings> Drive<S> {
                     state.machine.next_due()
                 };
                 self.phase = Phase::Paused;
-                let stays = self.surroundings.paused(&self.cell, wake);
-                !stays && self.leave()
+                self.is_leaving = !self.surroundings.paused(&self.cell, wake);
+                self.is_leaving && self.leave()
             }
             (Answer::Done, Phase::Resuming) => {
                 self.cell.lock().machine.forget_controls();
@@ -283,7 +290,7 @@ impl<S: Surroundings> Drive<S> {
                 Poll::Ready(Ok(Err(error))) => return Some(failed(&error)),
                 Poll::Ready(Err(panic)) => {
                     // A future that panicked must not be polled again.
-                    cell.polling(|| self.future = None);
+                    self.drop_future();
                     let sentence = format!("the workflow function {panic}; mend it and start the program again");
                     return Some(End::Stuck(sentence));
                 }
@@ -419,8 +426,7 @@ impl<S: Surroundings> Drive<S> {
     /// Ends the run, or sets it aside.
     fn end(&mut self, end: End) {
         // What user code does when it is dropped is a part of the run.
-        let future = self.future.take();
-        self.cell.polling(|| drop(future));
+        self.drop_future();
         let end = self.check_end(end);
         let end = self.take_last_messages(end);
         let now = self.cell.now();
@@ -509,9 +515,16 @@ impl<S: Surroundings> Drive<S> {
         if !self.cell.mailbox.close_if_empty() {
             return false;
         }
-        let future = self.future.take();
-        self.cell.polling(|| drop(future));
+        self.drop_future();
         true
+    }
+
+    /// Drops the user's future. What panics in that has nobody to be told.
+    fn drop_future(&mut self) {
+        let future = self.future.take();
+        if let Err(panic) = self.cell.polling(|| panics::catch(|| drop(future))) {
+            tracing::warn!(run = self.cell.info.id, "what the workflow held {panic} when it was dropped");
+        }
     }
 }
 
@@ -544,8 +557,7 @@ impl<S: Surroundings + Unpin> Future for Drive<S> {
 impl<S: Surroundings> Drop for Drive<S> {
     fn drop(&mut self) {
         self.cell.mailbox.close();
-        let future = self.future.take();
-        self.cell.polling(|| drop(future));
+        self.drop_future();
         self.surroundings.gone(&self.cell);
     }
 }

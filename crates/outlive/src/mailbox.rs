@@ -28,8 +28,12 @@ pub(crate) struct Letters {
     pub(crate) durable: u64,
     /// Answers to commits with a new state, in order.
     pub(crate) answers: Vec<Answer>,
-    /// Messages from the inbox.
+    /// Single messages.
     pub(crate) messages: Vec<Inbound>,
+    /// The whole inbox, as it was read.
+    pub(crate) inbox: Option<Vec<Inbound>>,
+    /// The run was claimed though it was in memory: the store takes it for running.
+    pub(crate) is_claimed: bool,
     /// Something may be due.
     pub(crate) is_due: bool,
     /// The user's future was woken by somebody who is no part of the run.

@@ -33,6 +33,11 @@ pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|panic| failure(&*panic))
 }
 
+/// Has user code say what failed; a panic in that is the failure.
+pub(crate) fn flatten(f: impl FnOnce() -> Failure) -> Failure {
+    catch(f).unwrap_or_else(|panic| panic)
+}
+
 /// Polls user code.
 pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<Result<F::Output, Failure>> {
     match catch(|| future.poll(cx)) {

@@ -36,8 +36,6 @@ const WAKES_MAX: usize = 4096;
 const IDLE: Duration = Duration::from_secs(10);
 /// The most instances claimed in one write.
 const CLAIM_MAX: usize = 256;
-/// A run that took the process down this often is brought back alone, so that no other is blamed for it.
-const SUSPECT_RECOVERIES: u32 = 2;
 /// How long a suspect is watched at most.
 const SUSPECT_TIME: Duration = Duration::from_secs(2);
 /// The wait after the store could not be asked.
@@ -54,8 +52,8 @@ pub(crate) struct Worker {
     pub(crate) residency: Residency,
     pub(crate) wakes: Wakes,
     pub(crate) recoveries_max: u32,
-    /// A run that may have taken the process down, and until when it is watched.
-    suspect: Mutex<Option<(InstanceNum, Timestamp)>>,
+    /// A run that may have taken the process down.
+    suspect: Mutex<Option<Suspect>>,
     /// Due, and waiting for a place.
     claims: Mutex<Claims>,
     /// Told when a place is free or something is to be claimed.
@@ -64,6 +62,15 @@ pub(crate) struct Worker {
     /// Grows with all that happens: for tests, to see that nothing does.
     pub(crate) activity: AtomicU64,
     this: Weak<Worker>,
+}
+
+/// A run that is watched because it may take the process down.
+struct Suspect {
+    num: InstanceNum,
+    /// Until when, at most.
+    until: Timestamp,
+    /// Others that may be watched next.
+    waiting: Vec<InstanceNum>,
 }
 
 #[derive(Default)]
@@ -169,7 +176,7 @@ impl Worker {
                 Some(mailbox) => {
                     let messages = self.store.inbox(wake.num, 0).await?;
                     mailbox.post(|letters| {
-                        letters.messages.extend(messages);
+                        letters.inbox = Some(messages);
                         letters.is_due = true;
                     });
                 }
@@ -219,59 +226,73 @@ impl Worker {
                 return Ok(());
             }
             let count = nums.len();
-            let claim = Claim { nums: nums.clone(), epoch: self.epoch, at: self.env.clock.now() };
+            let suspects_max = usize::from(!self.is_watching());
+            let claim = Claim { nums: nums.clone(), epoch: self.epoch, at: self.env.clock.now(), suspects_max };
             let answer = self.committer.write(Write::Claim(claim)).await;
-            let Ok(Answer::Claimed(claimed)) = answer else {
+            // What was claimed is in memory by now: the committer saw to it, ahead of any message that came later.
+            if let Err(error) = answer {
                 self.residency.unreserve(count);
                 nums.into_iter().for_each(|num| self.queue_claim(num));
-                return answer.map(|_| ());
-            };
-            self.residency.unreserve(count - claimed.len());
-            let (suspects, others): (Vec<_>, Vec<_>) =
-                claimed.into_iter().partition(|claimed| claimed.instance.recoveries >= SUSPECT_RECOVERIES);
-            others.into_iter().for_each(|claimed| self.bring_back(claimed));
-            suspects.into_iter().for_each(|claimed| self.bring_back_alone(claimed));
-        }
-    }
-
-    /// Brings back a run that may have taken the process down. While one is watched, the next one waits.
-    fn bring_back_alone(&self, claimed: Claimed) {
-        let (now, num) = (self.env.clock.now(), claimed.instance.num);
-        let mut suspect = self.suspect.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match *suspect {
-            Some((_, until)) if until > now => {
-                drop(suspect);
-                self.postpone(claimed, until, now);
-            }
-            _ => {
-                *suspect = Some((num, now.after(SUSPECT_TIME)));
-                drop(suspect);
-                self.bring_back(claimed);
+                return Err(error);
             }
         }
     }
 
-    /// Gives back what was claimed, to be claimed again later.
-    fn postpone(&self, claimed: Claimed, until: Timestamp, now: Timestamp) {
-        self.residency.unreserve(1);
-        let seq = claimed.journal.as_ref().ok().and_then(|journal| journal.last()).map_or(0, |last| last.seq);
-        let state = State {
-            status: Status::Pending,
-            wake: Some(until),
-            is_owned: false,
-            seen: None,
-            outcome: None,
-            note: None,
-            at: now,
-        };
-        self.submit_state(claimed.instance.num, seq, state);
-        self.wakes.add(until, claimed.instance.num);
+    /// Brings what was claimed into memory.
+    fn claimed(&self, claim: &Claim, claimed: Vec<Claimed>) {
+        self.residency.unreserve(claim.nums.len() - claimed.len());
+        let is_left_out = |num: &&InstanceNum| !claimed.iter().any(|one| one.instance.num == **num);
+        let left_out = claim.nums.iter().filter(is_left_out).copied().collect();
+        for one in claimed {
+            let num = one.instance.num;
+            if let Some(mailbox) = self.residency.mailbox(num) {
+                // A message had it claimed while it came into memory by another way.
+                self.residency.unreserve(1);
+                let is_told = mailbox.post(|letters| {
+                    letters.inbox = one.inbox.ok();
+                    letters.is_claimed = true;
+                });
+                if !is_told {
+                    self.queue_claim(num);
+                }
+            } else if one.instance.is_suspect() {
+                self.watch(one);
+            } else {
+                self.bring_back(one);
+            }
+        }
+        self.wait_for_turn(left_out);
+    }
+
+    /// Brings back a run that may have taken the process down. While it is watched, no other one is.
+    fn watch(&self, claimed: Claimed) {
+        let until = self.env.clock.now().after(SUSPECT_TIME);
+        self.suspect().replace(Suspect { num: claimed.instance.num, until, waiting: Vec::new() });
+        self.bring_back(claimed);
+    }
+
+    fn suspect(&self) -> std::sync::MutexGuard<'_, Option<Suspect>> {
+        self.suspect.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Whether a run is being watched.
+    fn is_watching(&self) -> bool {
+        let now = self.env.clock.now();
+        self.suspect().as_ref().is_some_and(|suspect| suspect.until > now)
+    }
+
+    /// What was asked for and not claimed has ended, or waits for its turn to be watched.
+    fn wait_for_turn(&self, left_out: Vec<InstanceNum>) {
+        if let Some(suspect) = self.suspect().as_mut() {
+            left_out.iter().for_each(|num| self.wakes.add(suspect.until, *num));
+            suspect.waiting.extend(left_out);
+        }
     }
 
     /// A run that is watched has got on: it is no suspect any more.
     fn clear_suspect(&self, num: InstanceNum) {
-        let mut suspect = self.suspect.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        suspect.take_if(|(suspected, _)| *suspected == num);
+        let suspect = self.suspect().take_if(|suspect| suspect.num == num);
+        suspect.into_iter().flat_map(|suspect| suspect.waiting).for_each(|num| self.queue_claim(num));
     }
 
     fn submit_state(&self, num: InstanceNum, seq: u64, state: State) {
@@ -356,7 +377,7 @@ impl Worker {
             Ok(machine) => machine,
             Err(trouble) => return self.set_aside(info, Status::Stuck, trouble.0, journal.last().map_or(0, |e| e.seq)),
         };
-        inbox.into_iter().for_each(|message| machine.receive(message));
+        machine.receive_all(inbox);
         if is_held {
             machine.hold();
         }
@@ -456,14 +477,16 @@ fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
 }
 
 impl Router for Worker {
-    fn written(&self, write: &Write, answer: &Answer) {
+    fn written(&self, write: &Write, answer: &mut Answer) {
         self.touch();
-        if let (Write::Commit(commit), Answer::Done) = (write, answer) {
+        if let (Write::Commit(commit), Answer::Done) = (write, &*answer) {
             self.clear_suspect(commit.num);
         }
         match (write, answer) {
             (Write::Start(start), Answer::Started { num, created: true }) => self.started(start, *num),
             (Write::Start(start), _) if start.owner == self.epoch => self.residency.unreserve(1),
+            (Write::Claim(claim), Answer::Claimed(claimed)) => self.claimed(claim, std::mem::take(claimed)),
+            (Write::Claim(claim), _) => self.residency.unreserve(claim.nums.len()),
             (Write::Send(send), Answer::Sent { num, pos, is_new: true }) => self.sent(send, *num, *pos),
             (Write::Reopen(reopen), Answer::Done) => {
                 // It is due now; the store knows its number.

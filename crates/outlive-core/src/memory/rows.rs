@@ -179,7 +179,9 @@ impl Rows {
                 continue;
             };
             let is_free = [Epoch(0), claim.epoch].contains(&row.instance.owner);
-            if !row.is_open() || !is_free || row.instance.is_early(claim.at) {
+            let suspects = claimed.iter().filter(|one| one.instance.is_suspect()).count();
+            let is_too_much = row.instance.is_suspect() && suspects >= claim.suspects_max;
+            if !row.is_open() || !is_free || is_too_much || row.instance.is_early(claim.at) {
                 continue;
             }
             let is_again = row.instance.owner == claim.epoch && row.instance.started_at == Some(claim.at);

@@ -42,6 +42,11 @@ impl Machine {
         self.is_frozen = true;
     }
 
+    /// Has the run look again, as if a message had come.
+    pub fn set_news(&mut self) {
+        self.has_news = true;
+    }
+
     /// Whether a message came since this was last asked.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news)
@@ -59,7 +64,7 @@ impl Machine {
         !self.outgoing.entries.is_empty() || !self.outgoing.taken.is_empty()
     }
 
-    /// The last inbox position received.
+    /// The inbox position up to which all messages have been received.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.seen

@@ -1,11 +1,12 @@
 //! The attempts of a step: when one begins, what its end leads to, and when time is up.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::failure::{Cause, Failure};
 use crate::journal::EntryKind;
 use crate::payload::Payload;
-use crate::retry::{Next, Reason};
+use crate::retry::{Next, Reason, Retry};
 use crate::time::Timestamp;
 
 use super::op::{Ended, FailedStep, Outcome, Phase, StepSpec};
@@ -176,9 +177,13 @@ impl Machine {
         let seed = self.seed ^ fold(&op.key);
         let ended = match (&failure.cause, &spec.retry) {
             (Cause::Interrupted, _) => Ended::Interrupted,
-            (_, Some(retry)) if failure.retryable => match retry.next(attempt, first, now, seed) {
-                Next::RetryAt { due, .. } => return self.schedule_retry(slot, attempt, &failure, due, now),
-                Next::Exhausted(reason) => Ended::Exhausted(reason),
+            (_, Some(retry)) if failure.retryable => match next_of(retry, attempt, first, now, seed) {
+                Ok(Next::RetryAt { due, .. }) => return self.schedule_retry(slot, attempt, &failure, due, now),
+                Ok(Next::Exhausted(reason)) => Ended::Exhausted(reason),
+                Err(panic) => {
+                    let key = op.key.clone();
+                    return self.fail(format!("the backoff of {key} panicked: {panic}; mend it and start the program again"));
+                }
             },
             (Cause::Timeout, _) => Ended::Timeout,
             _ => Ended::Error,
@@ -220,6 +225,16 @@ impl Machine {
         });
         self.work(slot, Phase::FallingBack { attempt, started: now, failure: failed.failure });
     }
+}
+
+/// What the policy says. A custom backoff is user code, and may panic.
+fn next_of(retry: &Retry, failed: u32, first: Timestamp, now: Timestamp, seed: u64) -> Result<Next, String> {
+    let next = catch_unwind(AssertUnwindSafe(|| retry.next(failed, first, now, seed)));
+    next.map_err(|panic| match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => "a panic without a message".to_owned(),
+    })
 }
 
 /// When an attempt must be over.

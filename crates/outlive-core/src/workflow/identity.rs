@@ -78,7 +78,9 @@ pub fn base(scope: &str, kind: OpKind, name: &str, key: Option<&str>) -> Arc<str
     let mut text = String::with_capacity(scope.len() + name.len() + 16);
     text.push_str(scope);
     text.push_str(kind.prefix());
-    escape_into(&mut text, name);
+    if kind != OpKind::Sleep {
+        escape_into(&mut text, name);
+    }
     if let Some(key) = key {
         text.push('[');
         escape_into(&mut text, key);
@@ -110,6 +112,9 @@ pub fn numbered_scope(parent: &str, key: &str, occurrence: u32) -> Arc<str> {
 }
 
 fn escape_into(text: &mut String, part: &str) {
+    if part.is_empty() {
+        return text.push_str("%-");
+    }
     if !part.bytes().any(|byte| matches!(byte, b'/' | b'[' | b']' | b'#' | b'%')) {
         text.push_str(part);
         return;
@@ -132,7 +137,7 @@ mod tests {
 
     #[test]
     fn different_parts_never_make_the_same_text() {
-        let parts = ["a", "a/b", "a[b]", "a#2", "%", "a%2F"];
+        let parts = ["", "-", "%-", "a", "a/b", "a[b]", "a#2", "%", "a%2F"];
         let mut seen = std::collections::BTreeSet::new();
         for scope_key in parts {
             for name in parts {

@@ -44,8 +44,6 @@ pub(super) struct Recorded {
 #[derive(Default)]
 pub(super) struct Records {
     ops: BTreeMap<Arc<str>, Record>,
-    /// How many of them have an outcome.
-    outcomes: usize,
     pub(super) seq: u64,
     pub(super) cancel: Option<String>,
     /// Each signal that was given to a wait, with the entry that did; later ones last.
@@ -73,7 +71,6 @@ impl Records {
             }
             records.add(entry, &mut ends).map_err(|problem| format!("entry {} is damaged: {problem}", entry.seq))?;
         }
-        records.outcomes = records.ops.values().filter(|record| record.outcome.is_some()).count();
         Ok(records)
     }
 
@@ -101,14 +98,12 @@ impl Records {
 
     /// The record of an operation, which is now asked for.
     pub(super) fn take(&mut self, key: &str) -> Option<Record> {
-        let record = self.ops.remove(key)?;
-        self.outcomes -= usize::from(record.outcome.is_some());
-        Some(record)
+        self.ops.remove(key)
     }
 
-    /// Whether there are outcomes that nobody has asked for.
+    /// Whether anything is recorded that nobody has asked for.
     pub(super) fn has_unasked(&self) -> bool {
-        self.outcomes > 0
+        !self.ops.is_empty()
     }
 
     /// The operations that nobody has asked for, and where they were called.

@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use outlive_core::workflow;
 
 use crate::ctx::Ctx;
 
@@ -26,9 +25,7 @@ impl<T, F> Map<'_, T, F> {
             let key = key_of(&item).to_string();
             let occurrence = seen.entry(key.clone()).or_insert(0);
             *occurrence += 1;
-            let key = if key.is_empty() { "-" } else { &key };
-            let scope = workflow::numbered_scope(&ctx.scope, key, *occurrence);
-            (Ctx { cell: ctx.cell.clone(), scope }, item)
+            (ctx.scope_of(&key, *occurrence), item)
         };
         Self { items: items.map(with_scope).collect(), f, concurrency: usize::MAX, lifetime: PhantomData }
     }

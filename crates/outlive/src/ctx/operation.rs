@@ -40,6 +40,8 @@ impl Operation {
         let what = if kind == OpKind::Step { "step name" } else { "signal name" };
         if ctx.place() != Place::Workflow {
             operation.problem = Some(operation.out_of_scope(ctx.place()));
+        } else if let Some(problem) = &ctx.problem {
+            operation.problem = Some(Error::clone(problem));
         } else if kind != OpKind::Sleep
             && let Err(error) = check(what, name)
         {

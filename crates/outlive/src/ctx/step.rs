@@ -306,11 +306,11 @@ where
             Some(failure) => {
                 let this = self.as_mut().project();
                 if let Some(fallback) = this.step.fallback.take() {
-                    *this.falling_back = Some(fallback(failure.clone()));
+                    *this.falling_back = Some(cell.in_step(|| panics::catch(|| fallback(failure.clone())))?);
                 }
                 let Some(body) = this.falling_back else { return Poll::Pending };
                 let polled = ready!(cell.in_step(|| panics::poll(body.as_mut(), cx)));
-                polled.and_then(|result| result.map_err(|error| failure_of(&*error)))
+                polled.and_then(|result| result.map_err(|error| panics::flatten(|| failure_of(&*error))))
             }
             None => {
                 if let Some(instead) = self.as_mut().begin_attempt(attempt)? {
@@ -319,7 +319,7 @@ where
                 let this = self.as_mut().project();
                 let Some(body) = this.running.as_pin_mut() else { return Poll::Pending };
                 let polled = ready!(cell.in_step(|| panics::poll(body, cx)));
-                polled.and_then(|result| result.map_err(|error| this.step.failure(error)))
+                polled.and_then(|result| result.map_err(|error| panics::flatten(|| this.step.failure(error))))
             }
         };
         let bytes_max = cell.env.payload_max;
@@ -411,11 +411,16 @@ where
         let mut this = self.project();
         let cell = &this.step.operation.cell;
         if this.running.is_some() || this.falling_back.is_some() {
-            // A body's destructors are a part of the step.
-            cell.in_step(|| {
-                this.running.set(None);
-                *this.falling_back = None;
+            // A body's destructors are a part of the step; how it ended is settled before they run.
+            let dropped = cell.in_step(|| {
+                panics::catch(|| {
+                    this.running.set(None);
+                    *this.falling_back = None;
+                })
             });
+            if let Err(panic) = dropped {
+                tracing::warn!(step = this.step.operation.name(), "the body {panic} when it was dropped");
+            }
         }
     }
 }

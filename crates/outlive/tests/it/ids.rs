@@ -29,9 +29,15 @@ async fn waits(ctx: Ctx, n: u32) -> Result<u32> {
 /// What a step waits for.
 struct Gate(Arc<Semaphore>);
 
+impl Gate {
+    async fn pass(&self) -> Result<()> {
+        self.0.acquire().await?.forget();
+        Ok(())
+    }
+}
+
 async fn gated(ctx: Ctx, n: u32) -> Result<u32> {
-    let pass = || async { Ok::<_, BoxError>(ctx.get::<Gate>().0.acquire().await?.forget()) };
-    ctx.step("gate", pass).await?;
+    ctx.step("gate", || ctx.get::<Gate>().pass()).await?;
     Ok(ctx.step("after", || ok(n)).await?)
 }
 

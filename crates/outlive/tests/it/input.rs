@@ -65,7 +65,19 @@ where
 // ---- durations ----
 
 const BAD_DURATIONS: [&str; 13] = [
-    "", " ", "5 parsecs", "-1s", "NaN", "inf", "1e400 s", "99999999999999999999 s", "five minutes", "1h30", "1 month", "P1Y", "s",
+    "",
+    " ",
+    "5 parsecs",
+    "-1s",
+    "NaN",
+    "inf",
+    "1e400 s",
+    "99999999999999999999 s",
+    "five minutes",
+    "1h30",
+    "1 month",
+    "P1Y",
+    "s",
 ];
 
 async fn bad_duration(ctx: Ctx, (what, text): (String, String)) -> Result<Refusal> {
@@ -262,7 +274,10 @@ async fn a_tag_that_cannot_be_one_is_refused_and_writes_nothing() {
         assert_names(&test.start(double, &1).tag(&text, "x").await.unwrap_err(), "tag", says);
     }
     let error = test.start(double, &1).tag("shop", &"x".repeat(201)).await.unwrap_err();
-    assert!(matches!(&error, Error::PayloadTooLarge { what, bytes: 201, .. } if what.contains("\"shop\"")), "{error:?}");
+    assert!(
+        matches!(&error, Error::PayloadTooLarge { what, bytes: 201, .. } if what.contains("\"shop\"")),
+        "{error:?}"
+    );
     assert_nothing_written(&test).await;
 }
 
@@ -328,7 +343,10 @@ async fn echo(_: Ctx, text: String) -> Result<usize> {
 #[tokio::test]
 async fn an_input_over_the_limit_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("echo", echo).payload_max(1000)).await;
-    for start in [test.start(echo, &json_of(1001)).id("r").await.err(), test.start_json("echo", &format!("{:?}", json_of(1001))).await.err()] {
+    for start in [
+        test.start(echo, &json_of(1001)).id("r").await.err(),
+        test.start_json("echo", &format!("{:?}", json_of(1001))).await.err(),
+    ] {
         let error = start.unwrap();
         assert!(matches!(&error, Error::PayloadTooLarge { bytes: 1001, bytes_max: 1000, .. }), "{error:?}");
         assert!(error.to_string().contains("the input has 1001 bytes"), "{error}");
@@ -399,11 +417,17 @@ async fn an_input_that_does_not_read_as_the_workflows_type_is_refused_and_writes
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     for input in ["\"twelve\"", "-1", "1.5", "null", "[1]", "4294967296", "{\"n\":1}"] {
         let error = test.start_json("double", input).id("r").await.unwrap_err();
-        assert!(matches!(&error, Error::Payload { what, problem } if what.contains("u32") && problem.contains(input)), "{error:?}");
+        assert!(
+            matches!(&error, Error::Payload { what, problem } if what.contains("u32") && problem.contains(input)),
+            "{error:?}"
+        );
     }
     for input in ["", "{", "1 2", "twelve", "NaN"] {
         let error = test.start_json("double", input).id("r").await.unwrap_err();
-        assert!(matches!(&error, Error::Payload { what, .. } if what.contains(&format!("{input:?} is not JSON"))), "{error:?}");
+        assert!(
+            matches!(&error, Error::Payload { what, .. } if what.contains(&format!("{input:?} is not JSON"))),
+            "{error:?}"
+        );
     }
     assert_nothing_written(&test).await;
 }
@@ -430,7 +454,10 @@ async fn a_workflow_that_is_not_registered_is_refused_by_name_and_by_function() 
     const NOBODY: Workflow<u32, u32> = Workflow::new("nobody");
     let test = TestEngine::new(|engine| engine.workflow("double", double).workflow("waits", waits)).await;
     for error in [test.start(NOBODY, &1).await.unwrap_err(), test.start_json("nobody", "1").await.unwrap_err()] {
-        assert!(matches!(&error, Error::UnknownWorkflow { workflow, known } if workflow.contains("\"nobody\"") && known == "double, waits"), "{error:?}");
+        assert!(
+            matches!(&error, Error::UnknownWorkflow { workflow, known } if workflow.contains("\"nobody\"") && known == "double, waits"),
+            "{error:?}"
+        );
     }
     let error = test.start(echo, &String::new()).await.unwrap_err();
     assert!(matches!(&error, Error::UnknownWorkflow { workflow, .. } if workflow.contains("echo")), "{error:?}");
@@ -450,7 +477,10 @@ async fn a_result_that_does_not_read_as_the_type_asked_for_is_named_and_stays() 
     test.start(double, &21).id("r").await.unwrap();
     test.settle().await;
     let error = test.run::<Vec<String>>("r").await.unwrap().result().await.unwrap_err();
-    assert!(matches!(&error, Error::Payload { what, .. } if what.contains("\"r\"") && what.contains("Vec")), "{error:?}");
+    assert!(
+        matches!(&error, Error::Payload { what, .. } if what.contains("\"r\"") && what.contains("Vec")),
+        "{error:?}"
+    );
     assert_eq!(test.run::<u32>("r").await.unwrap().result().await.unwrap(), 42);
 }
 
@@ -467,7 +497,10 @@ async fn a_function_under_two_names_must_be_started_by_one_of_them() {
     const FIRST: Workflow<u32, u32> = Workflow::new("first");
     let test = TestEngine::new(|engine| engine.workflow("first", double).workflow("second", double)).await;
     let error = test.start(double, &1).await.unwrap_err();
-    assert!(matches!(&error, Error::Setup(message) if message.contains("\"first\"") && message.contains("\"second\"")), "{error:?}");
+    assert!(
+        matches!(&error, Error::Setup(message) if message.contains("\"first\"") && message.contains("\"second\"")),
+        "{error:?}"
+    );
     assert_nothing_written(&test).await;
     let run = test.start(FIRST, &1).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 2);
@@ -568,7 +601,9 @@ async fn a_path_that_cannot_be_written_is_refused() {
 
 #[tokio::test]
 async fn an_empty_path_and_a_store_that_is_not_supported_are_refused() {
-    for (place, says) in [("", "\"\" is empty"), ("sqlite:", "\"\" is empty"), ("postgres://host/db", "postgres://host/db")] {
+    for (place, says) in
+        [("", "\"\" is empty"), ("sqlite:", "\"\" is empty"), ("postgres://host/db", "postgres://host/db")]
+    {
         let error = refused_file(Path::new(place)).await;
         assert!(matches!(&error, Error::Setup(message) if message.contains(says)), "{error:?}");
     }

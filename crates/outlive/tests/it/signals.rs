@@ -312,7 +312,8 @@ async fn turn() {
 async fn a_signal_that_comes_at_any_moment_of_a_pause_is_received_at_once() {
     // With room for one only, the run leaves memory as soon as it has paused.
     for resident_max in [1, 100] {
-        let setup = move |engine: outlive::Builder| engine.workflow("either", signal_or_hour).resident_max(resident_max);
+        let setup =
+            move |engine: outlive::Builder| engine.workflow("either", signal_or_hour).resident_max(resident_max);
         let test = TestEngine::new(setup).await;
         for turns in 0..40 {
             let client = test.client();
@@ -445,18 +446,32 @@ struct Gate(Arc<Semaphore>);
 /// The last number that was noted.
 struct Noted(Arc<AtomicU32>);
 
+impl Gate {
+    async fn pass(&self) -> Result<()> {
+        self.0.acquire().await?.forget();
+        Ok(())
+    }
+}
+
+impl Noted {
+    async fn note(&self, n: u32) -> Result<()> {
+        self.0.store(n, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
 /// Notes each number while a long step is at work.
 async fn beside_a_step(ctx: Ctx, count: u32) -> Result<u32> {
     let (long, short) = (ctx.scope("long"), ctx.scope("short"));
     let work = async {
-        long.step("work", || async { Ok::<_, BoxError>(ctx.get::<Gate>().0.acquire().await?.forget()) }).await?;
+        long.step("work", || ctx.get::<Gate>().pass()).await?;
         Ok::<_, BoxError>(())
     };
     let note = async {
         let mut sum = 0;
         for _ in 0..count {
             let n: u32 = short.wait("n").await?;
-            short.step("note", || ok(ctx.get::<Noted>().0.store(n, Ordering::SeqCst))).await?;
+            short.step("note", || ctx.get::<Noted>().note(n)).await?;
             sum += n;
         }
         Ok::<_, BoxError>(sum)
@@ -628,7 +643,8 @@ async fn signals_of_many_threads_to_runs_that_come_and_go_all_come_once_and_in_o
     const RUNS: u32 = 100;
     const EACH: u32 = 30;
     let noted = Arc::new(AtomicU32::new(0));
-    let engine = Engine::open("memory:").workflow("in and out", in_and_out).provide(Notes(noted.clone())).resident_max(20);
+    let engine =
+        Engine::open("memory:").workflow("in and out", in_and_out).provide(Notes(noted.clone())).resident_max(20);
     let engine = engine.start().await.unwrap();
     let mut senders = Vec::new();
     let mut runs = Vec::new();

@@ -144,7 +144,8 @@ async fn a_sleep_that_ends_while_the_process_is_down_ends_when_it_is_up() {
 
 #[tokio::test]
 async fn a_sleep_of_any_length_ends_at_its_millisecond() {
-    let lengths = [1, 2, 999, 1_000, MINUTE - 1, MINUTE, MINUTE + 1, HOUR, DAY, 25 * DAY, 50 * DAY, 365 * DAY, 36_525 * DAY];
+    let lengths =
+        [1, 2, 999, 1_000, MINUTE - 1, MINUTE, MINUTE + 1, HOUR, DAY, 25 * DAY, 50 * DAY, 365 * DAY, 36_525 * DAY];
     for ms in lengths {
         let test = test().await;
         let run = test.start(naps, &ms).await.unwrap();
@@ -335,7 +336,12 @@ struct Order(Arc<Mutex<Vec<i64>>>);
 /// Sleeps until a moment, and then takes its place in the order.
 async fn lines_up(ctx: Ctx, until: i64) -> Result<()> {
     ctx.sleep_until(Timestamp::from_millis(until)).await?;
-    ctx.step("line up", || ok(ctx.get::<Order>().0.lock().unwrap().push(until))).await?;
+    let line_up = || {
+        let mut order = ctx.get::<Order>().0.lock().unwrap();
+        order.push(until);
+        ok(order.len())
+    };
+    ctx.step("line up", line_up).await?;
     Ok(())
 }
 
