@@ -68,7 +68,7 @@ pub enum OnConflict {
 }
 
 /// A message for an instance. Refused if there is none or it has ended. Unless somebody in this process drives the
-/// instance, it is made due at `at` in the same write, so no accepted message waits for another event.
+/// instance, it is made due [at once](Timestamp::AT_ONCE) in the same write, so no accepted message waits for another event.
 /// One that is pending keeps its time, unless the message is to end it.
 /// A stuck instance keeps signals but is not woken; a cancel or terminate ends it at once; pause and resume are refused.
 #[derive(Clone, Debug)]
@@ -179,6 +179,9 @@ pub enum Answer {
         num: InstanceNum,
         /// Where in it; of the first message with this dedup key, 0 if that is not known any more.
         pos: u64,
+        /// The last message before it that is not taken, or one that was; 0 if there is none. Who does not know that
+        /// one has missed something.
+        before: u64,
         /// Whether this send put it there.
         is_new: bool,
     },

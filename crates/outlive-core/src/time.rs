@@ -21,6 +21,8 @@ pub struct Timestamp(i64);
 impl Timestamp {
     /// The earliest moment there is.
     pub const MIN: Self = Self(i64::MIN);
+    /// A moment that has passed by any clock: what is due then is due at once, even if the clock is set back.
+    pub const AT_ONCE: Self = Self(0);
     /// The latest moment there is.
     pub const MAX: Self = Self(i64::MAX);
 

@@ -128,7 +128,7 @@ impl Batch<'_> {
         };
         let num = InstanceNum(receiver.num);
         if let Some(pos) = self.pos_of_token(receiver.num, send.token)? {
-            return Ok(Answer::Sent { num, pos, is_new: true });
+            return Ok(Answer::Sent { num, pos, before: 0, is_new: true });
         }
         let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);
         if receiver.status.is_ended() || (receiver.status == Status::Stuck && is_for_the_open) {
@@ -137,10 +137,11 @@ impl Batch<'_> {
         if let Some(key) = &send.dedup
             && let Some(pos) = self.pos_of_key(receiver.num, key)?
         {
-            return Ok(Answer::Sent { num, pos, is_new: false });
+            return Ok(Answer::Sent { num, pos, before: 0, is_new: false });
         }
+        let before = self.ledger.facts(self.connection, receiver.num)?.map_or(0, |facts| facts.inbox_last);
         let pos = self.accept(&receiver, send)?;
-        Ok(Answer::Sent { num, pos, is_new: true })
+        Ok(Answer::Sent { num, pos, before, is_new: true })
     }
 
     fn receiver(&self, id: &Name) -> rusqlite::Result<Option<Receiver>> {
@@ -185,7 +186,7 @@ impl Batch<'_> {
                 let inbound = Inbound { pos, at: send.at, message: message.clone() };
                 self.keep(receiver.num, &inbound)?;
                 if receiver.status != Status::Pending || message.is_end() {
-                    self.wake(receiver, send.at)?;
+                    self.wake(receiver)?;
                 }
             }
         }
@@ -224,14 +225,14 @@ impl Batch<'_> {
 
     /// Makes the receiver due, unless it is stuck or driven in this process, where its driver is told. One driven by
     /// another process is made due as well: that is how its driver hears of it.
-    fn wake(&self, receiver: &Receiver, at: Timestamp) -> rusqlite::Result<()> {
+    fn wake(&self, receiver: &Receiver) -> rusqlite::Result<()> {
         let is_driven_here = receiver.owner != 0 && receiver.owner == self.epoch;
-        let is_due = receiver.wake.is_some_and(|wake| wake <= at);
+        let is_due = receiver.wake == Some(Timestamp::AT_ONCE);
         if is_driven_here || is_due || receiver.status == Status::Stuck {
             return Ok(());
         }
         let mut statement = self.connection.prepare_cached("UPDATE instance SET wake = ?2 WHERE num = ?1")?;
-        statement.execute(params![receiver.num.cast_signed(), at.as_millis()])?;
+        statement.execute(params![receiver.num.cast_signed(), Timestamp::AT_ONCE.as_millis()])?;
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub(crate) trait Surroundings: Send + Sync {
     fn submit(&self, cell: &Arc<Cell>, commit: Commit);
     /// Something is due for the run at this moment.
     fn set_timer(&self, cell: &Cell, due: Timestamp);
+    /// Has the whole inbox read, which comes by the mailbox.
+    fn read_inbox(&self, cell: &Arc<Cell>);
     /// The run has paused, and is released. Answers whether it is to stay in memory.
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool;
     /// The run goes on after a pause.
@@ -160,7 +162,13 @@ impl<S: Surroundings> Drive<S> {
         let mut state = self.cell.lock();
         state.machine.durable(letters.durable);
         state.machine.receive_all(letters.inbox.unwrap_or_default());
-        letters.messages.into_iter().for_each(|message| state.machine.receive(message));
+        let mut has_gap = false;
+        for (message, before) in letters.messages {
+            has_gap |= !state.machine.has_received(before);
+            if !has_gap {
+                state.machine.receive(message);
+            }
+        }
         if letters.is_claimed {
             state.machine.set_news();
         }
@@ -176,6 +184,10 @@ impl<S: Surroundings> Drive<S> {
             state.machine.freeze();
         }
         drop(state);
+        if has_gap {
+            // One from elsewhere came before it: order counts, so the whole inbox is read.
+            self.surroundings.read_inbox(&self.cell);
+        }
         self.wake(letters.woken);
         letters.answers
     }
@@ -207,7 +219,8 @@ impl<S: Surroundings> Drive<S> {
                 };
                 self.phase = Phase::Paused;
                 self.is_leaving = !self.surroundings.paused(&self.cell, wake);
-                self.is_leaving && self.leave()
+                // A message that came meanwhile is looked at first.
+                self.is_leaving && !self.cell.lock().machine.has_news() && self.leave()
             }
             (Answer::Done, Phase::Resuming) => {
                 self.cell.lock().machine.forget_controls();

@@ -28,8 +28,8 @@ pub(crate) struct Letters {
     pub(crate) durable: u64,
     /// Answers to commits with a new state, in order.
     pub(crate) answers: Vec<Answer>,
-    /// Single messages.
-    pub(crate) messages: Vec<Inbound>,
+    /// Single messages, each with the position of the one before it.
+    pub(crate) messages: Vec<(Inbound, u64)>,
     /// The whole inbox, as it was read.
     pub(crate) inbox: Option<Vec<Inbound>>,
     /// The run was claimed though it was in memory: the store takes it for running.

@@ -436,11 +436,11 @@ impl Worker {
         self.spawn(info, start.input.clone(), Vec::new(), Vec::new(), false);
     }
 
-    fn sent(&self, send: &Send, num: InstanceNum, pos: u64) {
+    fn sent(&self, send: &Send, num: InstanceNum, pos: u64, before: u64) {
         let inbound = Inbound { pos, at: send.at, message: send.message.clone() };
         let told = self.residency.mailbox(num).is_some_and(|mailbox| {
             mailbox.post(|letters| {
-                letters.messages.push(inbound);
+                letters.messages.push((inbound, before));
                 letters.is_due = true;
             })
         });
@@ -487,7 +487,7 @@ impl Router for Worker {
             (Write::Start(start), _) if start.owner == self.epoch => self.residency.unreserve(1),
             (Write::Claim(claim), Answer::Claimed(claimed)) => self.claimed(claim, std::mem::take(claimed)),
             (Write::Claim(claim), _) => self.residency.unreserve(claim.nums.len()),
-            (Write::Send(send), Answer::Sent { num, pos, is_new: true }) => self.sent(send, *num, *pos),
+            (Write::Send(send), Answer::Sent { num, pos, before, is_new: true }) => self.sent(send, *num, *pos, *before),
             (Write::Reopen(reopen), Answer::Done) => {
                 // It is due now; the store knows its number.
                 let (this, id) = (self.this.clone(), reopen.id.clone());
@@ -524,6 +524,21 @@ impl Surroundings for Place {
 
     fn set_timer(&self, cell: &Cell, due: Timestamp) {
         self.worker.wakes.add(due, cell.info.num);
+    }
+
+    fn read_inbox(&self, cell: &Arc<Cell>) {
+        let (store, cell) = (self.worker.store.clone(), cell.clone());
+        tokio::spawn(async move {
+            while let Err(error) = store.inbox(cell.info.num, 0).await.map(|inbox| {
+                cell.mailbox.post(|letters| {
+                    letters.inbox = Some(inbox);
+                    letters.is_due = true;
+                })
+            }) {
+                tracing::warn!("an inbox could not be read: {error}");
+                tokio::time::sleep(RETRY).await;
+            }
+        });
     }
 
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool {

@@ -58,10 +58,9 @@ impl Rows {
         }
         self.lease = None;
         // No time is at hand; 1970 is past, so they are due at once for whoever comes next.
-        let at_once = Timestamp::from_millis(0);
         for row in self.instances.values_mut().filter(|row| row.instance.owner != Epoch(0)) {
             row.instance.owner = Epoch(0);
-            set_wake(&mut self.wakes, &mut row.instance, Some(at_once));
+            set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
         }
     }
 
@@ -120,7 +119,7 @@ impl Rows {
             return Answer::Refused(Refusal::NotFound);
         };
         if let Some(pos) = row.tokens.get(&send.token) {
-            return Answer::Sent { num, pos: *pos, is_new: true };
+            return Answer::Sent { num, pos: *pos, before: 0, is_new: true };
         }
         let status = row.instance.status;
         let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);
@@ -128,16 +127,16 @@ impl Rows {
             return Answer::Refused(Refusal::Status(status));
         }
         if let Some(pos) = send.dedup.as_ref().and_then(|key| row.keys.get(key)) {
-            return Answer::Sent { num, pos: *pos, is_new: false };
+            return Answer::Sent { num, pos: *pos, before: 0, is_new: false };
         }
+        let before = row.inbox_after(0).last().map_or(0, |last| last.pos);
         self.pos_last += 1;
         row.accept(self.pos_last, send);
         let is_kept = row.instance.status == Status::Pending && !send.message.is_end();
         if row.is_open() && row.instance.owner == Epoch(0) && !is_kept {
-            let due = row.instance.wake.map_or(send.at, |wake| wake.min(send.at));
-            set_wake(&mut self.wakes, &mut row.instance, Some(due));
+            set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
         }
-        Answer::Sent { num, pos: self.pos_last, is_new: true }
+        Answer::Sent { num, pos: self.pos_last, before, is_new: true }
     }
 
     fn commit(&mut self, commit: &Commit) -> Answer {

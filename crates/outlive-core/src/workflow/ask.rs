@@ -42,9 +42,21 @@ impl Machine {
         self.is_frozen = true;
     }
 
+    /// Whether a message has been received, or there is none (0).
+    #[must_use]
+    pub fn has_received(&self, pos: u64) -> bool {
+        pos <= self.seen || self.received.contains(&pos)
+    }
+
     /// Has the run look again, as if a message had come.
     pub fn set_news(&mut self) {
         self.has_news = true;
+    }
+
+    /// Whether a message came that nobody has looked at.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.has_news
     }
 
     /// Whether a message came since this was last asked.

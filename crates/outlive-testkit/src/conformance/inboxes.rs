@@ -232,7 +232,7 @@ fn keyed(w: &World, id: &str, text: &str) -> Send {
 /// Whether the answer says that the message was there before, at `first` or where nobody remembers.
 fn was_there(answer: &Answer, num: InstanceNum, first: u64) -> Checked {
     let is_so =
-        matches!(answer, Answer::Sent { num: of, pos, is_new: false } if *of == num && [0, first].contains(pos));
+        matches!(answer, Answer::Sent { num: of, pos, is_new: false, .. } if *of == num && [0, first].contains(pos));
     ensure(is_so, || format!("{answer:?}, and the first was at {first}"))
 }
 
@@ -268,7 +268,7 @@ async fn a_key_sent_twice_in_one_batch_is_kept_once(w: &mut World) -> Checked {
     let (first, second) = (keyed(w, "a", "first"), keyed(w, "a", "second"));
     let answers = w.batch(vec![Write::Send(first), Write::Send(second)]).await?;
     let pos = w.inbox(num).await?[0].pos;
-    same(&answers[0], &Answer::Sent { num, pos, is_new: true })?;
+    same(&answers[0], &Answer::Sent { num, pos, before: 0, is_new: true })?;
     was_there(&answers[1], num, pos)?;
     texts(w, num, &["first"]).await
 }

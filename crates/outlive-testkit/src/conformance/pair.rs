@@ -209,23 +209,23 @@ impl Pair {
 
     fn comparable_sent(&mut self, first: Answer, second: Answer) -> (Answer, Answer) {
         let (
-            Answer::Sent { num, pos, is_new },
-            Answer::Sent { num: num_second, pos: pos_second, is_new: is_new_second },
+            Answer::Sent { num, pos, before: _, is_new },
+            Answer::Sent { num: num_second, pos: pos_second, before: _, is_new: is_new_second },
         ) = (&first, &second)
         else {
             return (first, second);
         };
         // A store may have forgotten where a message lay, and then says 0.
         if *pos == 0 || *pos_second == 0 {
-            let unplaced = |num, is_new| Answer::Sent { num, pos: 0, is_new };
+            let unplaced = |num, is_new| Answer::Sent { num, pos: 0, before: 0, is_new };
             return (unplaced(*num, *is_new), unplaced(self.num(*num_second), *is_new_second));
         }
         if *is_new {
             self.positions.learn((*num, *pos), (*num_second, *pos_second));
         }
-        let pos = self.pos(*num_second, *pos_second);
-        let second = Answer::Sent { num: self.num(*num_second), pos, is_new: *is_new_second };
-        (first, second)
+        let (pos_first, pos) = (pos, self.pos(*num_second, *pos_second));
+        let of = |num, pos, is_new| Answer::Sent { num, pos, before: 0, is_new };
+        (of(*num, *pos_first, *is_new), of(self.num(*num_second), pos, *is_new_second))
     }
 
     fn claimed(&self, second: Claimed) -> Claimed {

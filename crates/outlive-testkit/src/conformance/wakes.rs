@@ -23,8 +23,8 @@ cases![
     a_message_makes_a_paused_run_due,
     a_message_makes_a_pending_run_due,
     every_kind_of_message_makes_a_run_due,
-    a_message_does_not_put_a_wake_off,
-    the_earliest_of_several_messages_is_the_wake,
+    a_message_makes_a_run_due_whenever_its_wake_was,
+    several_messages_make_a_run_due_at_once,
     a_message_to_a_driven_run_sets_no_wake,
     a_message_to_a_run_paused_by_hand_makes_it_due,
     a_refused_pause_leaves_the_wake,
@@ -118,14 +118,14 @@ async fn a_claim_removes_the_wake(w: &mut World) -> Checked {
 async fn a_message_makes_a_paused_run_due(w: &mut World) -> Checked {
     w.with_status("a", WAITING).await?;
     w.send(&Send { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
-    same(&due(w, "a").await?, &Some(at(3_000)))?;
+    same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;
     same(&w.held("a").await?.status, &WAITING)
 }
 
 async fn a_message_makes_a_pending_run_due(w: &mut World) -> Checked {
     w.start(&Start { due: at(5_000), ..w.new_start("a") }).await?;
     w.send(&w.new_send("a", cancel("never mind"))).await?;
-    same(&due(w, "a").await?, &Some(NOW))?;
+    same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;
     same(&w.held("a").await?.status, &Status::Pending)
 }
 
@@ -136,23 +136,23 @@ async fn every_kind_of_message_makes_a_run_due(w: &mut World) -> Checked {
         let id = format!("run {i}");
         w.with_status(&id, WAITING).await?;
         w.send(&w.new_send(&id, message)).await?;
-        same(&due(w, &id).await?, &Some(NOW))?;
+        same(&due(w, &id).await?, &Some(Timestamp::AT_ONCE))?;
     }
     Ok(())
 }
 
-async fn a_message_does_not_put_a_wake_off(w: &mut World) -> Checked {
+async fn a_message_makes_a_run_due_whenever_its_wake_was(w: &mut World) -> Checked {
     w.paused_until("a", at(2_000)).await?;
     w.send(&Send { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
-    same(&due(w, "a").await?, &Some(at(2_000)))
+    same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))
 }
 
-async fn the_earliest_of_several_messages_is_the_wake(w: &mut World) -> Checked {
+async fn several_messages_make_a_run_due_at_once(w: &mut World) -> Checked {
     w.paused_until("a", at(9_000)).await?;
     for millis in [3_000, 4_000, 2_000] {
         w.send(&Send { at: at(millis), ..w.new_send("a", signal("hello")) }).await?;
     }
-    same(&due(w, "a").await?, &Some(at(2_000)))
+    same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))
 }
 
 async fn a_message_to_a_driven_run_sets_no_wake(w: &mut World) -> Checked {
@@ -164,7 +164,7 @@ async fn a_message_to_a_driven_run_sets_no_wake(w: &mut World) -> Checked {
 async fn a_message_to_a_run_paused_by_hand_makes_it_due(w: &mut World) -> Checked {
     w.with_status("a", BY_HAND).await?;
     w.send(&w.new_send("a", Message::Resume)).await?;
-    same(&due(w, "a").await?, &Some(NOW))?;
+    same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;
     same(&w.held("a").await?.status, &BY_HAND)
 }
 
@@ -173,7 +173,7 @@ async fn a_refused_pause_leaves_the_wake(w: &mut World) -> Checked {
     w.signalled("a", "unseen").await?;
     let blind = State { seen: Some(0), ..asleep(at(9_000)) };
     w.commit(&w.new_state(num, 0, blind)).await?;
-    same(&due(w, "a").await?, &Some(NOW))?;
+    same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;
     w.commit(&w.new_state(num, 5, asleep(at(9_000)))).await?;
-    same(&due(w, "a").await?, &Some(NOW))
+    same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))
 }
