@@ -113,6 +113,7 @@ impl IntoFuture for TestBuilder {
 }
 
 impl TestEngine {
+    #[expect(clippy::new_ret_no_self, reason = "it reads as the engine it gives when it is awaited")]
     /// An engine with what `setup` registers and provides; it is called again after each [crash](Self::crash).
     pub fn new(setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> TestBuilder {
         TestBuilder {

@@ -51,7 +51,13 @@ pub(crate) enum Place {
 
 impl Cell {
     pub(crate) fn new(info: Info, env: Arc<Env>, mailbox: Arc<Mailbox>, machine: Machine) -> Self {
-        let state = State { machine, wakers: Vec::new(), body_wakers: Vec::new(), is_misplaced: false, draws: Default::default() };
+        let state = State {
+            machine,
+            wakers: Vec::new(),
+            body_wakers: Vec::new(),
+            is_misplaced: false,
+            draws: Default::default(),
+        };
         Self { info, env, mailbox, state: Mutex::new(state) }
     }
 

@@ -274,6 +274,14 @@ impl<S: Surroundings> Drive<S> {
         self.settle();
     }
 
+    /// What is recorded and was never asked for, as a sentence for people.
+    fn orphans(&self) -> Option<String> {
+        let state = self.cell.lock();
+        let names: Vec<_> = state.machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
+        let sentence = || format!("recorded but not asked for by this version of the code: {}", names.join(", "));
+        (!names.is_empty()).then(sentence)
+    }
+
     /// What is wrong with a strict run that has come as far as its journal goes.
     fn strict_trouble(&self, machine: &Machine) -> Option<String> {
         if !self.is_strict || machine.is_held() || !machine.has_orphans() {
@@ -401,8 +409,10 @@ impl<S: Surroundings> Drive<S> {
         let has_message = state.machine.take_news();
         state.machine.act(now);
         let wakes = state.machine.take_wakes();
-        let has_moved =
-            state.machine.has_outgoing() || state.machine.has_deliverable() || !state.machine.is_quiet() || state.machine.is_held() != was_held;
+        let has_moved = state.machine.has_outgoing()
+            || state.machine.has_deliverable()
+            || !state.machine.is_quiet()
+            || state.machine.is_held() != was_held;
         let (due, status) = (state.machine.next_due(), state.machine.pause());
         drop(state);
         if has_moved {
@@ -465,8 +475,12 @@ impl<S: Surroundings> Drive<S> {
                 state.note = Some(reason);
                 state.seen = None;
             }
-            (End::Completed(output), None) => state.outcome = Some(output),
+            (End::Completed(output), None) => {
+                state.outcome = Some(output);
+                state.note = self.orphans();
+            }
             (End::Failed(failure), None) => {
+                state.note = self.orphans();
                 state.status = Status::Failed;
                 state.outcome = Some(failure.to_payload());
             }

@@ -25,7 +25,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// assert_eq!(error.code(), "not_found");
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A step failed with an error that is not tried again.
@@ -338,6 +338,13 @@ impl Error {
     pub(crate) fn decode(what: String, payload: &Payload, error: &serde_json::Error) -> Self {
         let shown: String = payload.as_str().chars().take(120).collect();
         Self::Payload { what, problem: format!("{error} in {shown}") }
+    }
+}
+
+/// As for people: this is what `main` prints when it returns an error.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self} ({})", self.code())
     }
 }
 

@@ -104,3 +104,18 @@ pub mod prelude {
     /// What workflows and steps give: any error can be returned with `?`.
     pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 }
+
+/// The guide and the README, compiled.
+#[cfg(all(doctest, feature = "sqlite"))]
+mod guide {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/guide/first-workflow.md")]
+    mod first_workflow {}
+    #[doc = include_str!("../../../docs/guide/retry-and-timeout.md")]
+    mod retry_and_timeout {}
+    #[doc = include_str!("../../../docs/guide/testing.md")]
+    mod testing {}
+    #[doc = include_str!("../../../docs/guide/changing-code.md")]
+    mod changing_code {}
+}

@@ -56,7 +56,7 @@ pub struct RunInfo {
     pub output: Option<Payload>,
     /// What it failed with, once it has failed.
     pub failure: Option<Failure>,
-    /// Why it is stuck, or why it was cancelled.
+    /// Why it is stuck, why it was cancelled, or what is recorded of it that its code did not ask for.
     pub note: Option<String>,
     /// When it was accepted.
     pub created_at: Timestamp,

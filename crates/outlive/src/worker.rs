@@ -487,7 +487,9 @@ impl Router for Worker {
             (Write::Start(start), _) if start.owner == self.epoch => self.residency.unreserve(1),
             (Write::Claim(claim), Answer::Claimed(claimed)) => self.claimed(claim, std::mem::take(claimed)),
             (Write::Claim(claim), _) => self.residency.unreserve(claim.nums.len()),
-            (Write::Send(send), Answer::Sent { num, pos, before, is_new: true }) => self.sent(send, *num, *pos, *before),
+            (Write::Send(send), Answer::Sent { num, pos, before, is_new: true }) => {
+                self.sent(send, *num, *pos, *before)
+            }
             (Write::Reopen(reopen), Answer::Done) => {
                 // It is due now; the store knows its number.
                 let (this, id) = (self.this.clone(), reopen.id.clone());

@@ -182,7 +182,8 @@ impl Machine {
                 Ok(Next::Exhausted(reason)) => Ended::Exhausted(reason),
                 Err(panic) => {
                     let key = op.key.clone();
-                    return self.fail(format!("the backoff of {key} panicked: {panic}; mend it and start the program again"));
+                    return self
+                        .fail(format!("the backoff of {key} panicked: {panic}; mend it and start the program again"));
                 }
             },
             (Cause::Timeout, _) => Ended::Timeout,

@@ -55,9 +55,8 @@ async fn only_so_many_suspects_are_claimed_at_once(w: &mut World) -> Checked {
     }
     w.restart(at(4_000)).await?;
     let fine = w.pending("fine").await?;
-    let claim = |suspects_max| {
-        Write::Claim(Claim { nums: vec![a, b, fine], epoch: w.epoch, at: at(4_000), suspects_max })
-    };
+    let claim =
+        |suspects_max| Write::Claim(Claim { nums: vec![a, b, fine], epoch: w.epoch, at: at(4_000), suspects_max });
     for (suspects_max, claimed) in [(0, vec![fine]), (1, vec![a, fine]), (2, vec![a, b, fine])] {
         match w.write(claim(suspects_max)).await? {
             Answer::Claimed(found) => same(&nums(&found), &claimed)?,

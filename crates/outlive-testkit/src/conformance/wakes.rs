@@ -7,9 +7,7 @@ use outlive_core::query::Wake;
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 
-use super::world::{
-    BY_HAND, Checked, NOW, WAITING, World, asleep, at, cancel, driven_on, released, same, signal, told,
-};
+use super::world::{BY_HAND, Checked, WAITING, World, asleep, at, cancel, driven_on, released, same, signal, told};
 
 cases![
     wakes_come_in_order_of_due_time_then_number,

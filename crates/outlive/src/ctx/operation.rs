@@ -1,5 +1,6 @@
 //! What steps, sleeps and waits have in common: a place in the machine from the call to the end.
 
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 use std::task::Context;
@@ -9,6 +10,9 @@ use outlive_core::workflow::{self, OpKind, Polled, Slot, Spec};
 use crate::cell::{Cell, Place};
 use crate::ctx::{Ctx, check, site};
 use crate::error::Error;
+
+/// Ties a builder to its context and to a type that it names only.
+pub(crate) type Tie<'a, T> = PhantomData<(&'a Ctx, fn() -> T)>;
 
 /// One operation, outstanding until it is consumed or dropped.
 pub(crate) struct Operation {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ctx::Ctx;
-use crate::ctx::operation::Operation;
+use crate::ctx::operation::{Operation, Tie};
 use crate::ctx::sleep::cancelled;
 use crate::env::{HookAction, StepCall};
 use crate::error::{BoxError, Error, is_permanent};
@@ -113,7 +113,7 @@ where
     fallback: Option<Fallback<'a, B::Output>>,
     details: Option<Details<B::Error>>,
     codec: Codec<B::Output, B::Error>,
-    marker: PhantomData<(&'a Ctx, fn() -> M)>,
+    marker: Tie<'a, M>,
 }
 
 impl<'a, B, M> Step<'a, B, M>
@@ -230,8 +230,8 @@ where
         self
     }
 
-    /// Never runs the body a second time: its start is recorded before it, and a crash in between gives
-    /// [`Error::Interrupted`].
+    /// Never runs an attempt a second time: its start is recorded before it, and a crash in between gives
+    /// [`Error::Interrupted`]. An attempt that ended with an error may still be [retried](Self::retry).
     pub fn at_most_once(mut self) -> Self {
         self.spec.is_at_most_once = true;
         self

@@ -13,7 +13,7 @@ use outlive_core::workflow::{OpKind, Outcome, Polled, Spec};
 use serde::de::DeserializeOwned;
 
 use crate::ctx::Ctx;
-use crate::ctx::operation::Operation;
+use crate::ctx::operation::{Operation, Tie};
 use crate::ctx::sleep::cancelled;
 use crate::error::Error;
 
@@ -22,7 +22,7 @@ use crate::error::Error;
 pub struct Wait<'a, T> {
     operation: Operation,
     timeout: Option<Duration>,
-    value: PhantomData<(&'a Ctx, fn() -> T)>,
+    value: Tie<'a, T>,
 }
 
 impl<T> Wait<'_, T> {

@@ -939,6 +939,18 @@ async fn the_retry_of_one_branch_leaves_the_slow_step_of_another_alone() {
     assert_eq!(test.executions("slow"), 1);
 }
 
+#[tokio::test]
+async fn steps_whose_bodies_are_async_blocks_that_borrow_can_be_joined() {
+    // The compiler could not see that such a join is `Send`.
+    let value = result_of(|ctx: Ctx, (): ()| async move {
+        let names = ["tea".to_owned(), "cup".to_owned()];
+        let first = || async { Ok::<_, BoxError>(names[0].len()) };
+        let second = ctx.step("second", || async { Ok::<_, BoxError>(names[1].clone()) }).retry(3);
+        Ok(tokio::try_join!(ctx.step("first", first), second)?)
+    });
+    assert_eq!(value.await.unwrap(), (3, "cup".to_owned()));
+}
+
 /// The sentence with which a run is stuck on its first live run.
 async fn refusal<F, Fut, O>(workflow: F) -> String
 where

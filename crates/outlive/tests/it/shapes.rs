@@ -174,7 +174,7 @@ async fn join_forty(ctx: Ctx, _: ()) -> Result<()> {
 
 async fn mapped(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
-    let all = ctx.map(0..6, |i| i % 4, |scope, i| branch(scope, i)).concurrency(3).await?;
+    let all = ctx.map(0..6, |i| i % 4, branch).concurrency(3).await?;
     assert_eq!(all, (0..6).collect::<Vec<_>>());
     Ok(())
 }
@@ -187,7 +187,7 @@ fn nest(ctx: Ctx, depth: u64, path: String) -> Pin<Box<dyn Future<Output = Resul
         }
         let (left, right) = (ctx.scope("l"), ctx.scope("r"));
         let (l, r) = (nest(left, depth - 1, format!("{path}l")), nest(right, depth - 1, format!("{path}r")));
-        let got = if depth % 2 == 0 {
+        let got = if depth.is_multiple_of(2) {
             let (l, r) = tokio::try_join!(l, r)?;
             format!("{l}+{r}")
         } else {
