@@ -177,6 +177,7 @@ impl<O> Run<O> {
     /// # Errors
     /// [`Error::NotFound`] if it was purged.
     pub async fn cancel(&self, reason: &str) -> Result<CancelAnswer, Error> {
+        self.check_reason(reason)?;
         self.ask_to_end(Message::Cancel { reason: reason.to_owned() }).await
     }
 
@@ -185,7 +186,16 @@ impl<O> Run<O> {
     /// # Errors
     /// [`Error::NotFound`] if it was purged.
     pub async fn terminate(&self, reason: &str) -> Result<CancelAnswer, Error> {
+        self.check_reason(reason)?;
         self.ask_to_end(Message::Terminate { reason: reason.to_owned() }).await
+    }
+
+    fn check_reason(&self, reason: &str) -> Result<(), Error> {
+        let (bytes, bytes_max) = (reason.len(), self.shared.payload_max);
+        match bytes > bytes_max {
+            true => Err(Error::PayloadTooLarge { what: "the reason".to_owned(), bytes, bytes_max }),
+            false => Ok(()),
+        }
     }
 
     async fn ask_to_end(&self, message: Message) -> Result<CancelAnswer, Error> {

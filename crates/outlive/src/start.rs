@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::run::Run;
 use crate::shared::{Gives, Shared};
 
-/// A start, made by [`Client::start`]. Nothing is written until it is awaited.
+/// A start, made by [`Client::start`](crate::Client::start). Nothing is written until it is awaited.
 #[must_use = "a run is not started until this is awaited"]
 pub struct Start<O> {
     shared: Arc<Shared>,
@@ -131,7 +131,7 @@ impl<O> Start<O> {
         let shared = self.shared.clone();
         let now = shared.clock.now();
         let due = match self.due {
-            Due::Now => now,
+            Due::Now => Timestamp::AT_ONCE,
             Due::After(delay) => now.after(delay),
             Due::At(moment) => moment,
         };

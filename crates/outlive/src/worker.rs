@@ -308,18 +308,22 @@ impl Worker {
         let filter = Filter::new().status(StatusKind::Stuck);
         let mut before = None;
         loop {
-            let Ok(page) = self.store.list(&filter, before, CLAIM_MAX).await else { return };
-            for instance in page.instances.iter().filter(|instance| instance.recoveries <= self.recoveries_max) {
-                let reopen = Reopen { id: instance.id.clone(), at: self.env.clock.now() };
-                if self.committer.write(Write::Reopen(reopen)).await.is_err() {
-                    return;
-                }
-            }
-            before = page.next;
-            if before.is_none() {
-                return;
+            match self.reopen_page(&filter, before).await {
+                Ok(None) | Err(Error::Shutdown) => return,
+                Ok(next) => before = next,
+                // The store is in trouble; this can wait until it is not.
+                Err(_) => tokio::time::sleep(RETRY).await,
             }
         }
+    }
+
+    async fn reopen_page(&self, filter: &Filter, before: Option<InstanceNum>) -> Result<Option<InstanceNum>, Error> {
+        let page = self.store.list(filter, before, CLAIM_MAX).await?;
+        for instance in page.instances.iter().filter(|instance| instance.recoveries <= self.recoveries_max) {
+            let reopen = Reopen { id: instance.id.clone(), at: self.env.clock.now() };
+            self.committer.write(Write::Reopen(reopen)).await?;
+        }
+        Ok(page.next)
     }
 
     // ---- runs ----

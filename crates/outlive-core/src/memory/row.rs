@@ -45,7 +45,7 @@ impl Row {
     }
 
     pub(super) fn inbox_after(&self, after: u64) -> Vec<Inbound> {
-        self.inbox.values().filter(|inbound| inbound.pos > after).cloned().collect()
+        self.inbox.range(after.saturating_add(1)..).map(|(_, inbound)| inbound.clone()).collect()
     }
 
     /// Keeps a message, unless it ends a stuck instance at once.
@@ -94,7 +94,9 @@ impl Row {
 
     pub(super) fn take(&mut self, commit: &Commit) {
         self.entries.extend(commit.entries.iter().cloned());
-        self.inbox.retain(|pos, _| !commit.taken.contains(pos));
+        for pos in &commit.taken {
+            self.inbox.remove(pos);
+        }
         if !commit.entries.is_empty() {
             self.instance.recoveries = 0;
         }

@@ -129,7 +129,7 @@ impl Rows {
         if let Some(pos) = send.dedup.as_ref().and_then(|key| row.keys.get(key)) {
             return Answer::Sent { num, pos: *pos, before: 0, is_new: false };
         }
-        let before = row.inbox_after(0).last().map_or(0, |last| last.pos);
+        let before = row.inbox.keys().next_back().copied().unwrap_or(0);
         self.pos_last += 1;
         row.accept(self.pos_last, send);
         let is_kept = row.instance.status == Status::Pending && !send.message.is_end();
