@@ -12,6 +12,23 @@ use crate::status::Status;
 use crate::time::Timestamp;
 
 /// One change. The same write again, after an answer was lost, changes nothing and is answered as the first time.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// use outlive_core::commit::{Answer, Refusal, Write};
+/// use outlive_core::id::Name;
+/// use outlive_core::store::Store;
+/// # use std::sync::Arc;
+///
+/// let batch = vec![Write::Purge(Name::recorded("order-42"))];
+/// let answers = store.write(Arc::new(batch)).await?;
+/// assert!(matches!(answers[..], [Answer::Refused(Refusal::NotFound)]));
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Write {
@@ -30,6 +47,32 @@ pub enum Write {
 }
 
 /// A new instance.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// # use outlive_core::commit::{Answer, Epoch, OnConflict, Start, Write};
+/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+/// let at = Timestamp::from_millis(1_700_000_000_000);
+/// let start = Start {
+///     id: Name::recorded("order-42"),
+///     workflow: Name::recorded("checkout"),
+///     input: Payload::recorded(r#"{"amount":42}"#),
+///     seed: 7,
+///     tags: [("shop".to_owned(), "paris".to_owned())].into(),
+///     at,
+///     due: at,
+///     on_conflict: OnConflict::Join,
+///     token: 1,
+///     owner: Epoch(0),
+/// };
+/// let answers = store.write(vec![Write::Start(start)].into()).await?;
+/// assert!(matches!(answers[..], [Answer::Started { created: true, .. }]));
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The id, unique among what the store holds.
@@ -55,6 +98,25 @@ pub struct Start {
 }
 
 /// What a start does when its id is taken.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+/// # store.write(vec![Write::Start(start.clone())].into()).await?;
+/// # use outlive_core::commit::{Answer, Refusal};
+/// let again = Start { token: 2, on_conflict: OnConflict::Reject, ..start };
+/// let answers = store.write(vec![Write::Start(again)].into()).await?;
+/// assert!(matches!(answers[..], [Answer::Refused(Refusal::Taken)]));
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum OnConflict {
@@ -71,6 +133,27 @@ pub enum OnConflict {
 /// instance, it is made due [at once](Timestamp::AT_ONCE) in the same write, so no accepted message waits for another event.
 /// One that is pending keeps its time, unless the message is to end it.
 /// A stuck instance keeps signals but is not woken; a cancel or terminate ends it at once; pause and resume are refused.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+/// # store.write(vec![Write::Start(start.clone())].into()).await?;
+/// # use outlive_core::commit::{Answer, Send};
+/// # use outlive_core::message::Message;
+/// let message = Message::Signal { name: Name::recorded("paid"), payload: Payload::recorded("42") };
+/// let send = Send { id: start.id, num: None, message, at, dedup: None, token: 2 };
+/// let answers = store.write(vec![Write::Send(send)].into()).await?;
+/// assert!(matches!(answers[..], [Answer::Sent { is_new: true, .. }]));
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Send {
     /// To whom.
@@ -90,6 +173,28 @@ pub struct Send {
 /// All that one message or completion changes in a run. Applied whole or not at all. Fenced unless `epoch` is that of
 /// the current lease, the instance is there, has not ended, is not stuck, and `seq_before` is its last number.
 /// Entries are progress: they set its count of recoveries back to 0.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// # use outlive_core::commit::{Answer, Commit, Epoch, Write};
+/// # use outlive_core::id::InstanceNum;
+/// # use outlive_core::store::Store;
+/// let commit = Commit {
+///     num: InstanceNum(1),
+///     epoch: Epoch(1),
+///     seq_before: 0,
+///     entries: vec![],
+///     taken: vec![],
+///     state: None,
+/// };
+/// let answers = store.write(vec![Write::Commit(commit)].into()).await?;
+/// assert!(matches!(answers[..], [Answer::Fenced]), "nobody has the lease");
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Commit {
     /// Which instance.
@@ -107,6 +212,24 @@ pub struct Commit {
 }
 
 /// A new state of an instance.
+///
+/// ```
+/// use outlive_core::commit::State;
+/// use outlive_core::payload::Payload;
+/// use outlive_core::status::Status;
+/// # use outlive_core::time::Timestamp;
+///
+/// let end = State {
+///     status: Status::Completed,
+///     wake: None,
+///     is_owned: false,
+///     seen: Some(3),
+///     outcome: Some(Payload::recorded("42")),
+///     note: None,
+///     at: Timestamp::from_millis(0),
+/// };
+/// assert!(end.status.is_ended() && !end.is_owned);
+/// ```
 #[derive(Clone, Debug)]
 pub struct State {
     /// Its status.
@@ -127,6 +250,28 @@ pub struct State {
 }
 
 /// Instances to be driven by an epoch.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+/// # store.write(vec![Write::Start(start.clone())].into()).await?;
+/// use outlive_core::commit::{Answer, Claim};
+/// use outlive_core::id::InstanceNum;
+///
+/// let epoch = store.lease(at).await?;
+/// let claim = Claim { nums: vec![InstanceNum(1)], epoch, at, suspects_max: 1 };
+/// let answers = store.write(vec![Write::Claim(claim)].into()).await?;
+/// assert!(matches!(&answers[..], [Answer::Claimed(claimed)] if claimed[0].is_first));
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Which: those that are pending and due, running or paused, and not driven under another epoch, are claimed; the
@@ -141,6 +286,15 @@ pub struct Claim {
 }
 
 /// A claimed instance with all that is needed to drive it.
+///
+/// ```
+/// use outlive_core::commit::Claimed;
+///
+/// /// Why an instance cannot be driven, if it cannot.
+/// fn damage(claimed: &Claimed) -> Option<&str> {
+///     claimed.journal.as_ref().err().or(claimed.inbox.as_ref().err()).map(String::as_str)
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Claimed {
     /// Whether nobody has driven it before.
@@ -154,6 +308,26 @@ pub struct Claimed {
 }
 
 /// Has a failed or stuck instance go on: adds [`Entry::reopened`], makes it pending and due.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+/// # store.write(vec![Write::Start(start.clone())].into()).await?;
+/// # use outlive_core::commit::{Answer, Refusal, Reopen};
+/// # use outlive_core::status::Status;
+/// let reopen = Reopen { id: start.id, at };
+/// let answers = store.write(vec![Write::Reopen(reopen)].into()).await?;
+/// assert!(matches!(answers[..], [Answer::Refused(Refusal::Status(Status::Pending))]), "it has not failed");
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reopen {
     /// Which.
@@ -163,6 +337,20 @@ pub struct Reopen {
 }
 
 /// The answer to one write of a batch.
+///
+/// ```
+/// use outlive_core::commit::{Answer, Refusal};
+/// use outlive_core::id::InstanceNum;
+///
+/// fn started(answer: Answer) -> Result<InstanceNum, Option<Refusal>> {
+///     match answer {
+///         Answer::Started { num, .. } => Ok(num),
+///         Answer::Refused(why) => Err(Some(why)),
+///         _ => Err(None),
+///     }
+/// }
+/// assert_eq!(started(Answer::Refused(Refusal::Taken)), Err(Some(Refusal::Taken)));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Answer {
@@ -198,6 +386,13 @@ pub enum Answer {
 }
 
 /// Why a write was refused.
+///
+/// ```
+/// use outlive_core::commit::{Answer, Refusal};
+///
+/// let answer = Answer::Refused(Refusal::NotFound);
+/// assert!(matches!(answer, Answer::Refused(Refusal::NotFound)));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Refusal {

@@ -53,6 +53,13 @@ pub trait IntoDuration {
     ///
     /// # Errors
     /// If it is negative, longer than [`LONGEST`], or a text that [`parse`] does not read.
+    ///
+    /// ```
+    /// # use outlive_core::duration::IntoDuration;
+    /// # use std::time::Duration;
+    /// assert_eq!("2 minutes".into_duration().unwrap(), Duration::from_secs(120));
+    /// assert!("soon".into_duration().is_err());
+    /// ```
     fn into_duration(self) -> Result<Duration, DurationError>;
 }
 
@@ -237,6 +244,10 @@ impl DurationError {
     }
 
     /// What was given for a duration, in full.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::duration::parse("5 parsecs").unwrap_err().text(), "5 parsecs");
+    /// ```
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

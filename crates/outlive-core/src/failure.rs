@@ -31,6 +31,11 @@ pub struct Failure {
 }
 
 /// What kind of thing went wrong.
+///
+/// ```
+/// use outlive_core::failure::{Cause, Failure};
+/// assert_eq!(Failure::new(Cause::Panic, "index out of bounds").to_string(), "panicked: index out of bounds");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Cause {
@@ -57,6 +62,10 @@ const CAUSES: [(Cause, &str); 5] = [
 
 impl Cause {
     /// The name in the journal.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::failure::Cause::Timeout.as_str(), "timeout");
+    /// ```
     #[must_use]
     pub fn as_str(self) -> &'static str {
         CAUSES.iter().find(|(cause, _)| *cause == self).map_or("error", |(_, text)| text)
@@ -82,12 +91,24 @@ struct Wire {
 
 impl Failure {
     /// A failure with a message and nothing else.
+    ///
+    /// ```
+    /// # use outlive_core::failure::{Cause, Failure};
+    /// let failure = Failure::new(Cause::Error, "no such card");
+    /// assert!(failure.retryable && failure.causes.is_empty());
+    /// ```
     #[must_use]
     pub fn new(cause: Cause, message: impl Into<String>) -> Self {
         Self { cause, message: message.into(), causes: Vec::new(), details: None, retryable: true }
     }
 
     /// What there is to keep of an error: its message and those behind it.
+    ///
+    /// ```
+    /// # use outlive_core::failure::Failure;
+    /// let error = std::io::Error::other("the line is down");
+    /// assert_eq!(Failure::of(&error).message, "the line is down");
+    /// ```
     #[must_use]
     pub fn of(error: &(dyn Error + 'static)) -> Self {
         let mut failure = Self::new(Cause::Error, error.to_string());
@@ -103,6 +124,13 @@ impl Failure {
     }
 
     /// The same with the error itself as JSON.
+    ///
+    /// ```
+    /// # use outlive_core::failure::{Cause, Failure};
+    /// # use outlive_core::payload::Payload;
+    /// let failure = Failure::new(Cause::Error, "declined").with_details(Payload::recorded(r#"{"code":51}"#));
+    /// assert_eq!(failure.details.unwrap().as_str(), r#"{"code":51}"#);
+    /// ```
     #[must_use]
     pub fn with_details(mut self, details: Payload) -> Self {
         self.details = Some(details);
@@ -110,6 +138,11 @@ impl Failure {
     }
 
     /// The same, not to be tried again.
+    ///
+    /// ```
+    /// # use outlive_core::failure::{Cause, Failure};
+    /// assert!(!Failure::new(Cause::Error, "no such card").permanent().retryable);
+    /// ```
     #[must_use]
     pub fn permanent(mut self) -> Self {
         self.retryable = false;
@@ -117,6 +150,12 @@ impl Failure {
     }
 
     /// As JSON, for the journal.
+    ///
+    /// ```
+    /// # use outlive_core::failure::{Cause, Failure};
+    /// let failure = Failure::new(Cause::Error, "declined");
+    /// assert_eq!(failure.to_payload().as_str(), r#"{"cause":"error","message":"declined"}"#);
+    /// ```
     #[must_use]
     pub fn to_payload(&self) -> Payload {
         let raw = |payload: &Payload| serde_json::value::RawValue::from_string(payload.as_str().to_owned()).ok();
@@ -134,6 +173,14 @@ impl Failure {
     ///
     /// # Errors
     /// If the text is not a failure.
+    ///
+    /// ```
+    /// # use outlive_core::failure::{Cause, Failure};
+    /// # use outlive_core::payload::Payload;
+    /// let failure = Failure::from_payload(&Payload::recorded(r#"{"cause":"panic","message":"oh"}"#)).unwrap();
+    /// assert_eq!(failure.cause, Cause::Panic);
+    /// assert!(Failure::from_payload(&Payload::recorded("42")).is_err());
+    /// ```
     pub fn from_payload(payload: &Payload) -> Result<Self, String> {
         let wire: Wire = payload.decode().map_err(|error| format!("not a recorded failure: {error}"))?;
         let cause = Cause::from_text(&wire.cause).ok_or_else(|| format!("unknown cause {:?}", wire.cause))?;

@@ -5,9 +5,26 @@ use std::future::Future;
 use std::pin::Pin;
 
 /// The answer of a store, to be awaited.
+///
+/// ```
+/// use outlive_core::store::{Answered, Error, ErrorKind};
+///
+/// fn full() -> Answered<'static, u64> {
+///     Box::pin(async { Err(Error::new(ErrorKind::Unavailable, "the disk is full; free some space")) })
+/// }
+/// ```
 pub type Answered<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// Why a store could not do it.
+///
+/// ```
+/// use outlive_core::store::{Error, ErrorKind};
+///
+/// fn is_worth_another_try(error: &Error) -> bool {
+///     matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Unknown)
+/// }
+/// assert!(!is_worth_another_try(&Error::new(ErrorKind::Corrupt, "entry 3 is damaged; restore a backup")));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     /// What kind of trouble.
@@ -17,6 +34,18 @@ pub struct Error {
 }
 
 /// Kinds of trouble with a store.
+///
+/// ```
+/// use outlive_core::store::ErrorKind;
+///
+/// fn holder(kind: ErrorKind) -> Option<u32> {
+///     match kind {
+///         ErrorKind::Locked { pid } => pid,
+///         _ => None,
+///     }
+/// }
+/// assert_eq!(holder(ErrorKind::Locked { pid: Some(4711) }), Some(4711));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -37,6 +66,12 @@ pub enum ErrorKind {
 
 impl Error {
     /// An error of that kind.
+    ///
+    /// ```
+    /// use outlive_core::store::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::Open, "shop.db is a folder; name a file in it");
+    /// assert_eq!(error.to_string(), "shop.db is a folder; name a file in it");
+    /// ```
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }

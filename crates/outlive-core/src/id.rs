@@ -4,6 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The longest id or name, in bytes.
+///
+/// ```
+/// use outlive_core::id::{LENGTH_MAX, Name};
+/// assert!(Name::new("run id", &"x".repeat(LENGTH_MAX)).is_ok());
+/// assert!(Name::new("run id", &"x".repeat(LENGTH_MAX + 1)).is_err());
+/// ```
 pub const LENGTH_MAX: usize = 200;
 
 /// The number a store gives to an instance. It is never given again, so a purged id that is used once more
@@ -22,6 +28,12 @@ impl fmt::Display for InstanceNum {
 }
 
 /// The fence: it grows each time the right to execute changes hands. 0 is nobody.
+///
+/// ```
+/// use outlive_core::id::Epoch;
+/// assert!(Epoch(2) > Epoch(1), "who holds 1 is fenced off by 2");
+/// assert_eq!(Epoch::default(), Epoch(0));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Epoch(pub u64);
 
@@ -41,18 +53,34 @@ impl Name {
     ///
     /// # Errors
     /// If the text is empty, longer than [`LENGTH_MAX`] bytes or holds a control character.
+    ///
+    /// ```
+    /// # use outlive_core::id::Name;
+    /// assert_eq!(Name::new("step name", "charge card").unwrap().to_string(), "charge card");
+    /// assert!(Name::new("step name", "charge\ncard").is_err());
+    /// ```
     pub fn new(what: &'static str, text: &str) -> Result<Self, NameError> {
         check(what, text)?;
         Ok(Self(text.into()))
     }
 
     /// The text itself.
+    ///
+    /// ```
+    /// # use outlive_core::id::Name;
+    /// assert!(Name::recorded("order-42").as_str().starts_with("order-"));
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// A name read back from a store, where it was checked before it was written.
+    ///
+    /// ```
+    /// # use outlive_core::id::Name;
+    /// assert_eq!(Name::recorded("order-42"), Name::new("run id", "order-42").unwrap());
+    /// ```
     #[must_use]
     pub fn recorded(text: &str) -> Self {
         Self(text.into())
@@ -63,6 +91,12 @@ impl Name {
 ///
 /// # Errors
 /// As [`Name::new`].
+///
+/// ```
+/// use outlive_core::id::check;
+/// assert!(check("signal name", "approved").is_ok());
+/// assert!(check("signal name", "").is_err());
+/// ```
 pub fn check(what: &'static str, text: &str) -> Result<(), NameError> {
     let problem = if text.is_empty() {
         Problem::Empty
@@ -89,6 +123,11 @@ impl fmt::Debug for Name {
 }
 
 /// Why a text cannot be a name.
+///
+/// ```
+/// let error = outlive_core::id::check("run id", "a\tb").unwrap_err();
+/// assert_eq!(error.to_string(), r#"run id "a\tb" holds the control character '\t'; leave it out"#);
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameError {
     what: &'static str,

@@ -11,6 +11,22 @@ use crate::time::Timestamp;
 ///
 /// Its `seq` is dense within the instance, from 1. The `seq` of an outcome is also its delivery number:
 /// outcomes are handed to user code in this order, live and in every replay.
+///
+/// ```
+/// use outlive_core::journal::{Entry, EntryKind};
+/// use outlive_core::payload::Payload;
+/// # use outlive_core::time::Timestamp;
+///
+/// let at = Timestamp::from_millis(0);
+/// let entry = Entry {
+///     op: "step:charge".into(),
+///     site: "src/shop.rs:12".into(),
+///     attempt: 1,
+///     payload: Some(Payload::recorded("42")),
+///     ..Entry::of_run(1, at, EntryKind::StepDone)
+/// };
+/// assert!(entry.kind.is_outcome());
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// Its place in the journal.
@@ -34,6 +50,11 @@ pub struct Entry {
 }
 
 /// What an entry says.
+///
+/// ```
+/// use outlive_core::journal::EntryKind;
+/// assert!(EntryKind::SleepDone.is_outcome() && !EntryKind::SleepSet.is_outcome());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -70,6 +91,12 @@ pub enum EntryKind {
 
 impl EntryKind {
     /// All of them.
+    ///
+    /// ```
+    /// use outlive_core::journal::EntryKind;
+    /// let outcomes = EntryKind::ALL.into_iter().filter(|kind| kind.is_outcome());
+    /// assert_eq!(outcomes.count(), 6);
+    /// ```
     pub const ALL: [Self; 14] = [
         Self::StepStarted,
         Self::AttemptFailed,
@@ -88,18 +115,34 @@ impl EntryKind {
     ];
 
     /// The number in a column.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::journal::EntryKind::StepDone.code(), 3);
+    /// ```
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
     /// The kind with this number.
+    ///
+    /// ```
+    /// # use outlive_core::journal::EntryKind;
+    /// assert_eq!(EntryKind::from_code(3), Some(EntryKind::StepDone));
+    /// assert_eq!(EntryKind::from_code(99), None);
+    /// ```
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
     /// Whether it is the end of an operation, and so is delivered to user code.
+    ///
+    /// ```
+    /// # use outlive_core::journal::EntryKind;
+    /// assert!(EntryKind::StepFailed.is_outcome());
+    /// assert!(!EntryKind::AttemptFailed.is_outcome(), "another attempt is due");
+    /// ```
     #[must_use]
     pub fn is_outcome(self) -> bool {
         matches!(
@@ -114,6 +157,10 @@ impl EntryKind {
     }
 
     /// The words for it.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::journal::EntryKind::WaitTimedOut.as_str(), "wait timed out");
+    /// ```
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -137,6 +184,13 @@ impl EntryKind {
 
 impl Entry {
     /// An entry about the run as a whole.
+    ///
+    /// ```
+    /// # use outlive_core::journal::{Entry, EntryKind};
+    /// # use outlive_core::time::Timestamp;
+    /// let entry = Entry::of_run(4, Timestamp::from_millis(0), EntryKind::CancelTaken);
+    /// assert!(entry.op.is_empty());
+    /// ```
     #[must_use]
     pub fn of_run(seq: u64, at: Timestamp, kind: EntryKind) -> Self {
         let none: Arc<str> = Arc::from("");
@@ -144,6 +198,13 @@ impl Entry {
     }
 
     /// The entry with which a run goes on that had this status.
+    ///
+    /// ```
+    /// # use outlive_core::journal::{Entry, EntryKind};
+    /// # use outlive_core::{status::Status, time::Timestamp};
+    /// let entry = Entry::reopened(4, Timestamp::from_millis(0), Status::Failed);
+    /// assert_eq!(entry.kind, EntryKind::Retried);
+    /// ```
     #[must_use]
     pub fn reopened(seq: u64, at: Timestamp, status: Status) -> Self {
         let kind = if status == Status::Failed { EntryKind::Retried } else { EntryKind::Reopened };
@@ -151,6 +212,16 @@ impl Entry {
     }
 
     /// What an attempt or a step failed with, if that is what the entry says.
+    ///
+    /// ```
+    /// # use outlive_core::failure::{Cause, Failure};
+    /// # use outlive_core::journal::{Entry, EntryKind};
+    /// # use outlive_core::time::Timestamp;
+    /// let failure = Failure::new(Cause::Error, "declined");
+    /// let mut entry = Entry::of_run(1, Timestamp::from_millis(0), EntryKind::AttemptFailed);
+    /// entry.payload = Some(failure.to_payload());
+    /// assert_eq!(entry.failure(), Some(failure));
+    /// ```
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         let payload = self.payload.as_ref()?;
@@ -162,6 +233,14 @@ impl Entry {
     }
 
     /// A number that changes when anything in the entry does, kept beside it to find damage (FNV-1a, 32 bit).
+    ///
+    /// ```
+    /// # use outlive_core::journal::{Entry, EntryKind};
+    /// # use outlive_core::time::Timestamp;
+    /// let entry = Entry::of_run(1, Timestamp::from_millis(0), EntryKind::Reopened);
+    /// let damaged = Entry { seq: 2, ..entry.clone() };
+    /// assert_ne!(entry.checksum(), damaged.checksum());
+    /// ```
     #[must_use]
     pub fn checksum(&self) -> u32 {
         let mut sum = 0x811c_9dc5_u32;

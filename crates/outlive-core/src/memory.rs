@@ -32,6 +32,19 @@ pub struct MemoryStore {
 
 impl MemoryStore {
     /// An empty store.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// use outlive_core::memory::MemoryStore;
+    /// use outlive_core::query::{Filter, Query};
+    ///
+    /// let store = MemoryStore::new();
+    /// assert_eq!(store.count(&Filter::new()).await?.total(), 0);
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -7,6 +7,14 @@ use crate::payload::Payload;
 use crate::time::Timestamp;
 
 /// One thing that somebody tells an instance.
+///
+/// ```
+/// use outlive_core::id::Name;
+/// use outlive_core::message::Message;
+/// use outlive_core::payload::Payload;
+/// let paid = Message::Signal { name: Name::recorded("paid"), payload: Payload::recorded("42") };
+/// assert!(!paid.is_end());
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Message {
@@ -34,6 +42,13 @@ pub enum Message {
 }
 
 /// A message in an inbox.
+///
+/// ```
+/// use outlive_core::message::{Inbound, Message};
+/// # use outlive_core::time::Timestamp;
+/// let inbound = Inbound { pos: 1, at: Timestamp::from_millis(0), message: Message::Pause };
+/// assert_eq!(inbound.message, Message::Pause);
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inbound {
     /// Its place in the order of arrival: larger for later messages to the same instance.
@@ -45,6 +60,11 @@ pub struct Inbound {
 }
 
 /// The kinds of message, as in a column.
+///
+/// ```
+/// use outlive_core::message::{Message, MessageKind};
+/// assert_eq!(Message::Resume.to_parts().0 as u8, MessageKind::Resume as u8);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is the message of the same name")]
@@ -58,12 +78,24 @@ pub enum MessageKind {
 
 impl Message {
     /// Whether it is to end the instance.
+    ///
+    /// ```
+    /// # use outlive_core::message::Message;
+    /// assert!(Message::Cancel { reason: "sold out".to_owned() }.is_end());
+    /// assert!(!Message::Pause.is_end());
+    /// ```
     #[must_use]
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Cancel { .. } | Self::Terminate { .. })
     }
 
     /// As three columns: kind, name or reason, payload.
+    ///
+    /// ```
+    /// # use outlive_core::message::{Message, MessageKind};
+    /// let message = Message::Cancel { reason: "sold out".to_owned() };
+    /// assert_eq!(message.to_parts(), (MessageKind::Cancel, Some("sold out"), None));
+    /// ```
     #[must_use]
     pub fn to_parts(&self) -> (MessageKind, Option<&str>, Option<&Payload>) {
         match self {
@@ -79,6 +111,12 @@ impl Message {
     ///
     /// # Errors
     /// If they are not a message.
+    ///
+    /// ```
+    /// # use outlive_core::message::Message;
+    /// assert_eq!(Message::from_parts(4, None, None).unwrap(), Message::Pause);
+    /// assert!(Message::from_parts(1, Some("paid"), None).is_err(), "a signal has a payload");
+    /// ```
     pub fn from_parts(kind: u8, text: Option<&str>, payload: Option<Payload>) -> Result<Self, UnknownMessage> {
         let reason = || text.unwrap_or_default().to_owned();
         match (kind, text, payload) {
@@ -93,6 +131,13 @@ impl Message {
 }
 
 /// Columns that are no message.
+///
+/// ```
+/// use outlive_core::message::{Message, UnknownMessage};
+/// let error = Message::from_parts(9, None, None).unwrap_err();
+/// assert_eq!(error, UnknownMessage(9));
+/// assert_eq!(error.to_string(), "a message of kind 9 with the wrong columns");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownMessage(pub u8);
 

@@ -22,6 +22,11 @@ impl Payload {
     ///
     /// # Errors
     /// If the value's `Serialize` fails, or it cannot be JSON (a map whose keys are not text).
+    ///
+    /// ```
+    /// # use outlive_core::payload::Payload;
+    /// assert_eq!(Payload::encode(&["tea", "milk"]).unwrap().as_str(), r#"["tea","milk"]"#);
+    /// ```
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         Ok(Self(serde_json::to_string(value)?.into()))
     }
@@ -30,6 +35,13 @@ impl Payload {
     ///
     /// # Errors
     /// If the JSON does not fit the type.
+    ///
+    /// ```
+    /// # use outlive_core::payload::Payload;
+    /// let payload = Payload::recorded("42");
+    /// assert_eq!(payload.decode::<u8>().unwrap(), 42);
+    /// assert!(payload.decode::<String>().is_err());
+    /// ```
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
@@ -38,30 +50,56 @@ impl Payload {
     ///
     /// # Errors
     /// If it is not one JSON value.
+    ///
+    /// ```
+    /// # use outlive_core::payload::Payload;
+    /// assert!(Payload::parse(r#"{"amount":42}"#).is_ok());
+    /// assert!(Payload::parse("forty-two").is_err());
+    /// ```
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<serde::de::IgnoredAny>(text)?;
         Ok(Self(text.into()))
     }
 
     /// Text read back from a store, where it was JSON when it was written.
+    ///
+    /// ```
+    /// # use outlive_core::payload::Payload;
+    /// assert_eq!(Payload::recorded("[1,2]").decode::<Vec<u8>>().unwrap(), [1, 2]);
+    /// ```
     #[must_use]
     pub fn recorded(text: &str) -> Self {
         Self(text.into())
     }
 
     /// The JSON text.
+    ///
+    /// ```
+    /// # use outlive_core::payload::Payload;
+    /// assert_eq!(Payload::encode("tea").unwrap().as_str(), r#""tea""#);
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Its length in bytes.
+    ///
+    /// ```
+    /// # use outlive_core::payload::Payload;
+    /// assert_eq!(Payload::encode("tea").unwrap().len(), 5);
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there is no text at all, which no JSON value has.
+    ///
+    /// ```
+    /// # use outlive_core::payload::Payload;
+    /// assert!(!Payload::encode("").unwrap().is_empty(), "it is two quotation marks");
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -11,6 +11,26 @@ use crate::status::{Status, StatusKind};
 use crate::time::Timestamp;
 
 /// An instance as it is kept.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+/// # store.write(vec![Write::Start(start.clone())].into()).await?;
+/// use outlive_core::query::Query;
+/// use outlive_core::status::Status;
+///
+/// let order = store.instance(&Name::recorded("order-42")).await?.unwrap();
+/// assert_eq!((order.workflow.as_str(), order.status), ("checkout", Status::Pending));
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Instance {
     /// The store's number for it.
@@ -50,12 +70,48 @@ const SUSPECT_RECOVERIES: u32 = 2;
 
 impl Instance {
     /// Whether it may be what takes the process down: it is brought back alone, so that no other is blamed for it.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
+    /// # use outlive_core::query::Query;
+    /// # let order = store.instance(&Name::recorded("order-42")).await?.unwrap();
+    /// assert!(!order.is_suspect(), "no process died while driving it");
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     #[must_use]
     pub fn is_suspect(&self) -> bool {
         self.recoveries >= SUSPECT_RECOVERIES
     }
 
     /// Whether its beginning lies ahead: until then it is not claimed, and only what ends it wakes it.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
+    /// # use outlive_core::query::Query;
+    /// # let order = store.instance(&Name::recorded("order-42")).await?.unwrap();
+    /// assert!(!order.is_early(at), "it was to begin at once");
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     #[must_use]
     pub fn is_early(&self, now: Timestamp) -> bool {
         self.status == Status::Pending && self.wake.is_some_and(|wake| wake > now)
@@ -63,6 +119,14 @@ impl Instance {
 }
 
 /// A wake that a store holds.
+///
+/// ```
+/// use outlive_core::id::InstanceNum;
+/// use outlive_core::query::Wake;
+/// # use outlive_core::time::Timestamp;
+/// let wake = |due, num| Wake { due: Timestamp::from_millis(due), num: InstanceNum(num) };
+/// assert!(wake(1, 9) < wake(2, 1), "the earlier comes first");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Wake {
     /// When.
@@ -98,12 +162,22 @@ pub struct Filter {
 
 impl Filter {
     /// All instances.
+    ///
+    /// ```
+    /// # use outlive_core::query::Filter;
+    /// assert!(Filter::new().statuses.is_empty());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Of one workflow.
+    ///
+    /// ```
+    /// # use outlive_core::query::Filter;
+    /// assert_eq!(Filter::new().workflow("checkout").workflow.as_deref(), Some("checkout"));
+    /// ```
     #[must_use]
     pub fn workflow(mut self, name: impl Into<String>) -> Self {
         self.workflow = Some(name.into());
@@ -111,6 +185,13 @@ impl Filter {
     }
 
     /// In this status, or another one given.
+    ///
+    /// ```
+    /// # use outlive_core::query::Filter;
+    /// # use outlive_core::status::StatusKind;
+    /// let bad = Filter::new().status(StatusKind::Failed).status(StatusKind::Stuck);
+    /// assert_eq!(bad.statuses, [StatusKind::Failed, StatusKind::Stuck]);
+    /// ```
     #[must_use]
     pub fn status(mut self, kind: StatusKind) -> Self {
         self.statuses.push(kind);
@@ -118,6 +199,11 @@ impl Filter {
     }
 
     /// Whose id begins with this.
+    ///
+    /// ```
+    /// # use outlive_core::query::Filter;
+    /// assert_eq!(Filter::new().id_prefix("order-").id_prefix.as_deref(), Some("order-"));
+    /// ```
     #[must_use]
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.id_prefix = Some(prefix.into());
@@ -125,6 +211,13 @@ impl Filter {
     }
 
     /// Accepted at or after this moment.
+    ///
+    /// ```
+    /// # use outlive_core::query::Filter;
+    /// use std::time::{Duration, SystemTime};
+    /// let today = Filter::new().created_from(SystemTime::now() - Duration::from_secs(86_400));
+    /// assert!(today.created_from.is_some());
+    /// ```
     #[must_use]
     pub fn created_from(mut self, from: impl Into<Timestamp>) -> Self {
         self.created_from = Some(from.into());
@@ -132,6 +225,13 @@ impl Filter {
     }
 
     /// Accepted before this moment.
+    ///
+    /// ```
+    /// # use outlive_core::query::Filter;
+    /// # use outlive_core::time::Timestamp;
+    /// let old = Filter::new().created_before(Timestamp::from_millis(1_700_000_000_000));
+    /// assert_eq!(old.created_before.unwrap().to_string(), "2023-11-14T22:13:20Z");
+    /// ```
     #[must_use]
     pub fn created_before(mut self, before: impl Into<Timestamp>) -> Self {
         self.created_before = Some(before.into());
@@ -139,6 +239,11 @@ impl Filter {
     }
 
     /// With this tag.
+    ///
+    /// ```
+    /// # use outlive_core::query::Filter;
+    /// assert_eq!(Filter::new().tag("shop", "paris").tags["shop"], "paris");
+    /// ```
     #[must_use]
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.insert(key.into(), value.into());
@@ -146,6 +251,25 @@ impl Filter {
     }
 
     /// Whether an instance is meant.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
+    /// # use outlive_core::query::{Filter, Query};
+    /// # let order = store.instance(&Name::recorded("order-42")).await?.unwrap();
+    /// assert!(Filter::new().id_prefix("order-").matches(&order));
+    /// assert!(!Filter::new().workflow("refund").matches(&order));
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     #[must_use]
     pub fn matches(&self, instance: &Instance) -> bool {
         self.workflow.as_deref().is_none_or(|name| name == instance.workflow.as_str())
@@ -158,6 +282,27 @@ impl Filter {
 }
 
 /// A part of a list, newest first.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// use outlive_core::query::{Filter, Query};
+///
+/// let (mut before, mut seen) = (None, 0);
+/// loop {
+///     let page = store.list(&Filter::new(), before, 100).await?;
+///     seen += page.instances.len();
+///     before = page.next;
+///     if before.is_none() {
+///         break;
+///     }
+/// }
+/// # assert_eq!(seen, 0);
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Page {
     /// The instances.
@@ -167,17 +312,35 @@ pub struct Page {
 }
 
 /// How many instances there are in each status.
+///
+/// ```
+/// use outlive_core::query::Counts;
+/// use outlive_core::status::StatusKind;
+/// let counts = Counts([(StatusKind::Running, 2), (StatusKind::Stuck, 1)].into());
+/// assert_eq!((counts.total(), counts.of(StatusKind::Stuck)), (3, 1));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts(pub BTreeMap<StatusKind, u64>);
 
 impl Counts {
     /// All together.
+    ///
+    /// ```
+    /// # use outlive_core::query::Counts;
+    /// assert_eq!(Counts::default().total(), 0);
+    /// ```
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
     /// In one status.
+    ///
+    /// ```
+    /// # use outlive_core::query::Counts;
+    /// # use outlive_core::status::StatusKind;
+    /// assert_eq!(Counts::default().of(StatusKind::Failed), 0);
+    /// ```
     #[must_use]
     pub fn of(&self, kind: StatusKind) -> u64 {
         self.0.get(&kind).copied().unwrap_or(0)
@@ -185,22 +348,127 @@ impl Counts {
 }
 
 /// The read path of a store. What it answers was durable when it was read.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+/// # store.write(vec![Write::Start(start.clone())].into()).await?;
+/// use outlive_core::query::{Filter, Query};
+/// use outlive_core::status::StatusKind;
+///
+/// let counts = store.count(&Filter::new().workflow("checkout")).await?;
+/// assert_eq!(counts.of(StatusKind::Pending), 1);
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
 pub trait Query: Send + Sync {
     /// The instance of this id.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::{id::Name, query::Query};
+    /// assert_eq!(store.instance(&Name::recorded("order-42")).await?, None);
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>>;
 
     /// The journal of an instance from `after` on, at most `limit` entries. A damaged entry is an error of kind `Corrupt`.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::{id::InstanceNum, query::Query};
+    /// assert!(store.journal(InstanceNum(1), 0, 100).await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>>;
 
     /// The messages of an instance that are not taken yet, after position `after`, in order of arrival.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::{id::InstanceNum, query::Query};
+    /// assert!(store.inbox(InstanceNum(1), 0).await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>>;
 
     /// The earliest wakes due at or before `until`, in order of due time, then number; at most `limit`.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
+    /// # use outlive_core::query::Query;
+    /// assert_eq!(store.wakes(at, 100).await?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>>;
 
     /// Those that match, newest (largest number) first, with numbers below `before`; at most `limit`.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
+    /// # use outlive_core::query::{Filter, Query};
+    /// let page = store.list(&Filter::new().id_prefix("order-"), None, 100).await?;
+    /// assert_eq!((page.instances.len(), page.next), (1, None));
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page>;
 
     /// How many match, by status.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
+    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
+    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
+    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
+    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
+    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
+    /// # use outlive_core::query::{Filter, Query};
+    /// assert_eq!(store.count(&Filter::new()).await?.total(), 1);
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts>;
 }

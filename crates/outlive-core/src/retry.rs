@@ -416,6 +416,10 @@ pub enum Reason {
 
 impl Reason {
     /// The name in the journal.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::retry::Reason::MaxDuration.as_str(), "max duration");
+    /// ```
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -425,6 +429,11 @@ impl Reason {
     }
 
     /// The reason of that name.
+    ///
+    /// ```
+    /// # use outlive_core::retry::Reason;
+    /// assert_eq!(Reason::from_text("max attempts"), Some(Reason::MaxAttempts));
+    /// ```
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         [Self::MaxAttempts, Self::MaxDuration].into_iter().find(|reason| reason.as_str() == text)

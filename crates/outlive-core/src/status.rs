@@ -36,6 +36,12 @@ pub enum Status {
 }
 
 /// What a paused instance waits for.
+///
+/// ```
+/// use outlive_core::status::{Pause, Status};
+/// let status = Status::Paused { why: Pause::Wait, until: None };
+/// assert_eq!(status.to_string(), "paused (wait)");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Pause {
@@ -50,6 +56,12 @@ pub enum Pause {
 }
 
 /// The kinds of status, without what belongs to one of them: for filters, counts and columns.
+///
+/// ```
+/// use outlive_core::status::{Pause, Status, StatusKind};
+/// let status = Status::Paused { why: Pause::Sleep, until: None };
+/// assert_eq!(status.kind(), StatusKind::Paused);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is the status of the same name")]
@@ -65,10 +77,19 @@ pub enum StatusKind {
 
 impl StatusKind {
     /// All of them, in the order of a life.
+    ///
+    /// ```
+    /// use outlive_core::status::StatusKind;
+    /// assert_eq!(StatusKind::ALL.into_iter().filter(|kind| kind.is_ended()).count(), 3);
+    /// ```
     pub const ALL: [Self; 7] =
         [Self::Pending, Self::Running, Self::Paused, Self::Stuck, Self::Completed, Self::Failed, Self::Cancelled];
 
     /// The word for it.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::status::StatusKind::Stuck.as_str(), "stuck");
+    /// ```
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -83,24 +104,45 @@ impl StatusKind {
     }
 
     /// The kind with this word.
+    ///
+    /// ```
+    /// # use outlive_core::status::StatusKind;
+    /// assert_eq!(StatusKind::from_text("failed"), Some(StatusKind::Failed));
+    /// assert_eq!(StatusKind::from_text("asleep"), None);
+    /// ```
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
     /// Whether it is one of the three ends.
+    ///
+    /// ```
+    /// # use outlive_core::status::StatusKind;
+    /// assert!(StatusKind::Cancelled.is_ended() && !StatusKind::Paused.is_ended());
+    /// ```
     #[must_use]
     pub fn is_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
     /// The number in a column.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::status::StatusKind::Completed.code(), 4);
+    /// ```
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
     /// The kind with this number.
+    ///
+    /// ```
+    /// # use outlive_core::status::StatusKind;
+    /// assert_eq!(StatusKind::from_code(4), Some(StatusKind::Completed));
+    /// assert_eq!(StatusKind::from_code(99), None);
+    /// ```
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
@@ -109,12 +151,23 @@ impl StatusKind {
 
 impl Status {
     /// Whether it is one of the three ends.
+    ///
+    /// ```
+    /// # use outlive_core::status::Status;
+    /// assert!(Status::Failed.is_ended());
+    /// assert!(!Status::Stuck.is_ended(), "it may go on");
+    /// ```
     #[must_use]
     pub fn is_ended(self) -> bool {
         self.kind().is_ended()
     }
 
     /// Its kind alone.
+    ///
+    /// ```
+    /// # use outlive_core::status::{Status, StatusKind};
+    /// assert_eq!(Status::Running.kind(), StatusKind::Running);
+    /// ```
     #[must_use]
     pub fn kind(self) -> StatusKind {
         match self {
@@ -129,6 +182,14 @@ impl Status {
     }
 
     /// As two columns beside the kind: why it is paused, and until when.
+    ///
+    /// ```
+    /// # use outlive_core::status::{Pause, Status};
+    /// # use outlive_core::time::Timestamp;
+    /// let until = Some(Timestamp::from_millis(60_000));
+    /// assert_eq!(Status::Paused { why: Pause::Sleep, until }.pause(), (Some(Pause::Sleep), until));
+    /// assert_eq!(Status::Running.pause(), (None, None));
+    /// ```
     #[must_use]
     pub fn pause(self) -> (Option<Pause>, Option<Timestamp>) {
         match self {
@@ -138,6 +199,12 @@ impl Status {
     }
 
     /// Back from columns. A pause without a reason reads as one by hand.
+    ///
+    /// ```
+    /// # use outlive_core::status::{Pause, Status, StatusKind};
+    /// let status = Status::from_parts(StatusKind::Paused, Some(Pause::Retry), None);
+    /// assert_eq!(status, Status::Paused { why: Pause::Retry, until: None });
+    /// ```
     #[must_use]
     pub fn from_parts(kind: StatusKind, why: Option<Pause>, until: Option<Timestamp>) -> Self {
         match kind {
@@ -156,6 +223,10 @@ impl Pause {
     const ALL: [Self; 4] = [Self::Sleep, Self::Retry, Self::Wait, Self::Hand];
 
     /// The word for it.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::status::Pause::Hand.as_str(), "by hand");
+    /// ```
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -167,6 +238,11 @@ impl Pause {
     }
 
     /// The pause with this word.
+    ///
+    /// ```
+    /// # use outlive_core::status::Pause;
+    /// assert_eq!(Pause::from_text("retry"), Some(Pause::Retry));
+    /// ```
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|pause| pause.as_str() == text)

@@ -22,23 +22,46 @@ impl Timestamp {
     /// The earliest moment there is.
     pub const MIN: Self = Self(i64::MIN);
     /// A moment that has passed by any clock: what is due then is due at once, even if the clock is set back.
+    ///
+    /// ```
+    /// # use outlive_core::time::Timestamp;
+    /// assert!(Timestamp::AT_ONCE <= Timestamp::from(std::time::SystemTime::now()));
+    /// ```
     pub const AT_ONCE: Self = Self(0);
     /// The latest moment there is.
     pub const MAX: Self = Self(i64::MAX);
 
     /// The moment that many milliseconds after 1970 began.
+    ///
+    /// ```
+    /// # use outlive_core::time::Timestamp;
+    /// assert_eq!(Timestamp::from_millis(0).to_string(), "1970-01-01T00:00:00Z");
+    /// ```
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
     /// Milliseconds since 1970.
+    ///
+    /// ```
+    /// # use outlive_core::time::Timestamp;
+    /// assert_eq!(Timestamp::from_millis(7).as_millis(), 7);
+    /// ```
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
     /// This moment and `duration` more. A part of a millisecond counts as a whole one, so nothing comes early.
+    ///
+    /// ```
+    /// # use outlive_core::time::Timestamp;
+    /// # use std::time::Duration;
+    /// let noon = Timestamp::from_millis(43_200_000);
+    /// assert_eq!(noon.after(Duration::from_micros(1)).as_millis(), 43_200_001);
+    /// assert_eq!(noon.after(Duration::MAX), Timestamp::MAX);
+    /// ```
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let whole = duration.as_nanos().div_ceil(1_000_000);
@@ -46,6 +69,14 @@ impl Timestamp {
     }
 
     /// How long it is from `earlier` to this moment; zero if that lies ahead.
+    ///
+    /// ```
+    /// # use outlive_core::time::Timestamp;
+    /// # use std::time::Duration;
+    /// let (early, late) = (Timestamp::from_millis(1_000), Timestamp::from_millis(3_000));
+    /// assert_eq!(late.since(early), Duration::from_secs(2));
+    /// assert_eq!(early.since(late), Duration::ZERO);
+    /// ```
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         let millis = i128::from(self.0) - i128::from(earlier.0);

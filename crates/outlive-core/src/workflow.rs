@@ -32,10 +32,23 @@ use record::{Records, signal_mark};
 use signals::Signals;
 
 /// An operation while it is outstanding. Numbers are used again.
+///
+/// ```
+/// # use outlive_core::{time::Timestamp, workflow::*};
+/// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
+/// let slot: Slot = machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
+/// assert!(!machine.has_begun(slot), "it was called, not polled");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub usize);
 
 /// What polling an operation comes to.
+///
+/// ```
+/// use outlive_core::workflow::{Outcome, Polled};
+/// let polled = Polled::Ready(Outcome::Slept);
+/// assert!(matches!(polled, Polled::Ready(Outcome::Slept)));
+/// ```
 #[derive(Debug)]
 pub enum Polled {
     /// Nothing to do, and no body may be kept.
@@ -47,6 +60,12 @@ pub enum Polled {
 }
 
 /// One try of a step.
+///
+/// ```
+/// use outlive_core::workflow::Attempt;
+/// let first = Attempt { number: 1, deadline: None, fallback_for: None };
+/// assert!(first.fallback_for.is_none(), "it is the step's own body that runs");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attempt {
     /// From 1.
@@ -58,6 +77,11 @@ pub struct Attempt {
 }
 
 /// Why a run cannot go on, in a sentence with a way out.
+///
+/// ```
+/// let trouble = outlive_core::workflow::Trouble("the journal cannot be read".to_owned());
+/// assert_eq!(trouble.to_string(), "the journal cannot be read");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble(pub String);
 
@@ -68,6 +92,12 @@ impl fmt::Display for Trouble {
 }
 
 /// How the machine is used.
+///
+/// ```
+/// # use outlive_core::{time::Timestamp, workflow::*};
+/// let mut shadow = Machine::new(Mode::Shadow, 7, Timestamp::AT_ONCE, &[]).unwrap();
+/// assert!(!shadow.act(Timestamp::from_millis(1)), "it begins nothing");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// To drive a run.
@@ -77,6 +107,10 @@ pub enum Mode {
 }
 
 /// Entries and what they take from the inbox, to be made durable together.
+///
+/// ```
+/// assert!(outlive_core::workflow::Outgoing::default().entries.is_empty());
+/// ```
 #[derive(Debug, Default)]
 pub struct Outgoing {
     /// The last number before them.
@@ -88,6 +122,29 @@ pub struct Outgoing {
 }
 
 /// The machine of one run.
+///
+/// ```
+/// use outlive_core::payload::Payload;
+/// use outlive_core::workflow::{Machine, Mode, OpKind, Outcome, Polled, Spec, StepSpec, base};
+/// # use outlive_core::time::Timestamp;
+///
+/// let now = Timestamp::from_millis(1_000);
+/// let mut machine = Machine::new(Mode::Live, 7, now, &[]).unwrap();
+///
+/// // User code calls a step and awaits it: its body may run.
+/// let slot = machine.open(OpKind::Step, base("", OpKind::Step, "charge", None), "src/shop.rs:12".into());
+/// machine.begin(slot, Spec::Step(StepSpec::default()));
+/// assert!(matches!(machine.poll(slot, now), Polled::Work(attempt) if attempt.number == 1));
+/// machine.finish(slot, Ok(Payload::recorded("42")), now);
+///
+/// // What it came to is handed over once it is durable, and not before.
+/// let outgoing = machine.take_outgoing().unwrap();
+/// assert_eq!(machine.deliver(), None);
+/// machine.durable(outgoing.entries[0].seq);
+/// assert_eq!(machine.deliver(), Some(slot));
+/// assert!(matches!(machine.poll(slot, now), Polled::Ready(Outcome::Value(_))));
+/// assert_eq!(machine.now(), now);
+/// ```
 pub struct Machine {
     mode: Mode,
     seed: u64,
@@ -147,6 +204,13 @@ impl Machine {
     ///
     /// # Errors
     /// If the journal cannot be what was written.
+    ///
+    /// ```
+    /// # use outlive_core::{journal::*, time::Timestamp, workflow::*};
+    /// let gap = Entry::of_run(2, Timestamp::AT_ONCE, EntryKind::Reopened);
+    /// let trouble = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[gap]).err().unwrap();
+    /// assert!(trouble.to_string().contains("entry 2 follows entry 0"));
+    /// ```
     pub fn new(mode: Mode, seed: u64, started: Timestamp, journal: &[Entry]) -> Result<Self, Trouble> {
         let records = Records::fold(journal).map_err(|problem| {
             Trouble(format!(
@@ -220,6 +284,15 @@ impl Machine {
     }
 
     /// The operation just called has another identity than it seemed: it has a key.
+    ///
+    /// ```
+    /// # use outlive_core::{time::Timestamp, workflow::*};
+    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
+    /// let slot = machine.open(OpKind::Step, base("", OpKind::Step, "charge", None), "src/shop.rs:12".into());
+    /// machine.rename(slot, base("", OpKind::Step, "charge", Some("42")));
+    /// machine.begin(slot, Spec::Step(StepSpec::default()));
+    /// assert_eq!(&*machine.key(slot).unwrap(), "step:charge[42]");
+    /// ```
     pub fn rename(&mut self, slot: Slot, base: Arc<str>) {
         let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
         debug_assert!(matches!(op.phase, Phase::Called), "an operation has its key before it is polled");
@@ -228,6 +301,16 @@ impl Machine {
     }
 
     /// The operation may be recorded under the name it had in an earlier version of the code.
+    ///
+    /// ```
+    /// # use outlive_core::{journal::*, time::Timestamp, workflow::*};
+    /// # let done = Entry { op: "sleep[old]".into(), ..Entry::of_run(1, Timestamp::AT_ONCE, EntryKind::SleepDone) };
+    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[done]).unwrap();
+    /// let slot = machine.open(OpKind::Sleep, "sleep[new]".into(), "src/shop.rs:12".into());
+    /// machine.alias(slot, "sleep[old]".into());
+    /// machine.begin(slot, Spec::SleepUntil(Timestamp::MAX));
+    /// assert_eq!(machine.deliver(), Some(slot), "it is over, as recorded under the old name");
+    /// ```
     pub fn alias(&mut self, slot: Slot, base: Arc<str>) {
         if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
             op.alias = Some(base);
@@ -297,6 +380,14 @@ impl Machine {
     }
 
     /// An operation is dropped, consumed or not. A signal that nobody consumed goes back to its place.
+    ///
+    /// ```
+    /// # use outlive_core::{time::Timestamp, workflow::*};
+    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
+    /// let slot = machine.open(OpKind::Sleep, "sleep".into(), "src/shop.rs:12".into());
+    /// machine.close(slot);
+    /// assert_eq!(machine.key(slot), None);
+    /// ```
     pub fn close(&mut self, slot: Slot) {
         let Some(op) = self.ops.get_mut(slot.0).and_then(Option::take) else { return };
         self.free.push(slot.0);
@@ -366,6 +457,15 @@ impl Machine {
 
     /// Acts at the frontier: begins what was polled too early, takes control messages, gives signals to waits and
     /// ends what is due. Answers whether anything is to be polled again ([`take_wakes`](Self::take_wakes)).
+    ///
+    /// ```
+    /// # use outlive_core::{time::Timestamp, workflow::*};
+    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
+    /// let slot = machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
+    /// machine.begin(slot, Spec::Step(StepSpec::default()));
+    /// assert!(machine.act(Timestamp::from_millis(1)));
+    /// assert_eq!(machine.take_wakes(), [slot], "its body may run");
+    /// ```
     pub fn act(&mut self, now: Timestamp) -> bool {
         if self.mode == Mode::Shadow || self.is_frozen || self.is_over() {
             return false;
@@ -390,6 +490,13 @@ impl Machine {
     }
 
     /// All messages up to the last of these have come. What is not for now is kept.
+    ///
+    /// ```
+    /// # use outlive_core::{message::*, time::Timestamp, workflow::*};
+    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
+    /// machine.receive_all(vec![Inbound { pos: 3, at: Timestamp::AT_ONCE, message: Message::Pause }]);
+    /// assert_eq!(machine.seen(), 3);
+    /// ```
     pub fn receive_all(&mut self, inbox: Vec<Inbound>) {
         let last = inbox.last().map_or(0, |inbound| inbound.pos);
         inbox.into_iter().for_each(|inbound| self.receive(inbound));
@@ -398,6 +505,13 @@ impl Machine {
     }
 
     /// A message came; one from elsewhere may have come before it that is not known here yet.
+    ///
+    /// ```
+    /// # use outlive_core::{message::*, time::Timestamp, workflow::*};
+    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
+    /// machine.receive(Inbound { pos: 3, at: Timestamp::AT_ONCE, message: Message::Pause });
+    /// assert!(machine.has_received(3) && machine.seen() == 0, "1 and 2 may be on their way");
+    /// ```
     pub fn receive(&mut self, inbound: Inbound) {
         if inbound.pos <= self.seen || !self.received.insert(inbound.pos) {
             return;

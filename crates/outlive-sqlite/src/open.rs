@@ -65,12 +65,23 @@ pub enum Durability {
 
 impl Options {
     /// The default: [`Durability::Full`].
+    ///
+    /// ```
+    /// # use outlive_sqlite::Options;
+    /// assert_eq!(Options::new(), Options::default());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// How durable an answered write is to be.
+    ///
+    /// ```
+    /// use outlive_sqlite::{Durability, Options};
+    /// let for_tests = Options::new().durability(Durability::Relaxed);
+    /// assert_ne!(for_tests, Options::default());
+    /// ```
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;

@@ -21,6 +21,19 @@ use crate::writer::{Job, Reply, Writer};
 
 /// A store in one SQLite file. Any number of handles and processes may read, start and send; one may execute, which
 /// [`lease`](Store::lease) is for.
+///
+/// ```
+/// use outlive_core::query::{Filter, Query};
+/// use outlive_sqlite::{Options, SqliteStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let store = SqliteStore::open(&folder.path().join("shop.db"), Options::default())?;
+/// assert_eq!(store.count(&Filter::new()).await?.total(), 0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct SqliteStore {
     path: PathBuf,
     durability: String,
@@ -69,6 +82,13 @@ impl SqliteStore {
     }
 
     /// The file, by its absolute name.
+    ///
+    /// ```
+    /// use outlive_sqlite::{Options, SqliteStore};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let store = SqliteStore::open(&folder.path().join("shop.db"), Options::default()).unwrap();
+    /// assert!(store.path().is_absolute() && store.path().ends_with("shop.db"));
+    /// ```
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -35,6 +35,12 @@ impl Default for TestClock {
 
 impl TestClock {
     /// A clock at the beginning of 2026.
+    ///
+    /// ```
+    /// use outlive::clock::Clock;
+    /// use outlive_testkit::TestClock;
+    /// assert_eq!(TestClock::new().now().to_string(), "2026-01-01T00:00:00Z");
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         let now = Timestamp::from_millis(1_767_225_600_000);
@@ -46,12 +52,29 @@ impl TestClock {
     }
 
     /// Moves it forward.
+    ///
+    /// ```
+    /// # use outlive::clock::Clock;
+    /// # use outlive_testkit::TestClock;
+    /// let (clock, before) = (TestClock::new(), TestClock::new().now());
+    /// clock.advance(std::time::Duration::from_millis(250));
+    /// assert_eq!(clock.now().since(before).as_millis(), 250);
+    /// ```
     pub fn advance(&self, duration: Duration) {
         let now = self.lock().now;
         self.set(now.after(duration));
     }
 
     /// Sets it, backward too: machines' clocks do that.
+    ///
+    /// ```
+    /// use outlive::Timestamp;
+    /// # use outlive::clock::Clock;
+    /// # use outlive_testkit::TestClock;
+    /// let clock = TestClock::new();
+    /// clock.set(Timestamp::from_millis(1_000));
+    /// assert_eq!(clock.now().as_millis(), 1_000);
+    /// ```
     pub fn set(&self, now: Timestamp) {
         let mut inner = self.lock();
         inner.now = now;

@@ -63,9 +63,35 @@ mod wakes;
 mod world;
 
 /// A store being opened.
+///
+/// ```
+/// use outlive_core::memory::MemoryStore;
+/// use outlive_testkit::conformance::Opening;
+/// use std::sync::Arc;
+/// fn opening() -> Opening<'static> { Box::pin(async { Ok(Arc::new(MemoryStore::new()) as _) }) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// assert_eq!(opening().await.unwrap().durability(), "memory: none");
+/// # }
+/// ```
 pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, String>> + Send + 'a>>;
 
 /// The place where the data of one store lies: empty at first.
+///
+/// ```
+/// use outlive_core::memory::MemoryStore;
+/// use outlive_testkit::conformance::{Home, Opening};
+/// use std::sync::Arc;
+///
+/// /// A store in memory outlives a crash only if somebody keeps it. A file would be opened again.
+/// #[derive(Default)]
+/// struct Memory(Arc<MemoryStore>);
+/// impl Home for Memory {
+///     fn open(&self) -> Opening<'_> {
+///         let store = self.0.clone();
+///         Box::pin(async move { Ok(store as _) })
+///     }
+/// }
+/// ```
 pub trait Home: Send + Sync {
     /// Opens the store that lies here. A case may do that again, as a process does after a crash: it has dropped the
     /// store it had, without releasing its lease.
@@ -75,6 +101,12 @@ pub trait Home: Send + Sync {
 type Checking<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
 /// One promise.
+///
+/// ```
+/// use outlive_testkit::conformance::{Case, cases};
+/// let first: Case = cases()[0];
+/// println!("{}", first.name.replace('_', " "));
+/// ```
 #[derive(Clone, Copy)]
 pub struct Case {
     /// The promise as a sentence, with underscores.
@@ -84,6 +116,26 @@ pub struct Case {
 
 impl Case {
     /// Finds out whether the store that lives here keeps the promise.
+    ///
+    /// ```
+    /// # use outlive_testkit::conformance::cases;
+    /// # use std::sync::Arc;
+    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_testkit::conformance::{Home, Opening};
+    /// # #[derive(Default)]
+    /// # struct Memory(Arc<MemoryStore>);
+    /// # impl Home for Memory {
+    /// #     fn open(&self) -> Opening<'_> {
+    /// #         let store = self.0.clone();
+    /// #         Box::pin(async move { Ok(store as _) })
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// for case in cases().iter().filter(|case| case.name.contains("signal")) {
+    ///     case.run(Box::new(Memory::default())).await.unwrap();
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// What was found instead, and in which line of the suite.
@@ -108,6 +160,11 @@ impl fmt::Debug for Case {
 }
 
 /// All promises.
+///
+/// ```
+/// use outlive_testkit::conformance::cases;
+/// assert!(cases().iter().any(|case| case.name.contains("signal")));
+/// ```
 #[must_use]
 pub fn cases() -> Vec<Case> {
     [
@@ -129,6 +186,25 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// How it went.
+///
+/// ```
+/// # use outlive_testkit::conformance::{Report, cases, run_all};
+/// # use std::sync::Arc;
+/// # use outlive_core::memory::MemoryStore;
+/// # use outlive_testkit::conformance::{Home, Opening};
+/// # #[derive(Default)]
+/// # struct Memory(Arc<MemoryStore>);
+/// # impl Home for Memory {
+/// #     fn open(&self) -> Opening<'_> {
+/// #         let store = self.0.clone();
+/// #         Box::pin(async move { Ok(store as _) })
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let report: Report = run_all(|| Box::new(Memory::default())).await;
+/// assert_eq!(report.passed, cases().len());
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
     /// How many promises were kept: all of them, or there would have been a panic.
@@ -136,6 +212,24 @@ pub struct Report {
 }
 
 /// Runs every case, each on a fresh store.
+///
+/// ```
+/// # use outlive_testkit::conformance::run_all;
+/// # use std::sync::Arc;
+/// # use outlive_core::memory::MemoryStore;
+/// # use outlive_testkit::conformance::{Home, Opening};
+/// # #[derive(Default)]
+/// # struct Memory(Arc<MemoryStore>);
+/// # impl Home for Memory {
+/// #     fn open(&self) -> Opening<'_> {
+/// #         let store = self.0.clone();
+/// #         Box::pin(async move { Ok(store as _) })
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// run_all(|| Box::new(Memory::default())).await;
+/// # }
+/// ```
 ///
 /// # Panics
 /// With the list of broken promises, if there is one.

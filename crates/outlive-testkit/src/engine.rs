@@ -61,6 +61,18 @@ pub struct TestEngine {
 }
 
 /// A test engine that is being set up, made by [`TestEngine::new`].
+///
+/// ```
+/// use std::time::Duration;
+/// # use outlive::prelude::*;
+/// # use outlive_testkit::TestEngine;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let test = TestEngine::new(|engine| engine.workflow("double", double)).patience(Duration::ZERO).await;
+/// let run = test.start(double, &21).await?;
+/// assert_eq!(test.result(&run).await?, 42);
+/// # Ok(()) }
+/// ```
 #[must_use = "a test engine does nothing until it is awaited"]
 pub struct TestBuilder {
     setup: Setup,
@@ -73,24 +85,79 @@ pub struct TestBuilder {
 impl TestBuilder {
     /// How long, in real time, [`settle`](TestEngine::settle) waits for a step that waits for the outside world: a
     /// socket, a tokio timer. 10 ms unless said otherwise; zero if no step of the test does.
+    ///
+    /// ```
+    /// # use outlive_testkit::TestEngine;
+    /// use std::time::Duration;
+    /// # use outlive::prelude::*;
+    /// async fn ask() -> Result<u32> {
+    ///     tokio::time::sleep(Duration::from_millis(20)).await; // somebody out there
+    ///     Ok(42)
+    /// }
+    /// async fn asking(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("ask", ask).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("asking", asking)).patience(Duration::from_secs(5)).await;
+    /// let run = test.start(asking, &()).await?;
+    /// assert_eq!(test.result(&run).await?, 42);
+    /// # Ok(()) }
+    /// ```
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
     /// Whether each quiet point is checked by replaying a second copy of the run; it is, unless said otherwise.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("double", double)).paranoid(false).await;
+    /// let run = test.start(double, &21).await?;
+    /// assert_eq!(test.result(&run).await?, 42);
+    /// # Ok(()) }
+    /// ```
     pub fn paranoid(mut self, paranoid: bool) -> Self {
         self.is_paranoid = paranoid;
         self
     }
 
     /// On this store instead of one in memory.
+    ///
+    /// ```
+    /// use outlive_core::memory::MemoryStore;
+    /// use std::sync::Arc;
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let store = Arc::new(MemoryStore::new());
+    /// let test = TestEngine::new(|engine| engine.workflow("double", double)).store(store.clone()).await;
+    /// let run = test.start(double, &21).await?;
+    /// assert_eq!(test.result(&run).await?, 42);
+    /// # Ok(()) }
+    /// ```
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
         self
     }
 
     /// On this clock, which others may share.
+    ///
+    /// ```
+    /// use outlive_testkit::{TestClock, TestEngine};
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let clock = TestClock::new();
+    /// let one = TestEngine::new(|engine| engine.workflow("double", double)).clock(clock.clone()).await;
+    /// let other = TestEngine::new(|engine| engine.workflow("double", double)).clock(clock).await;
+    /// let run = one.start(double, &21).after("1 hour").await?;
+    /// other.advance("1 hour").await;
+    /// assert_eq!(run.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
     pub fn clock(mut self, clock: TestClock) -> Self {
         self.clock = clock;
         self
@@ -115,6 +182,18 @@ impl IntoFuture for TestBuilder {
 impl TestEngine {
     #[expect(clippy::new_ret_no_self, reason = "it reads as the engine it gives when it is awaited")]
     /// An engine with what `setup` registers and provides; it is called again after each [crash](Self::crash).
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// struct Prices { tea: u32 }
+    /// async fn price(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.get::<Prices>().tea) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("price", price).provide(Prices { tea: 3 })).await;
+    /// let run = test.start(price, &()).await?;
+    /// assert_eq!(test.result(&run).await?, 3);
+    /// # Ok(()) }
+    /// ```
     pub fn new(setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> TestBuilder {
         TestBuilder {
             setup: Box::new(setup),
@@ -126,6 +205,22 @@ impl TestEngine {
     }
 
     /// Waits until nothing moves without time or a message. Needs tokio's current-thread runtime, as `#[tokio::test]` is.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn charge() -> Result<()> { Ok(()) }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.step("charge", charge).await?;
+    ///     Ok(ctx.sleep("1 day").await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
+    /// let run = test.start(pay, &()).await?;
+    /// test.settle().await; // up to the sleep
+    /// assert_eq!(run.completed_steps().await?, ["charge"]);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Panics
     /// If something always moves: a workflow that loops without waiting for anything.
@@ -152,6 +247,20 @@ impl TestEngine {
 
     /// Moves time forward, from one due moment to the next, and lets everything settle at each.
     ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("nap", nap)).await;
+    /// let run = test.start(nap, &()).await?;
+    /// test.advance("23 hours").await;
+    /// assert!(!run.status().await?.is_ended());
+    /// test.advance("1 hour").await;
+    /// assert_eq!(run.status().await?, Status::Completed);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Panics
     /// If the text is no duration.
     pub async fn advance(&self, duration: impl IntoDuration) {
@@ -165,6 +274,18 @@ impl TestEngine {
     }
 
     /// Moves time forward until nothing is due any more.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// async fn nap(ctx: Ctx, days: u64) -> Result<()> { Ok(ctx.sleep(format!("{days} days")).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("nap", nap)).await;
+    /// let (short, long) = (test.start(nap, &1).await?, test.start(nap, &30).await?);
+    /// test.skip_time().await;
+    /// assert_eq!((short.status().await?, long.status().await?), (Status::Completed, Status::Completed));
+    /// # Ok(()) }
+    /// ```
     pub async fn skip_time(&self) {
         self.settle().await;
         while let Some(due) = self.next_due().await {
@@ -180,6 +301,20 @@ impl TestEngine {
     }
 
     /// When something is due next, if anything is.
+    ///
+    /// ```
+    /// use outlive::clock::Clock;
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("nap", nap)).await;
+    /// assert_eq!(test.next_due().await, None);
+    /// test.start(nap, &()).await?;
+    /// test.settle().await;
+    /// assert_eq!(test.next_due().await.unwrap().since(test.clock().now()).as_secs(), 24 * 60 * 60);
+    /// # Ok(()) }
+    /// ```
     pub async fn next_due(&self) -> Option<Timestamp> {
         let now = self.clock.now();
         let stored = self.store.wakes(Timestamp::MAX, 1024).await.unwrap_or_default();
@@ -189,6 +324,22 @@ impl TestEngine {
     }
 
     /// The result of a run: time is moved as far as it takes.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// async fn approve(ctx: Ctx, _: ()) -> Result<bool> {
+    ///     ctx.sleep("1 day").await?;
+    ///     Ok(ctx.wait("approval").await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("approve", approve)).await;
+    /// let run = test.start(approve, &()).await?;
+    /// assert!(matches!(test.result(&run).await, Err(Error::Status { .. }))); // time brings no signal
+    /// run.signal("approval", &true).await?;
+    /// assert!(test.result(&run).await?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Run::result`]; [`Error::Status`] if the run waits for something that time does not bring.
@@ -214,12 +365,54 @@ impl TestEngine {
     /// Drops everything that is not durable, as a crash of the process does, and opens the engine again on the same
     /// store. Handles of before are gone with it: find runs again with [`run`](outlive::Client::run), or use
     /// [`result`](Self::result), which does.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn charge() -> Result<()> { Ok(()) }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.step("charge", charge).await?;
+    ///     Ok(ctx.sleep("1 day").await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let mut test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
+    /// let run = test.start(pay, &()).await?;
+    /// test.settle().await;
+    /// test.crash().await;
+    /// test.result(&run).await?;
+    /// assert_eq!(test.executions("charge"), 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn crash(&mut self) {
         self.kill().await;
         self.reopen().await;
     }
 
     /// As [`crash`](Self::crash), with the code of another deploy.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// async fn old(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     let paid = ctx.step("charge", charge).await?;
+    ///     ctx.sleep("1 day").await?;
+    ///     Ok(paid)
+    /// }
+    /// async fn new(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     let paid = ctx.step("charge card", charge).was("charge").await?;
+    ///     ctx.sleep("1 day").await?;
+    ///     Ok(paid)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let mut test = TestEngine::new(|engine| engine.workflow("pay", old)).await;
+    /// let run = test.start(old, &()).await?;
+    /// test.settle().await;
+    /// test.deploy(|engine| engine.workflow("pay", new)).await;
+    /// assert_eq!(test.result(&run).await?, 42);
+    /// assert_eq!(test.executions("charge card"), 0);
+    /// # Ok(()) }
+    /// ```
     pub async fn deploy(&mut self, setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) {
         self.kill().await;
         self.setup = Box::new(setup);
@@ -247,16 +440,58 @@ impl TestEngine {
     }
 
     /// The next attempt of a step fails with this message instead of running; called again, the one after it too.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).retry(3).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
+    /// test.fail_next("charge", "the bank is closed");
+    /// let run = test.start(pay, &()).await?;
+    /// assert_eq!(test.result(&run).await?, 42);
+    /// assert_eq!(test.executions("charge"), 2);
+    /// # Ok(()) }
+    /// ```
     pub fn fail_next(&self, step: &str, message: impl Into<String>) {
         self.steps.fail_next(step, failure(message));
     }
 
     /// The next attempt of a step fails so.
+    ///
+    /// ```
+    /// use outlive::{Cause, Failure};
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).retry(3).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
+    /// test.fail_next_with("charge", Failure::new(Cause::Error, "no such card").permanent());
+    /// let run = test.start(pay, &()).await?;
+    /// assert!(test.result(&run).await.is_err());
+    /// assert_eq!(test.executions("charge"), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn fail_next_with(&self, step: &str, failure: Failure) {
         self.steps.fail_next(step, failure);
     }
 
     /// Every attempt of a step gives what `mock` says, instead of running its body.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// async fn charge() -> Result<u32> { Err("this charges real money".into()) }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
+    /// test.mock_step("charge", |_call| Ok::<_, BoxError>(42));
+    /// let run = test.start(pay, &()).await?;
+    /// assert_eq!(test.result(&run).await?, 42);
+    /// # Ok(()) }
+    /// ```
     pub fn mock_step<T: Serialize, E: Into<BoxError>>(
         &self,
         step: &str,
@@ -267,18 +502,55 @@ impl TestEngine {
     }
 
     /// How often the body of a step ran, or was replaced, over all crashes.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
+    /// assert_eq!(test.executions("charge"), 0);
+    /// let run = test.start(pay, &()).await?;
+    /// test.result(&run).await?;
+    /// assert_eq!(test.executions("charge"), 1);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn executions(&self, step: &str) -> u64 {
         self.steps.executions(step)
     }
 
     /// The clock.
+    ///
+    /// ```
+    /// use outlive::clock::Clock;
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine).await;
+    /// let before = test.clock().now();
+    /// test.advance("1 hour").await;
+    /// assert_eq!(test.clock().now().since(before).as_secs(), 3600);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn clock(&self) -> &TestClock {
         &self.clock
     }
 
     /// The store.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    /// test.start(double, &21).await?;
+    /// assert_eq!(test.store().count(&Filter::new()).await?.total(), 1);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store

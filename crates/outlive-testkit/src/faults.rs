@@ -14,6 +14,21 @@ use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
 
 /// What goes wrong, and at which write (counted from 1, a batch is one write).
+///
+/// ```
+/// use outlive_core::memory::MemoryStore;
+/// use outlive_testkit::{Fault, Faults, TestEngine};
+/// use std::sync::Arc;
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
+/// faults.add(Fault::UnknownAfter(1)); // the start is written, but nobody knows
+/// let test = TestEngine::new(|engine| engine.workflow("double", double)).store(faults).await;
+/// let run = test.start(double, &21).await?; // it was written again, and found there
+/// assert_eq!(test.result(&run).await?, 42);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
@@ -30,6 +45,25 @@ pub enum Fault {
 }
 
 /// A store around another one, with faults.
+///
+/// ```
+/// use outlive_core::memory::MemoryStore;
+/// use outlive_testkit::{Fault, Faults, TestEngine};
+/// use std::sync::Arc;
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
+/// faults.add(Fault::CrashBefore(2)); // after the start, before the end
+/// let mut test = TestEngine::new(|engine| engine.workflow("double", double)).store(faults.clone()).await;
+/// let run = test.start(double, &21).await?;
+/// test.settle().await;
+/// assert!(faults.is_dead());
+/// faults.revive();
+/// test.crash().await;
+/// assert_eq!(test.result(&run).await?, 42);
+/// # Ok(()) }
+/// ```
 pub struct Faults {
     inner: Arc<dyn Store>,
     writes: AtomicU64,
@@ -39,26 +73,85 @@ pub struct Faults {
 
 impl Faults {
     /// The same store, without faults so far.
+    ///
+    /// ```
+    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_testkit::Faults;
+    /// # use std::sync::Arc;
+    /// let faults = Faults::new(Arc::new(MemoryStore::new()));
+    /// assert!(faults.writes() == 0 && !faults.is_dead());
+    /// ```
     pub fn new(inner: Arc<dyn Store>) -> Self {
         Self { inner, writes: AtomicU64::new(0), faults: Mutex::default(), is_dead: Mutex::new(false) }
     }
 
     /// Adds a fault.
+    ///
+    /// ```
+    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_testkit::{Fault, Faults};
+    /// # use std::sync::Arc;
+    /// let faults = Faults::new(Arc::new(MemoryStore::new()));
+    /// faults.add(Fault::UnknownAfter(3));
+    /// faults.add(Fault::CrashBefore(faults.writes() + 7));
+    /// ```
     pub fn add(&self, fault: Fault) {
         self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(fault);
     }
 
     /// How many writes there were.
+    ///
+    /// ```
+    /// use outlive_core::store::Store;
+    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_testkit::Faults;
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let faults = Faults::new(Arc::new(MemoryStore::new()));
+    /// faults.write(Arc::new(vec![])).await.unwrap();
+    /// assert_eq!(faults.writes(), 1);
+    /// # }
+    /// ```
     pub fn writes(&self) -> u64 {
         self.writes.load(Ordering::SeqCst)
     }
 
     /// Whether it has stopped answering.
+    ///
+    /// ```
+    /// use outlive_core::store::Store;
+    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_testkit::{Fault, Faults};
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let faults = Faults::new(Arc::new(MemoryStore::new()));
+    /// faults.add(Fault::CrashAfter(1));
+    /// let answer = tokio::time::timeout(Duration::from_millis(1), faults.write(Arc::new(vec![]))).await;
+    /// assert!(answer.is_err() && faults.is_dead());
+    /// # }
+    /// ```
     pub fn is_dead(&self) -> bool {
         *self.is_dead.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// A new process: answers again; what was counted stays.
+    ///
+    /// ```
+    /// use outlive_core::store::Store;
+    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_testkit::{Fault, Faults};
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let faults = Faults::new(Arc::new(MemoryStore::new()));
+    /// faults.add(Fault::CrashBefore(1));
+    /// let _ = tokio::time::timeout(Duration::from_millis(1), faults.write(Arc::new(vec![]))).await;
+    /// faults.revive();
+    /// faults.write(Arc::new(vec![])).await.unwrap(); // the second write has no fault
+    /// assert!(!faults.is_dead());
+    /// # }
+    /// ```
     pub fn revive(&self) {
         self.set_dead(false);
     }

@@ -38,6 +38,12 @@ pub struct Client {
     pub(crate) shared: Arc<Shared>,
 }
 
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client({})", self.durability())
+    }
+}
+
 /// The router of a process that executes nothing.
 struct Nobody(Arc<Waiters>);
 
@@ -51,6 +57,16 @@ impl Router for Nobody {
 
 impl Client {
     /// Opens a store without executing anything. A file is made if there is none.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("shop.db");
+    /// let client = Client::open(&path)?;
+    /// assert_eq!(client.count(Filter::new()).await?.total(), 0);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -125,6 +141,17 @@ impl Client {
 
     /// Finds a run.
     ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// engine.start(double, &21).id("twice").await?;
+    /// let run: Run<u32> = engine.run("twice").await?; // says what the run gives
+    /// assert_eq!(run.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NotFound`] if there is none of that id.
     pub async fn run<O: DeserializeOwned>(&self, id: &str) -> Result<Run<O>, Error> {
@@ -151,6 +178,22 @@ impl Client {
 
     /// Lists the runs that follow a page; give its [`next`](RunPage::next).
     ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// # for n in 0..120 { engine.start(double, &n).await?; }
+    /// let mut page = engine.list(Filter::new()).await?;
+    /// let mut count = page.runs.len();
+    /// while let Some(next) = page.next {
+    ///     page = engine.list_after(Filter::new(), Some(next)).await?;
+    ///     count += page.runs.len();
+    /// }
+    /// assert_eq!(count, 120);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// If the store cannot be read.
     pub async fn list_after(&self, filter: Filter, next: Option<PageMark>) -> Result<RunPage, Error> {
@@ -176,6 +219,14 @@ impl Client {
     }
 
     /// How durable an acknowledged write is, as read back from the store.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").start().await?;
+    /// assert_eq!(engine.durability(), "memory: none");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn durability(&self) -> String {
         self.shared.store.durability()
@@ -186,6 +237,20 @@ impl Client {
 const PAGE: usize = 100;
 
 /// A part of a list of runs.
+///
+/// ```
+/// use outlive::RunPage;
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+/// # engine.start(double, &1).id("one").await?;
+/// # engine.start(double, &2).id("two").await?;
+/// let page: RunPage = engine.list(Filter::new()).await?;
+/// let ids: Vec<&str> = page.runs.iter().map(|run| run.id.as_str()).collect();
+/// assert_eq!((ids, page.next), (vec!["two", "one"], None));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunPage {
@@ -196,5 +261,18 @@ pub struct RunPage {
 }
 
 /// Where a page of a list begins. It stays right while runs come and go.
+///
+/// ```
+/// use outlive::PageMark;
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+/// # for n in 0..120 { engine.start(double, &n).await?; }
+/// let mark: Option<PageMark> = engine.list(Filter::new()).await?.next;
+/// engine.start(double, &21).await?; // does not move what follows the mark
+/// assert_eq!(engine.list_after(Filter::new(), mark).await?.runs.len(), 20);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageMark(InstanceNum);

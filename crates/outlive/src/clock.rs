@@ -6,6 +6,22 @@ use std::pin::Pin;
 use outlive_core::time::Timestamp;
 
 /// Where time comes from. Nothing else in the engine asks for it.
+///
+/// ```
+/// use outlive::Timestamp;
+/// use outlive::clock::{Clock, SystemClock};
+/// use std::{pin::Pin, time::Duration};
+///
+/// /// An hour ahead of the machine.
+/// struct Ahead;
+/// impl Clock for Ahead {
+///     fn now(&self) -> Timestamp { SystemClock.now().after(Duration::from_secs(3600)) }
+///     fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+///         Box::pin(tokio::time::sleep(until.since(self.now())))
+///     }
+/// }
+/// assert!(Ahead.now() > SystemClock.now());
+/// ```
 pub trait Clock: Send + Sync + 'static {
     /// What time it is.
     fn now(&self) -> Timestamp;
@@ -15,6 +31,13 @@ pub trait Clock: Send + Sync + 'static {
 }
 
 /// The machine's clock.
+///
+/// ```
+/// use outlive::clock::{Clock, SystemClock};
+/// let before = SystemClock.now();
+/// # std::thread::sleep(std::time::Duration::from_millis(5));
+/// assert!(SystemClock.now() > before);
+/// ```
 #[cfg(feature = "tokio")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;

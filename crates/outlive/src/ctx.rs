@@ -243,6 +243,18 @@ impl Ctx {
 
     /// As [`get`](Self::get), with an error where there is no such value.
     ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// struct Prices { tea: u32 }
+    /// async fn price(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     Ok(ctx.try_get::<Prices>().map_or(5, |prices| prices.tea))
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("price", price).start().await?;
+    /// assert_eq!(engine.start(price, &()).await?.result().await?, 5); // nobody provided any
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NotProvided`] if no such value was provided.
     pub fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {

@@ -53,6 +53,17 @@ pub struct Engine {
 }
 
 /// An engine that is being set up, made by [`Engine::open`].
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # struct Stripe;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let builder: outlive::Builder = Engine::open("memory:");
+/// let engine = builder.workflow("double", double).provide(Stripe).grace("30 seconds").start().await?;
+/// assert_eq!(engine.start(double, &21).await?.result().await?, 42);
+/// # Ok(()) }
+/// ```
 #[must_use = "an engine does nothing until it is started"]
 pub struct Builder {
     place: Place,
@@ -79,16 +90,51 @@ enum Place {
 
 impl Engine {
     /// An engine on the store that a path or URL names: a file (made if there is none), or `memory:` for tests.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("shop.db");
+    /// let engine = Engine::open(&path).workflow("double", double).start().await?;
+    /// engine.shutdown().await?;
+    /// assert!(path.exists());
+    /// # Ok(()) }
+    /// ```
     pub fn open(place: impl AsRef<Path>) -> Builder {
         Builder::new(Place::Path(place.as_ref().to_owned()))
     }
 
     /// An engine on a store that is open already.
+    ///
+    /// ```
+    /// use outlive_core::memory::MemoryStore;
+    /// use std::sync::Arc;
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let store = Arc::new(MemoryStore::new());
+    /// let engine = Engine::on(store.clone()).workflow("double", double).start().await?;
+    /// assert_eq!(engine.start(double, &21).await?.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
     pub fn on(store: Arc<dyn Store>) -> Builder {
         Builder::new(Place::Store(store))
     }
 
     /// Stops taking work, lets step bodies that are running end, up to the grace time, and gives the store free.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let client = engine.client();
+    /// engine.shutdown().await?;
+    /// assert_eq!(client.start(double, &21).await.unwrap_err().code(), "shutdown");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// If the store cannot be given free; it is all the same when the process ends.
@@ -122,6 +168,17 @@ impl Engine {
     }
 
     /// A client that can be kept and cloned. It does not keep the engine running.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let client = engine.client();
+    /// let handler = tokio::spawn(async move { client.start(double, &21).await });
+    /// assert_eq!(handler.await??.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
@@ -132,6 +189,12 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.halt();
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Engine({} runs in memory)", self.worker.residency.len())
     }
 }
 
@@ -168,6 +231,16 @@ impl Builder {
     }
 
     /// Registers a workflow. The name is what is kept on disk: it stays when the function is renamed.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn double_it(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").workflow("double", double_it).start().await?;
+    /// let run = engine.start(double_it, &21).await?;
+    /// assert_eq!(run.info().await?.workflow, "double");
+    /// # Ok(()) }
+    /// ```
     pub fn workflow<F, M>(mut self, name: &str, function: F) -> Self
     where
         F: WorkflowFn<M>,
@@ -183,24 +256,70 @@ impl Builder {
 
     /// Makes the workflow registered last strict: if its code does not ask for what is recorded, the run is stuck
     /// before anything new is done.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn pay(_: Ctx, _: ()) -> Result<()> { Ok(()) }
+    /// # async fn report(_: Ctx, _: ()) -> Result<()> { Ok(()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:")
+    ///     .workflow("pay", pay)
+    ///     .strict() // `pay` is, `report` is not
+    ///     .workflow("report", report)
+    ///     .start()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
     pub fn strict(mut self) -> Self {
         self.registry.make_strict(&self.last);
         self
     }
 
     /// A value that workflows get by its type, with [`Ctx::get`](crate::Ctx::get).
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// struct Prices { tea: u32 }
+    /// async fn price(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.get::<Prices>().tea) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").workflow("price", price).provide(Prices { tea: 3 }).start().await?;
+    /// assert_eq!(engine.start(price, &()).await?.result().await?, 3);
+    /// # Ok(()) }
+    /// ```
     pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.provided.insert(TypeId::of::<T>(), Box::new(value));
         self
     }
 
     /// Where time comes from; for tests.
+    ///
+    /// ```
+    /// use outlive::clock::Clock;
+    /// use outlive_testkit::TestClock;
+    /// # use outlive::prelude::*;
+    /// async fn when(ctx: Ctx, _: ()) -> Result<Timestamp> { Ok(ctx.now()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let clock = TestClock::new();
+    /// let engine = Engine::open("memory:").clock(clock.clone()).workflow("when", when).start().await?;
+    /// assert_eq!(engine.start(when, &()).await?.result().await?, clock.now());
+    /// # Ok(()) }
+    /// ```
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
     /// How many runs are held in memory at most; the others wait in the store.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").workflow("double", double).resident_max(1_000).start().await?;
+    /// assert!(engine.resident() <= 1_000);
+    /// assert!(Engine::open("memory:").resident_max(0).start().await.is_err());
+    /// # Ok(()) }
+    /// ```
     pub fn resident_max(mut self, runs: usize) -> Self {
         if runs == 0 {
             self.refuse(Error::Setup("resident_max 0 leaves no room for any run; give at least 1".into()));
@@ -210,18 +329,46 @@ impl Builder {
     }
 
     /// How often a run may take the process down without getting on before it is set aside.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").recoveries_max(5).start().await?;
+    /// for run in engine.list(Filter::new().status(StatusKind::Stuck)).await?.runs {
+    ///     println!("{} was set aside: {:?}", run.id, run.note);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn recoveries_max(mut self, times: u32) -> Self {
         self.recoveries_max = times;
         self
     }
 
     /// The largest input, signal or result, in bytes of JSON.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn measure(_: Ctx, text: String) -> Result<usize> { Ok(text.len()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").workflow("measure", measure).payload_max(64).start().await?;
+    /// let error = engine.start(measure, &"long ".repeat(20)).await.unwrap_err();
+    /// assert_eq!(error.code(), "payload_too_large");
+    /// # Ok(()) }
+    /// ```
     pub fn payload_max(mut self, bytes: usize) -> Self {
         self.payload_max = bytes;
         self
     }
 
     /// How long [`Engine::shutdown`] waits for step bodies.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").grace("30 seconds").start().await?;
+    /// engine.shutdown().await?; // waits 30 seconds at most
+    /// # Ok(()) }
+    /// ```
     pub fn grace(mut self, duration: impl IntoDuration) -> Self {
         match duration.into_duration() {
             Ok(grace) => self.grace = grace,
@@ -231,30 +378,96 @@ impl Builder {
     }
 
     /// How durable an acknowledged write is.
+    ///
+    /// ```
+    /// use outlive::Durability;
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("shop.db");
+    /// let engine = Engine::open(&path).durability(Durability::Relaxed).start().await?;
+    /// assert!(engine.durability().ends_with("synchronous=normal"));
+    /// # Ok(()) }
+    /// ```
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
     /// Stands between steps and their bodies; for test kits.
+    ///
+    /// ```
+    /// use outlive::{HookAction, StepCall, StepHook};
+    /// use std::sync::{Arc, Mutex};
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+    ///
+    /// #[derive(Default)]
+    /// struct Seen(Mutex<Vec<String>>);
+    /// impl StepHook for Seen {
+    ///     fn before(&self, call: &StepCall<'_>) -> HookAction {
+    ///         self.0.lock().unwrap().push(call.step.to_owned());
+    ///         HookAction::Run
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let seen = Arc::new(Seen::default());
+    /// let engine = Engine::open("memory:").workflow("pay", pay).step_hook(seen.clone()).start().await?;
+    /// engine.start(pay, &()).await?.result().await?;
+    /// assert_eq!(*seen.0.lock().unwrap(), ["charge"]);
+    /// # Ok(()) }
+    /// ```
     pub fn step_hook(mut self, hook: Arc<dyn StepHook>) -> Self {
         self.hook = Some(hook);
         self
     }
 
     /// Has ids, and the random numbers of runs, follow from a seed instead of chance; for tests.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn dice(ctx: Ctx, _: ()) -> Result<u64> { Ok(ctx.random()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let one = Engine::open("memory:").workflow("dice", dice).seed(7).start().await?;
+    /// let other = Engine::open("memory:").workflow("dice", dice).seed(7).start().await?;
+    /// assert_eq!(one.start(dice, &()).await?.result().await?, other.start(dice, &()).await?.result().await?);
+    /// # Ok(()) }
+    /// ```
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
     /// Has each quiet point checked by a replay of a second copy of the run; for tests.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn wait(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.wait("n").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").workflow("wait", wait).paranoid(true).start().await?;
+    /// let run = engine.start(wait, &()).await?;
+    /// run.signal("n", &42).await?;
+    /// assert_eq!(run.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
     pub fn paranoid(mut self, paranoid: bool) -> Self {
         self.is_paranoid = paranoid;
         self
     }
 
     /// Opens the store, takes the right to execute it, and begins.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("shop.db");
+    /// let engine = Engine::open(&path).start().await?;
+    /// let second = Engine::open(&path).start().await; // one process executes a store
+    /// assert!(second.is_err_and(|error| error.is_locked()));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// If something in the set-up is wrong, the store cannot be opened, or another process executes it
@@ -338,6 +551,17 @@ impl Engine {
     }
 
     /// How many runs are in memory.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// assert_eq!(engine.resident(), 0);
+    /// engine.start(double, &21).after("1 day").await?; // waits in the store
+    /// assert_eq!(engine.resident(), 0);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn resident(&self) -> usize {
         self.worker.residency.len()

@@ -25,12 +25,34 @@ pub(crate) struct Env {
 }
 
 /// Stands between a step and its body. For test kits.
+///
+/// ```
+/// use outlive::{HookAction, StepCall, StepHook};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// #[derive(Default)]
+/// struct Attempts(AtomicU32);
+/// impl StepHook for Attempts {
+///     fn before(&self, _: &StepCall<'_>) -> HookAction {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///         HookAction::Run
+///     }
+/// }
+/// # let _ = outlive::Engine::open("memory:").step_hook(std::sync::Arc::new(Attempts::default()));
+/// ```
 pub trait StepHook: Send + Sync {
     /// An attempt of a step is about to run.
     fn before(&self, call: &StepCall<'_>) -> HookAction;
 }
 
 /// An attempt that is about to run.
+///
+/// ```
+/// use outlive::StepCall;
+/// fn line(call: &StepCall<'_>) -> String {
+///     format!("run {}: step {:?}, attempt {}", call.run, call.step, call.attempt)
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StepCall<'a> {
@@ -47,6 +69,17 @@ pub struct StepCall<'a> {
 }
 
 /// What is to happen instead of a step's body.
+///
+/// ```
+/// use outlive::{Cause, Failure, HookAction, Payload, StepCall};
+/// fn instead(call: &StepCall<'_>) -> HookAction {
+///     match call.step {
+///         "charge" => HookAction::Value(Payload::recorded("42")),
+///         "ship" => HookAction::Fail(Failure::new(Cause::Error, "no ship in the harbour")),
+///         _ => HookAction::Run,
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HookAction {

@@ -12,6 +12,17 @@ use outlive_core::store;
 use serde::de::DeserializeOwned;
 
 /// Any error of user code.
+///
+/// ```
+/// use outlive::BoxError;
+/// fn parse(text: &str) -> Result<u32, BoxError> {
+///     if text.is_empty() {
+///         return Err("there is no text".into());
+///     }
+///     Ok(text.parse()?)
+/// }
+/// assert_eq!(parse("").unwrap_err().to_string(), "there is no text");
+/// ```
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why something could not be done. Match on it, or ask [`kind`](Self::kind), [`code`](Self::code) or a predicate.
@@ -195,6 +206,19 @@ pub enum Error {
 }
 
 /// What an [`Error`] is about, without its details.
+///
+/// ```
+/// use outlive::{Error, ErrorKind};
+/// fn http_status(error: &Error) -> u16 {
+///     match error.kind() {
+///         ErrorKind::NotFound => 404,
+///         ErrorKind::Conflict => 409,
+///         ErrorKind::Input => 422,
+///         _ => 500,
+///     }
+/// }
+/// assert_eq!(http_status(&Error::NotFound { id: "order-42".into() }), 404);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -224,6 +248,11 @@ pub enum ErrorKind {
 
 impl Error {
     /// What it is about.
+    ///
+    /// ```
+    /// use outlive::{Error, ErrorKind};
+    /// assert_eq!(Error::Shutdown.kind(), ErrorKind::Shutdown);
+    /// ```
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -251,6 +280,11 @@ impl Error {
     }
 
     /// A short word for programs, the same in every version.
+    ///
+    /// ```
+    /// use outlive::Error;
+    /// assert_eq!(Error::Shutdown.code(), "shutdown");
+    /// ```
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -281,42 +315,90 @@ impl Error {
     }
 
     /// Whether the run was cancelled.
+    ///
+    /// ```
+    /// assert!(outlive::Error::Cancelled { reason: "order withdrawn".into() }.is_cancelled());
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled { .. })
     }
 
     /// Whether something took too long: a step, or a wait for a signal.
+    ///
+    /// ```
+    /// use outlive::Error;
+    /// let error = Error::WaitTimeout { name: "approval".into(), timeout: std::time::Duration::from_secs(60) };
+    /// assert!(error.is_timeout());
+    /// ```
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Timeout { .. } | Self::WaitTimeout { .. })
     }
 
     /// Whether there is no such run.
+    ///
+    /// ```
+    /// assert!(outlive::Error::NotFound { id: "order-42".into() }.is_not_found());
+    /// ```
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
     /// Whether the id belongs to another run.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// engine.start(double, &21).id("order-42").await?;
+    /// assert!(engine.start(double, &7).id("order-42").await.unwrap_err().is_conflict());
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. })
     }
 
     /// Whether the run is stuck.
+    ///
+    /// ```
+    /// assert!(outlive::Error::Stuck { id: "order-42".into(), reason: "step \"charge\" is gone".into() }.is_stuck());
+    /// ```
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         matches!(self, Self::Stuck { .. })
     }
 
     /// Whether another process executes the store.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("shop.db");
+    /// let engine = Engine::open(&path).start().await?;
+    /// assert!(Engine::open(&path).start().await.is_err_and(|error| error.is_locked()));
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Locked { .. })
     }
 
     /// What user code failed with, if that is what it is about.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn pay(_: Ctx, _: ()) -> Result<()> { Err("no card".into()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+    /// let error = engine.start(pay, &()).await?.result().await.unwrap_err();
+    /// assert_eq!(error.failure().unwrap().message, "no card");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match self {
@@ -330,6 +412,24 @@ impl Error {
     }
 
     /// The error that a step returned, if the step was told to [keep it](crate::ctx::Step::details) and it reads back as an `E`.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+    /// #[error("declined with code {code}")]
+    /// struct Declined { code: u32 }
+    ///
+    /// # async fn charge() -> Result<(), Declined> { Err(Declined { code: 51 }) }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<Option<u32>> {
+    ///     let Err(error) = ctx.step("charge", charge).details().await else { return Ok(None) };
+    ///     Ok(error.details().map(|declined: Declined| declined.code))
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+    /// assert_eq!(engine.start(pay, &()).await?.result().await?, Some(51));
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn details<E: DeserializeOwned>(&self) -> Option<E> {
         self.failure()?.details.as_ref()?.decode().ok()
@@ -374,6 +474,14 @@ pub fn Permanent(error: impl Into<BoxError>) -> PermanentError {
 }
 
 /// What [`Permanent`] makes.
+///
+/// ```
+/// use outlive::{Permanent, PermanentError};
+/// fn check(card: &str) -> Result<(), PermanentError> {
+///     if card.is_empty() { Err(Permanent("no card")) } else { Ok(()) }
+/// }
+/// assert_eq!(check("").unwrap_err().to_string(), "no card");
+/// ```
 #[derive(Debug)]
 pub struct PermanentError(Marked);
 

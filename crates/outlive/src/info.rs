@@ -6,6 +6,20 @@ use outlive_core::id::InstanceNum;
 use outlive_core::time::Timestamp;
 
 /// What a run knows of itself.
+///
+/// ```
+/// use outlive::ctx::Info;
+/// # use outlive::prelude::*;
+/// async fn who(ctx: Ctx, _: ()) -> Result<String> {
+///     let info: &Info = ctx.info();
+///     Ok(format!("{} {} for {}", info.workflow, info.id, info.tags["customer"]))
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("order", who).start().await?;
+/// let run = engine.start(who, &()).id("42").tag("customer", "ada").await?;
+/// assert_eq!(run.result().await?, "order 42 for ada");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Info {

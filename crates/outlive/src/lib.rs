@@ -73,6 +73,7 @@ pub use outlive_core::commit::OnConflict;
 pub use outlive_core::duration::{DurationError, IntoDuration};
 pub use outlive_core::failure::{Cause, Failure};
 pub use outlive_core::journal::{Entry, EntryKind};
+pub use outlive_core::memory::MemoryStore;
 pub use outlive_core::payload::Payload;
 pub use outlive_core::query::{Counts, Filter};
 pub use outlive_core::retry::{Backoff, Jitter, PolicyError, Reason, Retry};
@@ -93,6 +94,14 @@ pub use run::{CancelAnswer, Run, RunInfo, Signal};
 pub use start::Start;
 
 /// What most programs need.
+///
+/// ```
+/// use outlive::prelude::*;
+/// async fn double(ctx: Ctx, n: u32) -> Result<u32> {
+///     ctx.sleep("1 second").await?;
+///     Ok(n * 2)
+/// }
+/// ```
 pub mod prelude {
     pub use crate::{
         Attempt, BoxError, Ctx, Error, Filter, OnConflict, Permanent, Retry, Status, StatusKind, Timestamp, Workflow,
@@ -102,6 +111,11 @@ pub mod prelude {
     pub use std::future::IntoFuture;
 
     /// What workflows and steps give: any error can be returned with `?`.
+    ///
+    /// ```
+    /// use outlive::prelude::*;
+    /// async fn read(path: &str) -> Result<u32> { Ok(std::fs::read_to_string(path)?.trim().parse()?) }
+    /// ```
     pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 }
 

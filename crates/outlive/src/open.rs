@@ -9,6 +9,17 @@ use outlive_core::store::Store;
 use crate::error::Error;
 
 /// How durable an acknowledged write is.
+///
+/// ```
+/// use outlive::Durability;
+/// # use outlive::prelude::*;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("shop.db");
+/// let engine = Engine::open(&path).durability(Durability::Full).start().await?;
+/// assert!(engine.durability().ends_with("synchronous=full"));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Durability {

@@ -21,6 +21,18 @@ use crate::error::Error;
 use crate::shared::{Gives, Shared};
 
 /// A run that gives an `O`.
+///
+/// ```
+/// use outlive::prelude::*;
+/// async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+/// let run: Run<u32> = engine.start(double, &21).id("twice").await?;
+/// assert_eq!(run.result().await?, 42);
+/// let found: Run<u32> = engine.run("twice").await?; // the same run
+/// assert_eq!(found.status().await?, Status::Completed);
+/// # Ok(()) }
+/// ```
 pub struct Run<O> {
     shared: Arc<Shared>,
     id: Name,
@@ -41,6 +53,20 @@ impl<O> std::fmt::Debug for Run<O> {
 }
 
 /// What is known of a run.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+/// let run = engine.start(double, &21).tag("team", "maths").await?;
+/// run.result().await?;
+/// let info = run.info().await?;
+/// assert_eq!((info.workflow.as_str(), info.status), ("double", Status::Completed));
+/// assert_eq!((info.input.as_str(), info.output.unwrap().as_str()), ("21", "42"));
+/// assert_eq!(info.tags["team"], "maths");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct RunInfo {
@@ -100,6 +126,18 @@ fn recorded_failure(outcome: &Payload) -> Failure {
 }
 
 /// What came of asking a run to end.
+///
+/// ```
+/// use outlive::CancelAnswer;
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+/// let run = engine.start(double, &21).await?;
+/// run.result().await?;
+/// assert_eq!(run.cancel("too late").await?, CancelAnswer::Ended(Status::Completed));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CancelAnswer {
@@ -115,12 +153,35 @@ impl<O> Run<O> {
     }
 
     /// The run's id.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let run = engine.start(double, &21).id("twice").await?;
+    /// assert_eq!(run.id(), "twice");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn id(&self) -> &str {
         self.id.as_str()
     }
 
     /// Where the run is in its life.
+    ///
+    /// ```
+    /// use outlive::Pause;
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("nap", nap)).await;
+    /// let run = test.start(nap, &()).await?;
+    /// # test.settle().await;
+    /// assert!(matches!(run.status().await?, Status::Paused { why: Pause::Sleep, until: Some(_) }));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::NotFound`] if it was purged.
@@ -130,6 +191,18 @@ impl<O> Run<O> {
 
     /// What is known of the run.
     ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let run = engine.start(double, &21).await?;
+    /// run.result().await?;
+    /// let info = run.info().await?;
+    /// assert!(info.ended_at >= info.started_at && info.failure.is_none());
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NotFound`] if it was purged.
     pub async fn info(&self) -> Result<RunInfo, Error> {
@@ -138,6 +211,20 @@ impl<O> Run<O> {
 
     /// What the run has done, in order.
     ///
+    /// ```
+    /// use outlive::EntryKind;
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+    /// let run = engine.start(pay, &()).await?;
+    /// run.result().await?;
+    /// let journal = run.journal().await?;
+    /// assert_eq!((journal[0].kind, &*journal[0].op), (EntryKind::StepDone, "step:charge"));
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NotFound`] if it was purged, [`Error::Store`] if an entry is damaged.
     pub async fn journal(&self) -> Result<Vec<Entry>, Error> {
@@ -145,6 +232,19 @@ impl<O> Run<O> {
     }
 
     /// What the run has done since an entry: those with a larger `seq`.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+    /// # let run = engine.start(pay, &()).await?;
+    /// # run.result().await?;
+    /// let seen = run.journal().await?.last().map_or(0, |entry| entry.seq);
+    /// assert!(run.journal_since(seen).await?.is_empty()); // nothing new
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`journal`](Self::journal).
@@ -155,6 +255,22 @@ impl<O> Run<O> {
 
     /// The steps that have given a value, in the order in which they did, by their identity in the journal.
     ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<()> { Ok(()) }
+    /// # async fn ship() -> Result<()> { Ok(()) }
+    /// async fn checkout(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.step("charge", charge).await?;
+    ///     Ok(ctx.step("ship", ship).await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("checkout", checkout).start().await?;
+    /// let run = engine.start(checkout, &()).await?;
+    /// run.result().await?;
+    /// assert_eq!(run.completed_steps().await?, ["charge", "ship"]);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`journal`](Self::journal).
     pub async fn completed_steps(&self) -> Result<Vec<String>, Error> {
@@ -164,6 +280,17 @@ impl<O> Run<O> {
     }
 
     /// Sends a named value, which a [`wait`](crate::Ctx::wait) of the run gets: now, or whenever it comes to one.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn approve(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.wait("approval").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("approve", approve).start().await?;
+    /// let run = engine.start(approve, &()).await?;
+    /// run.signal("approval", "ada").await?;
+    /// assert_eq!(run.result().await?, "ada");
+    /// # Ok(()) }
+    /// ```
     pub fn signal<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Signal {
         let message = Name::new("signal name", name).map_err(Error::from).and_then(|name| {
             let payload = self.shared.encode(&format!("signal {:?}", name.as_str()), value)?;
@@ -174,6 +301,24 @@ impl<O> Run<O> {
 
     /// Asks the run to end: what it waits for gives [`Error::Cancelled`], and it may clean up in steps.
     ///
+    /// ```
+    /// # use outlive::{CancelAnswer, prelude::*};
+    /// # async fn undo() -> Result<()> { Ok(()) }
+    /// async fn approve(ctx: Ctx, _: ()) -> Result<()> {
+    ///     match ctx.wait("approval").await {
+    ///         Err(error) if error.is_cancelled() => Ok(ctx.step("undo", undo).await?),
+    ///         other => Ok(other?),
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("approve", approve).start().await?;
+    /// let run = engine.start(approve, &()).await?;
+    /// assert_eq!(run.cancel("order withdrawn").await?, CancelAnswer::Taken);
+    /// assert!(run.result().await.unwrap_err().is_cancelled());
+    /// assert_eq!(run.completed_steps().await?, ["undo"]);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NotFound`] if it was purged.
     pub async fn cancel(&self, reason: &str) -> Result<CancelAnswer, Error> {
@@ -182,6 +327,17 @@ impl<O> Run<O> {
     }
 
     /// Ends the run at once, with no clean-up.
+    ///
+    /// ```
+    /// # use outlive::{CancelAnswer, prelude::*};
+    /// # async fn approve(ctx: Ctx, _: ()) -> Result<bool> { Ok(ctx.wait("approval").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("approve", approve).start().await?;
+    /// let run = engine.start(approve, &()).await?;
+    /// assert_eq!(run.terminate("gone wrong").await?, CancelAnswer::Taken);
+    /// assert_eq!(run.result().await.unwrap_err().to_string(), "cancelled: gone wrong");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::NotFound`] if it was purged.
@@ -208,6 +364,20 @@ impl<O> Run<O> {
 
     /// Stops the run from going on until it is [resumed](Self::resume). A step that is at work ends and is recorded.
     ///
+    /// ```
+    /// use outlive::Pause;
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("nap", nap)).await;
+    /// let run = test.start(nap, &()).await?;
+    /// run.pause().await?;
+    /// # test.settle().await;
+    /// assert!(matches!(run.status().await?, Status::Paused { why: Pause::Hand, .. }));
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Status`] if it has ended or is stuck.
     pub async fn pause(&self) -> Result<(), Error> {
@@ -215,6 +385,19 @@ impl<O> Run<O> {
     }
 
     /// Has the run go on after a [pause](Self::pause).
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn nap(ctx: Ctx, _: ()) -> Result<u32> { ctx.sleep("1 day").await?; Ok(42) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("nap", nap)).await;
+    /// let run = test.start(nap, &()).await?;
+    /// run.pause().await?;
+    /// run.resume().await?;
+    /// assert_eq!(test.result(&run).await?, 42);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Status`] if it has ended or is stuck.
@@ -224,6 +407,21 @@ impl<O> Run<O> {
 
     /// Has a failed or stuck run go on from its last recorded point. Completed steps are kept; failures at the end
     /// of the journal are forgotten, and what failed is tried again.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
+    /// # test.fail_next("charge", "the bank is closed");
+    /// let run = test.start(pay, &()).await?;
+    /// assert_eq!(run.result().await.unwrap_err().code(), "failed");
+    /// run.retry().await?; // the bank is open again
+    /// assert_eq!(run.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Status`] if it is neither failed nor stuck.
@@ -235,6 +433,18 @@ impl<O> Run<O> {
     }
 
     /// Removes all that is kept of the run, which must have ended or be stuck. Its id is free again.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let run = engine.start(double, &21).await?;
+    /// run.result().await?;
+    /// run.purge().await?;
+    /// assert!(run.status().await.unwrap_err().is_not_found());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Status`] if it is still alive.
@@ -263,6 +473,19 @@ impl<O> Run<O> {
 
 impl<O: DeserializeOwned> Run<O> {
     /// Waits for the end of the run and gives its result.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn halve(_: Ctx, n: u32) -> Result<u32> {
+    ///     if n % 2 == 0 { Ok(n / 2) } else { Err(format!("{n} is odd").into()) }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("halve", halve).start().await?;
+    /// assert_eq!(engine.start(halve, &84).await?.result().await?, 42);
+    /// let error = engine.start(halve, &7).await?.result().await.unwrap_err();
+    /// assert_eq!(error.failure().unwrap().message, "7 is odd");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Failed`], [`Error::Cancelled`] or [`Error::Stuck`] as the run ended; [`Error::Payload`] if the result
@@ -307,6 +530,18 @@ impl<O: DeserializeOwned> Run<O> {
 }
 
 /// A signal, made by [`Run::signal`]. Nothing is sent until it is awaited.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # async fn approve(ctx: Ctx, _: ()) -> Result<bool> { Ok(ctx.wait("approval").await?) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("approve", approve).start().await?;
+/// # let run = engine.start(approve, &()).await?;
+/// let signal: outlive::Signal = run.signal("approval", &true);
+/// signal.await?; // it is sent here
+/// assert!(run.result().await?);
+/// # Ok(()) }
+/// ```
 #[must_use = "a signal is not sent until this is awaited"]
 pub struct Signal {
     shared: Arc<Shared>,
@@ -318,6 +553,19 @@ pub struct Signal {
 
 impl Signal {
     /// A second signal to the run with the same key is not kept.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn sum(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.wait::<u32>("n").await? + ctx.wait::<u32>("n").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("sum", sum).start().await?;
+    /// # let run = engine.start(sum, &()).await?;
+    /// run.signal("n", &1).dedup("request-1").await?;
+    /// run.signal("n", &1).dedup("request-1").await?; // sent again for want of an answer: not kept
+    /// run.signal("n", &2).dedup("request-2").await?;
+    /// assert_eq!(run.result().await?, 3);
+    /// # Ok(()) }
+    /// ```
     pub fn dedup(mut self, key: &str) -> Self {
         self.dedup = Some(Name::new("dedup key", key).map_err(Error::from));
         self

@@ -16,6 +16,18 @@ use crate::run::Run;
 use crate::shared::{Gives, Shared};
 
 /// A start, made by [`Client::start`](crate::Client::start). Nothing is written until it is awaited.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+/// let start: outlive::Start<u32> = engine.start(double, &21).id("twice").tag("team", "maths");
+/// assert!(engine.run::<u32>("twice").await.is_err()); // not yet
+/// let run = start.await?;
+/// assert_eq!(run.result().await?, 42);
+/// # Ok(()) }
+/// ```
 #[must_use = "a run is not started until this is awaited"]
 pub struct Start<O> {
     shared: Arc<Shared>,
@@ -65,6 +77,18 @@ impl<O> Start<O> {
     }
 
     /// The run's id. Starting the same again under one id gives the same run. Without one, a new id is made.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let run = engine.start(double, &21).id("order-42").await?;
+    /// let again = engine.start(double, &21).id("order-42").await?; // the same run
+    /// assert!(engine.start(double, &7).id("order-42").await.unwrap_err().is_conflict());
+    /// # assert_eq!((engine.count(Filter::new()).await?.total(), run.id()), (1, again.id()));
+    /// # Ok(()) }
+    /// ```
     pub fn id(mut self, id: &str) -> Self {
         match Name::new("run id", id) {
             Ok(id) => self.id = Some(id),
@@ -74,6 +98,20 @@ impl<O> Start<O> {
     }
 
     /// Begins only after this time.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    /// let run = test.start(double, &21).after("1 hour").await?;
+    /// test.advance("59 minutes").await;
+    /// assert_eq!(run.status().await?, Status::Pending);
+    /// test.advance("1 minute").await;
+    /// assert_eq!(run.status().await?, Status::Completed);
+    /// # Ok(()) }
+    /// ```
     pub fn after(mut self, delay: impl IntoDuration) -> Self {
         match delay.into_duration() {
             Ok(delay) => self.due = Due::After(delay),
@@ -83,12 +121,37 @@ impl<O> Start<O> {
     }
 
     /// Begins at this moment; one that has passed is now.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    /// let spring = Timestamp::from_millis(1_774_224_000_000);
+    /// let run = test.start(double, &21).at(spring).await?;
+    /// assert_eq!(test.result(&run).await?, 42); // a test engine moves time as far as it takes
+    /// assert_eq!(run.info().await?.started_at, Some(spring));
+    /// # Ok(()) }
+    /// ```
     pub fn at(mut self, moment: impl Into<Timestamp>) -> Self {
         self.due = Due::At(moment.into());
         self
     }
 
     /// A label to find the run by.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// engine.start(double, &1).tag("customer", "ada").await?;
+    /// engine.start(double, &2).tag("customer", "bob").await?;
+    /// let page = engine.list(Filter::new().tag("customer", "ada")).await?;
+    /// assert_eq!(page.runs.len(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn tag(mut self, key: &str, value: &str) -> Self {
         if let Err(error) = outlive_core::id::check("tag", key) {
             self.refuse(error);
@@ -104,6 +167,19 @@ impl<O> Start<O> {
     }
 
     /// What to do if the id is taken; [`OnConflict::Join`] unless said otherwise.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// engine.start(double, &1).id("latest").await?;
+    /// let refused = engine.start(double, &1).id("latest").on_conflict(OnConflict::Reject).await;
+    /// assert!(refused.unwrap_err().is_conflict());
+    /// let run = engine.start(double, &21).id("latest").on_conflict(OnConflict::Replace).await?;
+    /// assert_eq!(run.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.on_conflict = on_conflict;
         self

@@ -8,6 +8,9 @@ use outlive_core::query::Wake;
 use outlive_core::time::Timestamp;
 use tokio::sync::Notify;
 
+/// How many wakes are held in memory that the store holds too.
+const STORED_MAX: usize = 65_536;
+
 /// Near wakes in memory. One too many does no harm: whoever is woken looks what is due.
 pub(crate) struct Wakes {
     inner: Mutex<Inner>,
@@ -45,9 +48,21 @@ impl Wakes {
 
     /// Remembers a wake that the store holds too: only if it is near.
     pub(crate) fn add_stored(&self, due: Timestamp, num: InstanceNum) {
-        if due <= self.lock().horizon {
-            self.add(due, num);
+        let mut inner = self.lock();
+        if due > inner.horizon {
+            return;
         }
+        if inner.wakes.len() >= STORED_MAX {
+            inner.horizon = Timestamp::MIN;
+            return;
+        }
+        drop(inner);
+        self.add(due, num);
+    }
+
+    /// Something due is not in memory: the store is to be asked again.
+    pub(crate) fn forget_horizon(&self) {
+        self.lock().horizon = Timestamp::MIN;
     }
 
     /// Takes over the store's wakes up to a moment.

@@ -36,6 +36,8 @@ const WAKES_MAX: usize = 4096;
 const IDLE: Duration = Duration::from_secs(10);
 /// The most instances claimed in one write.
 const CLAIM_MAX: usize = 256;
+/// How many due instances wait in memory for room.
+const CLAIMS_MAX: usize = 65_536;
 /// How long a suspect is watched at most.
 const SUSPECT_TIME: Duration = Duration::from_secs(2);
 /// The wait after the store could not be asked.
@@ -196,6 +198,10 @@ impl Worker {
 
     fn queue_claim(&self, num: InstanceNum) {
         let mut claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if claims.queue.len() >= CLAIMS_MAX {
+            // It is due in the store, and found there when there is room.
+            return self.wakes.forget_horizon();
+        }
         if claims.known.insert(num) {
             claims.queue.push_back(num);
             drop(claims);

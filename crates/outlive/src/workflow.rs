@@ -25,12 +25,24 @@ pub struct Workflow<I, O> {
 
 impl<I, O> Workflow<I, O> {
     /// The workflow registered under this name.
+    ///
+    /// ```
+    /// use outlive::Workflow;
+    /// #[derive(serde::Serialize)]
+    /// struct Order { cents: u32 }
+    /// const CHECKOUT: Workflow<Order, String> = Workflow::new("checkout");
+    /// # assert_eq!(CHECKOUT.name(), "checkout");
+    /// ```
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self { name, types: PhantomData }
     }
 
     /// The name.
+    ///
+    /// ```
+    /// assert_eq!(outlive::Workflow::<u32, String>::new("checkout").name(), "checkout");
+    /// ```
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
@@ -46,9 +58,33 @@ impl<I, O> Clone for Workflow<I, O> {
 impl<I, O> Copy for Workflow<I, O> {}
 
 /// The work of a run, its result written as JSON.
+///
+/// ```
+/// use outlive::Payload;
+/// use outlive::workflow::WorkflowFuture;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> outlive::prelude::Result<()> {
+/// let work: WorkflowFuture = Box::pin(async { Ok(Payload::encode(&42)?) });
+/// assert_eq!(work.await?.as_str(), "42");
+/// # Ok(()) }
+/// ```
 pub type WorkflowFuture = Pin<Box<dyn Future<Output = Result<Payload, BoxError>> + Send>>;
 
 /// An async function that can be a workflow: `async fn(Ctx, Input) -> Result<Output, Error>`.
+///
+/// ```
+/// use outlive::Builder;
+/// use outlive::workflow::WorkflowFn;
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// /// Registers a workflow under the name that all of ours begin with.
+/// fn add<F: WorkflowFn<M>, M: 'static>(builder: Builder, name: &str, function: F) -> Builder {
+///     builder.workflow(&format!("shop/{name}"), function)
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let engine = add(Engine::open("memory:"), "double", double).start().await?;
+/// assert_eq!(engine.start(double, &21).await?.info().await?.workflow, "shop/double");
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a workflow function",
     label = "expected `async fn(Ctx, Input) -> Result<Output, Error>`",
@@ -89,11 +125,45 @@ where
 }
 
 /// Marks a target that is a contract.
+///
+/// ```
+/// use outlive::Workflow;
+/// use outlive::workflow::{ByContract, Reference, Target};
+/// const CHECKOUT: Workflow<u32, String> = Workflow::new("checkout");
+/// assert_eq!(Target::<ByContract>::reference(&CHECKOUT), Reference::Name("checkout"));
+/// ```
 pub struct ByContract;
 /// Marks a target that is a function.
+///
+/// ```
+/// use outlive::workflow::{ByFunction, Reference, Target};
+/// # use outlive::prelude::*;
+/// async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// fn reference<T: Target<ByFunction<M>>, M>(function: T) -> Reference { function.reference() }
+/// assert!(matches!(reference(double), Reference::Function { .. }));
+/// ```
 pub struct ByFunction<M>(PhantomData<M>);
 
 /// What can be started: a registered workflow function, or a [`Workflow`] contract.
+///
+/// ```
+/// use outlive::workflow::Target;
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// /// Starts anything that can be started, with our tag.
+/// async fn start<T: Target<M>, M>(client: &Client, target: T, input: &T::Input) -> Result<Run<T::Output>, Error>
+/// where
+///     T::Output: Send + 'static,
+/// {
+///     client.start(target, input).tag("team", "maths").await
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+/// const DOUBLE: Workflow<u32, u32> = Workflow::new("double");
+/// assert_eq!(start(&engine, double, &21).await?.result().await?, 42);
+/// assert_eq!(start(&engine, DOUBLE, &21).await?.result().await?, 42);
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be started",
     label = "expected a workflow function or a `Workflow` contract"
@@ -109,6 +179,17 @@ pub trait Target<M> {
 }
 
 /// How a target is found.
+///
+/// ```
+/// use outlive::workflow::Reference;
+/// fn shown(reference: Reference) -> &'static str {
+///     match reference {
+///         Reference::Name(name) => name,
+///         Reference::Function { type_name, .. } => type_name,
+///     }
+/// }
+/// assert_eq!(shown(Reference::Name("checkout")), "checkout");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reference {
     /// By its name.

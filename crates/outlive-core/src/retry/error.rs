@@ -36,6 +36,12 @@ impl PolicyError {
     }
 
     /// The duration that could not be read, if that is what was wrong.
+    ///
+    /// ```
+    /// # use outlive_core::retry::Retry;
+    /// let error = Retry::times(3).constant("soon").check().unwrap_err();
+    /// assert_eq!(error.duration().unwrap().text(), "soon");
+    /// ```
     #[must_use]
     pub fn duration(&self) -> Option<&DurationError> {
         self.0.source.as_ref()

@@ -29,6 +29,19 @@ impl Machine {
     }
 
     /// The body of an attempt, or of the fallback, has ended. An end that comes too late to count is dropped.
+    ///
+    /// ```
+    /// # use outlive_core::failure::{Cause, Failure};
+    /// # use outlive_core::{retry::{Jitter, Retry}, time::Timestamp, workflow::*};
+    /// # let now = Timestamp::from_millis(0);
+    /// # let mut machine = Machine::new(Mode::Live, 7, now, &[]).unwrap();
+    /// # let slot = machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
+    /// let retry = Some(Retry::times(3).constant("1 second").jitter(Jitter::none()));
+    /// machine.begin(slot, Spec::Step(StepSpec { retry, ..StepSpec::default() }));
+    /// machine.poll(slot, now);
+    /// machine.finish(slot, Err(Failure::new(Cause::Error, "declined")), now);
+    /// assert_eq!(machine.next_due(), Some(Timestamp::from_millis(1_000)));
+    /// ```
     pub fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
         let Some(op) = self.op(slot) else { return };
         match (&op.phase, result) {

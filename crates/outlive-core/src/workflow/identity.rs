@@ -73,6 +73,12 @@ impl Identities {
 }
 
 /// Scope, kind, name and key as text: `orders/step:charge card[42]`. What has a meaning in it is escaped in names.
+///
+/// ```
+/// use outlive_core::workflow::{OpKind, base};
+/// assert_eq!(&*base("orders/", OpKind::Step, "charge card", Some("42")), "orders/step:charge card[42]");
+/// assert_eq!(&*base("", OpKind::Wait, "a/b", None), "wait:a%2Fb");
+/// ```
 #[must_use]
 pub fn base(scope: &str, kind: OpKind, name: &str, key: Option<&str>) -> Arc<str> {
     let mut text = String::with_capacity(scope.len() + name.len() + 16);
@@ -90,6 +96,11 @@ pub fn base(scope: &str, kind: OpKind, name: &str, key: Option<&str>) -> Arc<str
 }
 
 /// The path of a scope below another: ends with `/`, so paths can be put together.
+///
+/// ```
+/// use outlive_core::workflow::scope;
+/// assert_eq!(&*scope(&scope("", "orders"), "42"), "orders/42/");
+/// ```
 #[must_use]
 pub fn scope(parent: &str, key: &str) -> Arc<str> {
     let mut text = String::with_capacity(parent.len() + key.len() + 1);
@@ -100,6 +111,12 @@ pub fn scope(parent: &str, key: &str) -> Arc<str> {
 }
 
 /// The path of the n-th scope with one key in one place, where a key may come more than once.
+///
+/// ```
+/// use outlive_core::workflow::numbered_scope;
+/// assert_eq!(&*numbered_scope("", "orders", 1), "orders/");
+/// assert_eq!(&*numbered_scope("", "orders", 2), "orders#2/");
+/// ```
 #[must_use]
 pub fn numbered_scope(parent: &str, key: &str, occurrence: u32) -> Arc<str> {
     if occurrence <= 1 {

@@ -13,6 +13,11 @@ use super::identity::Identity;
 use super::record::Record;
 
 /// The kinds of operation.
+///
+/// ```
+/// use outlive_core::workflow::{OpKind, base};
+/// assert_eq!(&*base("", OpKind::Wait, "paid", None), "wait:paid");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpKind {
     /// A side effect whose result is recorded.
@@ -25,6 +30,10 @@ pub enum OpKind {
 
 impl OpKind {
     /// How its identity begins.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::workflow::OpKind::Step.prefix(), "step:");
+    /// ```
     #[must_use]
     pub fn prefix(self) -> &'static str {
         match self {
@@ -36,6 +45,14 @@ impl OpKind {
 }
 
 /// What an operation is to do; known when it is first polled.
+///
+/// ```
+/// use outlive_core::id::Name;
+/// use outlive_core::workflow::Spec;
+/// use std::time::Duration;
+/// let wait = Spec::Wait { name: Name::recorded("paid"), timeout: Some(Duration::from_secs(60)) };
+/// assert!(matches!(wait, Spec::Wait { timeout: Some(_), .. }));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Spec {
     /// Run a body.
@@ -54,6 +71,13 @@ pub enum Spec {
 }
 
 /// How a step is to be tried.
+///
+/// ```
+/// use outlive_core::retry::Retry;
+/// use outlive_core::workflow::StepSpec;
+/// let spec = StepSpec { retry: Some(Retry::times(3).constant("1 second")), ..StepSpec::default() };
+/// assert!(!spec.is_at_most_once && spec.total_timeout.is_none());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct StepSpec {
     /// When a failed attempt is tried again; never, if there is no policy.
@@ -79,6 +103,12 @@ impl StepSpec {
 }
 
 /// How a step ended when it failed.
+///
+/// ```
+/// use outlive_core::retry::Reason;
+/// use outlive_core::workflow::Ended;
+/// assert_ne!(Ended::Exhausted(Reason::MaxAttempts), Ended::Exhausted(Reason::MaxDuration));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// With an error that is not tried again.
@@ -92,6 +122,14 @@ pub enum Ended {
 }
 
 /// A step that finally failed.
+///
+/// ```
+/// use outlive_core::failure::{Cause, Failure};
+/// use outlive_core::workflow::{Ended, FailedStep};
+/// let failure = Failure::new(Cause::Timeout, "timed out after 5s");
+/// let failed = FailedStep { ended: Ended::Timeout, attempts: 2, failure };
+/// assert_eq!(failed.failure.to_string(), "timed out after 5s");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedStep {
     /// How it ended.
@@ -103,6 +141,19 @@ pub struct FailedStep {
 }
 
 /// What an operation gives to user code.
+///
+/// ```
+/// use outlive_core::payload::Payload;
+/// use outlive_core::workflow::Outcome;
+///
+/// fn value(outcome: Outcome) -> Option<Payload> {
+///     match outcome {
+///         Outcome::Value(payload) | Outcome::Signal { payload, .. } => Some(payload),
+///         _ => None,
+///     }
+/// }
+/// assert_eq!(value(Outcome::TimedOut), None);
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// A step's value.

@@ -17,6 +17,16 @@ use super::world::{BY_HAND, Checked, at, cancel, json, name, signal};
 
 /// Applies the same random batches of writes to two empty stores, and compares every answer and all they hold.
 ///
+/// ```
+/// use outlive_core::memory::MemoryStore;
+/// use outlive_testkit::conformance::differential;
+/// use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let (one, other) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));
+/// differential(one, other, 7, 50).await.unwrap();
+/// # }
+/// ```
+///
 /// # Errors
 /// The first difference, with the number of the operation.
 pub async fn differential(a: Arc<dyn Store>, b: Arc<dyn Store>, seed: u64, operations: usize) -> Result<(), String> {

@@ -10,6 +10,22 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use crate::ctx::Ctx;
 
 /// A fan-out, made by [`Ctx::map`].
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # async fn price(shop: &str) -> Result<usize> { Ok(shop.len()) }
+/// async fn cheapest(ctx: Ctx, shops: Vec<String>) -> Result<Option<usize>> {
+///     let prices = ctx.map(&shops, |shop| shop.to_string(), |scope, shop| async move {
+///         Ok::<_, BoxError>(scope.step("ask", || price(shop)).await?)
+///     });
+///     Ok(prices.await?.into_iter().min()) // all are asked here, side by side
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("cheapest", cheapest).start().await?;
+/// let run = engine.start(cheapest, &vec!["corner".into(), "hall".into()]).await?;
+/// assert_eq!(run.result().await?, Some(4));
+/// # Ok(()) }
+/// ```
 #[must_use = "a map does nothing until it is awaited"]
 pub struct Map<'a, T, F> {
     items: Vec<(Ctx, T)>,
@@ -31,6 +47,22 @@ impl<T, F> Map<'_, T, F> {
     }
 
     /// At most this many at the same time; at least one.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn resize(image: u32) -> Result<u32> { Ok(image * 2) }
+    /// async fn album(ctx: Ctx, images: Vec<u32>) -> Result<Vec<u32>> {
+    ///     let resized = ctx.map(images, |image| *image, |scope, image| async move {
+    ///         Ok::<_, BoxError>(scope.step("resize", || resize(image)).await?)
+    ///     });
+    ///     resized.concurrency(4).await
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("album", album).start().await?;
+    /// let run = engine.start(album, &vec![1, 2, 3, 4, 5]).await?;
+    /// assert_eq!(run.result().await?, [2, 4, 6, 8, 10]);
+    /// # Ok(()) }
+    /// ```
     pub fn concurrency(mut self, at_once_max: usize) -> Self {
         self.concurrency = at_once_max.max(1);
         self

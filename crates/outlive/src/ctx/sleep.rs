@@ -13,6 +13,20 @@ use crate::ctx::operation::Operation;
 use crate::error::Error;
 
 /// A durable sleep, made by [`Ctx::sleep`] and [`Ctx::sleep_until`].
+///
+/// ```
+/// # use outlive::prelude::*;
+/// async fn reminder(ctx: Ctx, days: u64) -> Result<()> {
+///     let nap = ctx.sleep(format!("{days} days"));
+///     Ok(nap.await?) // it begins here
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("reminder", reminder)).await;
+/// let run = test.start(reminder, &30).await?;
+/// test.advance("30 days").await;
+/// assert_eq!(run.status().await?, Status::Completed);
+/// # Ok(()) }
+/// ```
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep<'a> {
     operation: Operation,
@@ -58,6 +72,24 @@ impl<'a> IntoFuture for Sleep<'a> {
 }
 
 /// A sleep that is awaited.
+///
+/// ```
+/// use outlive::ctx::SleepFuture;
+/// # use outlive::prelude::*;
+/// async fn at_latest(ctx: Ctx, _: ()) -> Result<bool> {
+///     let day: SleepFuture<'_> = ctx.sleep("1 day").into_future();
+///     tokio::select! {
+///         go = ctx.wait::<bool>("go").into_future() => Ok(go?),
+///         slept = day => Ok(slept.map(|()| false)?),
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("at latest", at_latest)).await;
+/// let run = test.start(at_latest, &()).await?;
+/// test.advance("1 day").await;
+/// assert!(!run.result().await?);
+/// # Ok(()) }
+/// ```
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct SleepFuture<'a>(Sleep<'a>);
 

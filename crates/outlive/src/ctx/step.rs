@@ -23,6 +23,19 @@ use crate::error::{BoxError, Error, is_permanent};
 use crate::panics;
 
 /// One try of a step, for bodies that want to know.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// async fn charge(attempt: Attempt) -> Result<String> {
+///     Ok(format!("attempt {}, Idempotency-Key: {}", attempt.number, attempt.idempotency_key))
+/// }
+/// async fn pay(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.step("charge", charge).await?) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+/// let run = engine.start(pay, &()).id("order-42").await?;
+/// assert!(run.result().await?.starts_with("attempt 1, Idempotency-Key: order-42/"));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Attempt {
@@ -37,11 +50,44 @@ pub struct Attempt {
 }
 
 /// Marks a body without an argument.
+///
+/// ```
+/// use outlive::ctx::{NoArgument, StepBody};
+/// # use outlive::prelude::*;
+/// fn body() -> impl StepBody<NoArgument, Output = u32, Error = BoxError> { || async { Ok(42) } }
+/// async fn answer(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("answer", body()).await?) }
+/// ```
 pub struct NoArgument;
 /// Marks a body that takes the [`Attempt`].
+///
+/// ```
+/// use outlive::ctx::{StepBody, WithAttempt};
+/// # use outlive::prelude::*;
+/// fn body() -> impl StepBody<WithAttempt, Output = u32, Error = BoxError> {
+///     |attempt: Attempt| async move { Ok(attempt.number) }
+/// }
+/// async fn attempts(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("count", body()).await?) }
+/// ```
 pub struct WithAttempt;
 
 /// What can be the body of a step: `|| future` or `|attempt: Attempt| future`, where the future gives a `Result`.
+///
+/// ```
+/// use outlive::ctx::StepBody;
+/// # use outlive::prelude::*;
+/// # use serde::{Serialize, de::DeserializeOwned};
+/// # async fn charge() -> Result<u32> { Ok(42) }
+/// /// A step that is retried as all of ours are.
+/// async fn sturdy<B: StepBody<M>, M>(ctx: &Ctx, name: &str, body: B) -> Result<B::Output, Error>
+/// where
+///     B::Output: Serialize + DeserializeOwned,
+///     B::Error: Into<BoxError>,
+/// {
+///     ctx.step(name, body).timeout("10 seconds").retry(5).await
+/// }
+/// async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(sturdy(&ctx, "charge", charge).await?) }
+/// # fn main() { let _ = Engine::open("memory:").workflow("pay", pay); }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the body of a step",
     label = "a step needs `|| async {{ .. }}` or `|attempt: Attempt| async move {{ .. }}` that gives a `Result`",
@@ -101,6 +147,19 @@ type RetryIf<'a, E> = Box<dyn Fn(&E) -> bool + Send + 'a>;
 type Fallback<'a, T> = Box<dyn FnOnce(Failure) -> Boxed<'a, Result<T, BoxError>> + Send + 'a>;
 
 /// A step, made by [`Ctx::step`].
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # async fn charge() -> Result<u32> { Ok(42) }
+/// async fn pay(ctx: Ctx, is_slow: bool) -> Result<u32> {
+///     let charging = ctx.step("charge", charge).timeout("10 seconds").retry(3);
+///     if is_slow {
+///         ctx.sleep("1 hour").await?;
+///     }
+///     Ok(charging.await?) // it begins here
+/// }
+/// # fn main() { let _ = Engine::open("memory:").workflow("pay", pay); }
+/// ```
 #[must_use = "a step does nothing until it is awaited"]
 pub struct Step<'a, B, M>
 where
@@ -141,6 +200,17 @@ where
 
     /// Limits the time. Before [`retry`](Self::retry): of each attempt; after it: of all attempts together.
     /// The time runs on while the process is down.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn fetch() -> Result<u32> { Ok(1) }
+    /// async fn crawl(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     match ctx.step("fetch", fetch).timeout("10 seconds").retry(3).timeout("1 minute").await {
+    ///         Err(error) if error.is_timeout() => Ok(0),
+    ///         other => Ok(other?),
+    ///     }
+    /// }
+    /// ```
     pub fn timeout(mut self, duration: impl IntoDuration) -> Self {
         match duration.into_duration() {
             Ok(limit) if limit.is_zero() => self.operation.refuse(Error::Setup(
@@ -174,6 +244,22 @@ where
     }
 
     /// Tries again only if the error is one of those for which `test` says so.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use std::io;
+    /// async fn fetch() -> io::Result<u32> { Err(io::ErrorKind::PermissionDenied.into()) }
+    /// async fn crawl(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     let is_passing = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+    ///     Ok(ctx.step("fetch", fetch).retry(5).retry_if(is_passing).await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("crawl", crawl)).await;
+    /// let run = test.start(crawl, &()).await?;
+    /// assert!(test.result(&run).await.is_err());
+    /// assert_eq!(test.executions("fetch"), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn retry_if(mut self, test: impl Fn(&B::Error) -> bool + Send + 'a) -> Self {
         self.retry_if = Some(Box::new(test));
         self
@@ -199,6 +285,26 @@ where
     }
 
     /// Keeps the error itself with the failure, so that [`Error::details`] gives it back, also after a restart.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+    /// #[error("declined with code {code}")]
+    /// struct Declined { code: u32 }
+    ///
+    /// # async fn charge() -> Result<(), Declined> { Err(Declined { code: 51 }) }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<bool> {
+    ///     match ctx.step("charge", charge).details().await {
+    ///         Err(error) if error.details().is_some_and(|declined: Declined| declined.code == 51) => Ok(false),
+    ///         other => Ok(other.map(|()| true)?),
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+    /// # assert!(!engine.start(pay, &()).await?.result().await?);
+    /// # Ok(()) }
+    /// ```
     pub fn details(mut self) -> Self
     where
         B::Error: Serialize,
@@ -225,6 +331,14 @@ where
     }
 
     /// The name this step had in an earlier version of the code: what is recorded under it counts.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     Ok(ctx.step("charge card", charge).was("charge").await?) // a run that has "charge" does not charge again
+    /// }
+    /// ```
     pub fn was(mut self, old_name: &str) -> Self {
         self.operation.set_alias(old_name);
         self
@@ -232,6 +346,17 @@ where
 
     /// Never runs an attempt a second time: its start is recorded before it, and a crash in between gives
     /// [`Error::Interrupted`]. An attempt that ended with an error may still be [retried](Self::retry).
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn pay_out() -> Result<String> { Ok("paid".into()) }
+    /// async fn refund(ctx: Ctx, _: ()) -> Result<String> {
+    ///     match ctx.step("pay out", pay_out).at_most_once().await {
+    ///         Err(Error::Interrupted { .. }) => Ok("ask the bank whether it was paid".into()),
+    ///         other => Ok(other?),
+    ///     }
+    /// }
+    /// ```
     pub fn at_most_once(mut self) -> Self {
         self.spec.is_at_most_once = true;
         self
@@ -252,6 +377,23 @@ where
 
 pin_project_lite::pin_project! {
     /// A step that is awaited.
+    ///
+    /// ```
+    /// use outlive::ctx::StepFuture;
+    /// # use outlive::prelude::*;
+    /// # async fn live_price() -> Result<u32> { Ok(42) }
+    /// async fn price(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     let live: StepFuture<'_, _, _> = ctx.step("live price", live_price).into_future();
+    ///     tokio::select! {
+    ///         price = live => Ok(price?),
+    ///         slept = ctx.sleep("1 minute").into_future() => Ok(slept.map(|()| 100)?),
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("price", price).start().await?;
+    /// # assert_eq!(engine.start(price, &()).await?.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "a step does nothing until it is awaited"]
     pub struct StepFuture<'a, B, M>
     where

@@ -18,6 +18,20 @@ use crate::ctx::sleep::cancelled;
 use crate::error::Error;
 
 /// A wait for a signal, made by [`Ctx::wait`].
+///
+/// ```
+/// # use outlive::prelude::*;
+/// async fn approve(ctx: Ctx, _: ()) -> Result<String> {
+///     let approval = ctx.wait::<String>("approval").timeout("3 days");
+///     Ok(approval.await?)
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("approve", approve).start().await?;
+/// let run = engine.start(approve, &()).await?;
+/// run.signal("approval", "ada").await?;
+/// assert_eq!(run.result().await?, "ada");
+/// # Ok(()) }
+/// ```
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait<'a, T> {
     operation: Operation,
@@ -33,6 +47,22 @@ impl<T> Wait<'_, T> {
     }
 
     /// Gives up after this time with [`Error::WaitTimeout`]. The time runs from the first wait, through restarts.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn approve(ctx: Ctx, _: ()) -> Result<bool> {
+    ///     match ctx.wait("approval").timeout("3 days").await {
+    ///         Err(error) if error.is_timeout() => Ok(false),
+    ///         other => Ok(other?),
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("approve", approve)).await;
+    /// let run = test.start(approve, &()).await?;
+    /// test.advance("3 days").await;
+    /// assert!(!run.result().await?);
+    /// # Ok(()) }
+    /// ```
     pub fn timeout(mut self, duration: impl IntoDuration) -> Self {
         match duration.into_duration() {
             Ok(duration) => self.timeout = Some(duration),
@@ -42,6 +72,24 @@ impl<T> Wait<'_, T> {
     }
 
     /// Tells waits for one name apart that are outstanding at the same time.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn two_votes(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     let (one, other) = tokio::try_join!(
+    ///         ctx.wait::<u32>("vote").key("one").into_future(),
+    ///         ctx.wait::<u32>("vote").key("other").into_future(),
+    ///     )?;
+    ///     Ok(one + other)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("two votes", two_votes).start().await?;
+    /// let run = engine.start(two_votes, &()).await?;
+    /// run.signal("vote", &40).await?;
+    /// run.signal("vote", &2).await?;
+    /// assert_eq!(run.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
     pub fn key(mut self, key: impl ToString) -> Self {
         self.operation.set_key(&key.to_string());
         self
@@ -58,6 +106,25 @@ impl<'a, T: DeserializeOwned> IntoFuture for Wait<'a, T> {
 }
 
 /// A wait that is awaited.
+///
+/// ```
+/// use outlive::ctx::WaitFuture;
+/// # use outlive::prelude::*;
+/// async fn either(ctx: Ctx, _: ()) -> Result<String> {
+///     let yes: WaitFuture<'_, String> = ctx.wait("yes").into_future();
+///     let no: WaitFuture<'_, String> = ctx.wait("no").into_future();
+///     tokio::select! {
+///         by = yes => Ok(format!("yes, says {}", by?)),
+///         by = no => Ok(format!("no, says {}", by?)),
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("either", either).start().await?;
+/// let run = engine.start(either, &()).await?;
+/// run.signal("no", "ada").await?;
+/// assert_eq!(run.result().await?, "no, says ada");
+/// # Ok(()) }
+/// ```
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct WaitFuture<'a, T>(Wait<'a, T>);
 
