@@ -498,7 +498,7 @@ impl Machine {
     /// assert_eq!(machine.seen(), 3);
     /// ```
     pub fn receive_all(&mut self, inbox: Vec<Inbound>) {
-        let last = inbox.last().map_or(0, |inbound| inbound.pos);
+        let last = inbox.iter().map(|inbound| inbound.pos).max().unwrap_or(0);
         inbox.into_iter().for_each(|inbound| self.receive(inbound));
         self.seen = self.seen.max(last);
         self.received = self.received.split_off(&(self.seen + 1));
@@ -630,8 +630,8 @@ impl Machine {
         }
     }
 
-    /// Takes the control messages in order of arrival.
-    fn take_controls(&mut self, now: Timestamp) {
+    /// Takes the control messages in order of arrival. [`act`](Self::act) does so too.
+    pub fn take_controls(&mut self, now: Timestamp) {
         while let Some((pos, message)) = self.controls.pop_front() {
             match message {
                 Message::Cancel { reason } if self.cancel.is_none() => {

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 
+use outlive_core::failure::Failure;
+use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Slot};
 
@@ -34,6 +36,8 @@ pub(crate) struct State {
 }
 
 thread_local! {
+    /// Whether this thread is in a machine, which may call a custom backoff, and holds the lock of its run.
+    static IN_MACHINE: ThreadCell<bool> = const { ThreadCell::new(false) };
     /// Which run this thread is polling (by address), and whether inside one of its steps.
     static POLLING: ThreadCell<(usize, bool)> = const { ThreadCell::new((0, false)) };
 }
@@ -62,6 +66,7 @@ impl Cell {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        assert!(!IN_MACHINE.get(), "a backoff used the context of a run; take what it needs before the step");
         // A panic in user code never happens under this lock, so what is behind it is whole.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -104,6 +109,28 @@ impl Cell {
 }
 
 impl State {
+    /// [`Machine::act`], which may call user code.
+    pub(crate) fn act(&mut self, now: Timestamp) -> bool {
+        self.in_machine(|machine| machine.act(now))
+    }
+
+    /// [`Machine::finish`], which may call user code.
+    pub(crate) fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
+        self.in_machine(|machine| machine.finish(slot, result, now));
+    }
+
+    fn in_machine<R>(&mut self, f: impl FnOnce(&mut Machine) -> R) -> R {
+        struct Out;
+        impl Drop for Out {
+            fn drop(&mut self) {
+                IN_MACHINE.set(false);
+            }
+        }
+        IN_MACHINE.set(true);
+        let _out = Out;
+        f(&mut self.machine)
+    }
+
     pub(crate) fn set_waker(&mut self, slot: Slot, waker: &Waker) {
         if self.wakers.len() <= slot.0 {
             self.wakers.resize(slot.0 + 1, None);

@@ -42,6 +42,8 @@ pub(crate) enum Reply {
 pub(crate) trait Router: Send + Sync {
     /// This was written, and answered so. What was claimed is taken out of the answer.
     fn written(&self, write: &Write, answer: &mut Answer);
+    /// The store could not take this, and whoever wanted it is told so.
+    fn refused(&self, _: &Write) {}
 }
 
 impl Committer {
@@ -146,7 +148,7 @@ impl Committer {
                 }
                 Err(error) => {
                     tracing::warn!("the store did not take {} writes: {error}", writes.len());
-                    return refuse(&writes, replies, &error);
+                    return refuse(&writes, replies, &error, router);
                 }
             }
         };
@@ -165,11 +167,12 @@ impl Committer {
 }
 
 /// The store could not take a batch: callers are told, runs are kept.
-fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError) -> Vec<(Write, Reply)> {
+fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dyn Router) -> Vec<(Write, Reply)> {
     let mut kept = Vec::new();
     for (write, reply) in writes.iter().zip(replies) {
         match reply {
             Reply::Caller(caller) => {
+                router.refused(write);
                 // Nobody may be waiting any more.
                 let _ = caller.send(Err(error.clone()));
             }

@@ -29,14 +29,16 @@ pub(crate) trait Surroundings: Send + Sync {
     fn submit(&self, cell: &Arc<Cell>, commit: Commit);
     /// Something is due for the run at this moment.
     fn set_timer(&self, cell: &Cell, due: Timestamp);
+    /// That is not so any more.
+    fn clear_timer(&self, cell: &Cell, due: Timestamp);
     /// Has the whole inbox read, which comes by the mailbox.
     fn read_inbox(&self, cell: &Arc<Cell>);
     /// The run has paused, and is released. Answers whether it is to stay in memory.
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool;
+    /// The run is taken up again, and the store knows.
+    fn went_on(&self, cell: &Arc<Cell>);
     /// The run goes on after a pause.
     fn resumed(&self, cell: &Cell);
-    /// The run has ended or is stuck.
-    fn ended(&self, cell: &Cell);
     /// The run is not in memory any more.
     fn gone(&self, cell: &Cell);
 }
@@ -136,7 +138,7 @@ impl<S: Surroundings> Drive<S> {
             return true;
         }
         self.is_stopping |= letters.is_stopping;
-        let is_evicted = letters.is_evicted;
+        self.is_leaving |= letters.is_evicted;
         let answers = self.read(letters);
         for answer in answers {
             if self.answered(answer) {
@@ -148,7 +150,7 @@ impl<S: Surroundings> Drive<S> {
             Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
             Phase::Paused => {
                 self.look_up();
-                if matches!(self.phase, Phase::Paused) && (is_evicted || self.is_stopping || self.is_leaving) {
+                if matches!(self.phase, Phase::Paused) && (self.is_stopping || self.is_leaving) {
                     return self.leave();
                 }
             }
@@ -161,7 +163,7 @@ impl<S: Surroundings> Drive<S> {
     fn read(&mut self, letters: Letters) -> Vec<Answer> {
         let mut state = self.cell.lock();
         state.machine.durable(letters.durable);
-        state.machine.receive_all(letters.inbox.unwrap_or_default());
+        state.machine.receive_all(letters.inbox);
         let mut has_gap = false;
         for (message, before) in letters.messages {
             has_gap |= !state.machine.has_received(before);
@@ -208,7 +210,6 @@ impl<S: Surroundings> Drive<S> {
             (Answer::Done, Phase::Ending(_)) => {
                 self.drop_future();
                 self.cell.mailbox.close();
-                self.surroundings.ended(&self.cell);
                 true
             }
             (Answer::Done, Phase::Pausing) => {
@@ -223,6 +224,8 @@ impl<S: Surroundings> Drive<S> {
                 self.is_leaving && !self.cell.lock().machine.has_news() && self.leave()
             }
             (Answer::Done, Phase::Resuming) => {
+                self.is_leaving = false;
+                self.surroundings.went_on(&self.cell);
                 self.cell.lock().machine.forget_controls();
                 self.phase = Phase::Running;
                 false
@@ -239,9 +242,6 @@ impl<S: Surroundings> Drive<S> {
                 return self.end(end);
             }
             turns += 1;
-            if turns > TURNS_MAX && self.is_woken {
-                return self.flush(None);
-            }
             let mut state = self.cell.lock();
             if let Some(trouble) = state.machine.trouble() {
                 let end = End::Stuck(trouble.0.clone());
@@ -253,19 +253,27 @@ impl<S: Surroundings> Drive<S> {
                 drop(state);
                 return self.end(end);
             }
+            if self.is_woken && self.future.is_some() {
+                // It is not quiet yet, and others want their turn: nothing is delivered before it is.
+                drop(state);
+                return self.flush(None);
+            }
             if let Some(slot) = state.machine.deliver() {
                 drop(state);
                 self.wake(vec![slot]);
+                if turns > TURNS_MAX && self.is_woken {
+                    return self.flush(None);
+                }
                 continue;
             }
             if let Some(sentence) = self.strict_trouble(&state.machine) {
                 drop(state);
                 return self.end(End::Stuck(sentence));
             }
-            let has_acted = state.machine.act(self.cell.now()) || state.machine.has_deliverable();
+            let has_acted = state.act(self.cell.now()) || state.machine.has_deliverable();
             let wakes = state.machine.take_wakes();
             drop(state);
-            if !has_acted {
+            if !has_acted && wakes.is_empty() {
                 break;
             }
             self.wake(wakes);
@@ -284,7 +292,7 @@ impl<S: Surroundings> Drive<S> {
 
     /// What is wrong with a strict run that has come as far as its journal goes.
     fn strict_trouble(&self, machine: &Machine) -> Option<String> {
-        if !self.is_strict || machine.is_held() || !machine.has_orphans() {
+        if !self.is_strict || !machine.may_deliver() || !machine.has_orphans() {
             return None;
         }
         let names: Vec<_> = machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
@@ -308,7 +316,7 @@ impl<S: Surroundings> Drive<S> {
         for _ in 0..TURNS_MAX {
             match cell.polling(|| panics::poll(future.as_mut(), cx)) {
                 Poll::Ready(Ok(Ok(output))) => return Some(End::Completed(output)),
-                Poll::Ready(Ok(Err(error))) => return Some(failed(&error)),
+                Poll::Ready(Ok(Err(error))) => return Some(failed(error)),
                 Poll::Ready(Err(panic)) => {
                     // A future that panicked must not be polled again.
                     self.drop_future();
@@ -383,6 +391,7 @@ impl<S: Surroundings> Drive<S> {
 
     fn pause(&mut self, status: Status, wake: Option<Timestamp>) {
         self.phase = Phase::Pausing;
+        self.set_timer(None);
         self.cell.lock().machine.take_news();
         let state = State {
             status,
@@ -407,7 +416,7 @@ impl<S: Surroundings> Drive<S> {
             return self.go_on();
         }
         let has_message = state.machine.take_news();
-        state.machine.act(now);
+        state.act(now);
         let wakes = state.machine.take_wakes();
         let has_moved = state.machine.has_outgoing()
             || state.machine.has_deliverable()
@@ -441,7 +450,9 @@ impl<S: Surroundings> Drive<S> {
 
     fn set_timer(&mut self, due: Option<Timestamp>) {
         if self.timer != due {
-            self.timer = due;
+            if let Some(old) = std::mem::replace(&mut self.timer, due) {
+                self.surroundings.clear_timer(&self.cell, old);
+            }
             due.into_iter().for_each(|due| self.surroundings.set_timer(&self.cell, due));
         }
     }
@@ -450,6 +461,7 @@ impl<S: Surroundings> Drive<S> {
     fn end(&mut self, end: End) {
         // What user code does when it is dropped is a part of the run.
         self.drop_future();
+        self.set_timer(None);
         let end = self.check_end(end);
         let end = self.take_last_messages(end);
         let now = self.cell.now();
@@ -496,9 +508,7 @@ impl<S: Surroundings> Drive<S> {
     /// The future is done: what has come and was not taken yet can only change how the run ends.
     fn take_last_messages(&mut self, end: End) -> End {
         let mut state = self.cell.lock();
-        if state.machine.has_controls() {
-            state.machine.act(self.cell.now());
-        }
+        state.machine.take_controls(self.cell.now());
         let terminated = state.machine.terminate_reason().map(|reason| End::Terminated(reason.to_owned()));
         drop(state);
         self.flush(None);
@@ -561,7 +571,7 @@ impl<S: Surroundings + Unpin> Future for Drive<S> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let mut first = (this.is_woken && matches!(this.phase, Phase::Running)).then(Letters::default);
-        loop {
+        for _ in 0..TURNS_MAX {
             let letters = match first.take() {
                 Some(letters) => letters,
                 None => match this.cell.mailbox.take(cx) {
@@ -578,6 +588,9 @@ impl<S: Surroundings + Unpin> Future for Drive<S> {
                 return Poll::Pending;
             }
         }
+        // Letters keep coming; others want their turn all the same.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -589,9 +602,18 @@ impl<S: Surroundings> Drop for Drive<S> {
     }
 }
 
-fn failed(error: &BoxError) -> End {
+/// What is kept of the error of a workflow; telling it is user code too.
+fn failed(error: BoxError) -> End {
+    let told = panics::catch(move || failure_of(&error));
+    told.map_or_else(
+        |panic| End::Stuck(format!("the error of the workflow {panic}; mend it and start the program again")),
+        End::Failed,
+    )
+}
+
+fn failure_of(error: &BoxError) -> Failure {
     let own = error.downcast_ref::<crate::error::Error>().and_then(|error| error.failure());
     let mut failure = Failure::of(&**error);
     failure.details = own.and_then(|failure| failure.details.clone());
-    End::Failed(failure)
+    failure
 }

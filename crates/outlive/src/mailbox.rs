@@ -30,12 +30,10 @@ pub(crate) struct Letters {
     pub(crate) answers: Vec<Answer>,
     /// Single messages, each with the position of the one before it.
     pub(crate) messages: Vec<(Inbound, u64)>,
-    /// The whole inbox, as it was read.
-    pub(crate) inbox: Option<Vec<Inbound>>,
+    /// The whole inbox, as it was read, perhaps more than once.
+    pub(crate) inbox: Vec<Inbound>,
     /// The run was claimed though it was in memory: the store takes it for running.
     pub(crate) is_claimed: bool,
-    /// Something may be due.
-    pub(crate) is_due: bool,
     /// The user's future was woken by somebody who is no part of the run.
     pub(crate) is_foreign: bool,
     /// The run is asked to leave memory if it can.

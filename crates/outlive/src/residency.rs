@@ -112,6 +112,18 @@ impl Residency {
         inner.residents.remove(&num);
     }
 
+    /// A run has ended: it is in memory for a moment still, but nothing reaches it any more.
+    pub(crate) fn retire(&self, num: InstanceNum) {
+        let mut inner = self.lock();
+        inner.unpause(num);
+        inner.residents.remove(&num);
+    }
+
+    /// A run, if it is in memory.
+    pub(crate) fn cell(&self, num: InstanceNum) -> Option<Arc<Cell>> {
+        self.lock().residents.get(&num).map(|resident| resident.cell.clone())
+    }
+
     /// The mailbox of a run, if it is in memory.
     pub(crate) fn mailbox(&self, num: InstanceNum) -> Option<Arc<Mailbox>> {
         self.lock().residents.get(&num).map(|resident| resident.cell.mailbox.clone())

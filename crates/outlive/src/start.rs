@@ -214,7 +214,7 @@ impl<O> Start<O> {
         let id = self.id.unwrap_or_else(|| Name::recorded(&shared.chance.id(now)));
         // Due at once and room for it: it is driven from birth, without a claim.
         let owner = match &shared.worker {
-            Some(worker) if due <= now && worker.residency.reserve(1) == 1 => worker.epoch,
+            Some(worker) if due <= now && !worker.has_claims() && worker.residency.reserve(1) == 1 => worker.epoch,
             _ => Epoch(0),
         };
         let start = commit::Start {
@@ -231,9 +231,6 @@ impl<O> Start<O> {
         };
         let (workflow, input) = (start.workflow.clone(), start.input.clone());
         let answer = shared.committer.write(Write::Start(start)).await;
-        if answer.is_err() && owner != Epoch(0) {
-            shared.worker.iter().for_each(|worker| worker.residency.unreserve(1));
-        }
         match answer? {
             Answer::Started { num, .. } => Ok(Run::new(self.shared, id, num)),
             // The store compares text; the same JSON may be written in another way.

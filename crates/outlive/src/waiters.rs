@@ -29,8 +29,10 @@ impl Waiters {
 
     /// Any run may have ended.
     pub(crate) fn tell_all(&self) {
-        for notify in self.lock().values() {
+        // Who waits holds a handle; what nobody holds nobody waits for.
+        self.lock().retain(|_, notify| {
             notify.notify_waiters();
-        }
+            Arc::strong_count(notify) > 1
+        });
     }
 }

@@ -54,7 +54,8 @@ impl Wakes {
         }
         if inner.wakes.len() >= STORED_MAX {
             inner.horizon = Timestamp::MIN;
-            return;
+            drop(inner);
+            return self.news.notify_one();
         }
         drop(inner);
         self.add(due, num);
@@ -65,19 +66,30 @@ impl Wakes {
         self.lock().horizon = Timestamp::MIN;
     }
 
-    /// Takes over the store's wakes up to a moment.
+    /// The store is about to be asked for its wakes up to a moment: what is set meanwhile is remembered too.
+    /// Answers the old horizon.
+    pub(crate) fn raise(&self, horizon: Timestamp) -> Timestamp {
+        std::mem::replace(&mut self.lock().horizon, horizon)
+    }
+
+    /// Takes over the store's wakes. They are complete up to a moment, unless something was left out meanwhile.
     pub(crate) fn load(&self, wakes: Vec<Wake>, horizon: Timestamp) {
         let mut inner = self.lock();
         inner.wakes.extend(wakes);
-        inner.horizon = horizon;
+        inner.horizon = inner.horizon.min(horizon);
+    }
+
+    /// Forgets a wake that no row in the store stands for.
+    pub(crate) fn remove(&self, due: Timestamp, num: InstanceNum) {
+        self.lock().wakes.remove(&Wake { due, num });
     }
 
     /// Takes those that are due, in order.
-    pub(crate) fn take_due(&self, now: Timestamp) -> Vec<InstanceNum> {
+    pub(crate) fn take_due(&self, now: Timestamp) -> Vec<Wake> {
         let mut inner = self.lock();
         let mut due = Vec::new();
         while inner.wakes.first().is_some_and(|wake| wake.due <= now) {
-            due.extend(inner.wakes.pop_first().map(|wake| wake.num));
+            due.extend(inner.wakes.pop_first());
         }
         due
     }

@@ -10,9 +10,9 @@ use outlive_core::id::InstanceNum;
 use outlive_core::journal::Entry;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::query::Filter;
+use outlive_core::query::{Filter, Wake};
 use outlive_core::status::{Pause, Status, StatusKind};
-use outlive_core::store::Store;
+use outlive_core::store::{ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Mode};
 use tokio::sync::Notify;
@@ -61,6 +61,8 @@ pub(crate) struct Worker {
     /// Told when a place is free or something is to be claimed.
     pub(crate) news: Notify,
     is_stopping: AtomicBool,
+    /// Whether somebody outside has ever written.
+    has_foreign: AtomicBool,
     /// Grows with all that happens: for tests, to see that nothing does.
     pub(crate) activity: AtomicU64,
     this: Weak<Worker>,
@@ -109,6 +111,7 @@ impl Worker {
             claims: Mutex::default(),
             news: Notify::new(),
             is_stopping: AtomicBool::new(false),
+            has_foreign: AtomicBool::new(false),
             activity: AtomicU64::new(0),
             this: this.clone(),
         })
@@ -133,7 +136,9 @@ impl Worker {
                 () = self.wakes.news.notified() => {}
                 () = self.news.notified() => {}
                 () = self.store.changed() => {
+                    self.has_foreign.store(true, Ordering::Relaxed);
                     if let Err(error) = self.look_outside().await {
+                        self.wakes.forget_horizon();
                         tracing::warn!("the store could not be asked what has changed: {error}");
                     }
                 }
@@ -149,8 +154,8 @@ impl Worker {
         if self.wakes.horizon() <= now && !self.has_claims() {
             self.load_wakes(now).await?;
         }
-        for num in self.wakes.take_due(now) {
-            self.wake(num);
+        for wake in self.wakes.take_due(now) {
+            self.wake(wake);
         }
         self.residency.evict_cold(now);
         self.claim().await
@@ -158,7 +163,8 @@ impl Worker {
 
     async fn load_wakes(&self, now: Timestamp) -> Result<(), Error> {
         let horizon = now.after(HORIZON);
-        let wakes = self.store.wakes(horizon, WAKES_MAX).await?;
+        let before = self.wakes.raise(horizon);
+        let wakes = self.store.wakes(horizon, WAKES_MAX).await.inspect_err(|_| self.wakes.load(Vec::new(), before))?;
         // If there are more, this is as far as memory knows.
         let known = match wakes.last() {
             Some(last) if wakes.len() == WAKES_MAX => last.due.min(horizon),
@@ -173,35 +179,59 @@ impl Worker {
         self.waiters.tell_all();
         let now = self.env.clock.now();
         for wake in self.store.wakes(now, WAKES_MAX).await? {
-            match self.residency.mailbox(wake.num) {
-                None => self.queue_claim(wake.num),
-                Some(mailbox) => {
-                    let messages = self.store.inbox(wake.num, 0).await?;
-                    mailbox.post(|letters| {
-                        letters.inbox = Some(messages);
-                        letters.is_due = true;
-                    });
-                }
-            }
+            self.wake(wake);
         }
         // A wake that was set for later is found when the horizon is reached, or here.
         self.load_wakes(now).await
     }
 
     /// An instance is due: tells it if it is in memory, else has it claimed.
-    fn wake(&self, num: InstanceNum) {
-        let told = self.residency.mailbox(num).is_some_and(|mailbox| mailbox.post(|letters| letters.is_due = true));
-        if !told {
-            self.queue_claim(num);
+    fn wake(&self, wake: Wake) {
+        let is_told = match self.residency.cell(wake.num) {
+            // Somebody outside may have sent it something.
+            Some(cell) if wake.due == Timestamp::AT_ONCE => {
+                self.read_inbox(&cell);
+                true
+            }
+            Some(cell) => cell.mailbox.post(|_| {}),
+            None => false,
+        };
+        if !is_told {
+            self.queue_due(wake.num);
         }
+    }
+
+    /// Reads the inbox of a run in memory and hands it over.
+    fn read_inbox(&self, cell: &Arc<Cell>) {
+        let (store, cell) = (self.store.clone(), cell.clone());
+        tokio::spawn(async move {
+            loop {
+                match store.inbox(cell.info.num, 0).await {
+                    Ok(inbox) => return cell.mailbox.post(|letters| letters.inbox.extend(inbox)),
+                    Err(error) if error.kind == ErrorKind::Corrupt => {
+                        cell.lock().machine.fail(format!("its inbox is damaged: {error}; restore it from a backup"));
+                        return cell.mailbox.post(|_| {});
+                    }
+                    Err(error) => tracing::warn!("an inbox could not be read: {error}"),
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+        });
+    }
+
+    /// Has an instance claimed that is due in the store.
+    fn queue_due(&self, num: InstanceNum) {
+        let claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if claims.queue.len() >= CLAIMS_MAX {
+            // It is found in the store when there is room.
+            return self.wakes.forget_horizon();
+        }
+        drop(claims);
+        self.queue_claim(num);
     }
 
     fn queue_claim(&self, num: InstanceNum) {
         let mut claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if claims.queue.len() >= CLAIMS_MAX {
-            // It is due in the store, and found there when there is room.
-            return self.wakes.forget_horizon();
-        }
         if claims.known.insert(num) {
             claims.queue.push_back(num);
             drop(claims);
@@ -209,7 +239,7 @@ impl Worker {
         }
     }
 
-    fn has_claims(&self) -> bool {
+    pub(crate) fn has_claims(&self) -> bool {
         !self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner).queue.is_empty()
     }
 
@@ -231,13 +261,11 @@ impl Worker {
             if nums.is_empty() {
                 return Ok(());
             }
-            let count = nums.len();
             let suspects_max = usize::from(!self.is_watching());
             let claim = Claim { nums: nums.clone(), epoch: self.epoch, at: self.env.clock.now(), suspects_max };
             let answer = self.committer.write(Write::Claim(claim)).await;
             // What was claimed is in memory by now: the committer saw to it, ahead of any message that came later.
             if let Err(error) = answer {
-                self.residency.unreserve(count);
                 nums.into_iter().for_each(|num| self.queue_claim(num));
                 return Err(error);
             }
@@ -255,7 +283,7 @@ impl Worker {
                 // A message had it claimed while it came into memory by another way.
                 self.residency.unreserve(1);
                 let is_told = mailbox.post(|letters| {
-                    letters.inbox = one.inbox.ok();
+                    letters.inbox.extend(one.inbox.unwrap_or_default());
                     letters.is_claimed = true;
                 });
                 if !is_told {
@@ -267,7 +295,7 @@ impl Worker {
                 self.bring_back(one);
             }
         }
-        self.wait_for_turn(left_out);
+        self.wait_for_turn(claim, left_out);
     }
 
     /// Brings back a run that may have taken the process down. While it is watched, no other one is.
@@ -288,10 +316,16 @@ impl Worker {
     }
 
     /// What was asked for and not claimed has ended, or waits for its turn to be watched.
-    fn wait_for_turn(&self, left_out: Vec<InstanceNum>) {
-        if let Some(suspect) = self.suspect().as_mut() {
+    fn wait_for_turn(&self, claim: &Claim, left_out: Vec<InstanceNum>) {
+        let now = self.env.clock.now();
+        let mut watched = self.suspect();
+        if let Some(suspect) = watched.as_mut().filter(|suspect| suspect.until > now) {
             left_out.iter().for_each(|num| self.wakes.add(suspect.until, *num));
-            suspect.waiting.extend(left_out);
+            return suspect.waiting.extend(left_out);
+        }
+        drop(watched);
+        if claim.suspects_max == 0 {
+            left_out.into_iter().for_each(|num| self.queue_claim(num));
         }
     }
 
@@ -392,11 +426,11 @@ impl Worker {
             machine.hold();
         }
         let mailbox = Arc::new(Mailbox::default());
-        if self.is_stopping() {
-            mailbox.post(|letters| letters.is_stopping = true);
-        }
         let cell = Arc::new(Cell::new(info, self.env.clone(), mailbox, machine));
         self.residency.enter(cell.clone());
+        if self.is_stopping() {
+            cell.mailbox.post(|letters| letters.is_stopping = true);
+        }
         let Some(worker) = self.this.upgrade() else { return };
         let journal = if self.env.is_paranoid { journal } else { Vec::new() };
         let epoch = self.epoch;
@@ -448,14 +482,12 @@ impl Worker {
 
     fn sent(&self, send: &Send, num: InstanceNum, pos: u64, before: u64) {
         let inbound = Inbound { pos, at: send.at, message: send.message.clone() };
-        let told = self.residency.mailbox(num).is_some_and(|mailbox| {
-            mailbox.post(|letters| {
-                letters.messages.push((inbound, before));
-                letters.is_due = true;
-            })
-        });
+        let told = self
+            .residency
+            .mailbox(num)
+            .is_some_and(|mailbox| mailbox.post(|letters| letters.messages.push((inbound, before))));
         if !told {
-            self.queue_claim(num);
+            self.queue_due(num);
         }
     }
 
@@ -513,8 +545,18 @@ impl Router for Worker {
             (Write::Commit(Commit { num, state: Some(state), .. }), Answer::Done)
                 if state.status.is_ended() || state.status == Status::Stuck =>
             {
+                // Whoever claims it from here on, after a retry, brings a new one into memory.
+                self.residency.retire(*num);
                 self.waiters.tell(*num);
             }
+            _ => {}
+        }
+    }
+
+    fn refused(&self, write: &Write) {
+        match write {
+            Write::Start(start) if start.owner == self.epoch => self.residency.unreserve(1),
+            Write::Claim(claim) => self.residency.unreserve(claim.nums.len()),
             _ => {}
         }
     }
@@ -538,19 +580,19 @@ impl Surroundings for Place {
         self.worker.wakes.add(due, cell.info.num);
     }
 
+    fn clear_timer(&self, cell: &Cell, due: Timestamp) {
+        self.worker.wakes.remove(due, cell.info.num);
+    }
+
     fn read_inbox(&self, cell: &Arc<Cell>) {
-        let (store, cell) = (self.worker.store.clone(), cell.clone());
-        tokio::spawn(async move {
-            while let Err(error) = store.inbox(cell.info.num, 0).await.map(|inbox| {
-                cell.mailbox.post(|letters| {
-                    letters.inbox = Some(inbox);
-                    letters.is_due = true;
-                })
-            }) {
-                tracing::warn!("an inbox could not be read: {error}");
-                tokio::time::sleep(RETRY).await;
-            }
-        });
+        self.worker.read_inbox(cell);
+    }
+
+    fn went_on(&self, cell: &Arc<Cell>) {
+        // A message from outside may have come just before, and its wake gone with the pause.
+        if self.worker.has_foreign.load(Ordering::Relaxed) {
+            self.worker.read_inbox(cell);
+        }
     }
 
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool {
@@ -562,10 +604,6 @@ impl Surroundings for Place {
 
     fn resumed(&self, cell: &Cell) {
         self.worker.residency.resume(cell.info.num);
-    }
-
-    fn ended(&self, _: &Cell) {
-        self.worker.touch();
     }
 
     fn gone(&self, cell: &Cell) {

@@ -141,6 +141,12 @@ impl Machine {
         std::mem::take(&mut self.has_news)
     }
 
+    /// Whether anything may be delivered: it is neither paused by hand nor frozen.
+    #[must_use]
+    pub fn may_deliver(&self) -> bool {
+        !self.is_held && !self.is_frozen
+    }
+
     /// Whether an outcome waits to be delivered, and may be.
     ///
     /// ```

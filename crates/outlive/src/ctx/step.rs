@@ -446,6 +446,10 @@ where
         let cx = &mut Context::from_waker(&waker);
         let polled = match &attempt.fallback_for {
             Some(failure) => {
+                if self.step.fallback.is_some() {
+                    // What the last attempt held must be free for the fallback.
+                    self.as_mut().drop_body();
+                }
                 let this = self.as_mut().project();
                 if let Some(fallback) = this.step.fallback.take() {
                     *this.falling_back = Some(cell.in_step(|| panics::catch(|| fallback(failure.clone())))?);
@@ -517,7 +521,7 @@ where
         };
         *this.value = value;
         let now = operation.cell.now();
-        operation.cell.lock().machine.finish(slot, result, now);
+        operation.cell.lock().finish(slot, result, now);
     }
 
     /// Gives user code what the machine has delivered.
