@@ -7,6 +7,7 @@ mod cancel;
 mod changed_code;
 mod compile;
 mod crashes;
+mod driving;
 mod foreign;
 mod ids;
 mod input;

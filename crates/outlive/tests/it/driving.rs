@@ -1,0 +1,168 @@
+//! What a driver must bear: futures that wake themselves, errors that cannot be told, a retry right after the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use outlive::prelude::*;
+use outlive_testkit::TestEngine;
+
+async fn ok<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
+/// Pends this often, and wakes itself each time.
+async fn spin(mut times: u32) {
+    std::future::poll_fn(move |cx| {
+        if times == 0 {
+            return Poll::Ready(());
+        }
+        times -= 1;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_workflow_that_wakes_itself_very_often_is_not_taken_for_quiet() {
+    // After 256 times it was: it paused for ever, waiting for nothing.
+    async fn spins(ctx: Ctx, _: ()) -> Result<u32> {
+        spin(3_000).await;
+        let got = ctx.step("after", || ok(7)).await?;
+        spin(3_000).await;
+        Ok(got)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("spins", spins)).await;
+    let run = test.start(spins, &()).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_wide_and_nested_map_replays_exactly() {
+    // It wakes itself so often that outcomes were delivered before all branches had asked.
+    async fn wide(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
+        let outer = |scope: Ctx, i: u32| async move {
+            let inner = |scope: Ctx, i: u32| async move {
+                let first = scope.step("one", || ok(i)).await?;
+                Ok::<_, BoxError>(first + scope.step("two", || ok(1)).await?)
+            };
+            Ok::<_, BoxError>(scope.map([i], |_| 0, inner).await?[0])
+        };
+        let got = ctx.map(0..count, |i| *i, outer).await?;
+        ctx.sleep("1 hour").await?;
+        Ok(got)
+    }
+    let mut test = TestEngine::new(|engine| engine.workflow("wide", wide)).await;
+    let run = test.start(wide, &700).await.unwrap();
+    test.settle().await;
+    test.crash().await;
+    assert_eq!(test.result(&run).await.unwrap(), (1..=700).collect::<Vec<_>>());
+    assert_eq!((test.executions("one"), test.executions("two")), (700, 700));
+}
+
+#[tokio::test]
+async fn a_step_that_wakes_itself_for_another_task_lets_that_task_run() {
+    async fn waits(ctx: Ctx, _: ()) -> Result<u32> {
+        let body = || async {
+            let is_set = Arc::new(AtomicBool::new(false));
+            let flag = is_set.clone();
+            tokio::spawn(async move { flag.store(true, Ordering::SeqCst) });
+            while !is_set.load(Ordering::SeqCst) {
+                spin(1).await;
+            }
+            Ok::<_, BoxError>(1)
+        };
+        Ok(ctx.step("spin", body).await?)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("waits", waits)).await;
+    let run = test.start(waits, &()).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_backoff_that_uses_the_context_sets_the_run_aside_and_hangs_nobody() {
+    async fn uses(ctx: Ctx, _: ()) -> Result<u32> {
+        let inside = ctx.clone();
+        let retry = Retry::times(3).custom(move |_| Duration::from_millis(inside.random() % 100));
+        Ok(ctx.step("fails", || async { Err::<u32, BoxError>("no".into()) }).retry(retry).await?)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("uses", uses)).await;
+    let run = test.start(uses, &()).await.unwrap();
+    let error = test.result(&run).await.unwrap_err();
+    assert!(error.is_stuck() && error.to_string().contains("a backoff used the context"), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_of_a_workflow_that_cannot_be_told_sets_the_run_aside() {
+    #[derive(Debug)]
+    struct Untold;
+    impl std::fmt::Display for Untold {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("it cannot be told")
+        }
+    }
+    impl std::error::Error for Untold {}
+    async fn fails(_: Ctx, _: ()) -> Result<(), Untold> {
+        Err(Untold)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("fails", fails)).await;
+    let run = test.start(fails, &()).await.unwrap();
+    let error = test.result(&run).await.unwrap_err();
+    assert!(error.is_stuck() && error.to_string().contains("it cannot be told"), "{error}");
+}
+
+#[tokio::test]
+async fn a_fallback_may_take_what_the_timed_out_body_held() {
+    async fn locks(ctx: Ctx, _: ()) -> Result<u32> {
+        let lock = tokio::sync::Mutex::new(());
+        let body = || async {
+            let _held = lock.lock().await;
+            std::future::pending::<Result<u32>>().await
+        };
+        let fallback = |_| async {
+            let _held = lock.lock().await;
+            Ok(5)
+        };
+        Ok(ctx.step("slow", body).timeout("1 second").fallback(fallback).await?)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("locks", locks)).await;
+    let run = test.start(locks, &()).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 5);
+}
+
+#[tokio::test]
+async fn a_run_that_is_retried_right_after_its_end_goes_on() {
+    // The claim found the driver of before, which had read its last letter.
+    async fn flaky(ctx: Ctx, _: ()) -> Result<u32> {
+        Ok(ctx.step("flaky", || async { Err::<u32, BoxError>("no".into()) }).await?)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("flaky", flaky)).await;
+    let run = test.start(flaky, &()).await.unwrap();
+    for executions in 1..50 {
+        assert!(run.result().await.is_err());
+        assert_eq!(test.executions("flaky"), executions);
+        run.retry().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_in_the_start_of_a_step_that_may_run_once_lets_it_run() {
+    async fn once(ctx: Ctx, _: ()) -> Result<u32> {
+        Ok(ctx.step("launch", || ok(1)).at_most_once().await?)
+    }
+    for turns in 0..12 {
+        let store = Arc::new(outlive::MemoryStore::new());
+        let open = || Engine::on(store.clone()).workflow("once", once);
+        let engine = open().start().await.unwrap();
+        let _ = engine.start(once, &()).id("r").await.unwrap();
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        engine.shutdown().await.unwrap();
+        let engine = open().start().await.unwrap();
+        let run: Run<u32> = engine.run("r").await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 1, "after {turns} turns");
+    }
+}
