@@ -1,12 +1,11 @@
 //! Futures that are no part of the run: caught in the workflow body, welcome inside steps, and never seen where there are none.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::{FutureExt, join_all, try_join_all};
 use futures_util::stream::{self, FuturesOrdered, FuturesUnordered, StreamExt};
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
@@ -335,58 +334,10 @@ async fn a_buffer_unordered_raises_no_alarm() {
     assert_eq!(value.await, 28);
 }
 
-/// A future that several await, as `FutureExt::shared` makes it, which futures-util has with its feature `std` only.
-struct Shared<F: Future>(Arc<Mutex<Inner<F>>>);
-
-struct Inner<F: Future> {
-    future: Pin<Box<F>>,
-    output: Option<F::Output>,
-    wakers: Arc<Wakers>,
-}
-
-#[derive(Default)]
-struct Wakers(Mutex<Vec<Waker>>);
-
-impl Wake for Wakers {
-    fn wake(self: Arc<Self>) {
-        std::mem::take(&mut *self.0.lock().unwrap()).into_iter().for_each(Waker::wake);
-    }
-}
-
-impl<F: Future> Shared<F> {
-    fn new(future: F) -> Self {
-        let inner = Inner { future: Box::pin(future), output: None, wakers: Arc::default() };
-        Self(Arc::new(Mutex::new(inner)))
-    }
-}
-
-impl<F: Future> Clone for Shared<F> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<F: Future<Output: Clone>> Future for Shared<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let inner = &mut *self.0.lock().unwrap();
-        if inner.output.is_none() {
-            inner.wakers.0.lock().unwrap().push(cx.waker().clone());
-            let waker = Waker::from(inner.wakers.clone());
-            if let Poll::Ready(output) = inner.future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                inner.output = Some(output);
-                inner.wakers.clone().wake();
-            }
-        }
-        inner.output.clone().map_or(Poll::Pending, Poll::Ready)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_shared_operation_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
-        let shared = Shared::new(ctx.step("work", || outside(1)).into_future());
+        let shared = ctx.step("work", || outside(1)).into_future().shared();
         let left = async { Ok::<_, Error>(shared.clone().await? + ctx.step("left", || outside(10)).await?) };
         let right = async { Ok::<_, Error>(shared.clone().await? + ctx.step("right", || outside(20)).await?) };
         Ok(tokio::try_join!(left, right)?)
