@@ -523,8 +523,8 @@ async fn the_first_thing_that_is_wrong_is_told() {
 
 /// What opening a place is refused with: by an engine and by a client, the same.
 async fn refused_file(place: &Path) -> Error {
-    let by_engine = Engine::open(place).workflow("double", double).start().await.err().expect("it is refused");
-    let by_client = Client::open(place).err().expect("it is refused");
+    let by_engine = Engine::open(place).workflow("double", double).start().await.expect_err("it is refused");
+    let by_client = Client::open(place).expect_err("it is refused");
     assert_eq!(by_engine.to_string(), by_client.to_string());
     by_engine
 }

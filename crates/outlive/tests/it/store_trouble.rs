@@ -246,7 +246,7 @@ async fn a_file_that_is_executed_is_locked_and_names_the_process() {
     let path = folder.path().join("s.db");
     let engine = Engine::open(&path).workflow("mixed", mixed).start().await.unwrap();
     let refused = Engine::open(&path).workflow("mixed", mixed).start().await;
-    let error = refused.err().expect("it is locked");
+    let error = refused.expect_err("it is locked");
     assert!(matches!(&error, Error::Locked { pid: Some(pid), .. } if *pid == std::process::id()), "{error:?}");
     assert!(error.is_locked() && error.to_string().contains(&std::process::id().to_string()), "{error}");
     // Who was refused has disturbed nobody.
