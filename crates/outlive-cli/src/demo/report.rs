@@ -146,7 +146,7 @@ fn next(place: &Place) -> String {
     };
     format!(
         "Try next:\n{first}  {outlive} ps {store}\n  {outlive} show {store} {RUN_ID}\n  \
-         README.md has a program of your own in 20 lines; `{outlive} help` lists the commands."
+         README.md has a program of your own in 25 lines; `{outlive} help` lists the commands."
     )
 }
 
