@@ -3,9 +3,10 @@
 use crate::source::Source;
 
 /// Not even in tests.
-const NOWHERE: [(&str, &str); 5] = [
+const NOWHERE: [(&str, &str); 6] = [
     ("todo!(", "write it, or open an issue"),
     ("unimplemented!(", "write it, or take it out"),
+    ("#[ignore", "a test that is not run shows nothing"),
     ("dbg!(", "use `tracing`, or take it out"),
     ("#[allow(", "use `#[expect(.., reason = \"..\")]`, which says why and goes when it is not needed"),
     ("#![allow(", "use `#![expect(.., reason = \"..\")]`, which says why and goes when it is not needed"),
@@ -19,18 +20,10 @@ pub fn left(source: &Source) -> Vec<String> {
     let shipped = if source.is_in_src() { source.shipped.as_str() } else { "" };
     let everywhere = NOWHERE.iter().flat_map(|rule| found(source, &source.code, rule));
     let in_src = NOT_SHIPPED.iter().flat_map(|rule| found(source, shipped, rule));
-    everywhere.chain(in_src).chain(ignored(source)).collect()
+    everywhere.chain(in_src).collect()
 }
 
 fn found(source: &Source, code: &str, (word, way_out): &(&str, &str)) -> Vec<String> {
     let problem = |(at, _)| source.finding(at, &format!("has `{word}`: {way_out}"));
     code.match_indices(word).map(problem).collect()
-}
-
-/// Tests that nobody runs. One that is the other process of another test says so: `#[ignore = "is run by ..."]`.
-fn ignored(source: &Source) -> Vec<String> {
-    let lines = source.code.lines().zip(source.text.lines()).zip(1..);
-    let silent = lines.filter(|((code, text), _)| code.contains("#[ignore") && !text.contains("is run by"));
-    let problem = |(_, line)| format!("{}:{line} has `#[ignore`: a test that is not run shows nothing", source.path);
-    silent.map(problem).collect()
 }

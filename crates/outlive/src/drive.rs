@@ -11,7 +11,7 @@ use outlive_core::journal::Entry;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
-use outlive_core::workflow::{Machine, Slot};
+use outlive_core::workflow::{Machine, Outgoing, Slot};
 
 use crate::cell::{Cell, RunWaker};
 use crate::error::BoxError;
@@ -284,23 +284,20 @@ impl<S: Surroundings> Drive<S> {
 
     /// What is recorded and was never asked for, as a sentence for people.
     fn orphans(&self) -> Option<String> {
-        let state = self.cell.lock();
-        let names: Vec<_> = state.machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
-        let sentence = || format!("recorded but not asked for by this version of the code: {}", names.join(", "));
-        (!names.is_empty()).then(sentence)
+        let names = orphan_names(&self.cell.lock().machine)?;
+        Some(format!("recorded but not asked for by this version of the code: {names}"))
     }
 
     /// What is wrong with a strict run that has come as far as its journal goes.
     fn strict_trouble(&self, machine: &Machine) -> Option<String> {
-        if !self.is_strict || !machine.may_deliver() || !machine.has_orphans() {
+        if !self.is_strict || !machine.may_deliver() {
             return None;
         }
-        let names: Vec<_> = machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
+        let names = orphan_names(machine)?;
         let asked: Vec<_> = machine.outstanding().iter().map(ToString::to_string).collect();
         let asked = if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") };
         Some(format!(
-            "recorded but not asked for: {}; the code asked for: {asked}; bring them back, or use `.was(..)` for a new name",
-            names.join(", "),
+            "recorded but not asked for: {names}; the code asked for: {asked}; bring them back, or use `.was(..)` for a new name",
         ))
     }
 
@@ -352,10 +349,8 @@ impl<S: Surroundings> Drive<S> {
             if outgoing.is_none() && state.is_none() {
                 return;
             }
-            let outgoing = outgoing.unwrap_or_default();
-            let entries = outgoing.entries;
-            let seq_before = entries.first().map_or(locked.machine.seq(), |first| first.seq - 1);
-            let mut taken = outgoing.taken;
+            let none = || Outgoing { seq_before: locked.machine.seq(), ..Outgoing::default() };
+            let Outgoing { seq_before, entries, mut taken } = outgoing.unwrap_or_else(none);
             if state.is_some() {
                 taken.extend_from_slice(locked.machine.controls_done());
             }
@@ -600,6 +595,15 @@ impl<S: Surroundings> Drop for Drive<S> {
         self.drop_future();
         self.surroundings.gone(&self.cell);
     }
+}
+
+/// What is recorded and was not asked for, if anything.
+fn orphan_names(machine: &Machine) -> Option<String> {
+    if !machine.has_orphans() {
+        return None;
+    }
+    let names: Vec<_> = machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
+    Some(names.join(", "))
 }
 
 /// What is kept of the error of a workflow; telling it is user code too.

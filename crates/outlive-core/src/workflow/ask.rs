@@ -358,7 +358,7 @@ impl Machine {
     /// ```
     #[must_use]
     pub fn has_orphans(&self) -> bool {
-        self.records.unasked().next().is_some()
+        self.records.has_unasked()
     }
 
     /// The operations that are recorded and that the code has not asked for, with the place of their call.

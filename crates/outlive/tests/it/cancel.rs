@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Poll;
 
 use outlive::clock::Clock;
 use outlive::prelude::*;
@@ -13,6 +12,8 @@ use outlive_core::id::Name;
 use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message;
 use outlive_testkit::{Fault, Faults, TestClock, TestEngine};
+
+use crate::support::turn;
 use tokio::sync::Semaphore;
 
 async fn ok<T>(value: T) -> Result<T> {
@@ -492,16 +493,6 @@ impl Dice {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
-}
-
-/// Lets every other task that can run have one turn.
-async fn turn() {
-    let mut is_over = false;
-    std::future::poll_fn(|cx| {
-        cx.waker().wake_by_ref();
-        if std::mem::replace(&mut is_over, true) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }
 
 async fn two_steps(ctx: Ctx, n: u32) -> Result<u32> {

@@ -11,6 +11,8 @@ use futures_util::future::join_all;
 use outlive::prelude::*;
 use outlive_sqlite::{Durability, Options, SqliteStore};
 use outlive_testkit::{Fault, Faults, TestEngine};
+
+use crate::support::turn;
 use tokio::sync::Semaphore;
 
 async fn ok<T>(value: T) -> Result<T> {
@@ -296,16 +298,6 @@ async fn a_signal_that_was_delivered_but_never_looked_at_is_given_back() {
     test.advance("1 hour").await;
     test.crash().await;
     assert_eq!(test.result(&run).await.unwrap(), [1, 2]);
-}
-
-/// Lets every other task that can run have one turn. Tokio's own `yield_now` would let them run until nobody can.
-async fn turn() {
-    let mut is_over = false;
-    std::future::poll_fn(|cx| {
-        cx.waker().wake_by_ref();
-        if std::mem::replace(&mut is_over, true) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use outlive::prelude::*;
 
@@ -74,4 +75,14 @@ impl World {
 /// The world of a run.
 pub(crate) fn world(ctx: &Ctx) -> &World {
     ctx.get::<World>()
+}
+
+/// Lets every other task that can run have one turn. Tokio's own `yield_now` would let them run until nobody can.
+pub(crate) async fn turn() {
+    let mut is_over = false;
+    std::future::poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        if std::mem::replace(&mut is_over, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }

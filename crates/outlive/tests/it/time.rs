@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -14,6 +13,8 @@ use outlive::clock::Clock;
 use outlive::prelude::*;
 use outlive_core::memory::MemoryStore;
 use outlive_testkit::{Fault, Faults, TestClock, TestEngine};
+
+use crate::support::turn;
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -377,16 +378,6 @@ async fn a_thousand_wakes_that_are_due_at_once_are_fired_in_due_order() {
         assert_eq!(order.len(), 1008);
         assert!(order.is_sorted(), "delay {delay}: {order:?}");
     }
-}
-
-/// Lets every other task that can run have one turn.
-async fn turn() {
-    let mut is_over = false;
-    std::future::poll_fn(|cx| {
-        cx.waker().wake_by_ref();
-        if std::mem::replace(&mut is_over, true) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }
 
 #[tokio::test]
