@@ -1,0 +1,59 @@
+//! Runs the proofs: each tool tries to break a promise in its own way, and says how often it tried.
+
+mod figures;
+mod page;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::figures::Figures;
+use crate::tools::{Order, Tool};
+
+/// Tries to break the promises of Outlive.
+#[derive(Parser)]
+#[command(name = "outlive-proof")]
+struct Args {
+    /// What to run. Without it: all of them, one after the other.
+    tool: Option<Tool>,
+    /// The long form, for a night instead of a coffee.
+    #[arg(long)]
+    long: bool,
+    /// Where chance begins.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How much of it, instead of what the form says.
+    #[arg(long)]
+    count: Option<u64>,
+    /// Writes the page from the figures of all runs so far, and runs nothing.
+    #[arg(long)]
+    page: Option<std::path::PathBuf>,
+}
+
+#[expect(clippy::print_stderr, reason = "a command says what went wrong there")]
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Some(path) = &args.page {
+        return match page::write(path) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("the page could not be written to {}: {error}", path.display());
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let order = Order { is_long: args.long, seed: args.seed, count: args.count };
+    let tools = args.tool.map_or_else(Tool::all, |tool| vec![tool]);
+    let mut code = ExitCode::SUCCESS;
+    for tool in tools {
+        match Figures::of(tool, &order) {
+            Ok(figures) => figures.tell(),
+            Err(problem) => {
+                eprintln!("{tool:?} FAILED: {problem}");
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    code
+}
