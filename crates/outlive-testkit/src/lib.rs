@@ -5,7 +5,12 @@ pub mod conformance;
 mod engine;
 mod faults;
 mod hook;
+mod program;
+mod random;
+mod simulate;
 
 pub use clock::TestClock;
 pub use engine::{TestBuilder, TestEngine};
 pub use faults::{Fault, Faults};
+pub use program::programs;
+pub use simulate::{Broken, Effect, End, EndedRun, Sim, SimReport, simulate, simulate_with, try_simulate};

@@ -541,6 +541,15 @@ impl Engine {
         self.worker.residency.working()
     }
 
+    /// What a run gives when it is replayed from its journal, with no side effects; nothing if that leads to no end.
+    ///
+    /// # Errors
+    /// If the run is not there, or its journal does not replay.
+    #[doc(hidden)]
+    pub async fn replay(&self, id: &str) -> Result<Option<Result<outlive_core::payload::Payload, String>>, Error> {
+        self.worker.replay(id).await
+    }
+
     /// Ends everything at once, as a crash of the process does, and gives nothing back.
     #[doc(hidden)]
     pub async fn abandon(self) {

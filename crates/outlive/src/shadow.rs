@@ -9,7 +9,9 @@ use outlive_core::workflow::{Machine, Mode};
 
 use crate::cell::{Cell, RunWaker};
 use crate::ctx::Ctx;
+use crate::env::Env;
 use crate::error::Error;
+use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::panics;
 use crate::workflow::{Handler, WorkflowFuture};
@@ -77,9 +79,30 @@ fn differs(live: &str, again: &str) -> String {
 }
 
 fn replay(handler: &dyn Handler, live: &Arc<Cell>, input: &Payload, journal: &[Entry]) -> Result<Copy, String> {
-    let info = live.info.clone();
+    replay_as(handler, live.info.clone(), live.env.clone(), input, journal)
+}
+
+/// What a run that has ended gives when it is replayed; nothing if its journal does not lead to an end.
+#[cfg(feature = "tokio")]
+pub(crate) fn result_again(
+    handler: &dyn Handler,
+    info: Info,
+    env: Arc<Env>,
+    input: &Payload,
+    journal: &[Entry],
+) -> Result<Option<Result<Payload, String>>, String> {
+    Ok(replay_as(handler, info, env, input, journal)?.result)
+}
+
+fn replay_as(
+    handler: &dyn Handler,
+    info: Info,
+    env: Arc<Env>,
+    input: &Payload,
+    journal: &[Entry],
+) -> Result<Copy, String> {
     let machine = Machine::new(Mode::Shadow, info.seed, info.started_at, journal).map_err(|trouble| trouble.0)?;
-    let cell = Arc::new(Cell::new(info, live.env.clone(), Arc::new(Mailbox::default()), machine));
+    let cell = Arc::new(Cell::new(info, env, Arc::new(Mailbox::default()), machine));
     let mut future = begin(handler, &cell, input)?;
     let run_waker = RunWaker::new(&cell);
     let waker = Waker::from(run_waker.clone());

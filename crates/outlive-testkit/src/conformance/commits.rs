@@ -202,7 +202,7 @@ async fn a_thousand_writes_are_answered_in_their_order(w: &mut World) -> Checked
     let answers = w.batch(starts).await?;
     for (i, answer) in (0..1_000).rev().zip(&answers) {
         let num = w.held(&format!("run {i}")).await?.num;
-        same(answer, &Answer::Started { num, created: true })?;
+        same(answer, &Answer::Started { num, created: true, is_driven: false })?;
     }
     Ok(())
 }
