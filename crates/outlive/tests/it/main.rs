@@ -11,6 +11,7 @@ mod driving;
 mod foreign;
 mod ids;
 mod input;
+mod owners;
 mod panics;
 mod seed;
 mod shapes;
