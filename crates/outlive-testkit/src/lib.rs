@@ -8,6 +8,7 @@ mod hook;
 mod program;
 mod random;
 mod simulate;
+mod words;
 
 pub use clock::TestClock;
 pub use engine::{TestBuilder, TestEngine};
