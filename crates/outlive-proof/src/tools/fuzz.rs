@@ -123,7 +123,7 @@ fn fuzz(programs: &Path, target: &'static str, executions: u64, seed: u64) -> Re
             .args([&found, &format!("fuzz/corpus/{target}")])
             // What counts as the first seed is chosen by chance if it is 0.
             .args([format!("-runs={executions}"), format!("-seed={}", u32::try_from(seed).unwrap_or(u32::MAX).max(1))])
-            .args(["-max_len=1024", "-timeout=30", "-rss_limit_mb=2048", "-print_final_stats=1"])
+            .args(["-max_len=256", "-len_control=0", "-timeout=30", "-rss_limit_mb=2048", "-print_final_stats=1"])
             .arg(format!("-artifact_prefix={broken}"))
             .env("TMPDIR", stores.path())
             .env("RUST_BACKTRACE", "0"),
