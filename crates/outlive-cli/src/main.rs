@@ -17,6 +17,7 @@ mod signal;
 mod start;
 mod table;
 mod time;
+mod typed;
 
 use std::process::ExitCode;
 

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::facts::{self, RunFacts};
-use crate::input;
 use crate::open::StoreArgs;
 use crate::out::Out;
 use crate::table::{self, Fit, Grid};
 use crate::time;
+use crate::typed;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -23,13 +23,13 @@ pub(crate) struct Args {
     #[arg(long)]
     workflow: Option<String>,
     /// In this status; can be given again for another one
-    #[arg(long, value_parser = input::status)]
+    #[arg(long, value_parser = typed::status)]
     status: Vec<StatusKind>,
     /// Whose id begins with this
     #[arg(long)]
     prefix: Option<String>,
     /// With this tag; can be given again for another one
-    #[arg(long, value_name = "KEY=VALUE", value_parser = input::pair)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = typed::pair)]
     tag: Vec<(String, String)>,
     /// How many to list at most
     #[arg(long, default_value_t = 100)]

@@ -21,6 +21,9 @@ mod claim;
 mod commit;
 mod deliver;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod lease;
 mod ledger;
 mod open;

@@ -57,7 +57,7 @@ pub(crate) fn by_id(connection: &Connection, id: &Name) -> rusqlite::Result<Opti
     connection.prepare_cached(BY_ID)?.query_row([id.as_str()], |row| Ok(instance(row))).optional()
 }
 
-fn instance(row: &Row<'_>) -> Read {
+pub(crate) fn instance(row: &Row<'_>) -> Read {
     let kind = int(row, 1).and_then(status_kind);
     let pause = optional_text(row, 5).and_then(|word| Pause::from_text(&word));
     let (id, workflow, input) = (text(row, 12), text(row, 13), text(row, 16));
@@ -183,7 +183,7 @@ pub(crate) fn entries(
     }
 }
 
-fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
+pub(crate) fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
     let seq = int(row, 0).unwrap_or(0).cast_unsigned();
     if seq != expected {
         return Err(format!("entry {expected} is missing, {seq} comes next; {WAY_OUT}"));
@@ -233,7 +233,7 @@ pub(crate) fn messages(
     }
 }
 
-fn message(row: &Row<'_>) -> Result<Inbound, String> {
+pub(crate) fn message(row: &Row<'_>) -> Result<Inbound, String> {
     let pos = int(row, 0).unwrap_or(0).cast_unsigned();
     let code = int(row, 2).and_then(|code| u8::try_from(code).ok()).unwrap_or(0);
     let payload = optional_text(row, 4).map(|json| Payload::recorded(&json));

@@ -18,7 +18,7 @@ struct Line {
 /// Crates that only tests may use.
 const TEST_CRATES: [&str; 6] = ["outlive-testkit", "outlive-tidy", "proptest", "trybuild", "tempfile", "insta"];
 /// Crates that are there for tests and measurements, and in nothing that is shipped.
-const TEST_SIDE: [&str; 3] = ["outlive-testkit", "outlive-tidy", "outlive-bench"];
+const TEST_SIDE: [&str; 5] = ["outlive-testkit", "outlive-tidy", "outlive-bench", "outlive-fuzz", "outlive-proof"];
 /// What may use a test crate all the same, and why.
 const EXCEPTIONS: [(&str, &str); 1] = [("outlive-cli", "tempfile")]; // The demo runs in a folder of its own.
 /// Which crates of the workspace each of them may depend on.
