@@ -1,4 +1,5 @@
 //! Real processes that are killed at random moments, while another one keeps the ledger of what was acknowledged.
+#![expect(clippy::disallowed_methods, reason = "real processes live and die in real time")]
 
 mod asker;
 mod child;

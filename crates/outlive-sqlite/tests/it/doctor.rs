@@ -295,7 +295,7 @@ async fn a_store_is_sound_at_every_moment_while_somebody_works_on_it() {
             Commit { entries: vec![], state: Some(end), ..ended(commit(num, epoch, 1), Status::Completed) },
         )
         .await;
-        if nth % 3 == 0 {
+        if nth.is_multiple_of(3) {
             assert_done(&write(&store, Write::Purge(name(&id))).await);
         }
         nth += 1;

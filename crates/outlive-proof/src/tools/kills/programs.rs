@@ -42,7 +42,7 @@ async fn chain(ctx: Ctx, input: Input) -> Result<u64> {
             }
         };
         sum += ctx.step("add", body).key(i).retry(Retry::times(5).constant("2 ms")).await?;
-        if input.value(i) % 2 == 0 {
+        if input.value(i).is_multiple_of(2) {
             ctx.sleep("3 ms").await?;
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn judge(folder: &Path, promises: &Promises, records: &Records) -> Re
         interrupted: 0,
         entries: records.over.len() as u64,
     };
-    for id in runs.keys().filter(|id| !promises.contains_key(*id)) {
+    if let Some(id) = runs.keys().find(|id| !promises.contains_key(*id)) {
         return Err(format!("run {id} is there and was never acknowledged, though every client went on to the end"));
     }
     for (id, promise) in promises {
