@@ -117,8 +117,10 @@ async fn ask_block(client: &Client, ops: &[Op], progress: plan::Progress) -> Res
                 Err(error) => return Err(format!("{op:?}: {error}")),
             }
         };
+        // A client that is killed here has its answer, and nobody else knows: it is asked for again.
+        tokio::time::sleep(Duration::from_millis(chance.below(6))).await;
         say(&format!("ack {} {index} {answer}", progress.block));
-        tokio::time::sleep(Duration::from_millis(chance.below(10))).await;
+        tokio::time::sleep(Duration::from_millis(chance.below(6))).await;
     }
     Ok(())
 }

@@ -45,9 +45,14 @@ impl Records {
         while let Some(row) = rows.next()? {
             self.last = row.get(0)?;
             let (run, op): (String, String) = (row.get(1)?, row.get(2)?);
+            // Only the first time counts: if it is recorded again, it ran again.
             match EntryKind::from_code(row.get(3)?) {
-                Some(EntryKind::StepDone | EntryKind::StepFailed) => drop(self.over.insert((run, op), length)),
-                Some(EntryKind::AttemptFailed) => drop(self.failed.insert((run, op, row.get(4)?), length)),
+                Some(EntryKind::StepDone | EntryKind::StepFailed) => {
+                    self.over.entry((run, op)).or_insert(length);
+                }
+                Some(EntryKind::AttemptFailed) => {
+                    self.failed.entry((run, op, row.get(4)?)).or_insert(length);
+                }
                 _ => {}
             }
         }
