@@ -37,7 +37,7 @@ use rules::RULES;
 const LISTED_MAX: u64 = 1_000;
 
 /// What SQLite is told beside its settings for readers: all pages are read once, most of them in the order of an index.
-const SETTINGS: &str = "PRAGMA cache_size = -262144; PRAGMA mmap_size = 1073741824";
+const SETTINGS: &str = "PRAGMA cache_size = -262144";
 
 /// What was found in a store.
 ///

@@ -94,6 +94,22 @@ async fn a_store_stays_sound_when_it_is_taken_over_left_reopened_and_purged() {
     assert!(examine(&place).is_sound(), "{:#?}", examine(&place).findings);
 }
 
+#[tokio::test]
+async fn what_a_killed_process_left_in_the_log_is_examined_too() {
+    let place = sound().await;
+    let store = place.open();
+    started(&store, start("in the log")).await;
+    let copy = Place::new();
+    // As a kill leaves it: a file and its log, and nobody who has them open.
+    for end in ["", "-wal"] {
+        let name = |place: &Place| place.folder.path().join(format!("runs.db{end}"));
+        std::fs::copy(name(&place), name(&copy)).unwrap();
+    }
+    let report = examine(&copy);
+    assert!(report.is_sound(), "{:#?}", report.findings);
+    assert_eq!(report.instances, 9);
+}
+
 /// What is done to a sound store, the problem it makes, about whom, and words of what is said.
 const DAMAGE: [(&str, Problem, Option<&str>, &str); 37] = [
     ("UPDATE instance SET input = '1' WHERE id = 'asleep'", Problem::Row, Some("asleep"), "checksum"),
