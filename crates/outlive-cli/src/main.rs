@@ -3,6 +3,7 @@
 mod act;
 mod args;
 mod demo;
+mod doctor;
 mod error;
 mod facts;
 mod follow;
@@ -55,5 +56,6 @@ async fn obey(command: Option<Command>, out: Out) -> Result<ExitCode, Error> {
         Command::Pause(args) => act::pause(&args, out).await,
         Command::Resume(args) => act::resume(&args, out).await,
         Command::Purge(args) => act::purge(&args, out).await,
+        Command::Doctor(args) => doctor::run(&args, out).await,
     }
 }

@@ -34,6 +34,16 @@ impl StoreArgs {
         check(&self.file)?;
         Ok(Client::open(&self.file)?)
     }
+
+    /// The path of the file.
+    pub(crate) fn file(&self) -> Result<PathBuf, Error> {
+        check(&self.file)?;
+        let text = self.file.to_str().unwrap_or_default();
+        if text.starts_with("postgres:") || text.starts_with("postgresql:") {
+            return Err(Error::said(format!("{text:?} is not a file; name one that a program has made")));
+        }
+        Ok(text.strip_prefix("sqlite:").map_or_else(|| self.file.clone(), PathBuf::from))
+    }
 }
 
 impl RunArgs {

@@ -10,6 +10,8 @@ mod simulate;
 
 use clap::ValueEnum;
 
+pub(crate) use kills::run_if_asked as child;
+
 /// How much a tool is to try.
 pub(crate) struct Order {
     /// The long form, run by hand.

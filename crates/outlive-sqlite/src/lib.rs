@@ -20,6 +20,7 @@ mod batch;
 mod claim;
 mod commit;
 mod deliver;
+pub mod doctor;
 mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

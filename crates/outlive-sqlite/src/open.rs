@@ -151,6 +151,23 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
+/// Opens a connection that reads a store nobody here has open.
+///
+/// # Errors
+/// If the file is gone, cannot be read or is no store.
+pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
+    check_library()?;
+    check_place(path, Absent::Refuse)?;
+    let connection = reader(path)?;
+    match schema::inspect(&connection, path)? {
+        Content::Store => Ok(connection),
+        Content::Empty => {
+            let message = format!("{} is empty; name a file that a program has made", path.display());
+            Err(Error::new(ErrorKind::Open, message))
+        }
+    }
+}
+
 /// What the writer's settings are, read back; an error if they are not those asked for.
 fn read_back(connection: &Connection, path: &Path, options: &Options) -> Result<String, Error> {
     let trouble = |e: rusqlite::Error| error::on_open(path, &e);

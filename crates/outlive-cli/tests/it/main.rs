@@ -3,6 +3,7 @@
 
 mod acts;
 mod demo;
+mod doctor;
 mod errors;
 mod following;
 mod listing;

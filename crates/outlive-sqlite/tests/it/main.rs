@@ -4,6 +4,7 @@
 mod clients;
 mod conformance;
 mod damage;
+mod doctor;
 mod full;
 mod hot_path;
 mod lost_answer;
