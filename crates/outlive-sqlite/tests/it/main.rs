@@ -10,4 +10,5 @@ mod lost_answer;
 mod open;
 mod plans;
 mod process;
+mod reading;
 mod support;
