@@ -17,6 +17,7 @@ use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Mode};
 use tokio::sync::Notify;
 
+use crate::aside;
 use crate::cell::Cell;
 use crate::committer::{Committer, Reply, Router};
 use crate::drive::{Drive, Surroundings};
@@ -383,18 +384,12 @@ impl Worker {
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => {
-                let sentence =
-                    format!("what is stored of it is damaged: {problem}; restore it from a backup, then retry the run");
-                return self.set_aside(info, Status::Stuck, sentence, 0);
+                return self.set_aside(info, Status::Stuck, aside::damaged(&problem), 0);
             }
         };
         let seq = journal.last().map_or(0, |entry| entry.seq);
         if instance.recoveries > self.recoveries_max {
-            let sentence = format!(
-                "it took the process down {} times without getting on; mend the step it was in, then retry the run",
-                instance.recoveries
-            );
-            return self.set_aside(info, Status::Stuck, sentence, seq);
+            return self.set_aside(info, Status::Stuck, aside::deadly(instance.recoveries), seq);
         }
         // Who is cancelled before the first line of code has run ends without running any.
         if is_first
@@ -410,10 +405,7 @@ impl Worker {
     fn spawn(&self, info: Info, input: Payload, journal: Vec<Entry>, inbox: Vec<Inbound>, is_held: bool) {
         let num = info.num;
         let Some(registered) = self.registry.get(&outlive_core::id::Name::recorded(&info.workflow)).cloned() else {
-            let sentence = format!(
-                "workflow {:?} is not registered in this program; register it and start the program again",
-                info.workflow
-            );
+            let sentence = aside::unregistered(&info.workflow);
             let seq = journal.last().map_or(0, |entry| entry.seq);
             return self.set_aside(info, Status::Stuck, sentence, seq);
         };

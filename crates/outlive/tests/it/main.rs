@@ -5,9 +5,11 @@
 mod basics;
 mod cancel;
 mod changed_code;
+mod checking;
 mod compile;
 mod crashes;
 mod driving;
+mod exporting;
 mod foreign;
 mod ids;
 mod input;
