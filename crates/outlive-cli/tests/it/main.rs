@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acts;
+mod checking;
 mod demo;
 mod errors;
+mod exporting;
 mod following;
 mod listing;
 mod shop;
