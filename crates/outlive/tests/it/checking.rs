@@ -507,6 +507,9 @@ async fn no_body_runs_in_a_check() {
     let test = begun(&version(a_then_b)).await;
     let new = version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("new", body).await?) });
     assert_eq!(verdict(&foresee(&test, &new).await).word(), "new steps");
+    // Of one that has not begun nothing is recorded, so its first step could begin at once.
+    test.start_json("w", "null").id("later").after("1 day").await.unwrap();
+    assert_eq!(foresee(&test, &new).await.count("fine"), 1);
     assert_eq!(RAN.load(Ordering::Relaxed), 0);
 }
 

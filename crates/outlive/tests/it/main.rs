@@ -6,6 +6,7 @@ mod basics;
 mod cancel;
 mod changed_code;
 mod checking;
+mod checking_live;
 mod compile;
 mod crashes;
 mod driving;
