@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use identity::{base, numbered_scope, scope};
-pub use op::{Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
+pub use op::{Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
 
 use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};

@@ -36,8 +36,10 @@ mod row;
 mod scan;
 mod schema;
 mod store;
+mod view;
 mod watch;
 mod writer;
 
 pub use open::{Durability, Options};
 pub use store::SqliteStore;
+pub use view::SqliteReader;

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -166,6 +166,31 @@ pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
             Err(Error::new(ErrorKind::Open, message))
         }
     }
+}
+
+/// Whether a file is a SQLite database at all. It is SQLite that looks: see [`make_file`].
+///
+/// # Errors
+/// If that cannot be found out.
+pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
+    check_place(path, Absent::Refuse)?;
+    let looked = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?.query_row("PRAGMA application_id", [], |_| Ok(()));
+    match looked {
+        Ok(()) => Ok(true),
+        Err(e) if e.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(false),
+        Err(e) => Err(error::on_open(path, &e)),
+    }
+}
+
+/// A file by its absolute name.
+///
+/// # Errors
+/// If it has none.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(|e| {
+        let message = format!("{path:?} is not the name of a file ({e}); give one such as shop.db");
+        Error::new(ErrorKind::Open, message)
+    })
 }
 
 /// What the writer's settings are, read back; an error if they are not those asked for.

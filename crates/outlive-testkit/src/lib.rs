@@ -1,5 +1,6 @@
 //! Test kit of Outlive: a crate of its own, so that no test code is in what users ship.
 
+mod check;
 mod clock;
 pub mod conformance;
 mod engine;
@@ -10,6 +11,7 @@ mod random;
 mod simulate;
 mod words;
 
+pub use check::check;
 pub use clock::TestClock;
 pub use engine::{TestBuilder, TestEngine};
 pub use faults::{Fault, Faults};

@@ -38,12 +38,12 @@ pub struct Info {
 #[cfg(feature = "tokio")]
 impl Info {
     /// What is stored of a run, as it knows itself.
-    pub(crate) fn of(instance: outlive_core::query::Instance) -> Self {
+    pub(crate) fn of(instance: &outlive_core::query::Instance) -> Self {
         Self {
             id: instance.id.to_string(),
             workflow: instance.workflow.to_string(),
             started_at: instance.started_at.unwrap_or(instance.created_at),
-            tags: instance.tags,
+            tags: instance.tags.clone(),
             num: instance.num,
             seed: instance.seed,
         }

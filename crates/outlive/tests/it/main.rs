@@ -5,9 +5,12 @@
 mod basics;
 mod cancel;
 mod changed_code;
+mod checking;
+mod checking_live;
 mod compile;
 mod crashes;
 mod driving;
+mod exporting;
 mod foreign;
 mod ids;
 mod input;
