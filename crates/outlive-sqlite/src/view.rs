@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use outlive_core::store::Error;
 
-use crate::open;
+use crate::open::{self, Options};
 use crate::reader::Reader;
 
 /// A store that is only read: nothing of it is written, no lease is taken, and whoever executes it is not held up.
@@ -49,7 +49,7 @@ impl SqliteReader {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let path = open::absolute(path)?;
         open::existing(&path)?;
-        Self::start(path)
+        Self::start(path, &Options::default())
     }
 
     /// Whether a file is a SQLite database, of whichever application. It is not changed.
@@ -69,9 +69,9 @@ impl SqliteReader {
     }
 
     /// Reads a file that was found to be a store.
-    pub(crate) fn start(path: PathBuf) -> Result<Self, Error> {
-        let lookups = Reader::start(&path, "outlive-lookups")?;
-        let lists = Reader::start(&path, "outlive-lists")?;
+    pub(crate) fn start(path: PathBuf, options: &Options) -> Result<Self, Error> {
+        let lookups = Reader::start(&path, options, "outlive-lookups")?;
+        let lists = Reader::start(&path, options, "outlive-lists")?;
         Ok(Self { path, lookups, lists })
     }
 
