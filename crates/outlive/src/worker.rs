@@ -371,15 +371,7 @@ impl Worker {
     /// Brings a claimed run into memory, or sets it aside if that cannot be.
     fn bring_back(&self, claimed: Claimed) {
         let Claimed { is_first, instance, journal, inbox } = claimed;
-        let num = instance.num;
-        let info = Info {
-            id: instance.id.to_string(),
-            workflow: instance.workflow.to_string(),
-            started_at: instance.started_at.unwrap_or(instance.created_at),
-            tags: instance.tags,
-            num,
-            seed: instance.seed,
-        };
+        let info = Info::of(&instance);
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => {
