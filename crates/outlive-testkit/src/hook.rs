@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlive::{BoxError, Cause, Failure, HookAction, Payload, StepCall, StepHook};
 
-type Mock = Arc<dyn Fn(&StepCall<'_>) -> Result<Payload, BoxError> + Send + Sync>;
+pub(crate) type Mock = Arc<dyn Fn(&StepCall<'_>) -> Result<Payload, BoxError> + Send + Sync>;
 
 /// The steps of a test.
 #[derive(Default)]
@@ -33,6 +33,11 @@ impl Steps {
 
     pub(crate) fn mock(&self, step: &str, mock: Mock) {
         self.lock().mocks.insert(step.to_owned(), mock);
+    }
+
+    /// Whether something stands for the body of a step.
+    pub(crate) fn is_mocked(&self, step: &str) -> bool {
+        self.lock().mocks.contains_key(step)
     }
 }
 

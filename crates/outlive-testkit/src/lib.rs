@@ -2,10 +2,12 @@
 
 mod clock;
 pub mod conformance;
+pub mod crashes;
 mod engine;
 mod faults;
 mod hook;
 
 pub use clock::TestClock;
+pub use crashes::crash_everywhere;
 pub use engine::{TestBuilder, TestEngine};
 pub use faults::{Fault, Faults};

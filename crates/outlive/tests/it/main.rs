@@ -12,6 +12,7 @@ mod foreign;
 mod ids;
 mod input;
 mod panics;
+mod programs;
 mod seed;
 mod shapes;
 mod signals;
