@@ -17,6 +17,8 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(super) workflow: String,
+    /// The one schedule that was played, if it was to be one.
+    pub(super) only: Option<String>,
     pub(super) commits: u64,
     /// How many schedules of each number of crashes were played, and how many there are; the first is of none.
     pub(super) played: Vec<(u64, u64)>,
@@ -25,6 +27,32 @@ pub struct Report {
 }
 
 impl Report {
+    /// Nothing was tried yet.
+    pub(super) fn of(workflow: &str) -> Self {
+        Self {
+            workflow: workflow.to_owned(),
+            only: None,
+            commits: 0,
+            played: vec![(1, 1)],
+            bodies: 0,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// What was played, in words.
+    fn played(&self) -> String {
+        if let Some(only) = &self.only {
+            return format!("crashed {only} only");
+        }
+        let kinds = ["plays", "single crashes", "pairs", "triples"];
+        let levels = self.played.iter().zip(kinds).skip(1).filter(|((_, there_are), _)| *there_are > 0);
+        let told = levels.map(|((played, there_are), kind)| match played == there_are {
+            true => format!("all {played} {kind}"),
+            false => format!("{played} of {there_are} {kind}"),
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
     /// How many commits the run has without a crash. Each has two places to die: before it and after it.
     ///
     /// ```
@@ -45,6 +73,17 @@ impl Report {
     #[must_use]
     pub fn schedules(&self) -> u64 {
         self.played.iter().skip(1).map(|(played, _)| played).sum()
+    }
+
+    /// How many of them had so many crashes.
+    ///
+    /// ```
+    /// # use outlive_testkit::crashes::Report;
+    /// fn pairs(report: &Report) -> u64 { report.schedules_of(2) }
+    /// ```
+    #[must_use]
+    pub fn schedules_of(&self, crashes: usize) -> u64 {
+        self.played.get(crashes).map_or(0, |(played, _)| *played)
     }
 
     /// How often the body of a step ran in all of them.
@@ -74,21 +113,8 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds = ["none", "single crashes", "pairs", "triples"];
-        let levels = self.played.iter().enumerate().skip(1).filter(|(_, (_, there_are))| *there_are > 0);
-        let told: Vec<_> = levels
-            .map(|(crashes, (played, there_are))| {
-                let kind =
-                    kinds.get(crashes).map_or_else(|| format!("of {crashes} crashes"), |kind| (*kind).to_owned());
-                if played == there_are {
-                    format!("all {played} {kind}")
-                } else {
-                    format!("{played} of {there_are} {kind}")
-                }
-            })
-            .collect();
-        let (workflow, commits, bodies) = (&self.workflow, self.commits, self.bodies);
-        write!(f, "crash_everywhere({workflow}): {commits} commits, {}, {bodies} bodies run", told.join(", "))?;
+        let (workflow, commits, played, bodies) = (&self.workflow, self.commits, self.played(), self.bodies);
+        write!(f, "crash_everywhere({workflow}): {commits} commits, {played}, {bodies} bodies run")?;
         self.warnings.iter().try_for_each(|warning| write!(f, "\nwarning: {warning}"))
     }
 }

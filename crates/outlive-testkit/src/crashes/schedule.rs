@@ -56,20 +56,25 @@ impl Schedule {
         })
     }
 
-    /// All that are smaller by one thing: a crash less, a message less, a crash at an earlier place.
-    pub(super) fn smaller(&self, messages: usize) -> Vec<Self> {
-        let fewer_crashes = (0..self.crashes.len()).map(|n| {
+    /// All that are smaller by one thing: a crash less, or a crash at an earlier place.
+    pub(super) fn smaller(&self) -> Vec<Self> {
+        let fewer = (0..self.crashes.len()).map(|n| {
             let mut smaller = self.clone();
             smaller.crashes.remove(n);
             smaller
         });
-        let fewer_messages = (1..=messages).filter(|n| !self.without.contains(n)).map(|n| {
-            let mut smaller = self.clone();
-            smaller.without.push(n);
-            smaller.without.sort_unstable();
-            smaller
+        fewer.chain(self.earlier()).collect()
+    }
+
+    /// All that have no crash, and one more of so many messages left out.
+    pub(super) fn quieter(&self, messages: usize) -> Vec<Self> {
+        let left_out = (1..=messages).filter(|n| !self.without.contains(n)).map(|n| {
+            let mut quieter = self.uncrashed();
+            quieter.without.push(n);
+            quieter.without.sort_unstable();
+            quieter
         });
-        fewer_crashes.chain(fewer_messages).chain(self.earlier()).collect()
+        left_out.collect()
     }
 
     fn earlier(&self) -> Vec<Self> {
@@ -151,19 +156,16 @@ mod tests {
     }
 
     #[test]
-    fn smaller_ones_leave_out_or_move_one_thing() {
+    fn smaller_ones_leave_out_or_move_one_crash() {
         let pair: Schedule = "before 2, after 3".parse().unwrap();
-        let smaller: Vec<_> = pair.smaller(1).iter().map(ToString::to_string).collect();
-        assert_eq!(
-            smaller,
-            [
-                "after 3",
-                "before 2",
-                "before 2, after 3, without message 1",
-                "before 1, after 3",
-                "after 1, after 3",
-                "before 2, before 3",
-            ]
-        );
+        let smaller: Vec<_> = pair.smaller().iter().map(ToString::to_string).collect();
+        assert_eq!(smaller, ["after 3", "before 2", "before 1, after 3", "after 1, after 3", "before 2, before 3"]);
+    }
+
+    #[test]
+    fn quieter_ones_leave_out_one_message_more() {
+        let one: Schedule = "before 2, without message 2".parse().unwrap();
+        let quieter: Vec<_> = one.quieter(3).iter().map(ToString::to_string).collect();
+        assert_eq!(quieter, ["without message 1, without message 2", "without message 2, without message 3"]);
     }
 }

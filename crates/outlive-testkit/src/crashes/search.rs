@@ -34,19 +34,22 @@ struct Failing {
     breach: Breach,
 }
 
+impl Failing {
+    /// Whether it breaks the same rule, with as few crashes.
+    fn is_as(&self, other: &Self) -> bool {
+        let crashes = |failing: &Self| failing.played.schedule.crashes.len();
+        self.breach.rule == other.breach.rule && crashes(self) <= crashes(other)
+    }
+}
+
 impl Search {
     /// Plays everything there is to play.
     pub(super) async fn run(&self) -> Result<Report, Broken> {
-        let mut report = Report {
-            workflow: self.plan.workflow.clone(),
-            commits: 0,
-            played: vec![(1, 1)],
-            bodies: 0,
-            warnings: Vec::new(),
-        };
+        let mut report = Report::of(&self.plan.workflow);
+        report.only = self.only.as_ref().map(ToString::to_string);
         let searched = match &self.only {
             Some(schedule) => self.play_one(schedule, &mut report).await,
-            None => self.play_all(&mut report).await,
+            None => self.play_all(&Schedule::default(), &mut report).await,
         };
         match searched {
             Ok(()) => self.judge_warnings(report).await,
@@ -60,17 +63,18 @@ impl Search {
         report.commits = whole.commits;
         self.count(&whole, report);
         let played = self.play(schedule, Some(&whole)).await?;
-        report.played.push((1, 1));
+        report.played.resize(schedule.crashes.len() + 1, (0, 0));
+        report.played[schedule.crashes.len()] = (1, 1);
         self.count(&played, report);
         Ok(())
     }
 
-    /// All schedules of one crash, then those of one more each, up to their bounds.
-    async fn play_all(&self, report: &mut Report) -> Result<(), Failing> {
-        let whole = self.play(&Schedule::default(), None).await?;
+    /// Plays what has no crash, then all schedules of one crash, then those of one more each, up to their bounds.
+    async fn play_all(&self, uncrashed: &Schedule, report: &mut Report) -> Result<(), Failing> {
+        let whole = self.play(uncrashed, None).await?;
         report.commits = whole.commits;
         self.count(&whole, report);
-        let mut shorter = vec![(Schedule::default(), whole.commits)];
+        let mut shorter = vec![(uncrashed.clone(), whole.commits)];
         for bound in &self.bounds {
             let there_are: Vec<_> = shorter.iter().flat_map(|(schedule, commits)| schedule.longer(*commits)).collect();
             let count = there_are.len();
@@ -133,14 +137,25 @@ impl Search {
     /// The smallest schedule that can be found which breaks the same rule.
     async fn shrink(&self, failing: Failing) -> Failing {
         let mut smallest = failing;
+        'quieter: loop {
+            for uncrashed in smallest.played.schedule.quieter(self.plan.messages.len()) {
+                // With a message less, commits have other numbers: the place is looked for again.
+                let found = self.play_all(&uncrashed, &mut Report::of(&self.plan.workflow)).await.err();
+                if let Some(found) = found.filter(|found| found.is_as(&smallest)) {
+                    smallest = found;
+                    continue 'quieter;
+                }
+            }
+            break;
+        }
         let mut plays = 0;
         'smaller: loop {
-            for schedule in smallest.played.schedule.smaller(self.plan.messages.len()) {
+            for schedule in smallest.played.schedule.smaller() {
                 plays += 1;
                 if plays > SHRINKS_MAX {
                     break 'smaller;
                 }
-                if let Some(found) = self.fails_alike(&schedule, &smallest.breach.rule).await {
+                if let Some(found) = self.fails_as(&schedule, &smallest).await {
                     smallest = found;
                     continue 'smaller;
                 }
@@ -150,15 +165,15 @@ impl Search {
         smallest
     }
 
-    /// Whether a schedule breaks this rule, and the same without its crashes breaks none.
-    async fn fails_alike(&self, schedule: &Schedule, rule: &Rule) -> Option<Failing> {
+    /// Whether a schedule breaks the same rule, and breaks none without its crashes.
+    async fn fails_as(&self, schedule: &Schedule, other: &Failing) -> Option<Failing> {
         let tried = if schedule.crashes.is_empty() {
             self.play(schedule, None).await
         } else {
             let whole = self.play(&schedule.uncrashed(), None).await.ok()?;
             self.play(schedule, Some(&whole)).await
         };
-        tried.err().filter(|failing| failing.breach.rule == *rule)
+        tried.err().filter(|failing| failing.is_as(other))
     }
 
     fn broken(&self, failing: &Failing) -> Broken {

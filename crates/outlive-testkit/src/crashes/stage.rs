@@ -24,7 +24,7 @@ const ID: &str = "run";
 /// Where random numbers come from, so that each play is the same.
 const SEED: u64 = 2026;
 /// How many due moments are too many for one run.
-const MOMENTS_MAX: usize = 10_000;
+const MOMENTS_MAX: usize = 500;
 /// How often an engine brings a run back that does not get on, unless said otherwise.
 const RECOVERIES_MAX: usize = 3;
 
@@ -126,22 +126,22 @@ impl<'a> Stage<'a> {
         tokio::select! {
             biased;
             () = self.faults.died() => None,
-            told = self.story() => Some(told.map_err(|error| error.to_string())),
+            told = self.story() => Some(told),
         }
     }
 
     /// What happens from outside, as far as it has not happened in an earlier life.
-    async fn story(&self) -> Result<(), Error> {
+    async fn story(&self) -> Result<(), String> {
         let workflow = &self.plan.workflow;
         if !self.is_started.load(Ordering::Relaxed) {
             let start = self.test.start_json(workflow, self.plan.input.as_str()).id(ID);
-            start.on_conflict(OnConflict::Join).await?;
+            start.on_conflict(OnConflict::Join).await.map_err(told)?;
             self.is_started.store(true, Ordering::Relaxed);
         }
-        let run = self.test.run(ID).await?;
+        let run = self.test.run(ID).await.map_err(told)?;
         for (n, message) in self.plan.messages.iter().enumerate().skip(self.sent.load(Ordering::Relaxed)) {
             if !self.schedule.without.contains(&(n + 1)) {
-                self.send(&run, n, message).await?;
+                self.send(&run, n, message).await.map_err(told)?;
             }
             self.sent.store(n + 1, Ordering::Relaxed);
         }
@@ -165,19 +165,21 @@ impl<'a> Stage<'a> {
     }
 
     /// Moves time until the run has ended, or nothing is due any more.
-    async fn play_out(&self, run: &Run<Box<RawValue>>) -> Result<(), Error> {
+    async fn play_out(&self, run: &Run<Box<RawValue>>) -> Result<(), String> {
         for _ in 0..MOMENTS_MAX {
             self.test.settle().await;
-            let status = run.status().await?;
+            let status = run.status().await.map_err(told)?;
             if status.is_ended() || status == Status::Stuck {
-                break;
+                return Ok(());
             }
             match self.test.next_due().await {
                 Some(due) => self.test.move_to(due).await,
-                None => break,
+                None => return Ok(()),
             }
         }
-        Ok(())
+        Err(format!(
+            "the run does not end: it is due again and again, {MOMENTS_MAX} times so far; cancel it with `.cancel_at(..)`"
+        ))
     }
 
     async fn finish(self, told: Result<(), String>, worlds: Vec<Arc<dyn Any + Send + Sync>>) -> Played {
@@ -199,6 +201,11 @@ impl<'a> Stage<'a> {
             replayed,
         }
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+fn told(error: Error) -> String {
+    error.to_string()
 }
 
 fn effect(event: &Event) -> Option<&Effect> {

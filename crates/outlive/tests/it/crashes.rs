@@ -9,7 +9,7 @@ use outlive::prelude::*;
 use outlive_core::memory::MemoryStore;
 use outlive_testkit::{Fault, Faults, TestEngine};
 
-use crate::programs::program;
+use crate::programs::PROGRAMS;
 use crate::support::{World, world};
 
 // ---- programs of every shape, crashed everywhere ----
@@ -18,7 +18,8 @@ macro_rules! everywhere {
     ($($name:ident: $program:literal;)*) => {$(
         #[tokio::test]
         async fn $name() {
-            let report = program($program, 7).run().await;
+            let (_, program) = PROGRAMS.iter().find(|(name, _)| *name == $program).unwrap();
+            let report = program(7).run().await;
             assert!(report.commits() > 2 && report.schedules() > 2 * report.commits(), "{report}");
         }
     )*};

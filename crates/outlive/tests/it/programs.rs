@@ -39,12 +39,6 @@ pub(crate) const PROGRAMS: &[Program] = &[
     ("failing", |seed| on(failing, seed)),
 ];
 
-/// A program by its name.
-pub(crate) fn program(name: &str, seed: u64) -> CrashEverywhere<()> {
-    let found = PROGRAMS.iter().find(|(known, _)| *known == name);
-    found.map_or_else(|| panic!("there is no program {name:?}"), |(_, crashes)| crashes(seed))
-}
-
 fn on<F, M>(workflow: F, seed: u64) -> CrashEverywhere<()>
 where
     F: WorkflowFn<M, Input = ()> + Clone,
