@@ -3,6 +3,7 @@
 mod check;
 mod clock;
 pub mod conformance;
+pub mod crashes;
 mod engine;
 mod faults;
 mod hook;
@@ -13,6 +14,7 @@ mod words;
 
 pub use check::check;
 pub use clock::TestClock;
+pub use crashes::crash_everywhere;
 pub use engine::{TestBuilder, TestEngine};
 pub use faults::{Fault, Faults};
 pub use program::programs;

@@ -15,7 +15,7 @@ use outlive_core::workflow::{Machine, Outgoing, Slot};
 
 use crate::aside;
 use crate::cell::{Cell, RunWaker};
-use crate::error::BoxError;
+use crate::error::{BoxError, failure_of};
 use crate::mailbox::Letters;
 use crate::panics;
 use crate::shadow;
@@ -588,11 +588,4 @@ fn failed(error: BoxError) -> End {
         |panic| End::Stuck(format!("the error of the workflow {panic}; mend it and start the program again")),
         End::Failed,
     )
-}
-
-fn failure_of(error: &BoxError) -> Failure {
-    let own = error.downcast_ref::<crate::error::Error>().and_then(|error| error.failure());
-    let mut failure = Failure::of(&**error);
-    failure.details = own.and_then(|failure| failure.details.clone());
-    failure
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
+use outlive_core::id::Name;
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
 
@@ -22,6 +23,7 @@ use crate::export::Source;
 use crate::open::{self, Durability};
 use crate::panics;
 use crate::registry::{Registered, Registry};
+use crate::shadow;
 use crate::shared::Shared;
 use crate::waiters::Waiters;
 use crate::worker::{Parts, Worker};
@@ -590,13 +592,20 @@ impl Engine {
         self.worker.residency.working()
     }
 
-    /// What a run gives when it is replayed from its journal, with no side effects; nothing if that leads to no end.
+    /// Replays an ended run from its journal, without side effects, and compares its end with the one that is recorded.
+    /// For test kits.
     ///
     /// # Errors
-    /// If the run is not there, or its journal does not replay.
+    /// How they differ, in a sentence; or why that cannot be told.
     #[doc(hidden)]
-    pub async fn replay(&self, id: &str) -> Result<Option<Result<outlive_core::payload::Payload, String>>, Error> {
-        self.worker.replay(id).await
+    pub async fn replay_ended(&self, id: &str) -> Result<(), String> {
+        let shared = &self.client.shared;
+        let ended = shared.instance(&Name::recorded(id)).await.map_err(|error| error.to_string())?;
+        let journal = shared.store.journal(ended.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
+        let Some(registered) = shared.registry.get(&ended.workflow) else {
+            return Err(shared.registry.unknown(format!("workflow {:?}", ended.workflow.as_str())).to_string());
+        };
+        shadow::compare_end(&*registered.handler, &ended, &self.worker.env, &journal)
     }
 
     /// Ends everything at once, as a crash of the process does, and gives nothing back.

@@ -542,3 +542,11 @@ pub(crate) fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
     }
     false
 }
+
+/// What is kept of the error of a workflow.
+pub(crate) fn failure_of(error: &BoxError) -> Failure {
+    let own = error.downcast_ref::<Error>().and_then(|error| error.failure());
+    let mut failure = Failure::of(&**error);
+    failure.details = own.and_then(|failure| failure.details.clone());
+    failure
+}

@@ -6,13 +6,17 @@ use std::task::{Context, Poll, Waker};
 use outlive_core::failure::Failure;
 use outlive_core::journal::Entry;
 use outlive_core::payload::Payload;
+#[cfg(feature = "tokio")]
+use outlive_core::query::Instance;
+#[cfg(feature = "tokio")]
+use outlive_core::status::Status;
 use outlive_core::workflow::{Asked, Machine, Mode};
 
 use crate::aside;
 use crate::cell::{Cell, RunWaker};
 use crate::ctx::Ctx;
 use crate::env::Env;
-use crate::error::{BoxError, Error};
+use crate::error::{BoxError, Error, failure_of};
 use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::panics;
@@ -65,7 +69,7 @@ pub(crate) struct Copy {
 /// How a copy ended.
 pub(crate) enum CopyEnd {
     Completed(Payload),
-    Failed(String),
+    Failed(Failure),
     Panicked(Failure),
     /// It woke itself again and again, and nothing came of it.
     Restless,
@@ -75,7 +79,7 @@ impl std::fmt::Display for CopyEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Completed(output) => write!(f, "{output}"),
-            Self::Failed(message) => write!(f, "the error {message:?}"),
+            Self::Failed(failure) => write!(f, "the error {:?}", failure.to_string()),
             Self::Panicked(panic) => write!(f, "a panic: {panic}"),
             Self::Restless => write!(f, "no rest: it woke itself {POLLS_MAX} times and got nowhere"),
         }
@@ -120,6 +124,29 @@ pub(crate) fn compare_result(
 /// Operations by their identities.
 pub(crate) fn names(asked: &[Asked]) -> Vec<Arc<str>> {
     asked.iter().map(|asked| asked.op.clone()).collect()
+}
+
+/// Compares how a run ended with how a copy of it ends.
+#[cfg(feature = "tokio")]
+pub(crate) fn compare_end(
+    handler: &dyn Handler,
+    ended: &Instance,
+    env: &Arc<Env>,
+    journal: &[Entry],
+) -> Result<(), String> {
+    let cell = cell_of(Info::of(ended), env.clone(), journal)?;
+    let copy = replay(handler, Arc::new(cell), &ended.input).map_err(NotBegun::into_sentence)?;
+    let is_same = match (ended.status, &copy.end) {
+        (Status::Completed, Some(CopyEnd::Completed(output))) => ended.outcome.as_ref() == Some(output),
+        (Status::Failed, Some(CopyEnd::Failed(failure))) => ended.outcome == Some(failure.to_payload()),
+        // What it gave does not count; and it may have been cancelled before it did anything.
+        (Status::Cancelled, end) => end.is_some() || journal.is_empty(),
+        _ => false,
+    };
+    let end = |end: &CopyEnd| format!("the end with {end}");
+    let again = copy.end.as_ref().map_or_else(|| format!("{:?}", names(&copy.asked)), end);
+    let outcome = ended.outcome.as_ref().map_or("nothing", Payload::as_str);
+    if is_same { Ok(()) } else { Err(differs(&format!("the end with {outcome}"), &again)) }
 }
 
 fn differs(live: &str, again: &str) -> String {
@@ -176,8 +203,8 @@ fn end_of(ended: Result<Result<Payload, BoxError>, Failure>) -> CopyEnd {
     match ended {
         Ok(Ok(output)) => CopyEnd::Completed(output),
         // What the error says is user code too.
-        Ok(Err(error)) => match panics::catch(|| error.to_string()) {
-            Ok(message) => CopyEnd::Failed(message),
+        Ok(Err(error)) => match panics::catch(|| failure_of(&error)) {
+            Ok(failure) => CopyEnd::Failed(failure),
             Err(panic) => CopyEnd::Panicked(panic),
         },
         Err(panic) => CopyEnd::Panicked(panic),

@@ -27,7 +27,6 @@ use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::registry::Registry;
 use crate::residency::Residency;
-use crate::shadow::{self, CopyEnd};
 use crate::waiters::Waiters;
 use crate::wakes::Wakes;
 
@@ -477,22 +476,6 @@ impl Worker {
         if !told {
             self.queue_due(num);
         }
-    }
-
-    /// What a run gives when it is replayed.
-    pub(crate) async fn replay(&self, id: &str) -> Result<Option<Result<Payload, String>>, Error> {
-        let name = outlive_core::id::Name::recorded(id);
-        let instance = self.store.instance(&name).await?.ok_or_else(|| Error::NotFound { id: id.to_owned() })?;
-        let journal = self.store.journal(instance.num, 0, usize::MAX).await?;
-        let registered = self.registry.get(&instance.workflow);
-        let handler = registered.ok_or_else(|| Error::Setup(format!("no workflow {:?}", instance.workflow)))?;
-        let cell = shadow::cell_of(Info::of(&instance), self.env.clone(), &journal).map_err(Error::Setup)?;
-        let copy = shadow::replay(&*handler.handler, Arc::new(cell), &instance.input);
-        let copy = copy.map_err(|problem| Error::Setup(problem.into_sentence()))?;
-        Ok(copy.end.map(|end| match end {
-            CopyEnd::Completed(output) => Ok(output),
-            other => Err(other.to_string()),
-        }))
     }
 
     pub(crate) fn touch(&self) {

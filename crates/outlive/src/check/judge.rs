@@ -109,7 +109,7 @@ impl Original<'_> {
             }
             // One that was at work may have been about to fail.
             CopyEnd::Failed(failure) if self.is_quiet() && !is_cancelled => {
-                return Err(Verdict::Fails { failure: failure.clone() });
+                return Err(Verdict::Fails { failure: failure.to_string() });
             }
             _ => {}
         }

@@ -24,6 +24,8 @@ pub(crate) struct Operation {
     /// The name it had in an earlier version of the code.
     was: Option<Box<str>>,
     slot: Option<Slot>,
+    /// Where it was called.
+    pub(crate) location: &'static Location<'static>,
     /// What is wrong with how it was called; told when it is first polled.
     problem: Option<Error>,
 }
@@ -39,6 +41,7 @@ impl Operation {
             key: None,
             was: None,
             slot: None,
+            location,
             problem: None,
         };
         let what = if kind == OpKind::Step { "step name" } else { "signal name" };

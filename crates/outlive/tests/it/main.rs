@@ -16,6 +16,7 @@ mod ids;
 mod input;
 mod owners;
 mod panics;
+mod programs;
 mod seed;
 mod shapes;
 mod signals;

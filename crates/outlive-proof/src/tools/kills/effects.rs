@@ -40,7 +40,7 @@ impl Effects {
 
     /// Adds a line in one write, so that a kill leaves a whole line or none.
     pub(super) fn write(&self, attempt: &Attempt) -> io::Result<()> {
-        let line = format!("{}\t{}\t{}\n", self.generation, attempt.number, attempt.idempotency_key);
+        let line = format!("{}\t{}\t{}\n", self.generation, attempt.number, attempt.idempotency_key());
         (&self.file).write_all(line.as_bytes())
     }
 }
