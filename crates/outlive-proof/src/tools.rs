@@ -10,6 +10,8 @@ mod simulate;
 
 use clap::ValueEnum;
 
+pub(crate) use mutants::be_mutant;
+
 /// How much a tool is to try.
 pub(crate) struct Order {
     /// The long form, run by hand.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::failure::{Cause, Failure};
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::retry::Retry;
 use outlive_core::workflow::{self, Ended, FailedStep, OpKind, Outcome, Polled, Spec, StepSpec};
@@ -638,6 +639,7 @@ fn error_of(step: String, failed: FailedStep) -> Error {
 
 fn idempotency_key(operation: &Operation) -> String {
     let info = &operation.cell.info;
-    let key = operation.slot().and_then(|slot| operation.cell.lock().machine.key(slot));
+    let slot = operation.slot().filter(|_| !is_on(Mutant::KeyShared));
+    let key = slot.and_then(|slot| operation.cell.lock().machine.key(slot));
     format!("{}/{}/{}", info.id, info.num, key.as_deref().unwrap_or_default())
 }
