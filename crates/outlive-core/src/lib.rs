@@ -9,6 +9,8 @@ pub mod id;
 pub mod journal;
 pub mod memory;
 pub mod message;
+#[doc(hidden)]
+pub mod mutant;
 pub mod payload;
 pub mod query;
 pub mod retry;

@@ -16,6 +16,7 @@ mod signals;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use identity::{base, numbered_scope, scope};
 pub use op::{Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
@@ -23,6 +24,7 @@ pub use op::{Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
 use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};
 use crate::message::{Inbound, Message};
+use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
@@ -225,7 +227,7 @@ impl Machine {
             seq: records.seq,
             durable: records.seq,
             outgoing: Outgoing { seq_before: records.seq, ..Outgoing::default() },
-            cancel: records.cancel.clone(),
+            cancel: records.cancel.clone().filter(|_| !is_on(Mutant::CancelForgotten)),
             records,
             identities: Identities::default(),
             ops: Vec::new(),
@@ -342,11 +344,11 @@ impl Machine {
                 op_words(&name)
             ));
         }
-        op.record = record.unwrap_or_default();
+        op.record = record.filter(|_| !is_on(Mutant::RecordIgnored)).unwrap_or_default();
         match op.record.outcome.take() {
             Some(found) => {
                 op.phase = Phase::Settled { seq: found.seq, at: found.at, outcome: found.outcome };
-                let place = self.queue.partition_point(|(seq, _)| *seq < found.seq);
+                let place = self.queue.partition_point(|(seq, _)| *seq < found.seq || is_on(Mutant::ReplayAsAsked));
                 self.queue.insert(place, (found.seq, slot));
             }
             None => {
@@ -415,7 +417,9 @@ impl Machine {
             if let Phase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
             | Phase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = op.phase
             {
-                self.signals.give_back(name.as_str(), pos, seq, payload);
+                if !is_on(Mutant::SignalNotGivenBack) {
+                    self.signals.give_back(name.as_str(), pos, seq, payload);
+                }
             }
         }
     }
@@ -441,7 +445,7 @@ impl Machine {
             return Some(slot);
         }
         let &(seq, slot) = self.queue.front()?;
-        if seq > self.durable {
+        if seq > self.durable && !is_on(Mutant::DeliverUndurable) {
             return None;
         }
         self.queue.pop_front();
@@ -451,6 +455,10 @@ impl Machine {
             self.now = self.now.max(at);
         }
         self.is_frontier = false;
+        if is_on(Mutant::DeliverTwo) {
+            let more = self.deliver();
+            self.wakes.extend(more);
+        }
         self.current = Some(slot);
         Some(slot)
     }
@@ -514,7 +522,7 @@ impl Machine {
     /// assert!(machine.has_received(3) && machine.seen() == 0, "1 and 2 may be on their way");
     /// ```
     pub fn receive(&mut self, inbound: Inbound) {
-        if inbound.pos <= self.seen || !self.received.insert(inbound.pos) {
+        if (inbound.pos <= self.seen || !self.received.insert(inbound.pos)) && !is_on(Mutant::MessageTwice) {
             return;
         }
         self.has_news = true;
@@ -567,8 +575,9 @@ impl Machine {
         }
         let has_next = self.has_next();
         // A delivery that is not consumed yet may drop what is polled before it.
-        self.current.is_none()
-            && (self.is_frontier || (!has_next && !self.records.has_unasked() && self.controls.is_empty()))
+        is_on(Mutant::BodyBeforeFrontier)
+            || self.current.is_none()
+                && (self.is_frontier || (!has_next && !self.records.has_unasked() && self.controls.is_empty()))
     }
 
     /// Whether an outcome waits to be delivered.
@@ -582,7 +591,7 @@ impl Machine {
     }
 
     fn consume(&mut self, slot: Slot, seq: u64) -> Polled {
-        if self.current != Some(slot) {
+        if self.current != Some(slot) && !is_on(Mutant::ReadyBesides) && !is_on(Mutant::DeliverTwo) {
             self.held.insert((seq, slot));
             return Polled::Pending;
         }
@@ -617,7 +626,7 @@ impl Machine {
 
     fn end_due(&mut self, now: Timestamp) {
         while let Some(&(due, slot)) = self.timers.first() {
-            if due > now {
+            if due > if is_on(Mutant::TimerEarly) { now.after(Duration::from_secs(1)) } else { now } {
                 return;
             }
             self.timers.pop_first();
@@ -696,7 +705,8 @@ impl Machine {
         });
         let seq = self.seq;
         self.set_phase(slot, Phase::Settled { seq, at: now, outcome });
-        self.queue.push_back((seq, slot));
+        let place = if is_on(Mutant::NumberAtArrival) { 0 } else { self.queue.len() };
+        self.queue.insert(place, (seq, slot));
     }
 
     /// Adds an entry about an operation, with the attempt that is under way.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::figures::Figures;
-use crate::tools::{Order, Tool};
+use crate::tools::{Order, Tool, be_mutant};
 
 /// Tries to break the promises of Outlive.
 #[derive(Parser)]
@@ -29,6 +29,9 @@ struct Args {
     /// Writes the page from the figures of all runs so far, and runs nothing.
     #[arg(long)]
     page: Option<std::path::PathBuf>,
+    /// Lives as a process with this defect: how `mutants` calls itself.
+    #[arg(long, hide = true)]
+    mutant: Option<String>,
 }
 
 #[expect(clippy::print_stderr, reason = "a command says what went wrong there")]
@@ -47,6 +50,9 @@ fn main() -> ExitCode {
         };
     }
     let order = Order { is_long: args.long, seed: args.seed, count: args.count };
+    if let Some(name) = &args.mutant {
+        return be_mutant(name, &order);
+    }
     let tools = args.tool.map_or_else(Tool::all, |tool| vec![tool]);
     let mut code = ExitCode::SUCCESS;
     for tool in tools {

@@ -2,6 +2,7 @@
 
 use outlive_core::commit::{Answer, Commit, State};
 use outlive_core::message::Inbound;
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
@@ -86,7 +87,7 @@ impl Batch<'_> {
         let Some(seen) = commit.state.as_ref().and_then(|state| state.seen) else {
             return Ok(Vec::new());
         };
-        if facts.inbox_last <= seen {
+        if facts.inbox_last <= seen || is_on(Mutant::SqlitePassesMessage) {
             return Ok(Vec::new());
         }
         // A damaged message cannot be told to anybody: the claim that met it has said so already.
@@ -111,13 +112,13 @@ impl Batch<'_> {
             facts.recoveries = 0;
         }
         match &commit.state {
-            Some(state) => return self.enter(num, state, facts),
-            None if is_progress => {
+            Some(state) if !is_on(Mutant::SqliteHalved) => return self.enter(num, state, facts),
+            _ if is_progress => {
                 let mut statement =
                     self.connection.prepare_cached("UPDATE instance SET recoveries = 0 WHERE num = ?1")?;
                 statement.execute([num.cast_signed()])?;
             }
-            None => {}
+            _ => {}
         }
         if let Some(known) = self.ledger.known(num) {
             *known = facts;

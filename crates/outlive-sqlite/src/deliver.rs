@@ -3,6 +3,7 @@
 use outlive_core::commit::{self, Answer, OnConflict, Refusal, Start};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::{Inbound, Message};
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
@@ -134,7 +135,7 @@ impl Batch<'_> {
         if receiver.status.is_ended() || (receiver.status == Status::Stuck && is_for_the_open) {
             return Ok(Answer::Refused(Refusal::Status(receiver.status)));
         }
-        if let Some(key) = &send.dedup
+        if let Some(key) = send.dedup.as_ref().filter(|_| !is_on(Mutant::SqliteDedupIgnored))
             && let Some(pos) = self.pos_of_key(receiver.num, key)?
         {
             return Ok(Answer::Sent { num, pos, before: 0, is_new: false });
@@ -228,7 +229,7 @@ impl Batch<'_> {
     fn wake(&self, receiver: &Receiver) -> rusqlite::Result<()> {
         let is_driven_here = receiver.owner != 0 && receiver.owner == self.epoch;
         let is_due = receiver.wake == Some(Timestamp::AT_ONCE);
-        if is_driven_here || is_due || receiver.status == Status::Stuck {
+        if is_driven_here || is_due || receiver.status == Status::Stuck || is_on(Mutant::SqliteWakesNobody) {
             return Ok(());
         }
         let mut statement = self.connection.prepare_cached("UPDATE instance SET wake = ?2 WHERE num = ?1")?;

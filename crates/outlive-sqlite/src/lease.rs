@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::store::{Error, ErrorKind};
 use outlive_core::time::Timestamp;
 
@@ -69,7 +70,9 @@ impl Batch<'_> {
     /// Begins a new epoch, and makes due what was driven in an earlier one.
     pub(crate) fn take_over(&mut self, now: Timestamp) -> rusqlite::Result<u64> {
         let sql = "UPDATE instance SET wake = ?1, owner = 0, recoveries = recoveries + 1 WHERE owner <> 0";
-        self.connection.prepare_cached(sql)?.execute([now.as_millis()])?;
+        if !is_on(Mutant::SqliteFreesNobody) {
+            self.connection.prepare_cached(sql)?.execute([now.as_millis()])?;
+        }
         self.ledger.marks.epoch += 1;
         self.ledger.drop_all_facts();
         Ok(self.ledger.marks.epoch)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use outlive_core::id::Name;
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::status::StatusKind;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -94,7 +95,7 @@ impl Ledger {
     pub(crate) fn look(&mut self, connection: &Connection) -> rusqlite::Result<Foreign> {
         let now: i64 = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let before = self.version.replace(now);
-        if before.is_none_or(|before| before == now) {
+        if before.is_none_or(|before| before == now) || is_on(Mutant::SqliteStaleMemory) {
             return Ok(Foreign::Unchanged);
         }
         self.forget();
@@ -196,7 +197,7 @@ impl Ledger {
             [("epoch", new.epoch, kept.epoch), ("num", new.num, kept.num), ("pos", new.pos, kept.pos)]
         {
             debug_assert!(new >= kept, "marks only grow");
-            if new != kept {
+            if new != kept && !is_on(Mutant::SqliteMarksUnkept) {
                 let mut statement = connection.prepare_cached("UPDATE meta SET value = ?2 WHERE key = ?1")?;
                 statement.execute(params![key, new.cast_signed()])?;
             }

@@ -89,7 +89,7 @@ impl Cell {
         self.env.clock.now()
     }
 
-    fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 

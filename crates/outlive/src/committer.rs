@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use outlive_core::commit::{Answer, Refusal, Write};
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
 use tokio::sync::{Notify, oneshot};
 
@@ -105,7 +106,8 @@ impl Committer {
                 let failed = self.write_batch(std::mem::replace(&mut left, rest), &*store, &*router).await;
                 if !failed.is_empty() {
                     // What a run has done stays in its order, ahead of what came later.
-                    left.splice(0..0, failed);
+                    let place = if is_on(Mutant::RefusedIsReordered) { left.len() } else { 0 };
+                    left.splice(place..place, failed);
                     tokio::time::sleep(RETRY_MIN).await;
                     self.write_callers(&mut left, &*store, &*router).await;
                 }
@@ -135,12 +137,18 @@ impl Committer {
         let (writes, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let writes = Arc::new(writes);
         let (mut wait, mut is_in_doubt) = (RETRY_MIN, false);
+        if is_on(Mutant::AckBeforeWrite) {
+            replies.iter().for_each(Reply::tell_early);
+        }
         let answers = loop {
             match store.write(writes.clone()).await {
                 Ok(answers) => break answers,
+                Err(error) if is_unknown(&error) && is_on(Mutant::UnknownIsDone) => {
+                    break vec![Answer::Done; writes.len()];
+                }
                 // It may be durable or not. The same again is answered as it should have been, and nothing else may
                 // happen before that.
-                Err(error) if error.kind == ErrorKind::Unknown || is_in_doubt => {
+                Err(error) if is_unknown(&error) || is_in_doubt => {
                     is_in_doubt = true;
                     tracing::warn!("a write is in doubt and is repeated: {error}");
                     tokio::time::sleep(wait).await;
@@ -166,6 +174,11 @@ impl Committer {
     }
 }
 
+/// Whether it may be durable or not.
+fn is_unknown(error: &StoreError) -> bool {
+    error.kind == ErrorKind::Unknown && !is_on(Mutant::UnknownIsRefused)
+}
+
 /// The store could not take a batch: callers are told, runs are kept.
 fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dyn Router) -> Vec<(Write, Reply)> {
     let mut kept = Vec::new();
@@ -176,6 +189,7 @@ fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dy
                 // Nobody may be waiting any more.
                 let _ = caller.send(Err(error.clone()));
             }
+            Reply::Run { .. } if is_on(Mutant::RefusedIsDropped) => {}
             run @ Reply::Run { .. } => kept.push((write.clone(), run)),
         }
     }
@@ -183,6 +197,13 @@ fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dy
 }
 
 impl Reply {
+    /// Tells a run what is not true yet, for [`Mutant::AckBeforeWrite`].
+    fn tell_early(&self) {
+        if let Self::Run { mailbox, seq, .. } = self {
+            mailbox.post(|letters| letters.durable = letters.durable.max(*seq));
+        }
+    }
+
     fn tell(self, answer: Answer) {
         match self {
             Self::Caller(caller) => {
@@ -198,6 +219,10 @@ impl Reply {
                         }
                     }
                     Answer::Unseen(_) => letters.answers.push(answer),
+                    _ if is_on(Mutant::FencedIsDone) => {
+                        letters.durable = letters.durable.max(seq);
+                        letters.answers.extend(has_state.then_some(Answer::Done));
+                    }
                     _ => letters.is_fenced = true,
                 });
             }

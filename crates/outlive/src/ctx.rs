@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::id;
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::time::Timestamp;
 use outlive_core::workflow;
 use serde::Serialize;
@@ -181,7 +182,7 @@ impl Ctx {
     /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.cell.lock().machine.now()
+        if is_on(Mutant::TimeUnrecorded) { self.cell.now() } else { self.cell.lock().machine.now() }
     }
 
     /// A random number that every replay draws again. Branches that race draw from [scopes](Self::scope) of their own.
@@ -267,7 +268,8 @@ impl Ctx {
         let count = state.draws.entry((self.scope.clone(), stream)).or_insert(0);
         *count += 1;
         let text = self.scope.bytes().chain(stream.bytes());
-        let stream = text.fold(self.cell.info.seed, |sum, byte| mix(sum ^ u64::from(byte)));
+        let seed = if is_on(Mutant::RandomUnseeded) { self.cell.address() as u64 } else { self.cell.info.seed };
+        let stream = text.fold(seed, |sum, byte| mix(sum ^ u64::from(byte)));
         mix(stream ^ *count)
     }
 

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use outlive_core::commit::{Answer, Commit, Epoch, State};
 use outlive_core::failure::Failure;
 use outlive_core::journal::Entry;
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
@@ -147,6 +148,7 @@ impl<S: Surroundings> Drive<S> {
             }
         }
         match self.phase {
+            Phase::Running if self.is_leaving && is_on(Mutant::EvictedAtWork) => return self.leave(),
             Phase::Running => self.go_on(),
             Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
             Phase::Paused => {
@@ -167,7 +169,7 @@ impl<S: Surroundings> Drive<S> {
         state.machine.receive_all(letters.inbox);
         let mut has_gap = false;
         for (message, before) in letters.messages {
-            has_gap |= !state.machine.has_received(before);
+            has_gap |= !state.machine.has_received(before) && !is_on(Mutant::GapIgnored);
             if !has_gap {
                 state.machine.receive(message);
             }
@@ -452,7 +454,7 @@ impl<S: Surroundings> Drive<S> {
             status: Status::Completed,
             wake: None,
             is_owned: false,
-            seen: Some(self.cell.lock().machine.seen()),
+            seen: Some(self.cell.lock().machine.seen()).filter(|_| !is_on(Mutant::EndPassesMessage)),
             outcome: None,
             note: None,
             at: now,
@@ -491,7 +493,9 @@ impl<S: Surroundings> Drive<S> {
     /// The future is done: what has come and was not taken yet can only change how the run ends.
     fn take_last_messages(&mut self, end: End) -> End {
         let mut state = self.cell.lock();
-        state.machine.take_controls(self.cell.now());
+        if !is_on(Mutant::LastCancelDropped) {
+            state.machine.take_controls(self.cell.now());
+        }
         let terminated = state.machine.terminate_reason().map(|reason| End::Terminated(reason.to_owned()));
         drop(state);
         self.flush(None);

@@ -9,6 +9,7 @@ use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, OnConflict, Re
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::Entry;
 use outlive_core::message::{Inbound, Message};
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Wake};
 use outlive_core::status::{Pause, Status, StatusKind};
@@ -281,7 +282,7 @@ impl Worker {
         let left_out = claim.nums.iter().filter(is_left_out).copied().collect();
         for one in claimed {
             let num = one.instance.num;
-            if let Some(mailbox) = self.residency.mailbox(num) {
+            if let Some(mailbox) = self.residency.mailbox(num).filter(|_| !is_on(Mutant::BroughtInTwice)) {
                 // A message had it claimed while it came into memory by another way.
                 self.residency.unreserve(1);
                 let is_told = mailbox.post(|letters| {
@@ -451,7 +452,7 @@ impl Worker {
             self.waiters.tell_all();
             self.residency.replace(start.id.as_str(), num);
         }
-        if !is_driven {
+        if !is_driven && !is_on(Mutant::DrivenUnleased) {
             // Another one holds the lease, if this one thought it did.
             self.residency.unreserve(usize::from(start.owner == self.epoch));
             return self.wakes.add_stored(start.due, num);
@@ -566,7 +567,9 @@ impl Surroundings for Place {
     }
 
     fn set_timer(&self, cell: &Cell, due: Timestamp) {
-        self.worker.wakes.add(due, cell.info.num);
+        if !is_on(Mutant::TimerUnset) {
+            self.worker.wakes.add(due, cell.info.num);
+        }
     }
 
     fn clear_timer(&self, cell: &Cell, due: Timestamp) {
@@ -586,7 +589,8 @@ impl Surroundings for Place {
 
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool {
         let (num, now) = (cell.info.num, self.worker.env.clock.now());
-        wake.into_iter().for_each(|wake| self.worker.wakes.add_stored(wake, num));
+        let near = wake.filter(|_| !is_on(Mutant::WakeForgotten));
+        near.into_iter().for_each(|wake| self.worker.wakes.add_stored(wake, num));
         let is_far = wake.is_some_and(|wake| wake > now.after(HORIZON));
         !self.worker.is_stopping() && self.worker.residency.pause(num, is_far.then(|| now.after(IDLE)))
     }

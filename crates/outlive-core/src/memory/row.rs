@@ -6,6 +6,7 @@ use crate::commit::{self, Commit, Epoch, State};
 use crate::id::Name;
 use crate::journal::Entry;
 use crate::message::{Inbound, Message};
+use crate::mutant::{Mutant, is_on};
 use crate::query::Instance;
 use crate::status::Status;
 
@@ -88,16 +89,16 @@ impl Row {
             return Vec::new();
         };
         let mut later = self.inbox_after(seen);
-        later.retain(|inbound| !commit.taken.contains(&inbound.pos));
+        later.retain(|inbound| !commit.taken.contains(&inbound.pos) && !is_on(Mutant::PausePassesMessage));
         later
     }
 
     pub(super) fn take(&mut self, commit: &Commit) {
         self.entries.extend(commit.entries.iter().cloned());
-        for pos in &commit.taken {
+        for pos in commit.taken.iter().filter(|_| !is_on(Mutant::TakenMessageStays)) {
             self.inbox.remove(pos);
         }
-        if !commit.entries.is_empty() {
+        if !commit.entries.is_empty() && !is_on(Mutant::ProgressUncounted) {
             self.instance.recoveries = 0;
         }
     }

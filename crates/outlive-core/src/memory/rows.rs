@@ -6,6 +6,7 @@ use crate::commit::{self, Answer, Claim, Claimed, Commit, Epoch, OnConflict, Ref
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::message::{Inbound, Message};
+use crate::mutant::{Mutant, is_on};
 use crate::query::{Counts, Filter, Instance, Page, Wake};
 use crate::status::{Pause, Status};
 use crate::time::Timestamp;
@@ -41,7 +42,8 @@ impl Rows {
     }
 
     pub(super) fn lease(&mut self, now: Timestamp) -> Epoch {
-        for row in self.instances.values_mut().filter(|row| row.instance.owner != Epoch(0)) {
+        let is_driven = |row: &&mut Row| row.instance.owner != Epoch(0) && !is_on(Mutant::LeaseFreesNobody);
+        for row in self.instances.values_mut().filter(is_driven) {
             row.instance.owner = Epoch(0);
             row.instance.recoveries = row.instance.recoveries.saturating_add(1);
             set_wake(&mut self.wakes, &mut row.instance, Some(now));
@@ -118,29 +120,31 @@ impl Rows {
         let Some(row) = self.instances.get_mut(&num) else {
             return Answer::Refused(Refusal::NotFound);
         };
-        if let Some(pos) = row.tokens.get(&send.token) {
+        if let Some(pos) = row.tokens.get(&send.token).filter(|_| !is_on(Mutant::RepeatKeptTwice)) {
             return Answer::Sent { num, pos: *pos, before: 0, is_new: true };
         }
         let status = row.instance.status;
         let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);
-        if status.is_ended() || (status == Status::Stuck && is_for_the_open) {
+        let is_closed = status.is_ended() && !is_on(Mutant::EndedTakesMessage);
+        if is_closed || (status == Status::Stuck && is_for_the_open) {
             return Answer::Refused(Refusal::Status(status));
         }
-        if let Some(pos) = send.dedup.as_ref().and_then(|key| row.keys.get(key)) {
+        let known = send.dedup.as_ref().and_then(|key| row.keys.get(key));
+        if let Some(pos) = known.filter(|_| !is_on(Mutant::DedupIgnored)) {
             return Answer::Sent { num, pos: *pos, before: 0, is_new: false };
         }
         let before = row.inbox.keys().next_back().copied().unwrap_or(0);
         self.pos_last += 1;
         row.accept(self.pos_last, send);
         let is_kept = row.instance.status == Status::Pending && !send.message.is_end();
-        if row.is_open() && row.instance.owner == Epoch(0) && !is_kept {
+        if row.is_open() && row.instance.owner == Epoch(0) && !is_kept && !is_on(Mutant::MessageWakesNobody) {
             set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
         }
         Answer::Sent { num, pos: self.pos_last, before, is_new: true }
     }
 
     fn commit(&mut self, commit: &Commit) -> Answer {
-        if self.lease != Some(commit.epoch) {
+        if self.lease != Some(commit.epoch) && !is_on(Mutant::CommitUnfenced) {
             return Answer::Fenced;
         }
         let Some(row) = self.instances.get_mut(&commit.num) else {
@@ -149,7 +153,8 @@ impl Rows {
         if row.has_applied(commit) {
             return Answer::Done;
         }
-        if !row.is_open() || row.seq_last() != commit.seq_before || !is_dense(commit) {
+        let is_next = row.seq_last() == commit.seq_before || is_on(Mutant::CommitUnnumbered);
+        if !row.is_open() || !is_next || !is_dense(commit) {
             return Answer::Fenced;
         }
         let unseen = row.unseen_by(commit);
@@ -157,7 +162,7 @@ impl Rows {
             return Answer::Unseen(unseen);
         }
         row.take(commit);
-        if let Some(state) = &commit.state {
+        if let Some(state) = commit.state.as_ref().filter(|_| !is_on(Mutant::CommitHalved)) {
             row.enter(state, commit.epoch);
             let wake = state.wake.filter(|_| row.is_open());
             set_wake(&mut self.wakes, &mut row.instance, wake);
@@ -166,7 +171,7 @@ impl Rows {
     }
 
     fn claim(&mut self, claim: &Claim) -> Answer {
-        if self.lease != Some(claim.epoch) {
+        if self.lease != Some(claim.epoch) && !is_on(Mutant::ClaimUnfenced) {
             return Answer::Fenced;
         }
         let mut claimed: Vec<Claimed> = Vec::new();
@@ -180,12 +185,13 @@ impl Rows {
             let is_free = [Epoch(0), claim.epoch].contains(&row.instance.owner);
             let suspects = claimed.iter().filter(|one| one.instance.is_suspect()).count();
             let is_too_much = row.instance.is_suspect() && suspects >= claim.suspects_max;
-            if !row.is_open() || !is_free || is_too_much || row.instance.is_early(claim.at) {
+            let is_early = row.instance.is_early(claim.at) && !is_on(Mutant::ClaimBeforeDue);
+            if !row.is_open() || !is_free || is_too_much || is_early {
                 continue;
             }
             let is_again = row.instance.owner == claim.epoch && row.instance.started_at == Some(claim.at);
             let is_first = row.instance.started_at.is_none() || is_again;
-            row.instance.owner = claim.epoch;
+            row.instance.owner = if is_on(Mutant::ClaimOwnsNothing) { Epoch(0) } else { claim.epoch };
             row.instance.started_at.get_or_insert(claim.at);
             if !matches!(row.instance.status, Status::Paused { why: Pause::Hand, .. }) {
                 row.instance.status = Status::Running;
@@ -211,6 +217,9 @@ impl Rows {
                 return Answer::Done;
             }
             return Answer::Refused(Refusal::Status(row.instance.status));
+        }
+        if is_on(Mutant::ReopenForgets) {
+            row.entries.clear();
         }
         row.entries.push(Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status));
         let instance = &mut row.instance;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::mutant::{Mutant, is_on};
 use crate::status::{Pause, Status};
 use crate::time::Timestamp;
 
@@ -269,7 +270,7 @@ impl Machine {
     /// ```
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.working == 0 && self.durable == self.seq
+        (self.working == 0 || is_on(Mutant::PausedAtWork)) && self.durable == self.seq
     }
 
     /// Whether all that was handed out is durable.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::failure::{Cause, Failure};
 use crate::journal::EntryKind;
+use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::retry::{Next, Reason, Retry};
 use crate::time::Timestamp;
@@ -74,11 +75,12 @@ impl Machine {
         match record.started {
             // This attempt had begun when the process ended.
             Some((attempt, started)) if attempt == next => {
+                let started = if is_on(Mutant::TimeoutRearmed) { now } else { started };
                 self.set_phase(slot, Phase::Working { attempt, started });
                 self.resume_attempt(slot, &spec, now);
             }
             _ => match record.due {
-                Some(due) if due > now => self.arm_retry(slot, due),
+                Some(due) if due > now && !is_on(Mutant::RetryEarly) => self.arm_retry(slot, due),
                 _ if self.total_deadline(slot).is_some_and(|end| end <= now) => self.time_is_up(slot, now),
                 _ => self.start_next(slot, now),
             },
@@ -102,7 +104,7 @@ impl Machine {
     /// Goes on with an attempt that an earlier process began: its time runs on, and once may have been enough.
     fn resume_attempt(&mut self, slot: Slot, spec: &StepSpec, now: Timestamp) {
         let Some(attempt) = self.attempt(slot) else { return };
-        if spec.is_at_most_once {
+        if spec.is_at_most_once && !is_on(Mutant::OnceResumed) {
             let message = "the process ended while this step ran; it may or may not have taken effect";
             let failure = Failure::new(Cause::Interrupted, message).permanent();
             return self.attempt_failed(slot, attempt.number, failure, now);
@@ -133,7 +135,7 @@ impl Machine {
         if let Some(deadline) = self.attempt(slot).and_then(|attempt| attempt.deadline) {
             self.set_timer(slot, deadline);
         }
-        if spec.is_at_most_once {
+        if spec.is_at_most_once && !is_on(Mutant::OnceUnrecorded) {
             let seq = self.seq;
             self.set_phase(slot, Phase::Starting { seq, attempt, started: now });
             self.starting.push(slot);
@@ -213,7 +215,7 @@ impl Machine {
             entry.payload = Some(failure.to_payload());
         });
         if let Some(op) = self.ops[slot.0].as_mut() {
-            op.record.failed = attempt;
+            op.record.failed = if is_on(Mutant::AttemptsUncounted) { 0 } else { attempt };
             op.record.last = Some(failure.clone());
             op.record.due = Some(due);
         }

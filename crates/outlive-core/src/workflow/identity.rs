@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::mutant::{Mutant, is_on};
+
 use super::op::OpKind;
 
 /// Which operations have been called, and which of them are outstanding. Occurrences are counted here.
@@ -39,6 +41,7 @@ impl Identity {
 pub(super) fn numbered(base: &Arc<str>, occurrence: u32) -> Arc<str> {
     match occurrence {
         1 => base.clone(),
+        _ if is_on(Mutant::OccurrencesShared) => base.clone(),
         n => format!("{base}#{n}").into(),
     }
 }

@@ -1,6 +1,7 @@
 //! Sleeps and waits: how they begin, and how signals find them.
 
 use crate::journal::EntryKind;
+use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
@@ -9,7 +10,7 @@ use super::{Machine, Slot};
 
 impl Machine {
     pub(super) fn begin_sleep(&mut self, slot: Slot, due: Timestamp, now: Timestamp) {
-        let recorded = self.op(slot).and_then(|op| op.record.due);
+        let recorded = self.op(slot).and_then(|op| op.record.due).filter(|_| !is_on(Mutant::SleepRearmed));
         let due = recorded.unwrap_or(due);
         if due <= now {
             return self.settle(slot, EntryKind::SleepDone, Outcome::Slept, now);
@@ -21,7 +22,7 @@ impl Machine {
     }
 
     pub(super) fn begin_wait(&mut self, slot: Slot, name: &str, limit: Option<Timestamp>, now: Timestamp) {
-        let recorded = self.op(slot).and_then(|op| op.record.due);
+        let recorded = self.op(slot).and_then(|op| op.record.due).filter(|_| !is_on(Mutant::WaitRearmed));
         if let Some((pos, payload)) = self.signals.take(name) {
             return self.bind(slot, pos, payload, now);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::failure::{self, Failure};
 use crate::journal::{Entry, EntryKind};
+use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::retry::Reason;
 use crate::time::Timestamp;
@@ -127,6 +128,8 @@ impl Record {
                 self.due = Some(entry.due.ok_or("a failed attempt without the time of the next")?);
                 return Ok(());
             }
+            EntryKind::StepFailed if is_on(Mutant::FailureForgotten) => return Ok(()),
+            EntryKind::FallingBack if is_on(Mutant::FallbackForgotten) => return Ok(()),
             EntryKind::FallingBack => {
                 self.failed = entry.attempt;
                 self.falling_back = Some(Failure::from_payload(payload_of(entry)?)?);

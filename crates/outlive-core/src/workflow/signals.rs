@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 
 /// Signals by name. One that was given to a wait which then lost a race comes back to its old place.
@@ -28,7 +29,8 @@ impl Signals {
 
     /// Takes the first signal of a name.
     pub(super) fn take(&mut self, name: &str) -> Option<(u64, Payload)> {
-        self.free.get_mut(name)?.pop_front()
+        let queue = self.free.get_mut(name)?;
+        if is_on(Mutant::SignalsLastFirst) { queue.pop_back() } else { queue.pop_front() }
     }
 
     /// The signal at `pos` is given to a wait, by entry `seq`.

@@ -1,0 +1,91 @@
+//! A process of its own for each defect: it may hang or die, and the next one is as if nothing had been.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use outlive_core::mutant::Mutant;
+use serde::{Deserialize, Serialize};
+
+use super::SILENCE_MAX;
+use super::suites::{SIMULATE, SUITES};
+
+/// How often it is asked whether the child is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Who is to be judged.
+pub(super) struct Child {
+    pub(super) mutant: Option<Mutant>,
+    /// How many schedules to simulate at the most.
+    pub(super) schedules: u64,
+    pub(super) seed: u64,
+}
+
+/// What one suite has found; a child says one after the other, each in a line.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Verdict {
+    pub(super) suite: String,
+    /// How many cases or schedules it took.
+    pub(super) tried: u64,
+    pub(super) millis: u64,
+    pub(super) found: Option<String>,
+}
+
+impl Verdict {
+    /// How many schedules it took, if it was schedules.
+    pub(super) fn schedules(&self) -> u64 {
+        if self.suite == SIMULATE { self.tried } else { 0 }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} tried, {} ms", self.suite, self.tried, self.millis)
+    }
+}
+
+impl Child {
+    /// Has all suites run, until one finds something. The verdict is that of the last of them.
+    pub(super) fn judge(&self) -> Result<Verdict, String> {
+        let trouble = |error: std::io::Error| format!("no child process: {error}");
+        let folder = tempfile::tempdir().map_err(trouble)?;
+        let said = folder.path().join("said");
+        let start = Instant::now();
+        let mut child = Command::new(std::env::current_exe().map_err(trouble)?)
+            .args(["--mutant", self.mutant.map_or("none", Mutant::name)])
+            .args(["--seed", &self.seed.to_string(), "--count", &self.schedules.to_string()])
+            .stdout(File::create(&said).map_err(trouble)?)
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(trouble)?;
+        let mut heard = (0, Instant::now());
+        let died = loop {
+            if let Some(status) = child.try_wait().map_err(trouble)? {
+                break (!status.success()).then(|| format!("the process ended with {status}"));
+            }
+            let length = fs::metadata(&said).map_err(trouble)?.len();
+            if length != heard.0 {
+                heard = (length, Instant::now());
+            } else if heard.1.elapsed() > SILENCE_MAX {
+                child.kill().and_then(|()| child.wait()).map_err(trouble)?;
+                break Some(format!("it hangs: nothing was heard of it for {} s", SILENCE_MAX.as_secs()));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        };
+        let mut verdict = last(&said, died).map_err(trouble)?;
+        verdict.millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(verdict)
+    }
+}
+
+/// What was said last, unless the child ended in the middle of a suite.
+fn last(said: &Path, died: Option<String>) -> std::io::Result<Verdict> {
+    let text = fs::read_to_string(said)?;
+    let mut verdicts: Vec<Verdict> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    if let (Some(suite), Some(_)) = (SUITES.get(verdicts.len()), &died) {
+        return Ok(Verdict { suite: suite.name.to_owned(), tried: 0, millis: 0, found: died });
+    }
+    verdicts.pop().ok_or_else(|| std::io::Error::other("it said nothing"))
+}

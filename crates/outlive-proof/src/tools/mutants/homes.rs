@@ -1,0 +1,118 @@
+//! The stores that are judged: in memory, on SQLite, and on SQLite with messages that come by another process.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::Entry;
+use outlive_core::memory::MemoryStore;
+use outlive_core::message::Inbound;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
+use outlive_core::store::{Answered, Store};
+use outlive_core::time::Timestamp;
+use outlive_sqlite::{Durability, Options, SqliteStore};
+use outlive_testkit::conformance::{Home, Opening};
+use tempfile::TempDir;
+
+/// In memory.
+#[derive(Default)]
+pub(super) struct Memory(Arc<MemoryStore>);
+
+impl Home for Memory {
+    fn open(&self) -> Opening<'_> {
+        let store = self.0.clone();
+        Box::pin(async move { Ok(store as _) })
+    }
+}
+
+/// A file.
+pub(super) struct Sqlite {
+    folder: TempDir,
+    /// Whether messages come by a handle of their own, as from another process.
+    has_guest: bool,
+}
+
+impl Sqlite {
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self { folder: tempfile::tempdir()?, has_guest: false })
+    }
+
+    pub(super) fn with_guest() -> std::io::Result<Self> {
+        Ok(Self { has_guest: true, ..Self::new()? })
+    }
+
+    pub(super) fn store(&self) -> Result<SqliteStore, String> {
+        // No power is cut here, so nothing has to be synced.
+        let options = Options::new().durability(Durability::Relaxed);
+        SqliteStore::open(&self.folder.path().join("runs.db"), options).map_err(|error| error.to_string())
+    }
+}
+
+impl Home for Sqlite {
+    fn open(&self) -> Opening<'_> {
+        Box::pin(async move {
+            let host = self.store()?;
+            if !self.has_guest {
+                return Ok(Arc::new(host) as _);
+            }
+            Ok(Arc::new(Guested { host, guest: self.store()? }) as _)
+        })
+    }
+}
+
+/// One file and two handles: messages come by the guest, all else by the host.
+struct Guested {
+    host: SqliteStore,
+    guest: SqliteStore,
+}
+
+impl Store for Guested {
+    fn lease(&self, now: Timestamp) -> Answered<'_, Epoch> {
+        self.host.lease(now)
+    }
+
+    fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
+        let is_foreign = batch.iter().all(|write| matches!(write, Write::Send(_)));
+        if is_foreign { self.guest.write(batch) } else { self.host.write(batch) }
+    }
+
+    fn release(&self, epoch: Epoch) -> Answered<'_, ()> {
+        self.host.release(epoch)
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.host.changed()
+    }
+
+    fn durability(&self) -> String {
+        self.host.durability()
+    }
+}
+
+impl Query for Guested {
+    fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
+        self.host.instance(id)
+    }
+
+    fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
+        self.host.journal(num, after, limit)
+    }
+
+    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
+        self.host.inbox(num, after)
+    }
+
+    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.host.wakes(until, limit)
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
+        self.host.list(filter, before, limit)
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
+        self.host.count(filter)
+    }
+}

@@ -1,0 +1,144 @@
+//! What a defect is held against: one suite after the other, until one finds it.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+
+use outlive_core::memory::MemoryStore;
+use outlive_core::mutant;
+use outlive_testkit::conformance::{Case, Home, cases, differential};
+use outlive_testkit::{programs, simulate_with};
+use tokio::runtime::Builder;
+
+use super::child::Verdict;
+use super::homes::{Memory, Sqlite};
+use crate::tools::Order;
+
+/// The one suite whose tries are schedules.
+pub(super) const SIMULATE: &str = "simulate";
+
+/// All suites, quick ones first. One more is a line more here.
+pub(super) const SUITES: [Suite; 5] = [
+    Suite { name: "conformance in memory", run: |_| in_memory() },
+    Suite { name: "conformance on SQLite", run: |_| on_sqlite() },
+    Suite { name: "conformance on SQLite beside another process", run: |_| beside_another() },
+    Suite { name: "differential", run: |order| side_by_side(order) },
+    Suite { name: SIMULATE, run: |order| simulated(order) },
+];
+
+/// A way to find a defect.
+pub(super) struct Suite {
+    pub(super) name: &'static str,
+    run: fn(&Order) -> Tried,
+}
+
+/// How many cases or schedules it took, and what was found in the last of them.
+struct Tried {
+    count: u64,
+    found: Option<String>,
+}
+
+/// Two stores are told the same for this many seeds, with so many writes each.
+const PAIRS: u64 = 4;
+const WRITES: usize = 150;
+
+/// What is true only where the sender drives the run: else the wake is how its driver hears of the message.
+const ONE_PROCESS: [&str; 1] = ["a_message_to_a_driven_run_sets_no_wake"];
+
+/// Where the product's own code panicked first: an assertion that did not hold.
+static ASSERTION: OnceLock<String> = OnceLock::new();
+
+/// Lives as a process with a defect, or as one without any if it is called "none".
+pub(crate) fn be_mutant(name: &str, order: &Order) -> ExitCode {
+    if name != "none" && !mutant::set(name) {
+        return ExitCode::FAILURE;
+    }
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        if !place.contains("outlive-testkit") && place.starts_with("crates/") {
+            ASSERTION.get_or_init(|| place);
+        }
+    }));
+    for suite in &SUITES {
+        let Tried { count, found } = (suite.run)(order);
+        let found = match ASSERTION.get() {
+            Some(place) => Some(format!("by an assertion in {place}; {}", found.unwrap_or_default())),
+            None => found,
+        };
+        let is_over = found.is_some();
+        let verdict = Verdict { suite: suite.name.to_owned(), tried: count, millis: 0, found };
+        say(&serde_json::to_string(&verdict).unwrap_or_default());
+        if is_over {
+            break;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Says something, if only that it is still there.
+fn say(line: &str) {
+    // Nobody may be listening any more.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn in_memory() -> Tried {
+    judge(&cases(), || Ok(Box::new(Memory::default())))
+}
+
+fn on_sqlite() -> Tried {
+    judge(&cases(), || Sqlite::new().map(|home| Box::new(home) as _))
+}
+
+fn beside_another() -> Tried {
+    let cases: Vec<_> = cases().into_iter().filter(|case| !ONE_PROCESS.contains(&case.name)).collect();
+    judge(&cases, || Sqlite::with_guest().map(|home| Box::new(home) as _))
+}
+
+/// Runs cases until one is broken.
+fn judge(cases: &[Case], fresh: impl Fn() -> std::io::Result<Box<dyn Home>>) -> Tried {
+    let judge = async |case: &Case| {
+        let home = fresh().map_err(|error| format!("no folder: {error}"))?;
+        case.run(home).await.map_err(|found| format!("{}: {found}", case.name))
+    };
+    block_on(async {
+        for (count, case) in (1..).zip(cases) {
+            say(".");
+            if let Err(found) = judge(case).await {
+                return Tried { count, found: Some(found) };
+            }
+        }
+        Tried { count: cases.len() as u64, found: None }
+    })
+}
+
+fn side_by_side(order: &Order) -> Tried {
+    let pair = async |seed: u64| {
+        let home = Sqlite::new().map_err(|error| format!("no folder: {error}"))?;
+        let store = Arc::new(home.store()?);
+        differential(store, Arc::new(MemoryStore::new()), seed, WRITES).await
+    };
+    block_on(async {
+        for count in 1..=PAIRS {
+            say(".");
+            if let Err(found) = pair(order.seed.wrapping_add(count)).await {
+                return Tried { count, found: Some(found) };
+            }
+        }
+        Tried { count: PAIRS, found: None }
+    })
+}
+
+fn simulated(order: &Order) -> Tried {
+    let (from, count) = (order.seed << 32, order.count.unwrap_or(0));
+    match simulate_with(from..from + count, programs, |_| say(".")) {
+        Ok(report) => Tried { count: report.worlds, found: None },
+        Err(broken) => Tried { count: broken.seed - from + 1, found: Some(broken.what) },
+    }
+}
+
+fn block_on(suite: impl Future<Output = Tried>) -> Tried {
+    match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(suite),
+        Err(error) => Tried { count: 0, found: Some(format!("there is no runtime: {error}")) },
+    }
+}
