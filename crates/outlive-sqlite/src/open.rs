@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use outlive_core::store::{Error, ErrorKind};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::error::{self, BUSY_MAX};
@@ -308,6 +309,8 @@ fn connect(path: &Path, access: OpenFlags, options: &Options) -> Result<Connecti
     let connection = connection.map_err(trouble)?;
     connection.busy_timeout(BUSY_MAX).map_err(trouble)?;
     connection.set_prepared_statement_cache_capacity(64);
+    // Else SQLite prepares a statement again whenever a value is bound that could change its plan. Ours are meant.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(trouble)?;
     Ok(connection)
 }
 
@@ -346,6 +349,22 @@ mod tests {
         let error = read_back(&connection, Path::new("runs.db"), &Options::default()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Open);
         assert!(error.message.contains("journal_mode=memory, synchronous=2 where wal and 2 were set"), "{error}");
+    }
+
+    /// What broke: reading the journal of each run prepared its statement again, which took longer than the reading.
+    #[test]
+    fn a_statement_is_prepared_once_whatever_is_bound_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.db");
+        let writing = writer(&path, &Options::default()).unwrap().connection;
+        for connection in [writing, reader(&path).unwrap()] {
+            let sql = "SELECT seq FROM entry WHERE instance = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+            let mut statement = connection.prepare(sql).unwrap();
+            for n in 0..3 {
+                assert!(!statement.exists([n, n, n]).unwrap());
+            }
+            assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0);
+        }
     }
 
     #[test]

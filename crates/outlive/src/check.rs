@@ -17,6 +17,7 @@ mod verdict;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
+use futures_util::future::join_all;
 use outlive_core::query::Filter;
 use outlive_core::status::StatusKind;
 
@@ -63,7 +64,7 @@ impl Check {
         Self { judge, source, on_progress: Box::new(|_| {}) }
     }
 
-    /// Has `tell` called after each run.
+    /// Has `tell` called whenever some runs are done.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -83,9 +84,16 @@ impl Check {
         let judge = self.judge?;
         let mut feed = Feed::open(self.source, unfinished()).await?;
         let (mut runs, mut done) = (Vec::new(), 0);
-        while let Some(run) = feed.next().await? {
-            runs.extend(look(&judge, &feed, run).await?);
-            done += 1;
+        loop {
+            let some = feed.next().await?;
+            if some.is_empty() {
+                break;
+            }
+            done += some.len() as u64;
+            let looks = join_all(some.into_iter().map(|run| look(&judge, &feed, run))).await;
+            for look in looks {
+                runs.extend(look?);
+            }
             (self.on_progress)(Progress { done, total: feed.total().max(done) });
         }
         Ok(runs.into_iter().collect())

@@ -41,6 +41,8 @@ impl Program {
             .args(arguments)
             .env(CHECK, file)
             .env(REPORT, &report)
+            // What it says is told in a line, if it must be.
+            .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null())
             .stdout(words.try_clone().map_err(refuse)?)
             .stderr(words)

@@ -72,9 +72,11 @@ impl Ordered {
             Ok(file) => file,
             Err(error) => return unwritten(&error),
         };
+        let mut told = 0;
         let check = check(Source::from(self.source)).on_progress(move |Progress { done, total }| {
-            let every = (total / PROGRESS_LINES_MAX).max(1);
-            if let Some(file) = progress_file.as_mut().filter(|_| done % every == 0) {
+            let is_time = done - told >= total / PROGRESS_LINES_MAX;
+            if let Some(file) = progress_file.as_mut().filter(|_| is_time) {
+                told = done;
                 // Whether it can be written is told at the end.
                 let _ = write(file, &[ReportLine::Progress { done, total }]);
             }

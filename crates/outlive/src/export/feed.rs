@@ -7,6 +7,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use outlive_core::id::InstanceNum;
 use outlive_core::query::{Filter, Instance, Query};
 use outlive_core::status::Status;
@@ -18,6 +19,8 @@ use crate::open;
 
 /// How many instances are listed at once.
 const PAGE: usize = 500;
+/// How many are read at once, so that they are not waited for one by one.
+const AT_ONCE: usize = 32;
 
 /// Where runs are read from: the path of a store or of an export, or a store that is open. It is never written.
 ///
@@ -96,8 +99,32 @@ pub(crate) struct Feed {
 }
 
 enum Origin {
-    Store { store: Arc<dyn Query>, page: VecDeque<Instance>, before: Option<InstanceNum>, is_last: bool },
+    Store(Pages),
     Export(Box<Reader<BufReader<File>>>),
+}
+
+/// A store, page by page.
+struct Pages {
+    store: Arc<dyn Query>,
+    /// What is listed and not read yet.
+    page: VecDeque<Instance>,
+    before: Option<InstanceNum>,
+    is_last: bool,
+}
+
+impl Pages {
+    async fn next(&mut self, filter: &Filter) -> Result<Vec<Exported>, Error> {
+        // A page can be empty and not the last: what was on it may have been purged.
+        while self.page.is_empty() && !self.is_last {
+            let next = self.store.list(filter, self.before, PAGE).await?;
+            self.is_last = next.next.is_none();
+            self.before = next.next;
+            self.page.extend(next.instances);
+        }
+        let some = self.page.drain(..self.page.len().min(AT_ONCE));
+        let read = join_all(some.map(|instance| contents(&*self.store, instance))).await;
+        read.into_iter().collect()
+    }
 }
 
 impl Feed {
@@ -110,7 +137,7 @@ impl Feed {
             },
         };
         let total = store.count(&filter).await?.total();
-        let from = Origin::Store { store, page: VecDeque::new(), before: None, is_last: false };
+        let from = Origin::Store(Pages { store, page: VecDeque::new(), before: None, is_last: false });
         Ok(Self { from, filter, total })
     }
 
@@ -128,35 +155,22 @@ impl Feed {
         self.total
     }
 
-    pub(crate) async fn next(&mut self) -> Result<Option<Exported>, Error> {
-        match &mut self.from {
+    /// The next few runs; none if there are no more.
+    pub(crate) async fn next(&mut self) -> Result<Vec<Exported>, Error> {
+        let Self { from, filter, .. } = self;
+        match from {
+            Origin::Store(pages) => pages.next(filter).await,
             Origin::Export(reader) => {
-                for run in reader {
-                    let run = run?;
-                    if self.filter.matches(&run.instance) {
-                        return Ok(Some(run));
-                    }
-                }
-                Ok(None)
-            }
-            Origin::Store { store, page, before, is_last } => {
-                if page.is_empty() && !*is_last {
-                    let next = store.list(&self.filter, *before, PAGE).await?;
-                    *is_last = next.next.is_none();
-                    *before = next.next;
-                    page.extend(next.instances);
-                }
-                match page.pop_front() {
-                    Some(instance) => Ok(Some(contents(&**store, instance).await?)),
-                    None => Ok(None),
-                }
+                let is_meant =
+                    |run: &Result<Exported, _>| run.as_ref().map_or(true, |run| filter.matches(&run.instance));
+                Ok(reader.filter(is_meant).take(AT_ONCE).collect::<Result<_, _>>()?)
             }
         }
     }
 
     /// The same run once more, if it is of a store that may have gone on since.
     pub(crate) async fn again(&self, run: &Exported) -> Result<Again, Error> {
-        let Origin::Store { store, .. } = &self.from else { return Ok(Again::Same) };
+        let Origin::Store(Pages { store, .. }) = &self.from else { return Ok(Again::Same) };
         let found = store.instance(&run.instance.id).await?;
         let Some(instance) = found.filter(|found| self.filter.matches(found)) else { return Ok(Again::Gone) };
         let now = contents(&**store, instance).await?;

@@ -42,10 +42,16 @@ pub async fn write(
     let header = HeaderLine { format: FORMAT.to_owned(), version: VERSION, source: name, at, runs: feed.total() };
     line(out, &header, 0)?;
     let mut done = 0;
-    while let Some(run) = feed.next().await? {
-        line(out, &RunLine::of(&run), done + 1)?;
-        done += 1;
-        progress(Progress { done, total: feed.total() });
+    loop {
+        let runs = feed.next().await?;
+        if runs.is_empty() {
+            break;
+        }
+        for run in runs {
+            line(out, &RunLine::of(&run), done + 1)?;
+            done += 1;
+            progress(Progress { done, total: feed.total().max(done) });
+        }
     }
     line(out, &EndLine { end: done }, done + 1)?;
     out.flush().map_err(|error| unwritten(&error, done + 2))?;
