@@ -357,7 +357,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
         let writing = writer(&path, &Options::default()).unwrap().connection;
-        for connection in [writing, reader(&path).unwrap()] {
+        for connection in [writing, reader(&path, &Options::default()).unwrap()] {
             let sql = "SELECT seq FROM entry WHERE instance = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
             let mut statement = connection.prepare(sql).unwrap();
             for n in 0..3 {

@@ -9,7 +9,7 @@ mod faults;
 mod hook;
 mod program;
 mod random;
-mod simulate;
+pub mod simulate;
 mod words;
 
 pub use check::check;
@@ -18,4 +18,4 @@ pub use crashes::crash_everywhere;
 pub use engine::{TestBuilder, TestEngine};
 pub use faults::{Fault, Faults};
 pub use program::programs;
-pub use simulate::{Broken, Effect, End, EndedRun, Sim, SimReport, simulate, simulate_with, try_simulate};
+pub use simulate::{Sim, simulate};

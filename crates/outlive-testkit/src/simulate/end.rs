@@ -12,7 +12,7 @@ use super::plan::Sim;
 /// What became of a world.
 ///
 /// ```
-/// use outlive_testkit::{End, simulate};
+/// use outlive_testkit::simulate::{End, simulate};
 /// # use outlive::prelude::*;
 /// # async fn charge() -> Result<u32> { Ok(42) }
 /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
@@ -38,7 +38,7 @@ pub struct End {
 /// What became of a run.
 ///
 /// ```
-/// use outlive_testkit::EndedRun;
+/// use outlive_testkit::simulate::EndedRun;
 /// fn steps(run: &EndedRun) -> usize {
 ///     run.journal.iter().filter(|entry| entry.kind == outlive::EntryKind::StepDone).count()
 /// }
@@ -60,7 +60,7 @@ impl EndedRun {
     /// Its result, if it has one of that type.
     ///
     /// ```
-    /// # use outlive_testkit::EndedRun;
+    /// # use outlive_testkit::simulate::EndedRun;
     /// fn total(run: &EndedRun) -> u64 { run.output().unwrap_or_default() }
     /// ```
     #[must_use]

@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlive::prelude::*;
-use outlive_testkit::{Sim, programs, simulate, try_simulate};
+use outlive_testkit::programs;
+use outlive_testkit::simulate::{Sim, simulate, try_simulate};
 
 #[test]
 fn random_programs_mean_what_they_say_in_every_world() {
