@@ -24,8 +24,19 @@ pub(crate) struct Moment<'a> {
 #[derive(Clone, Default)]
 struct File {
     synced: Vec<u8>,
-    /// Where in the log the writes and truncations are that came after the last sync.
-    pending: Vec<usize>,
+    /// Where in the log the writes and truncations are that came later, and what is known of them.
+    later: Vec<(usize, Fate)>,
+}
+
+/// What is known of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// No sync has followed yet.
+    Pending,
+    /// A sync that followed has failed: it may be there or not, and no later sync changes that.
+    Doubtful,
+    /// It is there, but comes after one that may not be.
+    Certain,
 }
 
 /// What becomes of writes that no sync has followed.
@@ -64,7 +75,7 @@ impl<'a> Moment<'a> {
     /// Before anything of the log has happened, on a disk that holds `base` after step `step`.
     pub(crate) fn first(base: &Image, step: usize, log: &'a [Op]) -> Self {
         let names = base.keys().cloned().zip(0..).collect();
-        let files = base.values().map(|content| File { synced: content.clone(), pending: Vec::new() }).collect();
+        let files = base.values().map(|content| File { synced: content.clone(), later: Vec::new() }).collect();
         Self { log, position: 0, files, names, names_pending: BTreeMap::new(), acked: step, begun: step }
     }
 
@@ -85,15 +96,10 @@ impl<'a> Moment<'a> {
             }
             Op::Write { file, .. } | Op::Truncate { file, .. } => {
                 let position = self.position;
-                self.file(*file).pending.push(position);
+                self.file(*file).later.push((position, Fate::Pending));
             }
-            Op::Sync { file } => {
-                let file = self.file(*file);
-                for position in std::mem::take(&mut file.pending) {
-                    apply(&mut file.synced, &log[position]);
-                }
-            }
-            Op::SyncFailed { file } => self.file(*file).pending.clear(),
+            Op::Sync { file } => self.file(*file).sync(log),
+            Op::SyncFailed { file } => self.file(*file).turn(Fate::Doubtful),
             Op::Begun(step) => self.begun = *step,
             Op::Acked(step) => self.acked = *step,
         }
@@ -131,26 +137,24 @@ impl<'a> Moment<'a> {
 
     fn survive(&self, file: &File, survival: Survival, chance: &mut Chance) -> Vec<u8> {
         let mut content = file.synced.clone();
-        let pending = file.pending.iter().map(|position| &self.log[*position]);
-        match survival {
-            Survival::Nothing => {}
-            Survival::Everything => pending.for_each(|op| apply(&mut content, op)),
-            Survival::Prefix => {
-                let count = chance.below(file.pending.len() + 1);
-                pending.clone().take(count).for_each(|op| apply(&mut content, op));
-                if let Some(Op::Write { at, bytes, .. }) = pending.clone().nth(count) {
+        let often = chance.pick(&[2, 3, 5]);
+        let count = chance.below(file.later.len() + 1);
+        for (number, (position, fate)) in file.later.iter().enumerate() {
+            let op = &self.log[*position];
+            match (survival, op) {
+                _ if *fate == Fate::Certain => apply(&mut content, op),
+                (Survival::Everything, _) => apply(&mut content, op),
+                (Survival::Prefix, _) if number < count => apply(&mut content, op),
+                (Survival::Prefix, Op::Write { at, bytes, .. }) if number == count => {
                     log::write(&mut content, *at, &bytes[..chance.below(bytes.len())]);
                 }
+                (Survival::Some, _) if !chance.is(often) => apply(&mut content, op),
+                (Survival::Torn { sector }, _) => tear(&mut content, op, sector, chance),
+                _ => {}
             }
-            Survival::Some => {
-                let often = chance.pick(&[2, 3, 5]);
-                pending.filter(|_| !chance.is(often)).for_each(|op| apply(&mut content, op));
-            }
-            Survival::Torn { sector } => pending.for_each(|op| tear(&mut content, op, sector, chance)),
-            Survival::Length { junk } => {
-                let whole = self.survive(file, Survival::Everything, chance);
-                content.resize(whole.len(), junk);
-            }
+        }
+        if let Survival::Length { junk } = survival {
+            content.resize(self.survive(file, Survival::Everything, chance).len(), junk);
         }
         content
     }
@@ -159,6 +163,21 @@ impl<'a> Moment<'a> {
         // A file without a name was not made in the log; nothing of it is left anyway.
         self.files.resize(self.files.len().max(file + 1), File::default());
         &mut self.files[file]
+    }
+}
+
+impl File {
+    /// What is pending is there for good.
+    fn sync(&mut self, log: &[Op]) {
+        self.turn(Fate::Certain);
+        if self.later.iter().all(|(_, fate)| *fate == Fate::Certain) {
+            self.later.drain(..).for_each(|(position, _)| apply(&mut self.synced, &log[position]));
+        }
+    }
+
+    /// Gives all that is pending this fate.
+    fn turn(&mut self, into: Fate) {
+        self.later.iter_mut().filter(|(_, fate)| *fate == Fate::Pending).for_each(|(_, fate)| *fate = into);
     }
 }
 
@@ -261,9 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_for_a_sync_that_failed_is_lost_whatever_comes_after() {
+    fn what_waited_for_a_sync_that_failed_may_be_lost_whatever_comes_after() {
         let log = [write(0, b"1"), Op::SyncFailed { file: 0 }, write(1, b"2"), Op::Sync { file: 0 }];
-        assert!(left(&image("a", b"--"), &log).iter().all(|left| *left == image("a", b"-2")));
+        let images = left(&image("a", b"--"), &log);
+        assert!(images.contains(&image("a", b"-2")) && images.contains(&image("a", b"12")));
+        assert!(images.iter().all(|image| image["a"][1] == b'2'));
+        let again = [&log[..], &[write(0, b"3"), Op::Sync { file: 0 }]].concat();
+        assert!(left(&image("a", b"--"), &again).iter().all(|left| *left == image("a", b"32")));
     }
 
     #[test]

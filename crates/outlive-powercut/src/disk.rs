@@ -100,6 +100,11 @@ impl Disk {
         std::mem::take(&mut state.log)
     }
 
+    /// What was done so far.
+    pub(crate) fn log(&self) -> Vec<Op> {
+        self.state().log.clone()
+    }
+
     /// Puts a mark into what is remembered.
     pub(crate) fn mark(&self, mark: Op) {
         self.state().remember(mark);
@@ -175,8 +180,13 @@ impl Disk {
     pub(crate) fn write(&self, handle: &Handle, at: usize, bytes: &[u8]) -> Result<(), c_int> {
         let mut state = self.state();
         let met = state.faults.meet(Io::Write);
-        // A write that fails has often done half of it.
-        let bytes = if met.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
+        // A write that fails has often done half of it. One that finds no room has not where the file is long enough.
+        let is_growing = at + bytes.len() > state.files[handle.file].content.len();
+        let bytes = match met {
+            Ok(()) => bytes,
+            Err(ffi::SQLITE_FULL) if !is_growing => &[],
+            Err(_) => &bytes[..bytes.len() / 2],
+        };
         log::write(&mut state.files[handle.file].content, at, bytes);
         if state.is_recording {
             state.remember(Op::Write { file: handle.file, at, bytes: bytes.to_vec() });

@@ -1,5 +1,8 @@
 //! A store on a disk that fails: it says so, loses nothing, and goes on when the disk is good again.
 
+use std::sync::Arc;
+
+use outlive_core::commit::{Answer, Epoch, Refusal, Write};
 use outlive_core::store::{Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;
@@ -8,7 +11,7 @@ use crate::author::Author;
 use crate::chance::Chance;
 use crate::cut::{Moment, Survival};
 use crate::fault::{Fault, Lasting, Trouble};
-use crate::log::Image;
+use crate::log::{Image, Op};
 use crate::model::{Model, Snapshot, Step, shown, told};
 use crate::stage::{Look, Setting, Stage};
 use crate::wait::wait;
@@ -19,7 +22,7 @@ const TRIES_BEFORE_REPAIR: u64 = 3;
 const TRIES_MAX: u64 = 2 * TRIES_BEFORE_REPAIR;
 /// How many batches are written before the store is closed and opened again, and after it.
 const BATCHES: usize = 8;
-/// What is left if the power goes at the end, as often as this, chance decides.
+/// How often chance decides what is left if the power goes.
 const RANDOM_IMAGES: u64 = 2;
 
 const CLOSED: &str = "the store is closed";
@@ -58,17 +61,20 @@ pub fn fail_io(seed: u64, trouble: Trouble, lasting: Lasting, nth: u64) -> Resul
     stage.disk().record();
     stage.disk().set_fault(Some(Fault { trouble, lasting, nth }));
     let chance = Chance::of([seed]);
-    let mut failing = Failing { stage, store: None, model: Model::default(), chance, outcome: Outcome::default() };
+    let (model, outcome) = (Model::default(), Outcome::default());
+    let mut failing = Failing { store: None, stage, model, steps: Vec::new(), chance, outcome };
     let place = |found| format!("seed {seed}, {trouble:?}, {lasting:?}, I/O {nth}: {found}");
     failing.run().map_err(place)?;
     Ok(failing.outcome)
 }
 
 struct Failing {
-    stage: Stage,
-    /// `None` while it is closed.
+    /// `None` while it is closed. First, as fields go in this order: the disk goes after those who have it open.
     store: Option<SqliteStore>,
+    stage: Stage,
     model: Model,
+    /// What the store has acknowledged.
+    steps: Vec<Step>,
     chance: Chance,
     outcome: Outcome,
 }
@@ -100,6 +106,7 @@ impl Failing {
         // One whose answer was an error may have been given all the same.
         while self.model.epoch < epoch {
             self.model.tell(&Step::Lease(now))?;
+            self.steps.push(Step::Lease(now));
         }
         if self.model.epoch != epoch {
             return Err(format!("the lease is {epoch:?}, the model says {:?}", self.model.epoch));
@@ -112,8 +119,25 @@ impl Failing {
         let tick = usize::try_from(self.outcome.steps).unwrap_or(0);
         let batch = Author { chance: &mut self.chance, held: &held, epoch: self.model.epoch, tick }.batch();
         let store = self.store.as_ref().ok_or(CLOSED)?;
-        let answers = insist(&self.stage, &mut self.outcome, || wait(store.write(batch.clone())))?;
-        let (answer, expected) = (shown(answers), self.model.tell(&Step::Write(batch))?);
+        let (stage, steps) = (&self.stage, &self.steps);
+        let mut kinds = Vec::new();
+        let answers = insist(stage, &mut self.outcome, || {
+            let answer = wait(store.write(batch.clone()))?;
+            if let Err(error) = &answer {
+                kinds.push(error.kind);
+                // Once more means nothing new: it is the same batch on the same disk.
+                if kinds.len() == 1 {
+                    check_word(error.kind, stage, steps, &batch)?;
+                }
+            }
+            Ok(answer)
+        })?;
+        // What follows a write is over before anything else begins, so that the same I/O is the nth each time.
+        told(wait(store.release(Epoch(0)))?)?;
+        let is_in_doubt = kinds.contains(&ErrorKind::Unknown);
+        let expected = comparable(self.model.write(&batch)?, &batch, is_in_doubt);
+        let answer = comparable(answers, &batch, is_in_doubt);
+        self.steps.push(Step::Write(batch));
         if answer != expected {
             return Err(format!("a batch was answered with {answer}, the model says {expected}"));
         }
@@ -134,22 +158,53 @@ impl Failing {
         let log = self.stage.disk().stop();
         self.store = None;
         self.stage.digest(Look::Thorough)?;
-        let mut moment = Moment::first(&Image::new(), 0, &log);
-        while moment.advance() {}
-        let mut images = vec![moment.image(Survival::Nothing), moment.image(Survival::Everything)];
-        images.extend((0..RANDOM_IMAGES).map(|number| moment.random_image(&mut Chance::of([number]))));
-        let expected = self.model.snapshot()?;
-        for (number, image) in (0..).zip(images) {
-            self.look(image, &expected).map_err(|found| format!("after a power cut, image {number}: {found}"))?;
-        }
-        Ok(())
+        look_after_cut(&log, &[self.model.snapshot()?])
     }
+}
 
-    fn look(&self, image: Image, expected: &Snapshot) -> Result<(), String> {
-        self.stage.disk().insert(image, self.stage.syncs());
-        self.stage.digest(Look::Thorough)?;
-        told(Snapshot::of(&self.stage.open()?)?)?.compare(expected)
+/// The answers to a batch. When it was in doubt, a purge of what is not there is answered as if it had just been done,
+/// as it carries nothing to know it by.
+fn comparable(mut answers: Vec<Answer>, batch: &[Write], is_in_doubt: bool) -> String {
+    for (answer, write) in answers.iter_mut().zip(batch) {
+        let is_gone = matches!(answer, Answer::Done | Answer::Refused(Refusal::NotFound));
+        if is_in_doubt && is_gone && matches!(write, Write::Purge(_)) {
+            *answer = Answer::Done;
+        }
     }
+    shown(answers)
+}
+
+/// Holds what the store says of a batch that it could not write against what a power cut would leave now: nothing of
+/// it, or all or nothing of it if the store says that it does not know.
+fn check_word(kind: ErrorKind, stage: &Stage, steps: &[Step], batch: &Arc<Vec<Write>>) -> Result<(), String> {
+    let mut model = Model::after(steps)?;
+    let mut expected = vec![model.snapshot()?];
+    if kind == ErrorKind::Unknown {
+        model.write(batch)?;
+        expected.push(model.snapshot()?);
+    }
+    look_after_cut(&stage.disk().log(), &expected).map_err(|found| format!("the store said {kind:?}: {found}"))
+}
+
+/// Looks at what a power cut may leave at the end of a log: one of what is expected.
+fn look_after_cut(log: &[Op], expected: &[Snapshot]) -> Result<(), String> {
+    let mut moment = Moment::first(&Image::new(), 0, log);
+    while moment.advance() {}
+    let mut images = vec![moment.image(Survival::Nothing), moment.image(Survival::Everything)];
+    images.extend((0..RANDOM_IMAGES).map(|number| moment.random_image(&mut Chance::of([number]))));
+    for (number, image) in (0..).zip(images) {
+        look(image, expected).map_err(|found| format!("after a power cut, image {number}: {found}"))?;
+    }
+    Ok(())
+}
+
+fn look(image: Image, expected: &[Snapshot]) -> Result<(), String> {
+    let stage = Stage::new(Setting::Full)?;
+    stage.disk().insert(image, stage.syncs());
+    stage.digest(Look::Thorough)?;
+    let found = told(Snapshot::of(&stage.open()?)?)?;
+    let mut compared = expected.iter().map(|expected| found.compare(expected));
+    compared.find(Result::is_ok).unwrap_or_else(|| found.compare(&expected[0]))
 }
 
 /// Asks for the same until it is done, as an engine does, and has the disk repaired when that does not help.

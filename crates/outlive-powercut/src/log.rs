@@ -36,8 +36,8 @@ pub(crate) enum Op {
     Sync {
         file: FileNum,
     },
-    /// A sync failed. What was waiting for it can be read until the power goes, and no later sync makes it durable:
-    /// this is what Linux does.
+    /// A sync failed. What was waiting for it can be read until the power goes; it may be on the disk or not, and no
+    /// later sync makes it durable: this is what Linux does.
     SyncFailed {
         file: FileNum,
     },

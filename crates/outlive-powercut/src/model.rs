@@ -1,5 +1,6 @@
 //! What the store must hold: the same told to the store in memory.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use outlive_core::commit::{Answer, Epoch, Write};
@@ -11,6 +12,9 @@ use outlive_core::store::{Error, Store};
 use outlive_core::time::Timestamp;
 
 use crate::wait::wait;
+
+/// How many letters of a value are shown to people.
+const BRIEF_MAX: usize = 600;
 
 /// One thing that a store is asked for, all or nothing.
 #[derive(Clone, Debug)]
@@ -67,9 +71,14 @@ impl Model {
                 self.epoch = told(wait(self.store.lease(*now))?)?;
                 Ok(format!("{:?}", self.epoch))
             }
-            Step::Write(batch) => Ok(shown(told(wait(self.store.write(batch.clone()))?)?)),
+            Step::Write(batch) => Ok(shown(self.write(batch)?)),
             Step::Release(epoch) => told(wait(self.store.release(*epoch))?).map(|()| String::new()),
         }
+    }
+
+    /// Writes a batch, and gives the answers.
+    pub(crate) fn write(&mut self, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, String> {
+        told(wait(self.store.write(Arc::clone(batch)))?)
     }
 
     pub(crate) fn snapshot(&self) -> Result<Snapshot, String> {
@@ -105,10 +114,15 @@ impl Snapshot {
         }
         let differs = self.held.iter().zip(&expected.held).find(|(found, expected)| found != expected);
         Err(match differs {
-            Some((found, expected)) => format!("found {found:?}, expected {expected:?}"),
+            Some((found, expected)) => format!("found {}, expected {}", brief(found), brief(expected)),
             None => format!("found {} instances, expected {}", self.held.len(), expected.held.len()),
         })
     }
+}
+
+/// As much of a value as helps.
+fn brief(value: &impl Debug) -> String {
+    format!("{value:?}").chars().take(BRIEF_MAX).collect()
 }
 
 /// The answers, but for what a store may have forgotten when it is asked the same again.

@@ -104,11 +104,14 @@ unsafe fn disk_of(vfs: *mut ffi::sqlite3_vfs) -> Arc<Disk> {
     unsafe { Arc::from_raw(disk) }
 }
 
+/// The name of a file without its folder: a disk has only one.
+///
 /// # Safety
-/// `name` must be a C string.
-unsafe fn text<'a>(name: *const c_char) -> Option<&'a str> {
+/// `path` must be a C string.
+unsafe fn name_of<'a>(path: *const c_char) -> Option<&'a str> {
     // SAFETY: by the caller's word.
-    unsafe { CStr::from_ptr(name) }.to_str().ok()
+    let path = unsafe { CStr::from_ptr(path) }.to_str().ok()?;
+    path.rsplit('/').next()
 }
 
 unsafe extern "C" fn open(
@@ -129,7 +132,7 @@ unsafe extern "C" fn open(
     // SAFETY: SQLite calls this with the table that was registered.
     let disk = unsafe { disk_of(vfs) };
     // SAFETY: SQLite gives a C string, or null for a file without a name.
-    let name = if name.is_null() { None } else { unsafe { text(name) } };
+    let name = if name.is_null() { None } else { unsafe { name_of(name) } };
     if !flags_out.is_null() {
         // SAFETY: it is not null, so SQLite has room for an answer there.
         unsafe { *flags_out = flags };
@@ -143,7 +146,7 @@ unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, syn
     // SAFETY: SQLite calls this with the table that was registered.
     let disk = unsafe { disk_of(vfs) };
     // SAFETY: SQLite gives a C string.
-    let Some(name) = (unsafe { text(name) }) else { return ffi::SQLITE_IOERR_DELETE };
+    let Some(name) = (unsafe { name_of(name) }) else { return ffi::SQLITE_IOERR_DELETE };
     code(disk.delete(name, syncs_folder != 0))
 }
 
@@ -156,7 +159,7 @@ unsafe extern "C" fn access(
     // SAFETY: SQLite calls this with the table that was registered.
     let disk = unsafe { disk_of(vfs) };
     // SAFETY: SQLite gives a C string.
-    let len = unsafe { text(name) }.and_then(|name| disk.len_of(name));
+    let len = unsafe { name_of(name) }.and_then(|name| disk.len_of(name));
     // As SQLite's own VFS has it: an empty file counts as none when it is asked whether there is one.
     let is_there = len.is_some_and(|len| len > 0 || flags != ffi::SQLITE_ACCESS_EXISTS);
     // SAFETY: SQLite has room for an answer there.

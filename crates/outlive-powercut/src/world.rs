@@ -95,7 +95,7 @@ pub fn cut_power(seed: u64, setting: Setting, states_max: u64, seen: &dyn Fn()) 
         world.tally.lives += 1;
         world.tally.steps += (life.history.len() - life.step) as u64;
         let left = world.cut(&life);
-        (base, history) = left.filter(|_| world.tally.lives % LIVES_MAX != 0).unwrap_or_default();
+        (base, history) = left.filter(|_| !world.tally.lives.is_multiple_of(LIVES_MAX)).unwrap_or_default();
     }
     Ok(world.tally)
 }
