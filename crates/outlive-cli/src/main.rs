@@ -2,10 +2,14 @@
 
 mod act;
 mod args;
+mod bar;
+mod check;
 mod demo;
 mod doctor;
 mod error;
+mod export;
 mod facts;
+mod filter;
 mod follow;
 mod input;
 mod journal;
@@ -18,6 +22,7 @@ mod signal;
 mod start;
 mod table;
 mod time;
+mod typed;
 
 use std::process::ExitCode;
 
@@ -56,5 +61,7 @@ async fn obey(command: Option<Command>, out: Out) -> Result<ExitCode, Error> {
         Command::Resume(args) => act::resume(&args, out).await,
         Command::Purge(args) => act::purge(&args, out).await,
         Command::Doctor(args) => doctor::run(&args, out).await,
+        Command::Check(args) => check::run(&args, out).await,
+        Command::Export(args) => export::run(&args, out).await,
     }
 }

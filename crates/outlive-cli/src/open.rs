@@ -30,6 +30,14 @@ pub(crate) struct RunArgs {
 }
 
 impl StoreArgs {
+    /// The file by its absolute name: a store, or what may be an export.
+    pub(crate) fn path(&self) -> Result<PathBuf, Error> {
+        check(&self.file)?;
+        let text = self.file.to_str().unwrap_or_default();
+        let path = text.strip_prefix("sqlite:").map_or(&*self.file, Path::new);
+        std::path::absolute(path).map_err(|error| Error::said(format!("{path:?} is not the name of a file: {error}")))
+    }
+
     pub(crate) fn open(&self) -> Result<Client, Error> {
         check(&self.file)?;
         Ok(Client::open(&self.file)?)

@@ -360,6 +360,8 @@ pub enum Answer {
         num: InstanceNum,
         /// Whether this start brought it into being.
         created: bool,
+        /// Whether it is the owner's to drive at once: that owner holds the lease.
+        is_driven: bool,
     },
     /// To a message: it lies in the inbox.
     Sent {

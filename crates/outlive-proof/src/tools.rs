@@ -91,3 +91,11 @@ impl Tool {
         }
     }
 }
+
+/// Shows how far long work is, on a terminal.
+pub(crate) fn bar(length: u64) -> indicatif::ProgressBar {
+    let style = indicatif::ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len}  {eta}");
+    let bar = indicatif::ProgressBar::new(length);
+    style.map(|style| bar.set_style(style)).unwrap_or_default();
+    bar
+}

@@ -47,18 +47,18 @@ impl Batch<'_> {
     pub(crate) fn start(&mut self, start: &Start) -> rusqlite::Result<Answer> {
         // Nearly every start is of a new id, so that is tried before anything is read.
         if let Some(num) = self.create(start)? {
-            return Ok(Answer::Started { num, created: true });
+            return Ok(Answer::Started { num, created: true, is_driven: self.holds(start.owner) });
         }
         let Some(bearer) = self.bearer(&start.id)? else {
             return Ok(Answer::Refused(Refusal::Taken));
         };
         let num = InstanceNum(bearer.num);
         if bearer.token == start.token {
-            return Ok(Answer::Started { num, created: true });
+            return Ok(Answer::Started { num, created: true, is_driven: self.holds(start.owner) });
         }
         match start.on_conflict {
             OnConflict::Join if bearer.workflow == start.workflow && bearer.input == start.input => {
-                Ok(Answer::Started { num, created: false })
+                Ok(Answer::Started { num, created: false, is_driven: false })
             }
             OnConflict::Join => Ok(Answer::Refused(Refusal::Conflict { workflow: bearer.workflow })),
             OnConflict::Replace => self.replace(&bearer, start),
@@ -69,7 +69,7 @@ impl Batch<'_> {
     fn replace(&mut self, bearer: &Bearer, start: &Start) -> rusqlite::Result<Answer> {
         self.remove(bearer.num, &bearer.workflow, bearer.status)?;
         match self.create(start)? {
-            Some(num) => Ok(Answer::Started { num, created: true }),
+            Some(num) => Ok(Answer::Started { num, created: true, is_driven: self.holds(start.owner) }),
             None => Ok(Answer::Refused(Refusal::Taken)),
         }
     }

@@ -209,8 +209,9 @@ impl Writer {
             let mut statement = self.connection.prepare_cached(sql)?;
             statement.query_row([], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
         };
+        let pages_max = self.options.checkpoint_pages.unwrap_or(CHECKPOINT_PAGES);
         match run("PRAGMA wal_checkpoint(noop)") {
-            Ok((log, done)) if log - done >= CHECKPOINT_PAGES => {}
+            Ok((log, done)) if log - done >= pages_max => {}
             _ => return,
         }
         match run("PRAGMA wal_checkpoint(passive)") {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlive::{BoxError, Cause, Failure, HookAction, Payload, StepCall, StepHook};
 
-type Mock = Arc<dyn Fn(&StepCall<'_>) -> Result<Payload, BoxError> + Send + Sync>;
+/// What a step gives instead of running its body.
+pub(crate) type Mock = Arc<dyn Fn(&StepCall<'_>) -> Result<Payload, BoxError> + Send + Sync>;
 
 /// The steps of a test.
 #[derive(Default)]
@@ -45,10 +46,15 @@ impl StepHook for Steps {
         }
         let Some(mock) = inner.mocks.get(call.step).cloned() else { return HookAction::Run };
         drop(inner);
-        match mock(call) {
-            Ok(value) => HookAction::Value(value),
-            Err(error) => HookAction::Fail(Failure::of(&*error)),
-        }
+        instead(&mock, call)
+    }
+}
+
+/// What a replaced step gives.
+pub(crate) fn instead(mock: &Mock, call: &StepCall<'_>) -> HookAction {
+    match mock(call) {
+        Ok(value) => HookAction::Value(value),
+        Err(error) => HookAction::Fail(Failure::of(&*error)),
     }
 }
 

@@ -66,6 +66,8 @@ pub struct StepCall<'a> {
     pub attempt: u32,
     /// The key that all attempts of this step share.
     pub idempotency_key: &'a str,
+    /// Has the hook asked again after [`HookAction::Wait`].
+    pub waker: &'a std::task::Waker,
 }
 
 /// What is to happen instead of a step's body.
@@ -85,6 +87,8 @@ pub struct StepCall<'a> {
 pub enum HookAction {
     /// Nothing: run the body.
     Run,
+    /// The body does not begin yet: the hook is asked again when it wakes [`StepCall::waker`].
+    Wait,
     /// The attempt gives this value.
     Value(Payload),
     /// The attempt fails.

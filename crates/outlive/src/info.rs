@@ -34,3 +34,18 @@ pub struct Info {
     pub(crate) num: InstanceNum,
     pub(crate) seed: u64,
 }
+
+#[cfg(feature = "tokio")]
+impl Info {
+    /// What is stored of a run, as it knows itself.
+    pub(crate) fn of(instance: &outlive_core::query::Instance) -> Self {
+        Self {
+            id: instance.id.to_string(),
+            workflow: instance.workflow.to_string(),
+            started_at: instance.started_at.unwrap_or(instance.created_at),
+            tags: instance.tags.clone(),
+            num: instance.num,
+            seed: instance.seed,
+        }
+    }
+}

@@ -17,6 +17,7 @@ use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Mode};
 use tokio::sync::Notify;
 
+use crate::aside;
 use crate::cell::Cell;
 use crate::committer::{Committer, Reply, Router};
 use crate::drive::{Drive, Surroundings};
@@ -26,6 +27,7 @@ use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::registry::Registry;
 use crate::residency::Residency;
+use crate::shadow::{self, CopyEnd};
 use crate::waiters::Waiters;
 use crate::wakes::Wakes;
 
@@ -132,6 +134,7 @@ impl Worker {
             let next = if self.has_claims() { self.wakes.first().unwrap_or(Timestamp::MAX) } else { self.wakes.next() };
             let next = self.residency.next_cold().map_or(next, |cold| cold.min(next));
             tokio::select! {
+                biased;
                 () = self.env.clock.sleep_until(next) => {}
                 () = self.wakes.news.notified() => {}
                 () = self.news.notified() => {}
@@ -371,30 +374,16 @@ impl Worker {
     /// Brings a claimed run into memory, or sets it aside if that cannot be.
     fn bring_back(&self, claimed: Claimed) {
         let Claimed { is_first, instance, journal, inbox } = claimed;
-        let num = instance.num;
-        let info = Info {
-            id: instance.id.to_string(),
-            workflow: instance.workflow.to_string(),
-            started_at: instance.started_at.unwrap_or(instance.created_at),
-            tags: instance.tags,
-            num,
-            seed: instance.seed,
-        };
+        let info = Info::of(&instance);
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => {
-                let sentence =
-                    format!("what is stored of it is damaged: {problem}; restore it from a backup, then retry the run");
-                return self.set_aside(info, Status::Stuck, sentence, 0);
+                return self.set_aside(info, Status::Stuck, aside::damaged(&problem), 0);
             }
         };
         let seq = journal.last().map_or(0, |entry| entry.seq);
         if instance.recoveries > self.recoveries_max {
-            let sentence = format!(
-                "it took the process down {} times without getting on; mend the step it was in, then retry the run",
-                instance.recoveries
-            );
-            return self.set_aside(info, Status::Stuck, sentence, seq);
+            return self.set_aside(info, Status::Stuck, aside::deadly(instance.recoveries), seq);
         }
         // Who is cancelled before the first line of code has run ends without running any.
         if is_first
@@ -410,10 +399,7 @@ impl Worker {
     fn spawn(&self, info: Info, input: Payload, journal: Vec<Entry>, inbox: Vec<Inbound>, is_held: bool) {
         let num = info.num;
         let Some(registered) = self.registry.get(&outlive_core::id::Name::recorded(&info.workflow)).cloned() else {
-            let sentence = format!(
-                "workflow {:?} is not registered in this program; register it and start the program again",
-                info.workflow
-            );
+            let sentence = aside::unregistered(&info.workflow);
             let seq = journal.last().map_or(0, |entry| entry.seq);
             return self.set_aside(info, Status::Stuck, sentence, seq);
         };
@@ -461,12 +447,14 @@ impl Worker {
 
     // ---- what came by the committer ----
 
-    fn started(&self, start: &Start, num: InstanceNum) {
+    fn started(&self, start: &Start, num: InstanceNum, is_driven: bool) {
         if start.on_conflict == OnConflict::Replace {
             self.waiters.tell_all();
             self.residency.replace(start.id.as_str(), num);
         }
-        if start.owner != self.epoch {
+        if !is_driven {
+            // Another one holds the lease, if this one thought it did.
+            self.residency.unreserve(usize::from(start.owner == self.epoch));
             return self.wakes.add_stored(start.due, num);
         }
         let info = Info {
@@ -489,6 +477,22 @@ impl Worker {
         if !told {
             self.queue_due(num);
         }
+    }
+
+    /// What a run gives when it is replayed.
+    pub(crate) async fn replay(&self, id: &str) -> Result<Option<Result<Payload, String>>, Error> {
+        let name = outlive_core::id::Name::recorded(id);
+        let instance = self.store.instance(&name).await?.ok_or_else(|| Error::NotFound { id: id.to_owned() })?;
+        let journal = self.store.journal(instance.num, 0, usize::MAX).await?;
+        let registered = self.registry.get(&instance.workflow);
+        let handler = registered.ok_or_else(|| Error::Setup(format!("no workflow {:?}", instance.workflow)))?;
+        let cell = shadow::cell_of(Info::of(&instance), self.env.clone(), &journal).map_err(Error::Setup)?;
+        let copy = shadow::replay(&*handler.handler, Arc::new(cell), &instance.input);
+        let copy = copy.map_err(|problem| Error::Setup(problem.into_sentence()))?;
+        Ok(copy.end.map(|end| match end {
+            CopyEnd::Completed(output) => Ok(output),
+            other => Err(other.to_string()),
+        }))
     }
 
     pub(crate) fn touch(&self) {
@@ -525,7 +529,9 @@ impl Router for Worker {
             self.clear_suspect(commit.num);
         }
         match (write, answer) {
-            (Write::Start(start), Answer::Started { num, created: true }) => self.started(start, *num),
+            (Write::Start(start), Answer::Started { num, created: true, is_driven }) => {
+                self.started(start, *num, *is_driven);
+            }
             (Write::Start(start), _) if start.owner == self.epoch => self.residency.unreserve(1),
             (Write::Claim(claim), Answer::Claimed(claimed)) => self.claimed(claim, std::mem::take(claimed)),
             (Write::Claim(claim), _) => self.residency.unreserve(claim.nums.len()),

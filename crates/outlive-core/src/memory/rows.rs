@@ -68,11 +68,11 @@ impl Rows {
         if let Some(row) = self.row(&start.id) {
             let held = &row.instance;
             if row.token == start.token {
-                return Answer::Started { num: held.num, created: true };
+                return Answer::Started { num: held.num, created: true, is_driven: self.lease == Some(start.owner) };
             }
             match start.on_conflict {
                 OnConflict::Join if held.workflow == start.workflow && held.input == start.input => {
-                    return Answer::Started { num: held.num, created: false };
+                    return Answer::Started { num: held.num, created: false, is_driven: false };
                 }
                 OnConflict::Join => {
                     return Answer::Refused(Refusal::Conflict { workflow: held.workflow.clone() });
@@ -81,7 +81,7 @@ impl Rows {
                 OnConflict::Replace => self.remove(&start.id),
             }
         }
-        Answer::Started { num: self.create(start), created: true }
+        Answer::Started { num: self.create(start), created: true, is_driven: self.lease == Some(start.owner) }
     }
 
     fn create(&mut self, start: &Start) -> InstanceNum {

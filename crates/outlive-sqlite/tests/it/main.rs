@@ -11,4 +11,5 @@ mod lost_answer;
 mod open;
 mod plans;
 mod process;
+mod reading;
 mod support;

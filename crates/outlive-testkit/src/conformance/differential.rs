@@ -12,8 +12,8 @@ use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
 
 use super::pair::{Held, Pair};
-use super::random::Random;
 use super::world::{BY_HAND, Checked, at, cancel, json, name, signal};
+use crate::random::Random;
 
 /// Applies the same random batches of writes to two empty stores, and compares every answer and all they hold.
 ///

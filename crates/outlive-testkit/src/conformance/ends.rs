@@ -160,7 +160,7 @@ async fn a_purged_id_begins_anew(w: &mut World) -> Checked {
     let start = Start { workflow: name("refund"), input: json("2"), ..w.new_start("a") };
     let answer = w.start(&start).await?;
     let held = w.held("a").await?;
-    same(&answer, &Answer::Started { num: held.num, created: true })?;
+    same(&answer, &Answer::Started { num: held.num, created: true, is_driven: false })?;
     same(&(held.num > old, held.status, held.workflow), &(true, Status::Pending, name("refund")))?;
     same(&(held.outcome, held.note, held.started_at), &(None, None, None))?;
     same(&(w.journal(held.num).await?, w.inbox(held.num).await?), &(Vec::new(), Vec::new()))?;

@@ -7,8 +7,8 @@ use outlive_core::query::{Filter, Instance};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::time::Timestamp;
 
-use super::random::Random;
 use super::world::{Checked, World, at, name, released, same, told};
+use crate::random::Random;
 
 cases![
     a_workflow_is_meant_by_its_whole_name,

@@ -190,9 +190,9 @@ impl Pair {
     /// Learns from two answers to one write, and brings them into the same numbers.
     fn comparable(&mut self, write: &Write, first: Answer, second: Answer) -> (Answer, Answer) {
         match (&first, second) {
-            (Answer::Started { num, .. }, Answer::Started { num: num_second, created }) => {
+            (Answer::Started { num, .. }, Answer::Started { num: num_second, created, is_driven }) => {
                 self.nums.learn(*num, num_second);
-                (first, Answer::Started { num: self.num(num_second), created })
+                (first, Answer::Started { num: self.num(num_second), created, is_driven })
             }
             (Answer::Sent { .. }, second @ Answer::Sent { .. }) => self.comparable_sent(first, second),
             (_, Answer::Unseen(inbox)) => {

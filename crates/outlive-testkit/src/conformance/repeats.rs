@@ -87,7 +87,7 @@ async fn the_same_joining_start_again_joins_again(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let start = w.new_start("a");
     let first = w.start(&start).await?;
-    same(&first, &Answer::Started { num, created: false })?;
+    same(&first, &Answer::Started { num, created: false, is_driven: false })?;
     again(w, Write::Start(start), &first).await
 }
 

@@ -30,7 +30,7 @@ async fn a_start_keeps_all_that_it_was_given(w: &mut World) -> Checked {
     let start = Start { seed: u64::MAX, token: u64::MAX, tags, due: at(5_000), ..w.new_start("a") };
     let answer = w.start(&start).await?;
     let held = w.held("a").await?;
-    same(&answer, &Answer::Started { num: held.num, created: true })?;
+    same(&answer, &Answer::Started { num: held.num, created: true, is_driven: false })?;
     let want = Instance {
         num: held.num,
         id: name("a"),
@@ -78,7 +78,7 @@ async fn a_start_of_the_same_workflow_and_input_joins_and_changes_nothing(w: &mu
     let before = w.snapshot().await?;
     let tags = [("other".to_owned(), "tag".to_owned())].into();
     let second = Start { tags, seed: 99, at: at(9_000), due: at(9_000), owner: w.epoch, ..w.new_start("a") };
-    same(&w.start(&second).await?, &Answer::Started { num, created: false })?;
+    same(&w.start(&second).await?, &Answer::Started { num, created: false, is_driven: false })?;
     same(&w.snapshot().await?, &before)
 }
 
@@ -98,7 +98,7 @@ async fn a_start_of_another_workflow_is_a_conflict_that_names_the_first(w: &mut 
 
 async fn a_start_joins_a_run_that_has_ended(w: &mut World) -> Checked {
     let num = w.with_status("a", Status::Completed).await?;
-    same(&w.start(&w.new_start("a")).await?, &Answer::Started { num, created: false })?;
+    same(&w.start(&w.new_start("a")).await?, &Answer::Started { num, created: false, is_driven: false })?;
     same(&w.held("a").await?.status, &Status::Completed)
 }
 
@@ -113,7 +113,7 @@ async fn a_rejecting_start_is_refused_if_the_id_is_taken(w: &mut World) -> Check
 async fn a_rejecting_start_is_accepted_if_the_id_is_free(w: &mut World) -> Checked {
     let answer = w.start(&Start { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
     let num = w.held("a").await?.num;
-    same(&answer, &Answer::Started { num, created: true })
+    same(&answer, &Answer::Started { num, created: true, is_driven: false })
 }
 
 async fn a_replacing_start_leaves_nothing_of_the_old_instance(w: &mut World) -> Checked {
@@ -124,7 +124,7 @@ async fn a_replacing_start_leaves_nothing_of_the_old_instance(w: &mut World) -> 
     let second = Start { input: json("2"), on_conflict: OnConflict::Replace, ..w.new_start("a") };
     let answer = w.start(&second).await?;
     let held = w.held("a").await?;
-    same(&answer, &Answer::Started { num: held.num, created: true })?;
+    same(&answer, &Answer::Started { num: held.num, created: true, is_driven: false })?;
     same(&(held.num > old, held.recoveries), &(true, 0))?;
     same(&w.all().await?, &vec![held.clone()])?;
     same(&w.wakes().await?, &vec![Wake { due: NOW, num: held.num }])?;
@@ -138,7 +138,7 @@ async fn a_replacing_start_leaves_nothing_of_the_old_instance(w: &mut World) -> 
 async fn a_replacing_start_of_a_free_id_starts(w: &mut World) -> Checked {
     let answer = w.start(&Start { on_conflict: OnConflict::Replace, ..w.new_start("a") }).await?;
     let num = w.held("a").await?.num;
-    same(&answer, &Answer::Started { num, created: true })
+    same(&answer, &Answer::Started { num, created: true, is_driven: false })
 }
 
 async fn a_replaced_run_cannot_commit_any_more(w: &mut World) -> Checked {
@@ -155,8 +155,8 @@ async fn two_starts_of_one_id_in_one_batch_make_one_instance(w: &mut World) -> C
     let message = Write::Send(w.new_send("a", signal("hello")));
     let answers = w.batch(vec![Write::Start(first), message, Write::Start(second)]).await?;
     let num = w.held("a").await?.num;
-    same(&answers[0], &Answer::Started { num, created: true })?;
-    same(&answers[2], &Answer::Started { num, created: false })?;
+    same(&answers[0], &Answer::Started { num, created: true, is_driven: false })?;
+    same(&answers[2], &Answer::Started { num, created: false, is_driven: false })?;
     same(&w.all().await?.len(), &1)
 }
 

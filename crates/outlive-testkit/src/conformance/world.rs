@@ -164,7 +164,7 @@ impl World {
 impl World {
     async fn started(&self, start: Start) -> Checked<InstanceNum> {
         match self.start(&start).await? {
-            Answer::Started { num, created: true } => Ok(num),
+            Answer::Started { num, created: true, .. } => Ok(num),
             other => Err(format!("the start of {:?} was answered with {other:?}", start.id)),
         }
     }

@@ -1,3 +1,4 @@
 //! The test kit, tested on the store that it trusts.
 
 mod conformance;
+mod simulate;

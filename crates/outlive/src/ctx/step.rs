@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
@@ -459,7 +459,7 @@ where
                 polled.and_then(|result| result.map_err(|error| panics::flatten(|| failure_of(&*error))))
             }
             None => {
-                if let Some(instead) = self.as_mut().begin_attempt(attempt)? {
+                if let Some(instead) = self.as_mut().begin_attempt(attempt, &waker)? {
                     return Poll::Ready(self.step.codec.read_back(instead));
                 }
                 let this = self.as_mut().project();
@@ -474,7 +474,11 @@ where
     }
 
     /// Calls the body if this attempt has none yet. A test may give its result instead.
-    fn begin_attempt(self: Pin<&mut Self>, attempt: &workflow::Attempt) -> Result<Option<Payload>, Failure> {
+    fn begin_attempt(
+        self: Pin<&mut Self>,
+        attempt: &workflow::Attempt,
+        waker: &Waker,
+    ) -> Result<Option<Payload>, Failure> {
         let mut this = self.project();
         if this.running.is_some() && *this.attempt == attempt.number {
             return Ok(None);
@@ -495,9 +499,11 @@ where
                 key: step.operation.key(),
                 attempt: attempt.number,
                 idempotency_key: &made.idempotency_key,
+                waker,
             };
             match hook.before(&call) {
                 HookAction::Run => {}
+                HookAction::Wait => return Ok(None),
                 HookAction::Value(payload) => return Ok(Some(payload)),
                 HookAction::Fail(failure) => return Err(failure),
             }

@@ -5,12 +5,16 @@
 mod basics;
 mod cancel;
 mod changed_code;
+mod checking;
+mod checking_live;
 mod compile;
 mod crashes;
 mod driving;
+mod exporting;
 mod foreign;
 mod ids;
 mod input;
+mod owners;
 mod panics;
 mod seed;
 mod shapes;

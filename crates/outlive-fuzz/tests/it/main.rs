@@ -1,0 +1,3 @@
+//! What the fuzzer has found, without the fuzzer.
+
+mod corpus;

@@ -1,0 +1,155 @@
+//! Random workflows whose meaning is known without running them, to hold an engine against.
+
+mod meaning;
+mod perform;
+mod race;
+
+use std::sync::Arc;
+
+use crate::random::Random;
+use crate::simulate::Sim;
+
+pub(crate) use meaning::check;
+use perform::Programs;
+
+/// A workflow as a tree of words. What a run of it gives is a list of texts.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Node {
+    Step(String),
+    /// Fails that often before it succeeds.
+    Flaky(String, u32),
+    /// Fails for good; the program goes on.
+    Failing(String),
+    /// Fails as often as it is tried.
+    Exhausted(String),
+    /// May not run twice.
+    Once(String),
+    /// Never ends, and has a time limit.
+    Hang(String),
+    /// Ends, unless time is up before.
+    Limited(String),
+    /// Fails, and has something else to give.
+    Fallback(String),
+    Sleep(u64),
+    Wait(String),
+    /// Waits that long at the most.
+    WaitFor(String, u64),
+    Seq(Vec<Node>),
+    Join(Vec<Node>),
+    /// The first of them.
+    Race(Box<Node>, Box<Node>),
+    Loop(u64, Box<Node>),
+    Map(u64, Box<Node>),
+}
+
+/// A random program, and the signals it needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) body: Node,
+    /// Names of signals, as often as each is waited for at the most.
+    pub(crate) signals: Vec<String>,
+}
+
+/// Describes a world of one or two random programs; their results, journals and side effects are held against what
+/// the programs mean.
+///
+/// ```
+/// use outlive_testkit::{programs, simulate};
+/// simulate(0..100, programs);
+/// ```
+pub fn programs(sim: &mut Sim) {
+    let count = 1 + usize::from(sim.below(3) == 0);
+    let programs: Vec<Arc<Program>> = (0..count).map(|_| Arc::new(Program::random(sim.random_mut()))).collect();
+    let chance = sim.below(u64::MAX);
+    let provided = programs.clone();
+    sim.engine(move |engine| {
+        engine.workflow("program", perform::program).provide(Programs::new(provided.clone(), chance))
+    });
+    for (index, program) in programs.iter().enumerate() {
+        let id = format!("r{index}");
+        sim.start("program", &id, &index);
+        for (number, name) in program.signals.iter().enumerate() {
+            let of_name = program.signals[..=number].iter().filter(|other| *other == name).count();
+            sim.signal(&id, name, &format!("{name}:{of_name}"));
+        }
+        if sim.below(5) == 0 {
+            sim.cancel(&id, "enough");
+        }
+    }
+    let workers = sim.random_mut().index(3) + 1;
+    sim.workers(workers);
+    sim.check(move |end| {
+        for (index, program) in programs.iter().enumerate() {
+            check(program, &format!("r{index}"), end).map_err(|what| format!("run r{index}: {what}: {program:?}"))?;
+        }
+        Ok(())
+    });
+}
+
+impl Program {
+    pub(crate) fn random(random: &mut Random) -> Self {
+        let mut author = Author { random, names: 0, signals: Vec::new() };
+        let length = 1 + author.random.index(4);
+        let nodes = (0..length).map(|_| author.node(2, true)).collect();
+        Self { body: Node::Seq(nodes), signals: author.signals }
+    }
+}
+
+struct Author<'a> {
+    random: &'a mut Random,
+    names: u32,
+    signals: Vec<String>,
+}
+
+impl Author<'_> {
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("n{}", self.names)
+    }
+
+    /// A program of some depth. Not everything may wait: a signal that a loser has used up is gone.
+    fn node(&mut self, depth: u32, may_wait: bool) -> Node {
+        if depth == 0 || self.random.is(2) {
+            return self.leaf(may_wait);
+        }
+        let some = |this: &mut Self, may_wait| {
+            (0..2 + this.random.index(2)).map(|_| this.node(depth - 1, may_wait)).collect::<Vec<_>>()
+        };
+        match self.random.index(5) {
+            0 => Node::Seq(some(self, may_wait)),
+            1 => Node::Join(some(self, may_wait)),
+            2 => {
+                // A wait alone gives its signal back when it loses; one inside a longer branch may have used it.
+                let branch = |this: &mut Self| match this.random.index(3) {
+                    0 => Node::Seq(some(this, false)),
+                    _ => this.leaf(may_wait),
+                };
+                Node::Race(Box::new(branch(self)), Box::new(branch(self)))
+            }
+            3 => Node::Loop(1 + self.random.next() % 3, Box::new(self.leaf(false))),
+            _ => Node::Map(1 + self.random.next() % 3, Box::new(self.leaf(false))),
+        }
+    }
+
+    fn leaf(&mut self, may_wait: bool) -> Node {
+        match self.random.index(if may_wait { 14 } else { 11 }) {
+            0..=2 => Node::Step(self.name()),
+            3 => Node::Flaky(self.name(), 1 + u32::from(self.random.is(2))),
+            4 => Node::Failing(self.name()),
+            5 => Node::Exhausted(self.name()),
+            6 => Node::Once(self.name()),
+            7 => Node::Hang(self.name()),
+            8 => Node::Limited(self.name()),
+            9 => Node::Fallback(self.name()),
+            10 => Node::Sleep(self.random.next() % 100_000),
+            11 | 12 => Node::Wait(self.signal()),
+            _ => Node::WaitFor(self.signal(), 1 + self.random.next() % 10_000),
+        }
+    }
+
+    fn signal(&mut self) -> String {
+        let name = self.random.pick(&["s", "t"]).to_owned();
+        self.signals.push(name.clone());
+        name
+    }
+}

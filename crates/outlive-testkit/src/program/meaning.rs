@@ -1,0 +1,161 @@
+//! What a program may give, and what it may do on the way, by the meaning of its words alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outlive::{EntryKind, Status};
+
+use crate::simulate::{End, EndedRun};
+
+use super::{Node, Program};
+
+/// Holds what became of a run against what its program means.
+pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String> {
+    let run = &end.runs[id];
+    check_effects(program, id, end)?;
+    check_order(program, id, end)?;
+    match run.status {
+        Status::Completed => {
+            let output: Vec<String> = run.output().ok_or("its output is no list of texts")?;
+            if !program.body.accepts(&output).contains(&output.len()) {
+                return Err(format!("it cannot give {output:?}"));
+            }
+            check_signals(program, &output)
+        }
+        Status::Cancelled => Ok(()),
+        status => Err(format!("it is {status}: {:?} {:?}", run.outcome, run.note)),
+    }
+}
+
+impl Node {
+    /// Up to where a list may have come when this is through with it.
+    fn accepts(&self, output: &[String]) -> BTreeSet<usize> {
+        let is_next = |texts: &[String]| match output.first() {
+            Some(first) if texts.contains(first) => BTreeSet::from([1]),
+            _ => BTreeSet::new(),
+        };
+        match self {
+            Self::Step(name) | Self::Flaky(name, _) => is_next(&[name.clone()]),
+            Self::Failing(name) => is_next(&[format!("{name} failed")]),
+            Self::Exhausted(name) => is_next(&[format!("{name} exhausted")]),
+            Self::Once(name) => is_next(&[name.clone(), format!("{name} interrupted")]),
+            Self::Hang(name) => is_next(&[format!("{name} timed out")]),
+            Self::Limited(name) => is_next(&[name.clone(), format!("{name} timed out")]),
+            Self::Fallback(name) => is_next(&[format!("{name} fell back")]),
+            Self::Sleep(_) => BTreeSet::from([0]),
+            Self::Wait(name) | Self::WaitFor(name, _) => {
+                let may_end = matches!(self, Self::WaitFor(..));
+                let is_so = |text: &String| {
+                    text.strip_prefix(name).is_some_and(|rest| rest.starts_with(':') || may_end && rest == " timed out")
+                };
+                if output.first().is_some_and(is_so) { BTreeSet::from([1]) } else { BTreeSet::new() }
+            }
+            Self::Seq(nodes) | Self::Join(nodes) => all(nodes.iter(), output),
+            Self::Race(one, other) => &one.accepts(output) | &other.accepts(output),
+            Self::Loop(times, node) | Self::Map(times, node) => all((0..*times).map(|_| &**node), output),
+        }
+    }
+
+    fn walk<'a>(&'a self, seen: &mut impl FnMut(&'a Node)) {
+        seen(self);
+        match self {
+            Self::Seq(nodes) | Self::Join(nodes) => nodes.iter().for_each(|node| node.walk(seen)),
+            Self::Race(one, other) => [one, other].into_iter().for_each(|node| node.walk(seen)),
+            Self::Loop(_, node) | Self::Map(_, node) => node.walk(seen),
+            _ => {}
+        }
+    }
+}
+
+/// Each after the other.
+fn all<'a>(nodes: impl Iterator<Item = &'a Node>, output: &[String]) -> BTreeSet<usize> {
+    nodes.fold(BTreeSet::from([0]), |from, node| {
+        from.into_iter().flat_map(|at| node.accepts(&output[at..]).into_iter().map(move |more| at + more)).collect()
+    })
+}
+
+/// Each signal is consumed once, and where nothing waits side by side, in order and without a gap: whoever did not
+/// consume one gave it back.
+fn check_signals(program: &Program, output: &[String]) -> Result<(), String> {
+    let mut consumed: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for text in output {
+        if let Some((name, number)) = text.split_once(':') {
+            consumed.entry(name).or_default().push(number.parse().unwrap_or(0));
+        }
+    }
+    let mut abreast = BTreeSet::new();
+    program.body.walk(&mut |node| {
+        if matches!(node, Node::Join(_)) {
+            node.walk(&mut |inner| {
+                if let Node::Wait(name) | Node::WaitFor(name, _) = inner {
+                    abreast.insert(name.as_str());
+                }
+            });
+        }
+    });
+    for (name, numbers) in consumed {
+        let distinct: BTreeSet<_> = numbers.iter().collect();
+        if distinct.len() < numbers.len() {
+            return Err(format!("a signal {name} was consumed twice: {output:?}"));
+        }
+        if !abreast.contains(name) && !numbers.iter().copied().eq(1..=numbers.len()) {
+            return Err(format!("signals {name} were consumed out of order or lost: {output:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// How often bodies may run.
+fn check_effects(program: &Program, id: &str, end: &End) -> Result<(), String> {
+    let mut tried: BTreeMap<&str, BTreeMap<(&str, u32), u32>> = BTreeMap::new();
+    for effect in end.effects.iter().filter(|effect| effect.run == id) {
+        let by_key = tried.entry(&effect.step).or_default();
+        *by_key.entry((&effect.idempotency_key, effect.attempt)).or_default() += 1;
+    }
+    let mut broken = None;
+    program.body.walk(&mut |node| {
+        let (name, attempts_max, is_once) = match node {
+            Node::Step(name) | Node::Failing(name) | Node::Limited(name) | Node::Fallback(name) => (name, 1, false),
+            Node::Flaky(name, times) => (name, times + 1, false),
+            Node::Exhausted(name) => (name, 2, false),
+            Node::Once(name) => (name, 1, true),
+            Node::Hang(name) => (name, 1, false),
+            _ => return,
+        };
+        for ((key, attempt), times) in tried.get(name.as_str()).into_iter().flatten() {
+            if *attempt > attempts_max || (is_once && *times > 1) {
+                broken = Some(format!("attempt {attempt} of {key} ran {times} times"));
+            }
+        }
+    });
+    broken.map_or(Ok(()), Err)
+}
+
+/// A step that follows another begins when the other's result is durable, and not before.
+fn check_order(program: &Program, id: &str, end: &End) -> Result<(), String> {
+    let mut broken = Ok(());
+    program.body.walk(&mut |node| {
+        let Node::Seq(nodes) = node else { return };
+        for pair in nodes.windows(2) {
+            let [Node::Step(one) | Node::Flaky(one, _), next] = pair else { continue };
+            let (Node::Step(next) | Node::Flaky(next, _) | Node::Once(next) | Node::Failing(next)) = next else {
+                continue;
+            };
+            let early = end.effects.iter().find(|effect| {
+                effect.run == id && effect.step == *next && !is_durable(&end.runs[id], one, effect.after)
+            });
+            if let Some(early) = early {
+                broken = Err(format!("{next} began before {one} was durable: {early:?}"));
+            }
+        }
+    });
+    broken
+}
+
+fn is_durable(run: &EndedRun, step: &str, after: u64) -> bool {
+    let label = format!("{step:?}");
+    run.journal.iter().any(|entry| {
+        entry.kind == EntryKind::StepDone
+            && entry.seq <= after
+            && entry.payload.as_ref().is_some_and(|payload| payload.as_str() == label)
+    })
+}

@@ -1,0 +1,117 @@
+//! Programs as a workflow: each word by the operation it stands for.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use outlive::prelude::*;
+
+use super::race::{Coin, Race};
+use super::{Node, Program};
+
+/// What the workflow is provided with.
+pub(super) struct Programs {
+    programs: Vec<Arc<Program>>,
+    coin: Coin,
+}
+
+impl Programs {
+    pub(super) fn new(programs: Vec<Arc<Program>>, seed: u64) -> Self {
+        Self { programs, coin: Coin::new(seed) }
+    }
+}
+
+type Branch<'a> = Pin<Box<dyn Future<Output = Result<Vec<String>>> + Send + 'a>>;
+
+/// The workflow: performs the program of that number.
+pub(super) async fn program(ctx: Ctx, index: usize) -> Result<Vec<String>> {
+    let program = ctx.get::<Programs>().programs[index].clone();
+    perform(ctx, &program.body).await
+}
+
+fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
+    Box::pin(async move {
+        match node {
+            Node::Sleep(millis) => {
+                ctx.sleep(*millis).await?;
+                Ok(Vec::new())
+            }
+            Node::Wait(name) => Ok(vec![ctx.wait::<String>(name).await?]),
+            Node::WaitFor(name, millis) => match ctx.wait::<String>(name).timeout(*millis).await {
+                Err(Error::WaitTimeout { .. }) => Ok(vec![format!("{name} timed out")]),
+                other => Ok(vec![other?]),
+            },
+            Node::Seq(nodes) => {
+                let mut all = Vec::new();
+                for (i, node) in nodes.iter().enumerate() {
+                    all.extend(perform(ctx.scope(i), node).await?);
+                }
+                Ok(all)
+            }
+            Node::Join(nodes) => {
+                let branches = nodes.iter().enumerate().map(|(i, node)| perform(ctx.scope(i), node));
+                Ok(futures_util::future::try_join_all(branches).await?.concat())
+            }
+            Node::Race(one, other) => {
+                let branches = [perform(ctx.scope(0), one), perform(ctx.scope(1), other)];
+                Race { branches, coin: ctx.get::<Programs>().coin.clone() }.await
+            }
+            Node::Loop(times, node) => {
+                let mut all = Vec::new();
+                for _ in 0..*times {
+                    all.extend(perform(ctx.clone(), node).await?);
+                }
+                Ok(all)
+            }
+            Node::Map(times, node) => {
+                let one = |scope: Ctx, _: u64| perform(scope, node);
+                Ok(ctx.map(0..*times, |i| *i, one).concurrency(2).await?.concat())
+            }
+            step => Ok(vec![perform_step(&ctx, step).await?]),
+        }
+    })
+}
+
+async fn succeed(name: &str) -> Result<String> {
+    Ok(name.to_owned())
+}
+
+async fn fail() -> Result<String> {
+    Err("no".into())
+}
+
+async fn perform_step(ctx: &Ctx, node: &Node) -> Result<String, Error> {
+    match node {
+        Node::Step(name) => ctx.step(name, || succeed(name)).await,
+        Node::Flaky(name, times) => {
+            let body = |attempt: Attempt| async move {
+                if attempt.number > *times { succeed(name).await } else { fail().await }
+            };
+            ctx.step(name, body).retry(Retry::times(4).constant("1 s")).await
+        }
+        Node::Failing(name) => match ctx.step(name, fail).await {
+            Err(Error::Step { step, .. }) => Ok(format!("{step} failed")),
+            other => other,
+        },
+        Node::Exhausted(name) => match ctx.step(name, fail).retry(Retry::times(1).exponential("1 s")).await {
+            Err(Error::RetryExhausted { step, attempts: 2, .. }) => Ok(format!("{step} exhausted")),
+            other => other,
+        },
+        Node::Once(name) => match ctx.step(name, || succeed(name)).at_most_once().await {
+            Err(Error::Interrupted { step, .. }) => Ok(format!("{step} interrupted")),
+            other => other,
+        },
+        Node::Hang(name) => match ctx.step(name, std::future::pending::<Result<String>>).timeout("2 s").await {
+            Err(Error::Timeout { step, .. }) => Ok(format!("{step} timed out")),
+            other => other,
+        },
+        Node::Limited(name) => match ctx.step(name, || succeed(name)).timeout("2 s").await {
+            Err(Error::Timeout { step, .. }) => Ok(format!("{step} timed out")),
+            other => other,
+        },
+        Node::Fallback(name) => {
+            let instead = |_| async move { Ok::<_, BoxError>(format!("{name} fell back")) };
+            ctx.step(name, fail).fallback(instead).await
+        }
+        _ => Err(Error::Setup(format!("{node:?} is no step"))),
+    }
+}

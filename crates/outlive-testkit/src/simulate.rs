@@ -1,0 +1,270 @@
+//! Seeded worlds in which everything goes wrong that can, to see that what must hold does.
+
+mod acts;
+mod end;
+mod gate;
+mod ledger;
+mod moves;
+mod plan;
+mod skew;
+mod world;
+
+use std::fmt;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+pub use end::{End, EndedRun};
+pub use ledger::Effect;
+pub use plan::Sim;
+
+use world::{Counts, World};
+
+/// What the worlds came to.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive_testkit::simulate;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// let report = simulate(0..50, |sim| {
+///     sim.engine(|engine| engine.workflow("double", double));
+///     sim.start("double", "a", &21);
+/// });
+/// assert_eq!((report.worlds, report.runs), (50, 50));
+/// println!("{report}");
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct SimReport {
+    /// How many worlds there were.
+    pub worlds: u64,
+    /// How many runs in all.
+    pub runs: u64,
+    /// How many moves they took.
+    pub moves: u64,
+    /// How many workers died.
+    pub crashes: u64,
+    /// How often a worker took the lease of one that was alive.
+    pub takeovers: u64,
+    /// How many answers of the store were lost or refused.
+    pub lost_answers: u64,
+    /// How many bodies of steps began.
+    pub effects: u64,
+}
+
+impl fmt::Display for SimReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { worlds, runs, moves, crashes, takeovers, lost_answers, effects } = self;
+        write!(
+            f,
+            "{worlds} worlds, {runs} runs, {moves} moves, {crashes} crashes, {takeovers} takeovers, \
+             {lost_answers} lost answers, {effects} bodies"
+        )
+    }
+}
+
+/// A world in which something broke.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// use outlive_testkit::try_simulate;
+/// async fn wrong(_: Ctx, n: u32) -> Result<u32> { Ok(n + 1) }
+/// let broken = try_simulate(0..5, |sim| {
+///     sim.engine(|engine| engine.workflow("double", wrong));
+///     sim.start("double", "a", &21);
+///     sim.check(|end| if end.runs["a"].output() == Some(42) { Ok(()) } else { Err("not 42".into()) });
+/// });
+/// let broken = broken.unwrap_err();
+/// assert_eq!(broken.what, "not 42");
+/// println!("{broken}"); // all that happened, and how to see it again
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Broken {
+    /// The seed that shows it again.
+    pub seed: u64,
+    /// What broke.
+    pub what: String,
+    /// What happened before, a line each.
+    pub trace: Vec<String>,
+    /// Whether the same seed broke it again.
+    pub is_repeatable: bool,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.trace {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f, "seed {}: {}", self.seed, self.what)?;
+        if self.is_repeatable {
+            write!(f, "see it again: simulate([{}], ..)", self.seed)
+        } else {
+            write!(
+                f,
+                "the same seed did not break it again: something in it is left to real chance; \
+                 write `biased;` in each `tokio::select!`, and take time and randomness from `ctx`"
+            )
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// Lives through a world for each seed: several workers on one store, in virtual time. Workers crash before and after
+/// commits, lose answers, are cut off and come back when another has taken their lease, have clocks that are wrong,
+/// and hear too late or twice or not at all of what others wrote; signals come late and repeated, cancels at any
+/// moment, and bodies of steps begin in any order. Then the faults stop.
+///
+/// Checked in any case: every run ends; what was acknowledged is so; no recorded step runs again; no attempt begins
+/// twice in one process; nothing is early; and a replay of each journal gives the same result. [`Sim::check`] adds
+/// what else must be true.
+///
+/// Worlds are spread over the cores. Needs no runtime around it.
+///
+/// ```
+/// use outlive::prelude::*;
+/// use outlive_testkit::simulate;
+///
+/// async fn checkout(ctx: Ctx, price: u32) -> Result<u32> {
+///     ctx.step("reserve", || async { Ok::<_, BoxError>(()) }).await?;
+///     let approved: bool = ctx.wait("approval").timeout("1 day").await?;
+///     ctx.step("charge", || async { if approved { Ok(price) } else { Err("not approved") } }).await.map_err(Into::into)
+/// }
+///
+/// simulate(0..200, |sim| {
+///     sim.engine(|engine| engine.workflow("checkout", checkout));
+///     sim.start("checkout", "order-1", &42);
+///     sim.signal("order-1", "approval", &true);
+///     sim.check(|end| {
+///         // Charged by one idempotency key, however often the worker died.
+///         let keys: std::collections::BTreeSet<_> =
+///             end.effects.iter().filter(|effect| effect.step == "charge").map(|effect| &effect.idempotency_key).collect();
+///         if keys.len() <= 1 { Ok(()) } else { Err(format!("{} charges", keys.len())) }
+///     });
+/// });
+/// ```
+///
+/// # Panics
+/// If anything breaks, with the seed and all that happened in its world.
+pub fn simulate(seeds: impl IntoIterator<Item = u64>, describe: impl Fn(&mut Sim) + Sync) -> SimReport {
+    try_simulate(seeds, describe).unwrap_or_else(|broken| panic!("{broken}"))
+}
+
+/// As [`simulate`], without the panic.
+///
+/// ```
+/// # use outlive_testkit::try_simulate;
+/// assert_eq!(try_simulate(0..3, |_| {}).unwrap().worlds, 3);
+/// ```
+///
+/// # Errors
+/// The first world that broke.
+pub fn try_simulate(
+    seeds: impl IntoIterator<Item = u64>,
+    describe: impl Fn(&mut Sim) + Sync,
+) -> Result<SimReport, Box<Broken>> {
+    simulate_with(seeds, describe, |_| {})
+}
+
+/// As [`try_simulate`], telling how many worlds are done as it goes.
+///
+/// ```
+/// # use outlive_testkit::simulate_with;
+/// # use std::sync::atomic::{AtomicU64, Ordering};
+/// let done = AtomicU64::new(0);
+/// simulate_with(0..300, |_| {}, |worlds| { done.fetch_add(worlds, Ordering::Relaxed); }).unwrap();
+/// assert_eq!(done.into_inner(), 300);
+/// ```
+///
+/// # Errors
+/// The first world that broke.
+pub fn simulate_with(
+    seeds: impl IntoIterator<Item = u64>,
+    describe: impl Fn(&mut Sim) + Sync,
+    progress: impl Fn(u64) + Sync,
+) -> Result<SimReport, Box<Broken>> {
+    let seeds: Vec<u64> = seeds.into_iter().collect();
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(SimReport::default()));
+    let broken: Mutex<Option<(u64, String)>> = Mutex::new(None);
+    let work = || loop {
+        let from = next.fetch_add(CHUNK, Ordering::Relaxed);
+        let chunk = seeds.iter().skip(from).take(CHUNK);
+        let is_over = broken.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if from >= seeds.len() || is_over {
+            return;
+        }
+        let (mut report, mut done) = (SimReport::default(), 0);
+        for seed in chunk {
+            done += 1;
+            match live(*seed, &describe, false).0 {
+                Ok(counts) => report.add(counts),
+                Err(what) => {
+                    broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((*seed, what));
+                    break;
+                }
+            }
+        }
+        all.lock().unwrap_or_else(PoisonError::into_inner).join(report);
+        progress(done);
+    };
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get).min(seeds.len().div_ceil(CHUNK)).max(1);
+    std::thread::scope(|scope| {
+        (1..cores).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    match broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        None => Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        Some((seed, what)) => Err(Box::new(see_again(seed, what, &describe))),
+    }
+}
+
+/// How many worlds a thread takes at once.
+const CHUNK: usize = 64;
+
+/// The same world once more, this time looking at each move.
+fn see_again(seed: u64, what: String, describe: &(impl Fn(&mut Sim) + Sync)) -> Broken {
+    let (again, trace) = live(seed, describe, true);
+    let is_repeatable = again.is_err();
+    Broken { seed, what, trace, is_repeatable }
+}
+
+fn live(seed: u64, describe: &(impl Fn(&mut Sim) + Sync), is_traced: bool) -> (Result<Counts, String>, Vec<String>) {
+    let mut plan = Sim::new(seed);
+    describe(&mut plan);
+    if let Some(problem) = &plan.problem {
+        return (Err(problem.clone()), Vec::new());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return (Err(format!("there is no runtime: {error}")), Vec::new()),
+    };
+    let mut world = World::new(&plan, is_traced);
+    let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(world.run())));
+    let result = lived.unwrap_or_else(|panic| Err(format!("it panicked: {}", words(&*panic))));
+    (result, world.trace())
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
+}
+
+impl SimReport {
+    fn add(&mut self, counts: Counts) {
+        let Counts { moves, crashes, takeovers, lost_answers, effects, runs } = counts;
+        self.join(Self { worlds: 1, runs, moves, crashes, takeovers, lost_answers, effects });
+    }
+
+    fn join(&mut self, other: Self) {
+        self.worlds += other.worlds;
+        self.runs += other.runs;
+        self.moves += other.moves;
+        self.crashes += other.crashes;
+        self.takeovers += other.takeovers;
+        self.lost_answers += other.lost_answers;
+        self.effects += other.effects;
+    }
+}

@@ -1,0 +1,174 @@
+//! What became of a world's runs, and what must be true of any of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outlive::{Engine, Entry, EntryKind, Payload, Status};
+use outlive_core::query::Query;
+
+use super::acts::{Stand, Told, Wish};
+use super::ledger::Effect;
+use super::plan::Sim;
+
+/// What became of a world.
+///
+/// ```
+/// use outlive_testkit::{End, simulate};
+/// # use outlive::prelude::*;
+/// # async fn charge() -> Result<u32> { Ok(42) }
+/// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+/// fn all_is_paid(end: &End) -> Result<(), String> {
+///     let order = &end.runs["order-1"];
+///     if order.output::<u32>() == Some(42) { Ok(()) } else { Err(format!("{:?}", order.status)) }
+/// }
+/// simulate(0..20, |sim| {
+///     sim.engine(|engine| engine.workflow("pay", pay));
+///     sim.start("pay", "order-1", &());
+///     sim.check(all_is_paid);
+/// });
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct End {
+    /// The runs by their ids.
+    pub runs: BTreeMap<String, EndedRun>,
+    /// Each time that the body of a step began, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// What became of a run.
+///
+/// ```
+/// use outlive_testkit::EndedRun;
+/// fn steps(run: &EndedRun) -> usize {
+///     run.journal.iter().filter(|entry| entry.kind == outlive::EntryKind::StepDone).count()
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct EndedRun {
+    /// How it ended.
+    pub status: Status,
+    /// Its result, or what is kept of its failure.
+    pub outcome: Option<Payload>,
+    /// A sentence for people, if there is one.
+    pub note: Option<String>,
+    /// What it has done.
+    pub journal: Vec<Entry>,
+}
+
+impl EndedRun {
+    /// Its result, if it has one of that type.
+    ///
+    /// ```
+    /// # use outlive_testkit::EndedRun;
+    /// fn total(run: &EndedRun) -> u64 { run.output().unwrap_or_default() }
+    /// ```
+    #[must_use]
+    pub fn output<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        (self.status == Status::Completed).then(|| self.outcome.as_ref()?.decode().ok()).flatten()
+    }
+}
+
+impl End {
+    pub(super) async fn of(plan: &Sim, store: &dyn Query, effects: Vec<Effect>) -> Result<Self, String> {
+        let mut runs = BTreeMap::new();
+        for id in plan.runs() {
+            let found = store.instance(&id).await.map_err(|error| error.to_string())?;
+            let instance = found.ok_or_else(|| format!("run {id} was acknowledged and is gone"))?;
+            let journal = store.journal(instance.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
+            if !instance.status.is_ended() {
+                let inbox = store.inbox(instance.num, 0).await.map_err(|error| error.to_string())?;
+                return Err(format!(
+                    "run {id} has not ended though nothing is in its way: {} (note {:?}, wake {:?}, owner {:?}, \
+                     inbox {inbox:?}, journal {journal:#?})",
+                    instance.status, instance.note, instance.wake, instance.owner
+                ));
+            }
+            let ended = EndedRun { status: instance.status, outcome: instance.outcome, note: instance.note, journal };
+            runs.insert(id.to_string(), ended);
+        }
+        Ok(Self { runs, effects })
+    }
+}
+
+/// What must be true of every journal, whatever the workflow.
+pub(super) fn check_journals(end: &End) -> Result<(), String> {
+    for (id, run) in &end.runs {
+        check_journal(&run.journal).map_err(|what| format!("run {id}: {what}: {:#?}", run.journal))?;
+    }
+    Ok(())
+}
+
+fn check_journal(journal: &[Entry]) -> Result<(), String> {
+    let mut ended: BTreeSet<&str> = BTreeSet::new();
+    let mut set: BTreeMap<&str, &Entry> = BTreeMap::new();
+    let mut failed: BTreeMap<&str, u32> = BTreeMap::new();
+    for (seq, entry) in (1..).zip(journal) {
+        let op = &*entry.op;
+        if entry.seq != seq {
+            return Err(format!("entry {seq} has the number {}", entry.seq));
+        }
+        if entry.kind.is_outcome() && !ended.insert(op) {
+            return Err(format!("{op} ended twice"));
+        }
+        match entry.kind {
+            EntryKind::SleepSet | EntryKind::WaitSet if set.insert(op, entry).is_some() => {
+                return Err(format!("{op} was set twice"));
+            }
+            EntryKind::SleepDone | EntryKind::WaitTimedOut => {
+                let due = set.get(op).and_then(|entry| entry.due).or(entry.due);
+                if due.is_some_and(|due| entry.at < due) {
+                    return Err(format!("{op} ended early, at {} instead of {due:?}", entry.at));
+                }
+            }
+            EntryKind::AttemptFailed => {
+                let before = failed.entry(op).or_default();
+                *before += 1;
+                if entry.attempt != *before {
+                    return Err(format!("attempt {} of {op} failed as number {}", *before, entry.attempt));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What was acknowledged must be so.
+pub(super) fn check_answers(end: &End, plan: &Sim, stands: &[Stand]) -> Result<(), String> {
+    for (act, stand) in plan.acts.iter().zip(stands) {
+        let status = end.runs[&act.run].status;
+        let Stand::Acknowledged(told) = stand else { return Err(format!("nobody answered {act:?}: {stand:?}")) };
+        match (&act.wish, told) {
+            (_, Told::Wrong(what)) => return Err(what.clone()),
+            (Wish::Cancel { .. }, Told::Done) if status != Status::Cancelled => {
+                return Err(format!("run {} took a cancel and is {status}", act.run));
+            }
+            (_, Told::Ended(before)) if *before != status => {
+                return Err(format!("run {} was {before} and is {status}", act.run));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A replay gives the same, with no side effects.
+pub(super) async fn check_replays(end: &End, engine: &Engine) -> Result<(), String> {
+    for (id, run) in &end.runs {
+        let again = engine.replay(id).await.map_err(|error| format!("run {id} does not replay: {error}"))?;
+        let is_same = match (&run.status, &again) {
+            (Status::Completed, Some(Ok(output))) => Some(output) == run.outcome.as_ref(),
+            (Status::Failed, Some(Err(_))) => true,
+            (Status::Cancelled, _) => true,
+            _ => false,
+        };
+        if !is_same {
+            return Err(format!(
+                "run {id} ended as {} with {:?}; a replay gives {again:?}: {:#?}",
+                run.status, run.outcome, run.journal
+            ));
+        }
+    }
+    Ok(())
+}

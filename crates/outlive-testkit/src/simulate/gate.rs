@@ -1,0 +1,175 @@
+//! A worker's way to the store that all share: nothing passes unless the world lets it.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::Entry;
+use outlive_core::memory::MemoryStore;
+use outlive_core::message::Inbound;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
+use outlive_core::store::{Answered, Error, Store};
+use outlive_core::time::Timestamp;
+use tokio::sync::{Notify, oneshot};
+
+use crate::random::Random;
+
+/// What a worker waits for.
+pub(super) enum Call {
+    /// A batch that is not written yet, or is, but nobody was told.
+    Write { batch: Arc<Vec<Write>>, reply: oneshot::Sender<Result<Vec<Answer>, Error>> },
+    /// Leave to read.
+    Read(oneshot::Sender<()>),
+}
+
+/// The way of one worker, in one life of it.
+pub(super) struct Gate {
+    store: Arc<MemoryStore>,
+    inner: Mutex<Inner>,
+    changed: Notify,
+}
+
+struct Inner {
+    calls: VecDeque<Call>,
+    /// Decides which reads wait.
+    random: Random,
+    /// Everything waits.
+    is_cut: bool,
+    /// Nothing waits.
+    is_free: bool,
+}
+
+impl Gate {
+    pub(super) fn new(store: Arc<MemoryStore>, seed: u64) -> Self {
+        let inner = Inner { calls: VecDeque::new(), random: Random::new(seed), is_cut: false, is_free: false };
+        Self { store, inner: Mutex::new(inner), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many calls wait, unless the worker is cut off.
+    pub(super) fn waiting(&self) -> usize {
+        let inner = self.lock();
+        if inner.is_cut { 0 } else { inner.calls.len() }
+    }
+
+    /// The call that came first. Order counts only among writes, of which there is one at a time.
+    pub(super) fn take(&self) -> Option<Call> {
+        self.lock().calls.pop_front()
+    }
+
+    /// Whether the first call is a write.
+    pub(super) fn has_write(&self) -> bool {
+        matches!(self.lock().calls.front(), Some(Call::Write { .. }))
+    }
+
+    pub(super) fn cut(&self, is_cut: bool) {
+        self.lock().is_cut = is_cut;
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.lock().is_cut
+    }
+
+    /// Lets everything pass from here on.
+    pub(super) fn free(&self) {
+        self.lock().is_free = true;
+    }
+
+    /// A hint that somebody else has written.
+    pub(super) fn hint(&self) {
+        self.changed.notify_one();
+    }
+
+    async fn pass(&self) {
+        let leave = {
+            let mut inner = self.lock();
+            if inner.is_free || (!inner.is_cut && !inner.random.is(4)) {
+                return;
+            }
+            let (reply, leave) = oneshot::channel();
+            inner.calls.push_back(Call::Read(reply));
+            leave
+        };
+        // If the world has ended, so has everything in it.
+        let _ = leave.await;
+    }
+}
+
+impl Store for Gate {
+    fn lease(&self, now: Timestamp) -> Answered<'_, Epoch> {
+        self.store.lease(now)
+    }
+
+    fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
+        let (reply, answer) = oneshot::channel();
+        self.lock().calls.push_back(Call::Write { batch, reply });
+        Box::pin(async move {
+            match answer.await {
+                Ok(answer) => answer,
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
+
+    fn release(&self, epoch: Epoch) -> Answered<'_, ()> {
+        self.store.release(epoch)
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.changed.notified())
+    }
+
+    fn durability(&self) -> String {
+        self.store.durability()
+    }
+}
+
+impl Query for Gate {
+    fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
+        Box::pin(async move {
+            self.pass().await;
+            self.store.instance(id).await
+        })
+    }
+
+    fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
+        Box::pin(async move {
+            self.pass().await;
+            self.store.journal(num, after, limit).await
+        })
+    }
+
+    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
+        Box::pin(async move {
+            self.pass().await;
+            self.store.inbox(num, after).await
+        })
+    }
+
+    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        Box::pin(async move {
+            self.pass().await;
+            self.store.wakes(until, limit).await
+        })
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
+        Box::pin(async move {
+            self.pass().await;
+            self.store.list(filter, before, limit).await
+        })
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
+        Box::pin(async move {
+            self.pass().await;
+            self.store.count(filter).await
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! What step bodies really did, whoever ran them, and whether they might.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use outlive::clock::Clock;
+use outlive::{HookAction, StepCall, StepHook, Timestamp};
+use outlive_core::commit::{Answer, Write};
+use outlive_core::id::InstanceNum;
+use outlive_core::journal::EntryKind;
+
+use crate::clock::TestClock;
+use crate::hook::Mock;
+use crate::random::Random;
+
+/// One time that the body of a step began.
+///
+/// ```
+/// use outlive_testkit::{Effect, simulate};
+/// # use outlive::prelude::*;
+/// # async fn charge() -> Result<u32> { Ok(42) }
+/// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+/// simulate(0..20, |sim| {
+///     sim.engine(|engine| engine.workflow("pay", pay));
+///     sim.start("pay", "order-1", &());
+///     sim.check(|end| {
+///         let charges: Vec<&Effect> = end.effects.iter().filter(|effect| effect.step == "charge").collect();
+///         let keys: std::collections::BTreeSet<_> = charges.iter().map(|effect| &effect.idempotency_key).collect();
+///         if keys.len() == 1 { Ok(()) } else { Err(format!("{} keys for one charge", keys.len())) }
+///     });
+/// });
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Effect {
+    /// The run.
+    pub run: String,
+    /// The step's name.
+    pub step: String,
+    /// Its key, if it has one.
+    pub key: Option<String>,
+    /// Which attempt.
+    pub attempt: u32,
+    /// The key that all attempts of this step share.
+    pub idempotency_key: String,
+    /// In which life of which worker, counted over all of them.
+    pub life: u64,
+    /// When, by the world's clock.
+    pub at: Timestamp,
+    /// How many entries of its run were durable by then.
+    pub after: u64,
+}
+
+/// A body that waits for its turn.
+struct Waiting {
+    life: u64,
+    key: String,
+    attempt: u32,
+    waker: Waker,
+}
+
+/// The ledger of a world.
+pub(super) struct Ledger(Mutex<Inner>);
+
+struct Inner {
+    clock: TestClock,
+    random: Random,
+    mocks: BTreeMap<String, Mock>,
+    effects: Vec<Effect>,
+    /// The lives in which a body of an attempt began.
+    begun: BTreeSet<(String, u32, u64)>,
+    /// The steps whose outcome is durable.
+    recorded: BTreeSet<String>,
+    /// How many entries of each run are durable.
+    seqs: BTreeMap<String, u64>,
+    /// The life that holds the lease.
+    owner: u64,
+    dead: BTreeSet<u64>,
+    /// Which lives were given which runs.
+    given: BTreeSet<(String, u64)>,
+    waiting: Vec<Waiting>,
+    open: BTreeSet<(u64, String, u32)>,
+    /// No body waits any more.
+    is_calm: bool,
+    broken: Option<String>,
+}
+
+impl Ledger {
+    pub(super) fn new(clock: TestClock, seed: u64, mocks: BTreeMap<String, Mock>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Inner {
+            clock,
+            random: Random::new(seed),
+            mocks,
+            effects: Vec::new(),
+            begun: BTreeSet::new(),
+            recorded: BTreeSet::new(),
+            seqs: BTreeMap::new(),
+            owner: 0,
+            dead: BTreeSet::new(),
+            given: BTreeSet::new(),
+            waiting: Vec::new(),
+            open: BTreeSet::new(),
+            is_calm: false,
+            broken: None,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A life has taken the lease.
+    pub(super) fn owns(&self, life: u64) {
+        self.lock().owner = life;
+    }
+
+    /// A life is over.
+    pub(super) fn died(&self, life: u64) {
+        let mut inner = self.lock();
+        inner.dead.insert(life);
+        inner.waiting.retain(|waiting| waiting.life != life);
+    }
+
+    /// These writes are durable.
+    pub(super) fn written(&self, batch: &[Write], answers: &[Answer]) {
+        let mut inner = self.lock();
+        for (write, answer) in batch.iter().zip(answers) {
+            let (Write::Commit(commit), Answer::Done) = (write, answer) else { continue };
+            if let Some(last) = commit.entries.last() {
+                inner.seqs.insert(commit.num.to_string(), last.seq);
+            }
+            let outcomes =
+                commit.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::StepDone | EntryKind::StepFailed));
+            inner.recorded.extend(outcomes.map(|entry| format!("{}/{}", commit.num, entry.op)));
+        }
+    }
+
+    /// A life was given a run to drive.
+    pub(super) fn gave(&self, num: InstanceNum, life: u64) {
+        self.lock().given.insert((num.to_string(), life));
+    }
+
+    /// How many bodies wait in lives that are not cut off.
+    pub(super) fn waiting(&self, is_cut: impl Fn(u64) -> bool) -> Vec<usize> {
+        let inner = self.lock();
+        (0..inner.waiting.len()).filter(|i| !is_cut(inner.waiting[*i].life)).collect()
+    }
+
+    /// Lets a body begin. Answers what it is.
+    pub(super) fn open(&self, index: usize) -> String {
+        let mut inner = self.lock();
+        let Waiting { life, key, attempt, waker } = inner.waiting.swap_remove(index);
+        let name = format!("{key} attempt {attempt} in life {life}");
+        inner.open.insert((life, key, attempt));
+        drop(inner);
+        waker.wake();
+        name
+    }
+
+    /// No body waits from here on.
+    pub(super) fn calm(&self) {
+        let waiting = {
+            let mut inner = self.lock();
+            inner.is_calm = true;
+            std::mem::take(&mut inner.waiting)
+        };
+        waiting.into_iter().for_each(|waiting| waiting.waker.wake());
+    }
+
+    pub(super) fn broken(&self) -> Option<String> {
+        self.lock().broken.clone()
+    }
+
+    pub(super) fn effects(&self) -> Vec<Effect> {
+        std::mem::take(&mut self.lock().effects)
+    }
+}
+
+/// How one life of a worker tells the ledger.
+pub(super) struct Hook {
+    pub(super) life: u64,
+    pub(super) ledger: Arc<Ledger>,
+}
+
+impl StepHook for Hook {
+    fn before(&self, call: &StepCall<'_>) -> HookAction {
+        let mut inner = self.ledger.lock();
+        if inner.must_wait(self.life, call) {
+            return HookAction::Wait;
+        }
+        inner.begin(self.life, call);
+        let Some(mock) = inner.mocks.get(call.step).cloned() else { return HookAction::Run };
+        drop(inner);
+        crate::hook::instead(&mock, call)
+    }
+}
+
+impl Inner {
+    fn must_wait(&mut self, life: u64, call: &StepCall<'_>) -> bool {
+        let same = |waiting: &&mut Waiting| {
+            waiting.life == life && waiting.attempt == call.attempt && waiting.key == call.idempotency_key
+        };
+        if let Some(waiting) = self.waiting.iter_mut().find(same) {
+            waiting.waker = call.waker.clone();
+            return true;
+        }
+        if self.is_calm
+            || (!self.open.is_empty() && self.open.remove(&(life, call.idempotency_key.to_owned(), call.attempt)))
+        {
+            return false;
+        }
+        if self.random.is(2) {
+            return false;
+        }
+        let key = call.idempotency_key.to_owned();
+        self.waiting.push(Waiting { life, key, attempt: call.attempt, waker: call.waker.clone() });
+        true
+    }
+
+    fn begin(&mut self, life: u64, call: &StepCall<'_>) {
+        let key = call.idempotency_key;
+        // After the run's id: its number, and the operation as the journal has it.
+        let place = &key[call.run.len() + 1..];
+        let num = place.split('/').next().unwrap_or_default();
+        let after = self.seqs.get(num).copied().unwrap_or(0);
+        let what = if self.dead.contains(&life) {
+            Some("began in a process that is dead")
+        } else if !self.given.contains(&(num.to_owned(), life)) {
+            Some("began in a process that was never given the run")
+        } else if life == self.owner && self.recorded.contains(place) {
+            Some("is recorded, and ran again")
+        } else if !self.begun.insert((key.to_owned(), call.attempt, life)) {
+            Some("began twice in one process")
+        } else {
+            None
+        };
+        if let Some(what) = what {
+            self.broken.get_or_insert_with(|| format!("step {key} attempt {} {what} (life {life})", call.attempt));
+        }
+        self.effects.push(Effect {
+            run: call.run.to_owned(),
+            step: call.step.to_owned(),
+            key: call.key.map(str::to_owned),
+            attempt: call.attempt,
+            idempotency_key: key.to_owned(),
+            life,
+            at: self.clock.now(),
+            after,
+        });
+    }
+}
