@@ -7,6 +7,7 @@ mod damage;
 mod doctor;
 mod full;
 mod hot_path;
+mod log;
 mod lost_answer;
 mod open;
 mod plans;

@@ -57,6 +57,9 @@ pub(super) fn run(seed: u64, times: u64) -> Result<Lines, String> {
     ])
 }
 
+/// A client at work.
+type Asking = tokio::task::JoinHandle<Result<(), String>>;
+
 /// What the clients have heard.
 #[derive(Default)]
 struct Heard {
@@ -91,11 +94,11 @@ async fn fill_and_free(disk: &SmallDisk, seed: u64, times: u64, world: &Arc<Worl
     for _ in 0..times {
         tokio::time::sleep(ROOM).await;
         let filler = disk.fill();
-        until("the disk is full and nobody is told", || world.heard().acks.troubles, &askers).await?;
+        until("the disk is full and nobody is told", || world.heard().acks.troubles, &mut askers).await?;
         read_on(&engine, world).await?;
         drop(filler);
         let freed = Instant::now();
-        until("there is room again and nothing is answered", || world.heard().acks.all(), &askers).await?;
+        until("there is room again and nothing is answered", || world.heard().acks.all(), &mut askers).await?;
         slowest = slowest.max(freed.elapsed());
     }
     world.is_stopping.store(true, Ordering::Relaxed);
@@ -129,15 +132,14 @@ async fn ask_on(client: Client, mut tally: Tally, world: Arc<World>) -> Result<(
     Ok(())
 }
 
-/// Waits until a count has grown.
-async fn until<T>(
-    otherwise: &str,
-    count: impl Fn() -> u64,
-    askers: &[tokio::task::JoinHandle<Result<T, String>>],
-) -> Result<(), String> {
+/// Waits until a count has grown. A client that has ended meanwhile says why.
+async fn until(otherwise: &str, count: impl Fn() -> u64, askers: &mut Vec<Asking>) -> Result<(), String> {
     let (before, deadline) = (count(), Instant::now() + PATIENCE);
     while count() == before {
-        if Instant::now() > deadline || askers.iter().any(tokio::task::JoinHandle::is_finished) {
+        if let Some(ended) = askers.iter().position(Asking::is_finished) {
+            return askers.swap_remove(ended).await.map_err(|e| e.to_string())?;
+        }
+        if Instant::now() > deadline {
             return Err(format!("{otherwise} after {PATIENCE:?}"));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
