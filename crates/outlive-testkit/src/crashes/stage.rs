@@ -203,7 +203,6 @@ impl<'a> Stage<'a> {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 fn told(error: Error) -> String {
     error.to_string()
 }

@@ -143,7 +143,11 @@ async fn fallback(ctx: Ctx, _: ()) -> Result<String> {
     let got = ctx
         .step("price", || world(&ctx).flaky("price", 99))
         .retry(Retry::times(1).constant("1 s"))
-        .fallback(|failure| async move { Ok(format!("instead of {failure}")) })
+        .fallback(|failure| async move {
+            // It takes a while, so that a crash can come between the last attempt and its end.
+            tokio::task::yield_now().await;
+            Ok(format!("instead of {failure}"))
+        })
         .await?;
     Ok(got + &effect(&ctx, "after").await?)
 }
