@@ -61,7 +61,7 @@ impl Node {
             nodes.fold(vec![output], |outputs, node| outputs.into_iter().flat_map(|rest| node.rests(rest)).collect())
         };
         match self {
-            Self::Step(name) | Self::Flaky(name, _) | Self::Wait(name) => one(&[name.clone()]),
+            Self::Step(name) | Self::Flaky(name, _) | Self::Wait(name) => one(std::slice::from_ref(name)),
             Self::Failing(name) => one(&[format!("{name} failed")]),
             Self::Hang(name) => one(&[format!("{name} timed out")]),
             Self::Once(name) => one(&[name.clone(), format!("{name} lost")]),
@@ -80,8 +80,7 @@ struct Plan {
     signals: Vec<String>,
     names: u64,
     has_cancel: bool,
-    /// Each so many writes after the one before it.
-    faults: Vec<(u64, fn(u64) -> Fault)>,
+    faults: Vec<Fault>,
     chance: u64,
 }
 
@@ -89,7 +88,13 @@ impl Plan {
     fn any(bytes: &mut Bytes<'_>) -> Self {
         let kinds: [fn(u64) -> Fault; 5] =
             [Fault::CrashBefore, Fault::CrashAfter, Fault::UnknownBefore, Fault::UnknownAfter, Fault::Refuse];
-        let faults = (0..bytes.below(5)).map(|_| (1 + bytes.below(12), bytes.pick(&kinds))).collect();
+        // A fourth crash without progress sets a run aside, as it should.
+        let (count, mut write) = (bytes.below(4), 0);
+        let fault = |_| {
+            write += 1 + bytes.below(12);
+            bytes.pick(&kinds)(write)
+        };
+        let faults = (0..count).map(fault).collect();
         let (has_cancel, chance) = (bytes.is(8), bytes.any());
         let mut plan = Self { program: Node::Sleep(0), signals: Vec::new(), names: 0, has_cancel, faults, chance };
         let count = 1 + bytes.below(3);
@@ -140,11 +145,7 @@ impl Plan {
         let setup = move |engine: outlive::Builder| engine.workflow("program", workflow).provide(provided.clone());
         let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
         let mut test = TestEngine::new(setup).store(faults.clone()).patience(Duration::ZERO).await;
-        let mut at = faults.writes();
-        for (after, fault) in &self.faults {
-            at += after;
-            faults.add(fault(at));
-        }
+        self.faults.iter().for_each(|fault| faults.add(*fault));
         let ended = loop {
             let death = async {
                 while !faults.is_dead() {
