@@ -160,6 +160,8 @@ pub struct Machine {
     current: Option<Slot>,
     /// Delivered operations that were polled when another one was current, by delivery number.
     held: BTreeSet<(u64, Slot)>,
+    /// How many operations have been delivered to and have not consumed it.
+    unconsumed: usize,
     /// Whether no outstanding operation has a recorded outcome, as found at a quiet point.
     is_frontier: bool,
     /// Operations that were polled before they may begin.
@@ -235,6 +237,7 @@ impl Machine {
             queue: VecDeque::new(),
             current: None,
             held: BTreeSet::new(),
+            unconsumed: 0,
             is_frontier: false,
             idle: Vec::new(),
             starting: Vec::new(),
@@ -404,6 +407,7 @@ impl Machine {
             Phase::Settled { seq, .. } => self.queue.retain(|(other, _)| *other != seq),
             Phase::Delivered { seq, .. } => {
                 self.held.remove(&(seq, slot));
+                self.unconsumed -= 1;
             }
             _ => {}
         }
@@ -452,6 +456,7 @@ impl Machine {
         let op = self.ops.get_mut(slot.0).and_then(Option::as_mut)?;
         if let Phase::Settled { at, outcome, .. } = std::mem::replace(&mut op.phase, Phase::Refused) {
             op.phase = Phase::Delivered { seq, outcome };
+            self.unconsumed += 1;
             self.now = self.now.max(at);
         }
         self.is_frontier = false;
@@ -574,9 +579,9 @@ impl Machine {
             return false;
         }
         let has_next = self.has_next();
-        // A delivery that is not consumed yet may drop what is polled before it.
+        // A delivery that is not consumed yet, however old, may drop what is polled before it.
         is_on(Mutant::BodyBeforeFrontier)
-            || self.current.is_none()
+            || self.unconsumed == 0
                 && (self.is_frontier || (!has_next && !self.records.has_unasked() && self.controls.is_empty()))
     }
 
@@ -601,6 +606,7 @@ impl Machine {
         self.close(slot);
         match phase {
             Some(Phase::Delivered { outcome, .. }) => {
+                self.unconsumed -= 1;
                 if let Outcome::Signal { pos, .. } = outcome {
                     self.signals.consume(pos);
                 }
@@ -814,5 +820,32 @@ mod tests {
         machine.begin(slot, Spec::Step(StepSpec::default()));
         machine.act(at);
         assert!(matches!(machine.poll(slot, at), Polled::Work(_)));
+    }
+
+    fn step(seq: u64, op: &str) -> Entry {
+        let payload = Some(Payload::recorded("1"));
+        Entry { op: op.into(), payload, ..Entry::of_run(seq, Timestamp::AT_ONCE, EntryKind::StepDone) }
+    }
+
+    #[test]
+    fn nothing_begins_before_a_delivery_that_was_carried_is_consumed() {
+        // `a` and `b` are carried while `c` is awaited; then the first of the two counts. `a` has it already, but in a
+        // replay `b` was polled before it, and its body ran for nothing.
+        let now = Timestamp::from_millis(1);
+        let mut machine = Machine::new(Mode::Live, 7, now, &[step(1, "step:a"), step(2, "step:c")]).unwrap();
+        let [a, b, c] = ["step:a", "step:b", "step:c"].map(|op| {
+            let slot = machine.open(OpKind::Step, op.into(), "src/shop.rs:12".into());
+            machine.begin(slot, Spec::Step(StepSpec::default()));
+            assert!(matches!(machine.poll(slot, now), Polled::Pending));
+            slot
+        });
+        assert_eq!(machine.deliver(), Some(a), "nobody polls it");
+        assert_eq!(machine.deliver(), Some(c));
+        assert!(matches!(machine.poll(c, now), Polled::Ready(_)));
+        assert!(matches!(machine.poll(b, now), Polled::Pending), "it may be dropped by what `a` has got");
+        assert!(matches!(machine.poll(a, now), Polled::Pending), "it was not its turn");
+        assert_eq!(machine.deliver(), Some(a));
+        assert!(matches!(machine.poll(a, now), Polled::Ready(_)));
+        assert!(matches!(machine.poll(b, now), Polled::Work(_)), "nobody has dropped it");
     }
 }

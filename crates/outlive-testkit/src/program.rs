@@ -16,6 +16,8 @@ use perform::Programs;
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Node {
     Step(String),
+    /// A step, and then what chance and the clock say.
+    Look(String),
     /// Fails that often before it succeeds.
     Flaky(String, u32),
     /// Fails for good; the program goes on.
@@ -38,6 +40,8 @@ pub(crate) enum Node {
     Join(Vec<Node>),
     /// The first of them.
     Race(Box<Node>, Box<Node>),
+    /// Two begin and nobody looks at them until a third is done; then the first of the two.
+    Carry(Box<[Node; 3]>),
     Loop(u64, Box<Node>),
     Map(u64, Box<Node>),
 }
@@ -115,7 +119,7 @@ impl Author<'_> {
         let some = |this: &mut Self, may_wait| {
             (0..2 + this.random.index(2)).map(|_| this.node(depth - 1, may_wait)).collect::<Vec<_>>()
         };
-        match self.random.index(5) {
+        match self.random.index(6) {
             0 => Node::Seq(some(self, may_wait)),
             1 => Node::Join(some(self, may_wait)),
             2 => {
@@ -127,12 +131,13 @@ impl Author<'_> {
                 Node::Race(Box::new(branch(self)), Box::new(branch(self)))
             }
             3 => Node::Loop(1 + self.random.next() % 3, Box::new(self.leaf(false))),
+            4 => Node::Carry(Box::new([self.leaf(false), self.leaf(false), self.leaf(false)])),
             _ => Node::Map(1 + self.random.next() % 3, Box::new(self.leaf(false))),
         }
     }
 
     fn leaf(&mut self, may_wait: bool) -> Node {
-        match self.random.index(if may_wait { 14 } else { 11 }) {
+        match self.random.index(if may_wait { 15 } else { 12 }) {
             0..=2 => Node::Step(self.name()),
             3 => Node::Flaky(self.name(), 1 + u32::from(self.random.is(2))),
             4 => Node::Failing(self.name()),
@@ -142,7 +147,8 @@ impl Author<'_> {
             8 => Node::Limited(self.name()),
             9 => Node::Fallback(self.name()),
             10 => Node::Sleep(self.random.next() % 100_000),
-            11 | 12 => Node::Wait(self.signal()),
+            11 => Node::Look(self.name()),
+            12 | 13 => Node::Wait(self.signal()),
             _ => Node::WaitFor(self.signal(), 1 + self.random.next() % 10_000),
         }
     }

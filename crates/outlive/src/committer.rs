@@ -106,8 +106,7 @@ impl Committer {
                 let failed = self.write_batch(std::mem::replace(&mut left, rest), &*store, &*router).await;
                 if !failed.is_empty() {
                     // What a run has done stays in its order, ahead of what came later.
-                    let place = if is_on(Mutant::RefusedIsReordered) { left.len() } else { 0 };
-                    left.splice(place..place, failed);
+                    left.splice(0..0, failed);
                     tokio::time::sleep(RETRY_MIN).await;
                     self.write_callers(&mut left, &*store, &*router).await;
                 }
@@ -118,7 +117,8 @@ impl Committer {
 
     /// While the store has no room for what runs have done, what callers want is tried by itself: it may make room.
     async fn write_callers(&self, left: &mut Vec<(Write, Reply)>, store: &dyn Store, router: &dyn Router) {
-        left.append(&mut self.lock().writes);
+        let place = if is_on(Mutant::RefusedIsReordered) { 0 } else { left.len() };
+        left.splice(place..place, self.lock().writes.drain(..));
         let (runs, callers): (Vec<_>, Vec<_>) =
             std::mem::take(left).into_iter().partition(|(_, reply)| matches!(reply, Reply::Run { .. }));
         *left = runs;

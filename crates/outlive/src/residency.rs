@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlive_core::id::InstanceNum;
+use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::time::Timestamp;
 use tokio::task::AbortHandle;
 
@@ -64,7 +65,8 @@ impl Residency {
         let got = wanted.min(free);
         inner.reserved += got;
         for _ in got..wanted {
-            let Some(num) = inner.paused.values().next().copied() else { break };
+            let working = || inner.residents.keys().min().filter(|_| is_on(Mutant::EvictedAtWork));
+            let Some(num) = inner.paused.values().next().or_else(working).copied() else { break };
             inner.unpause(num);
             if let Some(resident) = inner.residents.get_mut(&num) {
                 resident.cell.mailbox.post(|letters| letters.is_evicted = true);

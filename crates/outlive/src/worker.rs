@@ -257,6 +257,14 @@ impl Worker {
         nums
     }
 
+    /// Gives back places that were not needed, to whoever waits for one.
+    fn unreserve(&self, count: usize) {
+        self.residency.unreserve(count);
+        if count > 0 && self.has_claims() {
+            self.news.notify_one();
+        }
+    }
+
     /// Claims what is due while there is room.
     async fn claim(&self) -> Result<(), Error> {
         loop {
@@ -277,14 +285,14 @@ impl Worker {
 
     /// Brings what was claimed into memory.
     fn claimed(&self, claim: &Claim, claimed: Vec<Claimed>) {
-        self.residency.unreserve(claim.nums.len() - claimed.len());
+        self.unreserve(claim.nums.len() - claimed.len());
         let is_left_out = |num: &&InstanceNum| !claimed.iter().any(|one| one.instance.num == **num);
         let left_out = claim.nums.iter().filter(is_left_out).copied().collect();
         for one in claimed {
             let num = one.instance.num;
             if let Some(mailbox) = self.residency.mailbox(num).filter(|_| !is_on(Mutant::BroughtInTwice)) {
                 // A message had it claimed while it came into memory by another way.
-                self.residency.unreserve(1);
+                self.unreserve(1);
                 let is_told = mailbox.post(|letters| {
                     letters.inbox.extend(one.inbox.unwrap_or_default());
                     letters.is_claimed = true;
@@ -431,7 +439,7 @@ impl Worker {
 
     /// Ends a run that is not brought into memory.
     fn set_aside(&self, info: Info, status: Status, note: String, seq: u64) {
-        self.residency.unreserve(1);
+        self.unreserve(1);
         tracing::warn!(run = info.id, "run is {status}: {note}");
         let state = State {
             status,
@@ -454,7 +462,7 @@ impl Worker {
         }
         if !is_driven && !is_on(Mutant::DrivenUnleased) {
             // Another one holds the lease, if this one thought it did.
-            self.residency.unreserve(usize::from(start.owner == self.epoch));
+            self.unreserve(usize::from(start.owner == self.epoch));
             return self.wakes.add_stored(start.due, num);
         }
         let info = Info {
@@ -516,9 +524,9 @@ impl Router for Worker {
             (Write::Start(start), Answer::Started { num, created: true, is_driven }) => {
                 self.started(start, *num, *is_driven);
             }
-            (Write::Start(start), _) if start.owner == self.epoch => self.residency.unreserve(1),
+            (Write::Start(start), _) if start.owner == self.epoch => self.unreserve(1),
             (Write::Claim(claim), Answer::Claimed(claimed)) => self.claimed(claim, std::mem::take(claimed)),
-            (Write::Claim(claim), _) => self.residency.unreserve(claim.nums.len()),
+            (Write::Claim(claim), _) => self.unreserve(claim.nums.len()),
             (Write::Send(send), Answer::Sent { num, pos, before, is_new: true }) => {
                 self.sent(send, *num, *pos, *before)
             }
@@ -545,8 +553,8 @@ impl Router for Worker {
 
     fn refused(&self, write: &Write) {
         match write {
-            Write::Start(start) if start.owner == self.epoch => self.residency.unreserve(1),
-            Write::Claim(claim) => self.residency.unreserve(claim.nums.len()),
+            Write::Start(start) if start.owner == self.epoch => self.unreserve(1),
+            Write::Claim(claim) => self.unreserve(claim.nums.len()),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outlive::{EntryKind, Status};
 
-use crate::simulate::{End, EndedRun};
+use crate::simulate::{Effect, End, EndedRun};
 
 use super::{Node, Program};
 
@@ -13,6 +13,7 @@ pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String
     let run = &end.runs[id];
     check_effects(program, id, end)?;
     check_order(program, id, end)?;
+    check_losers(program, id, end)?;
     match run.status {
         Status::Completed => {
             let output: Vec<String> = run.output().ok_or("its output is no list of texts")?;
@@ -35,6 +36,10 @@ impl Node {
         };
         match self {
             Self::Step(name) | Self::Flaky(name, _) => is_next(&[name.clone()]),
+            Self::Look(name) => {
+                let is_so = output.first().is_some_and(|text| text.starts_with(&format!("{name} saw ")));
+                if is_so { BTreeSet::from([1]) } else { BTreeSet::new() }
+            }
             Self::Failing(name) => is_next(&[format!("{name} failed")]),
             Self::Exhausted(name) => is_next(&[format!("{name} exhausted")]),
             Self::Once(name) => is_next(&[name.clone(), format!("{name} interrupted")]),
@@ -51,7 +56,21 @@ impl Node {
             }
             Self::Seq(nodes) | Self::Join(nodes) => all(nodes.iter(), output),
             Self::Race(one, other) => &one.accepts(output) | &other.accepts(output),
+            Self::Carry(parts) => {
+                let [one, other, then] = &**parts;
+                &all([then, one].into_iter(), output) | &all([then, other].into_iter(), output)
+            }
             Self::Loop(times, node) | Self::Map(times, node) => all((0..*times).map(|_| &**node), output),
+        }
+    }
+
+    /// The name of the step that this is, if it is one.
+    fn step(&self) -> Option<&str> {
+        match self {
+            Self::Step(name) | Self::Look(name) | Self::Flaky(name, _) | Self::Failing(name) => Some(name),
+            Self::Exhausted(name) | Self::Once(name) | Self::Hang(name) => Some(name),
+            Self::Limited(name) | Self::Fallback(name) => Some(name),
+            _ => None,
         }
     }
 
@@ -60,6 +79,7 @@ impl Node {
         match self {
             Self::Seq(nodes) | Self::Join(nodes) => nodes.iter().for_each(|node| node.walk(seen)),
             Self::Race(one, other) => [one, other].into_iter().for_each(|node| node.walk(seen)),
+            Self::Carry(nodes) => nodes.iter().for_each(|node| node.walk(seen)),
             Self::Loop(_, node) | Self::Map(_, node) => node.walk(seen),
             _ => {}
         }
@@ -114,7 +134,8 @@ fn check_effects(program: &Program, id: &str, end: &End) -> Result<(), String> {
     let mut broken = None;
     program.body.walk(&mut |node| {
         let (name, attempts_max, is_once) = match node {
-            Node::Step(name) | Node::Failing(name) | Node::Limited(name) | Node::Fallback(name) => (name, 1, false),
+            Node::Step(name) | Node::Look(name) | Node::Failing(name) => (name, 1, false),
+            Node::Limited(name) | Node::Fallback(name) => (name, 1, false),
             Node::Flaky(name, times) => (name, times + 1, false),
             Node::Exhausted(name) => (name, 2, false),
             Node::Once(name) => (name, 1, true),
@@ -149,6 +170,32 @@ fn check_order(program: &Program, id: &str, end: &End) -> Result<(), String> {
         }
     });
     broken
+}
+
+/// Nothing of a branch begins in a process that was given the journal in which the other branch has won.
+fn check_losers(program: &Program, id: &str, end: &End) -> Result<(), String> {
+    let mut broken = Ok(());
+    program.body.walk(&mut |node| {
+        let Node::Race(one, other) = node else { return };
+        for (winner, loser) in [(one, other), (other, one)] {
+            let Some(won) = winner.step().and_then(|step| end_of(&end.runs[id], step)) else { continue };
+            loser.walk(&mut |node| {
+                let late = |effect: &&Effect| {
+                    effect.run == id && node.step() == Some(effect.step.as_str()) && effect.replayed >= won
+                };
+                if let Some(late) = end.effects.iter().find(late) {
+                    broken = Err(format!("it began though entry {won} had ended its race: {late:?}"));
+                }
+            });
+        }
+    });
+    broken
+}
+
+/// The entry with which a step ended.
+fn end_of(run: &EndedRun, step: &str) -> Option<u64> {
+    let op = format!("step:{step}");
+    run.journal.iter().find(|entry| entry.kind.is_outcome() && entry.op.ends_with(&op)).map(|entry| entry.seq)
 }
 
 fn is_durable(run: &EndedRun, step: &str, after: u64) -> bool {

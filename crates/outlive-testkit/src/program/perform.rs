@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use outlive::prelude::*;
 
@@ -55,6 +56,14 @@ fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
                 let branches = [perform(ctx.scope(0), one), perform(ctx.scope(1), other)];
                 Race { branches, coin: ctx.get::<Programs>().coin.clone() }.await
             }
+            Node::Carry(parts) => {
+                let [one, other, then] = &**parts;
+                let mut branches = [perform(ctx.scope(0), one), perform(ctx.scope(1), other)];
+                begin(&mut branches).await;
+                let mut all = perform(ctx.scope(2), then).await?;
+                all.extend(Race { branches, coin: ctx.get::<Programs>().coin.clone() }.await?);
+                Ok(all)
+            }
             Node::Loop(times, node) => {
                 let mut all = Vec::new();
                 for _ in 0..*times {
@@ -71,6 +80,17 @@ fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
     })
 }
 
+/// Polls each once: none is done by that.
+async fn begin(branches: &mut [Branch<'_>]) {
+    std::future::poll_fn(|cx| {
+        for branch in &mut *branches {
+            assert!(branch.as_mut().poll(cx).is_pending(), "nothing is ready before a quiet point");
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
 async fn succeed(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
@@ -82,6 +102,10 @@ async fn fail() -> Result<String> {
 async fn perform_step(ctx: &Ctx, node: &Node) -> Result<String, Error> {
     match node {
         Node::Step(name) => ctx.step(name, || succeed(name)).await,
+        Node::Look(name) => {
+            ctx.step(name, || succeed(name)).await?;
+            Ok(format!("{name} saw {} at {}", ctx.random(), ctx.now().as_millis()))
+        }
         Node::Flaky(name, times) => {
             let body = |attempt: Attempt| async move {
                 if attempt.number > *times { succeed(name).await } else { fail().await }

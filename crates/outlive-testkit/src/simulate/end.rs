@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outlive::{Engine, Entry, EntryKind, Payload, Status};
+use outlive::{Engine, Entry, EntryKind, Payload, Status, Timestamp};
 use outlive_core::query::Query;
 
 use super::acts::{Stand, Told, Wish};
@@ -103,6 +103,7 @@ fn check_journal(journal: &[Entry]) -> Result<(), String> {
     let mut ended: BTreeSet<&str> = BTreeSet::new();
     let mut set: BTreeMap<&str, &Entry> = BTreeMap::new();
     let mut failed: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut attempts = Attempts::default();
     for (seq, entry) in (1..).zip(journal) {
         let op = &*entry.op;
         if entry.seq != seq {
@@ -111,6 +112,7 @@ fn check_journal(journal: &[Entry]) -> Result<(), String> {
         if entry.kind.is_outcome() && !ended.insert(op) {
             return Err(format!("{op} ended twice"));
         }
+        attempts.add(entry)?;
         match entry.kind {
             EntryKind::SleepSet | EntryKind::WaitSet if set.insert(op, entry).is_some() => {
                 return Err(format!("{op} was set twice"));
@@ -132,6 +134,35 @@ fn check_journal(journal: &[Entry]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// When attempts began, and when the next ones may.
+#[derive(Default)]
+struct Attempts<'a> {
+    begun: BTreeMap<(&'a str, u32), Timestamp>,
+    due: BTreeMap<&'a str, (u32, Timestamp)>,
+}
+
+impl<'a> Attempts<'a> {
+    fn add(&mut self, entry: &'a Entry) -> Result<(), String> {
+        let (op, attempt) = (&*entry.op, entry.attempt);
+        if let Some(started) = entry.started {
+            let begun = *self.begun.entry((op, attempt)).or_insert(started);
+            if begun != started {
+                return Err(format!("attempt {attempt} of {op} began at {begun} and again at {started}"));
+            }
+            if let Some((_, due)) = self.due.get(op).filter(|(before, due)| attempt > *before && started < *due) {
+                return Err(format!("attempt {attempt} of {op} began early, at {started} instead of {due}"));
+            }
+        }
+        match (entry.kind, entry.due) {
+            (EntryKind::AttemptFailed, Some(due)) => drop(self.due.insert(op, (attempt, due))),
+            // The fallback goes by the number of the last attempt, and begins later.
+            (EntryKind::FallingBack, _) => drop(self.begun.remove(&(op, attempt))),
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 /// What was acknowledged must be so.

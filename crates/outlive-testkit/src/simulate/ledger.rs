@@ -50,6 +50,8 @@ pub struct Effect {
     pub at: Timestamp,
     /// How many entries of its run were durable by then.
     pub after: u64,
+    /// How many of them its process was given to replay when it first took up the run.
+    pub replayed: u64,
 }
 
 /// A body that waits for its turn.
@@ -72,13 +74,15 @@ struct Inner {
     begun: BTreeSet<(String, u32, u64)>,
     /// The steps whose outcome is durable.
     recorded: BTreeSet<String>,
+    /// The attempts whose failure is durable.
+    failed: BTreeSet<(String, u32)>,
     /// How many entries of each run are durable.
     seqs: BTreeMap<String, u64>,
     /// The life that holds the lease.
     owner: u64,
     dead: BTreeSet<u64>,
-    /// Which lives were given which runs.
-    given: BTreeSet<(String, u64)>,
+    /// Which lives were given which runs, and how many entries with them.
+    given: BTreeMap<(String, u64), u64>,
     waiting: Vec<Waiting>,
     open: BTreeSet<(u64, String, u32)>,
     /// No body waits any more.
@@ -95,10 +99,11 @@ impl Ledger {
             effects: Vec::new(),
             begun: BTreeSet::new(),
             recorded: BTreeSet::new(),
+            failed: BTreeSet::new(),
             seqs: BTreeMap::new(),
             owner: 0,
             dead: BTreeSet::new(),
-            given: BTreeSet::new(),
+            given: BTreeMap::new(),
             waiting: Vec::new(),
             open: BTreeSet::new(),
             is_calm: false,
@@ -130,15 +135,22 @@ impl Ledger {
             if let Some(last) = commit.entries.last() {
                 inner.seqs.insert(commit.num.to_string(), last.seq);
             }
-            let outcomes =
-                commit.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::StepDone | EntryKind::StepFailed));
-            inner.recorded.extend(outcomes.map(|entry| format!("{}/{}", commit.num, entry.op)));
+            for entry in &commit.entries {
+                let place = || format!("{}/{}", commit.num, entry.op);
+                match entry.kind {
+                    EntryKind::StepDone | EntryKind::StepFailed => drop(inner.recorded.insert(place())),
+                    EntryKind::AttemptFailed | EntryKind::FallingBack => {
+                        inner.failed.insert((place(), entry.attempt));
+                    }
+                    _ => {}
+                }
+            }
         }
     }
 
-    /// A life was given a run to drive.
-    pub(super) fn gave(&self, num: InstanceNum, life: u64) {
-        self.lock().given.insert((num.to_string(), life));
+    /// A life was given a run to drive, with so many entries. The first time counts: later, it may have it in memory.
+    pub(super) fn gave(&self, num: InstanceNum, life: u64, entries: usize) {
+        self.lock().given.entry((num.to_string(), life)).or_insert(entries as u64);
     }
 
     /// How many bodies wait in lives that are not cut off.
@@ -224,11 +236,13 @@ impl Inner {
         let place = &key[call.run.len() + 1..];
         let num = place.split('/').next().unwrap_or_default();
         let after = self.seqs.get(num).copied().unwrap_or(0);
+        let replayed = self.given.get(&(num.to_owned(), life)).copied();
+        let has_failed = self.failed.contains(&(place.to_owned(), call.attempt));
         let what = if self.dead.contains(&life) {
             Some("began in a process that is dead")
-        } else if !self.given.contains(&(num.to_owned(), life)) {
+        } else if replayed.is_none() {
             Some("began in a process that was never given the run")
-        } else if life == self.owner && self.recorded.contains(place) {
+        } else if life == self.owner && (has_failed || self.recorded.contains(place)) {
             Some("is recorded, and ran again")
         } else if !self.begun.insert((key.to_owned(), call.attempt, life)) {
             Some("began twice in one process")
@@ -247,6 +261,7 @@ impl Inner {
             life,
             at: self.clock.now(),
             after,
+            replayed: replayed.unwrap_or(0),
         });
     }
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use outlive::clock::Clock;
-use outlive::{Engine, Timestamp};
-use outlive_core::commit::{Answer, Write};
+use outlive::{Engine, Status, Timestamp};
+use outlive_core::commit::{Answer, Claimed, Write};
 use outlive_core::memory::MemoryStore;
 use outlive_core::query::Query;
 use outlive_core::store::{Error, ErrorKind, Store};
@@ -26,8 +26,13 @@ use super::skew::{Skewed, shifted};
 const STORM_MOVES_MAX: u64 = 400;
 /// How many moves it may take to end once it is calm.
 const CALM_MOVES_MAX: u64 = 20_000;
+/// How long an engine waits at the most before it asks a store in trouble again.
+const TROUBLE: Duration = Duration::from_secs(2);
 /// How long the longest wait of an engine is after which it looks for itself.
 const LOOK: Duration = Duration::from_secs(61);
+
+/// Room enough for all runs of a world; now and then there is less.
+const RESIDENTS: usize = 1_000;
 
 /// What a world came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +51,8 @@ struct Worker {
     engine: Engine,
     gate: Arc<Gate>,
     ahead_ms: i64,
+    /// Whether all runs of the world can be in its memory.
+    has_room: bool,
 }
 
 /// The world.
@@ -109,7 +116,7 @@ impl<'a> World<'a> {
             }
             // What waits for no due time is found when the engine looks for itself, or tries again.
             looks += 1;
-            tokio::time::sleep(Duration::from_secs(2)).await;
+            tokio::time::sleep(TROUBLE).await;
             self.clock.advance(LOOK);
             self.settle().await;
         }
@@ -135,7 +142,10 @@ impl<'a> World<'a> {
     async fn make_move(&mut self) -> Result<bool, String> {
         self.hear();
         let moves = self.moves();
-        let Some(next) = pick(&moves, &mut self.random) else { return self.pass_time().await };
+        let Some(next) = pick(&moves, &mut self.random) else {
+            self.check_due().await?;
+            return self.pass_time().await;
+        };
         self.counts.moves += 1;
         self.note(|| next.to_string());
         match next {
@@ -225,16 +235,18 @@ impl<'a> World<'a> {
             max if max > 0 && self.random.is(3) => self.random.below(2 * max) - max,
             _ => 0,
         };
+        let residents_max = self.random.pick(&[1, 2, RESIDENTS]);
         let builder = Engine::on(gate.clone())
             .clock(Skewed { world: self.clock.clone(), ahead_ms })
             .step_hook(Arc::new(Hook { life, ledger: self.ledger.clone() }))
             .seed(self.random.next() ^ (life << 32))
             .recoveries_max(u32::MAX)
+            .resident_max(residents_max)
             .paranoid(self.is_paranoid);
         let engine = self.plan.set_up(builder).start().await.map_err(|error| format!("no engine: {error}"))?;
         self.ledger.owns(life);
         self.owner = index;
-        self.workers[index] = Some(Worker { life, engine, gate, ahead_ms });
+        self.workers[index] = Some(Worker { life, engine, gate, ahead_ms, has_room: residents_max == RESIDENTS });
         Ok(())
     }
 
@@ -304,9 +316,11 @@ impl<'a> World<'a> {
         for answer in answers {
             match answer {
                 Answer::Claimed(claimed) => {
-                    claimed.iter().for_each(|claimed| self.ledger.gave(claimed.instance.num, life));
+                    for Claimed { instance, journal, .. } in claimed {
+                        self.ledger.gave(instance.num, life, journal.as_ref().map_or(0, Vec::len));
+                    }
                 }
-                Answer::Started { num, is_driven: true, .. } => self.ledger.gave(*num, life),
+                Answer::Started { num, is_driven: true, .. } => self.ledger.gave(*num, life, 0),
                 _ => {}
             }
         }
@@ -354,6 +368,33 @@ impl<'a> World<'a> {
         self.note(|| "time passes".to_owned());
         self.settle().await;
         self.ledger.broken().map_or(Ok(true), Err)
+    }
+
+    /// Nothing moves by itself, so whatever is due has been taken up.
+    async fn check_due(&self) -> Result<(), String> {
+        if !self.is_calm || self.late().await.is_none() {
+            return Ok(());
+        }
+        // The worker may be about to ask again after the store's last trouble.
+        tokio::time::sleep(TROUBLE).await;
+        match self.late().await {
+            Some(late) if self.workers.iter().flatten().all(|worker| worker.gate.waiting() == 0) => Err(late),
+            _ => Ok(()),
+        }
+    }
+
+    /// A run that has paused, is due, and was left alone. One that others wrote to may have to wait for a minute.
+    async fn late(&self) -> Option<String> {
+        let worker = self.workers[self.owner].as_ref().filter(|worker| worker.has_room)?;
+        let now = shifted(self.clock.now(), worker.ahead_ms);
+        for id in self.plan.runs() {
+            let Some(run) = self.store.instance(&id).await.ok().flatten() else { continue };
+            let due = run.wake.filter(|due| *due > Timestamp::AT_ONCE && *due <= now);
+            if let (Status::Paused { .. }, 0, Some(due)) = (run.status, run.recoveries, due) {
+                return Some(format!("run {id} was due at {due}, and nobody came by {now}"));
+            }
+        }
+        None
     }
 
     async fn next_due(&self) -> Option<Timestamp> {

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use outlive::prelude::*;
-use outlive_testkit::TestEngine;
+use outlive_testkit::{Fault, Faults, TestEngine};
 
 async fn ok<T>(value: T) -> Result<T> {
     Ok(value)
@@ -165,4 +165,28 @@ async fn a_shutdown_in_the_start_of_a_step_that_may_run_once_lets_it_run() {
         let run: Run<u32> = engine.run("r").await.unwrap();
         assert_eq!(run.result().await.unwrap(), 1, "after {turns} turns");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_was_not_needed_goes_to_whoever_waits_for_it() {
+    // A start took the last place and gave it back, as the run was there already; nobody told the run that was due and
+    // had found no place, and it waited until something else happened.
+    async fn once(ctx: Ctx, _: ()) -> Result<u32> {
+        let is_open = *ctx.get::<bool>();
+        Ok(ctx.step("a", || async move { if is_open { ok(7).await } else { std::future::pending().await } }).await?)
+    }
+    let store = Arc::new(Faults::new(Arc::new(outlive_core::memory::MemoryStore::new())));
+    let clock = outlive_testkit::TestClock::new();
+    let open = |is_open| {
+        let engine = Engine::on(store.clone()).workflow("once", once).clock(clock.clone());
+        engine.resident_max(1).provide(is_open)
+    };
+    let engine = open(false).start().await.unwrap();
+    engine.start(once, &()).id("a").await.unwrap();
+    engine.abandon().await;
+    let engine = open(true).start().await.unwrap();
+    // It holds the place until the store has answered, and that takes a while.
+    store.add(Fault::UnknownAfter(store.writes() + 1));
+    let run = engine.start(once, &()).id("a").await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), run.result()).await.expect("it is taken up").unwrap();
 }
