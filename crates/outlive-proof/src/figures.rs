@@ -74,7 +74,7 @@ impl Figures {
 
 /// Where figures are kept.
 fn folder() -> PathBuf {
-    PathBuf::from("target/proof")
+    PathBuf::from("target/figures")
 }
 
 /// The time of all cores that this process and those it has waited for have used so far.

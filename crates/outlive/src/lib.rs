@@ -135,6 +135,8 @@ mod guide {
     mod retry_and_timeout {}
     #[doc = include_str!("../../../docs/guide/testing.md")]
     mod testing {}
+    #[doc = include_str!("../../../docs/guide/proving.md")]
+    mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]
     mod changing_code {}
 }
