@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::out::Format;
-use crate::{act, demo, ps, show, signal, start};
+use crate::{act, check, demo, doctor, export, ps, show, signal, start};
 
 /// Durable workflows: see, start and tell the runs of a store, also while another process executes them.
 #[derive(Parser)]
@@ -42,6 +42,12 @@ pub(crate) enum Command {
     Resume(act::Args),
     /// Remove all that is kept of a run that has ended
     Purge(act::Args),
+    /// Examine a store: whether all holds that should, and what to do where it does not
+    Doctor(doctor::Args),
+    /// Say what would become of unfinished runs with the code of a program: `outlive check FILE -- ./my-app`
+    Check(check::Args),
+    /// Write runs with their journals to a file, to keep, send or check them
+    Export(export::Args),
 }
 
 impl Default for Command {

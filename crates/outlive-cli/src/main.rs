@@ -2,9 +2,14 @@
 
 mod act;
 mod args;
+mod bar;
+mod check;
 mod demo;
+mod doctor;
 mod error;
+mod export;
 mod facts;
+mod filter;
 mod follow;
 mod input;
 mod journal;
@@ -17,6 +22,7 @@ mod signal;
 mod start;
 mod table;
 mod time;
+mod typed;
 
 use std::process::ExitCode;
 
@@ -54,5 +60,8 @@ async fn obey(command: Option<Command>, out: Out) -> Result<ExitCode, Error> {
         Command::Pause(args) => act::pause(&args, out).await,
         Command::Resume(args) => act::resume(&args, out).await,
         Command::Purge(args) => act::purge(&args, out).await,
+        Command::Doctor(args) => doctor::run(&args, out).await,
+        Command::Check(args) => check::run(&args, out).await,
+        Command::Export(args) => export::run(&args, out).await,
     }
 }

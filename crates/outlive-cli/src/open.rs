@@ -30,9 +30,27 @@ pub(crate) struct RunArgs {
 }
 
 impl StoreArgs {
+    /// The file by its absolute name: a store, or what may be an export.
+    pub(crate) fn path(&self) -> Result<PathBuf, Error> {
+        check(&self.file)?;
+        let text = self.file.to_str().unwrap_or_default();
+        let path = text.strip_prefix("sqlite:").map_or(&*self.file, Path::new);
+        std::path::absolute(path).map_err(|error| Error::said(format!("{path:?} is not the name of a file: {error}")))
+    }
+
     pub(crate) fn open(&self) -> Result<Client, Error> {
         check(&self.file)?;
         Ok(Client::open(&self.file)?)
+    }
+
+    /// The path of the file.
+    pub(crate) fn file(&self) -> Result<PathBuf, Error> {
+        check(&self.file)?;
+        let text = self.file.to_str().unwrap_or_default();
+        if text.starts_with("postgres:") || text.starts_with("postgresql:") {
+            return Err(Error::said(format!("{text:?} is not a file; name one that a program has made")));
+        }
+        Ok(text.strip_prefix("sqlite:").map_or_else(|| self.file.clone(), PathBuf::from))
     }
 }
 

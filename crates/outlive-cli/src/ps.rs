@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use comfy_table::Cell;
-use outlive::{Client, Counts, Filter, RunInfo, StatusKind};
+use outlive::{Client, Counts, RunInfo, StatusKind};
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::facts::{self, RunFacts};
-use crate::input;
+use crate::filter::FilterArgs;
 use crate::open::StoreArgs;
 use crate::out::Out;
 use crate::table::{self, Fit, Grid};
@@ -19,18 +19,8 @@ use crate::time;
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
-    /// Of this workflow
-    #[arg(long)]
-    workflow: Option<String>,
-    /// In this status; can be given again for another one
-    #[arg(long, value_parser = input::status)]
-    status: Vec<StatusKind>,
-    /// Whose id begins with this
-    #[arg(long)]
-    prefix: Option<String>,
-    /// With this tag; can be given again for another one
-    #[arg(long, value_name = "KEY=VALUE", value_parser = input::pair)]
-    tag: Vec<(String, String)>,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// How many to list at most
     #[arg(long, default_value_t = 100)]
     limit: usize,
@@ -48,7 +38,7 @@ struct Listing {
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let client = args.store.open()?;
     let runs = list(&client, args).await?;
-    let counts = client.count(filter(args)).await?;
+    let counts = client.count(args.filter.filter()).await?;
     if out.is_json() {
         let now = time::now();
         let facts: Vec<RunFacts> = runs.iter().map(|run| RunFacts::new(run, now)).collect();
@@ -61,20 +51,11 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn filter(args: &Args) -> Filter {
-    let mut filter = Filter::new();
-    filter.workflow = args.workflow.clone();
-    filter.id_prefix = args.prefix.clone();
-    filter.statuses = args.status.clone();
-    filter.tags = args.tag.iter().cloned().collect();
-    filter
-}
-
 async fn list(client: &Client, args: &Args) -> Result<Vec<RunInfo>, Error> {
     let mut runs = Vec::new();
     let mut next = None;
     while runs.len() < args.limit {
-        let page = client.list_after(filter(args), next).await?;
+        let page = client.list_after(args.filter.filter(), next).await?;
         runs.extend(page.runs);
         next = page.next;
         if next.is_none() {

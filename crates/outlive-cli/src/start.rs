@@ -11,6 +11,7 @@ use crate::facts::StatusFacts;
 use crate::input;
 use crate::open::StoreArgs;
 use crate::out::Out;
+use crate::typed;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION")]
     after: Option<String>,
     /// A label to find the run by; can be given again for another one
-    #[arg(long, value_name = "KEY=VALUE", value_parser = input::pair)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = typed::pair)]
     tag: Vec<(String, String)>,
     /// What to do if the id is taken
     #[arg(long, value_enum, default_value_t = Conflict::Join, value_name = "WHAT")]

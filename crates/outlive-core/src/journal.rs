@@ -259,7 +259,24 @@ impl Entry {
         eat(&self.due.unwrap_or_default().as_millis().to_le_bytes());
         eat(self.op.as_bytes());
         eat(self.site.as_bytes());
-        eat(self.payload.as_ref().map_or(&[], |payload| payload.as_str().as_bytes()));
+        // No JSON is empty, so only damage can make such a payload: it counts as a byte that no text has.
+        eat(self.payload.as_ref().map_or(&[], |payload| match payload.as_str() {
+            "" => &[0xff],
+            text => text.as_bytes(),
+        }));
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both were summed up as nothing, so a payload that damage had emptied passed for none.
+    #[test]
+    fn an_empty_payload_and_none_at_all_have_different_checksums() {
+        let none = Entry::of_run(1, Timestamp::from_millis(0), EntryKind::SleepDone);
+        let empty = Entry { payload: Some(Payload::recorded("")), ..none.clone() };
+        assert_ne!(none.checksum(), empty.checksum());
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use identity::{base, numbered_scope, scope};
-pub use op::{Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
+pub use op::{Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
 
 use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};
@@ -513,7 +513,8 @@ impl Machine {
         let last = inbox.iter().map(|inbound| inbound.pos).max().unwrap_or(0);
         inbox.into_iter().for_each(|inbound| self.receive(inbound));
         self.seen = self.seen.max(last);
-        self.received = self.received.split_off(&(self.seen + 1));
+        let seen = self.seen;
+        self.received.retain(|pos| *pos > seen);
     }
 
     /// A message came; one from elsewhere may have come before it that is not known here yet.
@@ -792,6 +793,33 @@ fn op_words(key: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Cause;
+
+    /// The number after the last one there is overflowed.
+    #[test]
+    fn a_message_at_the_last_place_there_is_is_received() {
+        let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).expect("an empty journal");
+        machine.receive_all(vec![Inbound { pos: u64::MAX, at: Timestamp::AT_ONCE, message: Message::Pause }]);
+        assert!(machine.has_received(u64::MAX));
+    }
+
+    /// The number after the last one there is overflowed.
+    #[test]
+    fn a_step_with_the_last_attempt_there_is_goes_on() {
+        let at = Timestamp::AT_ONCE;
+        let failed = Entry {
+            op: "step:a".into(),
+            attempt: u32::MAX,
+            due: Some(at),
+            payload: Some(Failure::new(Cause::Error, "declined").to_payload()),
+            ..Entry::of_run(1, at, EntryKind::AttemptFailed)
+        };
+        let mut machine = Machine::new(Mode::Live, 7, at, &[failed]).expect("a sound journal");
+        let slot = machine.open(OpKind::Step, base("", OpKind::Step, "a", None), "src/shop.rs:31".into());
+        machine.begin(slot, Spec::Step(StepSpec::default()));
+        machine.act(at);
+        assert!(matches!(machine.poll(slot, at), Polled::Work(_)));
+    }
 
     fn step(seq: u64, op: &str) -> Entry {
         let payload = Some(Payload::recorded("1"));

@@ -29,6 +29,7 @@ pub(crate) struct Figures {
 
 impl Figures {
     /// Runs a tool, and keeps what it came to if it passed.
+    #[expect(clippy::disallowed_methods, reason = "how long a tool took is a matter of real time")]
     pub(crate) fn of(tool: Tool, order: &Order) -> Result<Self, String> {
         let (start, cpu) = (Instant::now(), cpu());
         let lines = tool.run(order)?;

@@ -36,6 +36,9 @@ struct Args {
 
 #[expect(clippy::print_stderr, reason = "a command says what went wrong there")]
 fn main() -> ExitCode {
+    if let Some(code) = tools::child() {
+        return code;
+    }
     let args = Args::parse();
     if let Some(path) = &args.page {
         return match page::write(path) {

@@ -10,6 +10,7 @@ mod simulate;
 
 use clap::ValueEnum;
 
+pub(crate) use kills::run_if_asked as child;
 pub(crate) use mutants::be_mutant;
 
 /// How much a tool is to try.

@@ -129,7 +129,9 @@ impl Batch<'_> {
         };
         let num = InstanceNum(receiver.num);
         if let Some(pos) = self.pos_of_token(receiver.num, send.token)? {
-            return Ok(Answer::Sent { num, pos, before: 0, is_new: true });
+            // One that came before it may not be known to whoever hears of this.
+            let before = self.last_before(receiver.num, pos)?;
+            return Ok(Answer::Sent { num, pos, before, is_new: true });
         }
         let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);
         if receiver.status.is_ended() || (receiver.status == Status::Stuck && is_for_the_open) {
@@ -166,6 +168,14 @@ impl Batch<'_> {
             self.connection.prepare_cached("SELECT pos FROM sent WHERE instance = ?1 AND token = ?2")?;
         let pos = statement.query_row(params![num.cast_signed(), token.cast_signed()], |row| row.get(0));
         Ok(pos.optional()?.map(i64::cast_unsigned))
+    }
+
+    /// The last message before another that is not taken.
+    fn last_before(&self, num: u64, pos: u64) -> rusqlite::Result<u64> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT MAX(pos) FROM inbox WHERE instance = ?1 AND pos < ?2")?;
+        let last: Option<i64> = statement.query_row(params![num.cast_signed(), pos.cast_signed()], |row| row.get(0))?;
+        Ok(last.map_or(0, i64::cast_unsigned))
     }
 
     fn pos_of_key(&self, num: u64, key: &Name) -> rusqlite::Result<Option<u64>> {

@@ -20,7 +20,11 @@ mod batch;
 mod claim;
 mod commit;
 mod deliver;
+pub mod doctor;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod lease;
 mod ledger;
 mod open;
@@ -32,8 +36,10 @@ mod row;
 mod scan;
 mod schema;
 mod store;
+mod view;
 mod watch;
 mod writer;
 
 pub use open::{Durability, Options};
 pub use store::SqliteStore;
+pub use view::SqliteReader;

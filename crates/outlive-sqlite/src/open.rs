@@ -2,12 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use outlive_core::store::{Error, ErrorKind};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::error::{self, BUSY_MAX};
@@ -36,6 +37,10 @@ pub struct Options {
     durability: Durability,
     absent: Absent,
     pages_max: Option<u32>,
+    /// How many pages may wait in the log, if it is not for the writer to say.
+    pub(crate) checkpoint_pages: Option<i64>,
+    /// The SQLite VFS that the file is in, if not that of the system.
+    vfs: Option<String>,
 }
 
 /// What becomes of a file that is not there.
@@ -107,6 +112,22 @@ impl Options {
         self.pages_max = Some(pages);
         self
     }
+
+    /// For tests: a checkpoint as soon as this many pages wait in the log.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn checkpoint_pages(mut self, pages: u32) -> Self {
+        self.checkpoint_pages = Some(pages.into());
+        self
+    }
+
+    /// For tests: a registered SQLite VFS that holds the file. Its name and its lock are still in the file system.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn vfs(mut self, name: impl Into<String>) -> Self {
+        self.vfs = Some(name.into());
+        self
+    }
 }
 
 /// The connection that writes, with what it does to keep what it answers.
@@ -128,7 +149,7 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
     check_library()?;
     check_place(path, options.absent)?;
     make_file(path)?;
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options)?;
     check_access(&connection, path)?;
     // Whose file it is comes first, or we would change the settings of another application's database.
     let content = schema::inspect(&connection, path)?;
@@ -145,10 +166,56 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
 ///
 /// # Errors
 /// If the file is gone or cannot be read.
-pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection, Error> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
     connection.execute_batch(READER).map_err(|e| error::on_open(path, &e))?;
     Ok(connection)
+}
+
+/// Opens a connection that reads a store nobody here has open.
+///
+/// # Errors
+/// If the file is gone, cannot be read or is no store.
+pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
+    check_library()?;
+    check_place(path, Absent::Refuse)?;
+    let connection = reader(path, &Options::default())?;
+    match schema::inspect(&connection, path)? {
+        Content::Store => Ok(connection),
+        Content::Empty => {
+            let message = format!("{} is empty; name a file that a program has made", path.display());
+            Err(Error::new(ErrorKind::Open, message))
+        }
+    }
+}
+
+/// Whether a file is a SQLite database at all. It is SQLite that looks: see [`make_file`].
+///
+/// # Errors
+/// If that cannot be found out.
+pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
+    check_place(path, Absent::Refuse)?;
+    let looked = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, &Options::default())?.query_row(
+        "PRAGMA application_id",
+        [],
+        |_| Ok(()),
+    );
+    match looked {
+        Ok(()) => Ok(true),
+        Err(e) if e.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(false),
+        Err(e) => Err(error::on_open(path, &e)),
+    }
+}
+
+/// A file by its absolute name.
+///
+/// # Errors
+/// If it has none.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(|e| {
+        let message = format!("{path:?} is not the name of a file ({e}); give one such as shop.db");
+        Error::new(ErrorKind::Open, message)
+    })
 }
 
 /// What the writer's settings are, read back; an error if they are not those asked for.
@@ -232,11 +299,18 @@ fn check_access(connection: &Connection, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Error> {
+fn connect(path: &Path, access: OpenFlags, options: &Options) -> Result<Connection, Error> {
     let trouble = |e: rusqlite::Error| error::on_open(path, &e);
-    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(trouble)?;
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match &options.vfs {
+        None => Connection::open_with_flags(path, flags),
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str()),
+    };
+    let connection = connection.map_err(trouble)?;
     connection.busy_timeout(BUSY_MAX).map_err(trouble)?;
     connection.set_prepared_statement_cache_capacity(64);
+    // Else SQLite prepares a statement again whenever a value is bound that could change its plan. Ours are meant.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(trouble)?;
     Ok(connection)
 }
 
@@ -275,6 +349,22 @@ mod tests {
         let error = read_back(&connection, Path::new("runs.db"), &Options::default()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Open);
         assert!(error.message.contains("journal_mode=memory, synchronous=2 where wal and 2 were set"), "{error}");
+    }
+
+    /// What broke: reading the journal of each run prepared its statement again, which took longer than the reading.
+    #[test]
+    fn a_statement_is_prepared_once_whatever_is_bound_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.db");
+        let writing = writer(&path, &Options::default()).unwrap().connection;
+        for connection in [writing, reader(&path, &Options::default()).unwrap()] {
+            let sql = "SELECT seq FROM entry WHERE instance = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+            let mut statement = connection.prepare(sql).unwrap();
+            for n in 0..3 {
+                assert!(!statement.exists([n, n, n]).unwrap());
+            }
+            assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0);
+        }
     }
 
     #[test]

@@ -10,11 +10,11 @@ use rusqlite::{Connection, params};
 
 use crate::row::{self, Read};
 use crate::scan;
-use crate::store::SqliteStore;
+use crate::view::SqliteReader;
 
 const WAKES: &str = "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake <= ?1 ORDER BY wake, num LIMIT ?2";
 
-impl Query for SqliteStore {
+impl Query for SqliteReader {
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
         let id = id.clone();
         self.lookups.ask(move |connection| Ok(row::by_id(connection, &id)?.map(Read::annotated)))
@@ -45,7 +45,7 @@ impl Query for SqliteStore {
     }
 }
 
-impl SqliteStore {
+impl SqliteReader {
     fn damaged(&self, num: InstanceNum, damage: &str) -> Error {
         Error::new(ErrorKind::Corrupt, format!("instance {num} in {}: {damage}", self.path().display()))
     }

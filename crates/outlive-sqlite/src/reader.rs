@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::error;
-use crate::open;
+use crate::open::{self, Options};
 
 type Question = Box<dyn FnOnce(&Connection) + Send>;
 
@@ -22,8 +22,8 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Opens a connection and starts the thread.
-    pub(crate) fn start(path: &Path, name: &str) -> Result<Self, Error> {
-        let connection = open::reader(path)?;
+    pub(crate) fn start(path: &Path, options: &Options, name: &str) -> Result<Self, Error> {
+        let connection = open::reader(path, options)?;
         let (questions, asked) = mpsc::channel::<Question>();
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             for question in asked {

@@ -37,6 +37,16 @@ const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, pa
 const MESSAGES: &str =
     "SELECT pos, at, kind, text, payload, sum FROM inbox WHERE instance = ?1 AND pos > ?2 ORDER BY pos";
 
+/// What [`instance`] reads, of every instance.
+pub(crate) const ALL_INSTANCES: &str = concat!(select_instance!(), "TRUE");
+
+/// What [`entry`] reads, then instance and place, of every journal in its order.
+pub(crate) const ALL_ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum, instance, pos FROM entry \
+     INDEXED BY entry_by_instance ORDER BY instance, seq";
+
+/// What [`message`] reads, then the instance, of every inbox.
+pub(crate) const ALL_MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum, instance FROM inbox";
+
 const WAY_OUT: &str = "restore the file from a backup, or purge the instance";
 
 /// An instance, and what is wrong with its row if anything is.
@@ -57,7 +67,8 @@ pub(crate) fn by_id(connection: &Connection, id: &Name) -> rusqlite::Result<Opti
     connection.prepare_cached(BY_ID)?.query_row([id.as_str()], |row| Ok(instance(row))).optional()
 }
 
-fn instance(row: &Row<'_>) -> Read {
+/// The instance of a row.
+pub(crate) fn instance(row: &Row<'_>) -> Read {
     let kind = int(row, 1).and_then(status_kind);
     let pause = optional_text(row, 5).and_then(|word| Pause::from_text(&word));
     let (id, workflow, input) = (text(row, 12), text(row, 13), text(row, 16));
@@ -183,7 +194,8 @@ pub(crate) fn entries(
     }
 }
 
-fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
+/// The entry of a row, which should be the `expected`th, or what is wrong with it.
+pub(crate) fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
     let seq = int(row, 0).unwrap_or(0).cast_unsigned();
     if seq != expected {
         return Err(format!("entry {expected} is missing, {seq} comes next; {WAY_OUT}"));
@@ -233,7 +245,8 @@ pub(crate) fn messages(
     }
 }
 
-fn message(row: &Row<'_>) -> Result<Inbound, String> {
+/// The message of a row, or what is wrong with it.
+pub(crate) fn message(row: &Row<'_>) -> Result<Inbound, String> {
     let pos = int(row, 0).unwrap_or(0).cast_unsigned();
     let code = int(row, 2).and_then(|code| u8::try_from(code).ok()).unwrap_or(0);
     let payload = optional_text(row, 4).map(|json| Payload::recorded(&json));

@@ -2,20 +2,25 @@
 
 use std::fmt;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
 use outlive_core::commit::{Answer, Epoch, Write};
-use outlive_core::store::{Answered, Error, ErrorKind, Store};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::Entry;
+use outlive_core::message::Inbound;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
+use outlive_core::store::{Answered, Error, Store};
 use outlive_core::time::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::error;
 use crate::open::{self, Opened, Options};
-use crate::reader::{self, Reader};
+use crate::reader;
+use crate::view::SqliteReader;
 use crate::watch::Watch;
 use crate::writer::{Job, Reply, Writer};
 
@@ -35,13 +40,9 @@ use crate::writer::{Job, Reply, Writer};
 /// # }
 /// ```
 pub struct SqliteStore {
-    path: PathBuf,
     durability: String,
     watch: Arc<Watch>,
-    /// For what an executor reads: short questions about one instance, and wakes.
-    pub(crate) lookups: Reader,
-    /// For what people read: lists and counts, which may take a while.
-    pub(crate) lists: Reader,
+    reader: SqliteReader,
     /// Last, as fields go in this order: only a connection that may write can tidy up when it is the last to close.
     writer: Hand,
 }
@@ -65,20 +66,16 @@ impl SqliteStore {
     /// assert!(error.message.ends_with("make it first: mkdir -p /no/such/folder"));
     /// ```
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
-        let path = std::path::absolute(path).map_err(|e| {
-            let message = format!("{path:?} is not the name of a file ({e}); give one such as shop.db");
-            Error::new(ErrorKind::Open, message)
-        })?;
+        let path = open::absolute(path)?;
         let Opened { connection, durability } = open::writer(&path, &options)?;
         let watch = Arc::new(Watch::default());
         let (jobs, asked) = mpsc::channel();
-        let writer = Writer::new(path.clone(), options, connection, asked, watch.clone())?;
-        let lookups = Reader::start(&path, "outlive-lookups")?;
-        let lists = Reader::start(&path, "outlive-lists")?;
+        let writer = Writer::new(path.clone(), options.clone(), connection, asked, watch.clone())?;
+        let reader = SqliteReader::start(path.clone(), &options)?;
         let thread = thread::Builder::new().name("outlive-writer".to_owned()).spawn(move || writer.run());
         let thread = thread.map_err(|e| reader::no_thread(&path, &e))?;
         let writer = Hand { jobs: Some(jobs), thread: Some(thread) };
-        Ok(Self { path, durability, watch, lookups, lists, writer })
+        Ok(Self { durability, watch, reader, writer })
     }
 
     /// The file, by its absolute name.
@@ -91,7 +88,7 @@ impl SqliteStore {
     /// ```
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.reader.path()
     }
 
     fn ask<T: Send + 'static>(&self, job: impl FnOnce(Reply<T>) -> Job + Send + 'static) -> Answered<'_, T> {
@@ -99,7 +96,7 @@ impl SqliteStore {
         Box::pin(async move {
             // If the writer is gone, so is `reply`, and that is what the caller hears.
             self.writer.give(job(reply));
-            answer.await.unwrap_or_else(|_| Err(error::gone(&self.path)))
+            answer.await.unwrap_or_else(|_| Err(error::gone(self.path())))
         })
     }
 }
@@ -130,6 +127,32 @@ impl Store for SqliteStore {
     }
 }
 
+impl Query for SqliteStore {
+    fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
+        self.reader.instance(id)
+    }
+
+    fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
+        self.reader.journal(num, after, limit)
+    }
+
+    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
+        self.reader.inbox(num, after)
+    }
+
+    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.reader.wakes(until, limit)
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
+        self.reader.list(filter, before, limit)
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
+        self.reader.count(filter)
+    }
+}
+
 impl Hand {
     fn give(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
@@ -151,7 +174,7 @@ impl Drop for Hand {
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore")
-            .field("path", &self.path)
+            .field("path", &self.path())
             .field("durability", &self.durability)
             .finish_non_exhaustive()
     }

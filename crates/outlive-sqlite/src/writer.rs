@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::store::{Error, ErrorKind};
@@ -11,7 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::batch::{Again, Batch};
-use crate::error;
+use crate::error::{self, BUSY_MAX};
 use crate::lease::Lock;
 use crate::ledger::{Foreign, Ledger};
 use crate::open::{self, Options};
@@ -19,6 +20,13 @@ use crate::watch::{LOOK_EVERY, Watch};
 
 /// A checkpoint is made when this many pages wait in the log.
 const CHECKPOINT_PAGES: i64 = 4_000;
+
+/// Past this many pages the log was moved into the file before and is not used again, because somebody was at work on it
+/// just then: whoever reads it is waited for.
+const RESTART_PAGES: i64 = 2 * CHECKPOINT_PAGES;
+
+/// How long readers are waited for, during which nobody else writes either.
+const RESTART_WAIT: Duration = Duration::from_millis(100);
 
 /// Past this many pages a reader holds the log open, and people should know.
 const LOG_PAGES_LONG: i64 = 10 * CHECKPOINT_PAGES;
@@ -69,8 +77,10 @@ impl Writer {
         while let Some(job) = self.next() {
             match job {
                 Job::Write(batch, reply) => {
-                    let _ = reply.send(self.write(&batch));
-                    self.checkpoint();
+                    let done = self.write(&batch);
+                    let wanted = if done.is_ok() { Wanted::Order } else { Wanted::Room };
+                    let _ = reply.send(done);
+                    self.checkpoint(wanted);
                 }
                 Job::Lease(now, reply) => {
                     let _ = reply.send(self.lease(now));
@@ -202,18 +212,20 @@ impl Writer {
         self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
-    /// Moves the log into the file when it has grown. Trouble here loses nothing: the log stays, and the next batch
-    /// tries again.
-    fn checkpoint(&self) {
-        let run = |sql: &str| {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            statement.query_row([], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
-        };
-        match run("PRAGMA wal_checkpoint(noop)") {
-            Ok((log, done)) if log - done >= CHECKPOINT_PAGES => {}
+    /// Moves the log into the file when it has grown, or when a write was refused: the disk may be full, and a log that
+    /// is used again has room. Trouble here loses nothing: the log stays, and the next batch tries again.
+    fn checkpoint(&self, wanted: Wanted) {
+        let (log, done) = match self.ask_log("PRAGMA wal_checkpoint(noop)") {
+            Ok(found) if self.connection.is_autocommit() => found,
             _ => return,
-        }
-        match run("PRAGMA wal_checkpoint(passive)") {
+        };
+        let moved = match wanted {
+            Wanted::Room if log > 0 => self.restart_log(),
+            _ if log - done < CHECKPOINT_PAGES => return,
+            _ if log < RESTART_PAGES => self.ask_log("PRAGMA wal_checkpoint(passive)"),
+            _ => self.restart_log(),
+        };
+        match moved {
             Ok((log, done)) if log >= LOG_PAGES_LONG => {
                 let path = self.path.display();
                 tracing::warn!(log, done, "a long read keeps the log of {path} from being used again; end it");
@@ -222,6 +234,28 @@ impl Writer {
             Err(e) => tracing::warn!("no checkpoint of {}: {e}; the log grows until there is one", self.path.display()),
         }
     }
+
+    /// Moves the log into the file and has the next write begin it anew, unless a reader stays for long.
+    fn restart_log(&self) -> rusqlite::Result<(i64, i64)> {
+        self.connection.busy_timeout(RESTART_WAIT)?;
+        let moved = self.ask_log("PRAGMA wal_checkpoint(restart)");
+        self.connection.busy_timeout(BUSY_MAX)?;
+        moved
+    }
+
+    /// How many pages the log has, and how many of them are moved into the file.
+    fn ask_log(&self, sql: &str) -> rusqlite::Result<(i64, i64)> {
+        self.connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
+    }
+}
+
+/// What a checkpoint is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wanted {
+    /// Keeping the log short.
+    Order,
+    /// A write was refused, perhaps for want of room.
+    Room,
 }
 
 /// Where a transaction failed.

@@ -293,7 +293,7 @@ impl TestEngine {
         }
     }
 
-    async fn move_to(&self, moment: Timestamp) {
+    pub(crate) async fn move_to(&self, moment: Timestamp) {
         if moment > self.clock.now() {
             self.clock.set(moment);
         }

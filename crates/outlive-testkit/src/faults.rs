@@ -12,6 +12,7 @@ use outlive_core::message::Inbound;
 use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
 use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
+use tokio::sync::Notify;
 
 /// What goes wrong, and at which write (counted from 1, a batch is one write).
 ///
@@ -69,6 +70,17 @@ pub struct Faults {
     writes: AtomicU64,
     faults: Mutex<Vec<Fault>>,
     is_dead: Mutex<bool>,
+    /// Told each time it stops answering.
+    died: Notify,
+    witness: Option<Arc<dyn Witness>>,
+}
+
+/// Who sees each write, and each death at one.
+pub(crate) trait Witness: Send + Sync {
+    /// A batch was written, and answered so.
+    fn written(&self, write: u64, batch: &Arc<Vec<Write>>, answers: &[Answer]);
+    /// The store stops answering at this write.
+    fn died(&self, fault: Fault, batch: &Arc<Vec<Write>>);
 }
 
 impl Faults {
@@ -82,7 +94,26 @@ impl Faults {
     /// assert!(faults.writes() == 0 && !faults.is_dead());
     /// ```
     pub fn new(inner: Arc<dyn Store>) -> Self {
-        Self { inner, writes: AtomicU64::new(0), faults: Mutex::default(), is_dead: Mutex::new(false) }
+        Self {
+            inner,
+            writes: AtomicU64::new(0),
+            faults: Mutex::default(),
+            is_dead: Mutex::new(false),
+            died: Notify::new(),
+            witness: None,
+        }
+    }
+
+    /// The same store, with somebody who sees what is written.
+    pub(crate) fn witnessed(inner: Arc<dyn Store>, witness: Arc<dyn Witness>) -> Self {
+        Self { witness: Some(witness), ..Self::new(inner) }
+    }
+
+    /// Waits until it stops answering.
+    pub(crate) async fn died(&self) {
+        while !self.is_dead() {
+            self.died.notified().await;
+        }
     }
 
     /// Adds a fault.
@@ -160,6 +191,23 @@ impl Faults {
         *self.is_dead.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = dead;
     }
 
+    async fn write_inner(&self, write: u64, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, Error> {
+        let answers = self.inner.write(batch.clone()).await?;
+        if let Some(witness) = &self.witness {
+            witness.written(write, batch, &answers);
+        }
+        Ok(answers)
+    }
+
+    async fn die(&self, fault: Fault, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, Error> {
+        if let Some(witness) = &self.witness {
+            witness.died(fault, batch);
+        }
+        self.set_dead(true);
+        self.died.notify_one();
+        pending().await
+    }
+
     fn fault(&self, write: u64) -> Option<Fault> {
         let faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         faults.iter().copied().find(|fault| match fault {
@@ -182,21 +230,18 @@ impl Store for Faults {
             if self.is_dead() {
                 return pending().await;
             }
-            let fault = self.fault(self.writes.fetch_add(1, Ordering::SeqCst) + 1);
+            let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
+            let fault = self.fault(number);
             let in_doubt = || Error::new(ErrorKind::Unknown, "the answer was lost (on purpose)");
             match fault {
-                None => self.inner.write(batch).await,
-                Some(Fault::CrashBefore(_)) => {
-                    self.set_dead(true);
-                    pending().await
-                }
-                Some(Fault::CrashAfter(_)) => {
-                    self.inner.write(batch).await?;
-                    self.set_dead(true);
-                    pending().await
+                None => self.write_inner(number, &batch).await,
+                Some(fault @ Fault::CrashBefore(_)) => self.die(fault, &batch).await,
+                Some(fault @ Fault::CrashAfter(_)) => {
+                    self.write_inner(number, &batch).await?;
+                    self.die(fault, &batch).await
                 }
                 Some(Fault::UnknownAfter(_)) => {
-                    self.inner.write(batch).await?;
+                    self.write_inner(number, &batch).await?;
                     Err(in_doubt())
                 }
                 Some(Fault::UnknownBefore(_)) => Err(in_doubt()),

@@ -35,6 +35,11 @@ impl Steps {
     pub(crate) fn mock(&self, step: &str, mock: Mock) {
         self.lock().mocks.insert(step.to_owned(), mock);
     }
+
+    /// Whether something stands for the body of a step.
+    pub(crate) fn is_mocked(&self, step: &str) -> bool {
+        self.lock().mocks.contains_key(step)
+    }
 }
 
 impl StepHook for Steps {

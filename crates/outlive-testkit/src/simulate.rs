@@ -36,7 +36,7 @@ use world::{Counts, World};
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
-pub struct SimReport {
+pub struct Report {
     /// How many worlds there were.
     pub worlds: u64,
     /// How many runs in all.
@@ -53,7 +53,7 @@ pub struct SimReport {
     pub effects: u64,
 }
 
-impl fmt::Display for SimReport {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { worlds, runs, moves, crashes, takeovers, lost_answers, effects } = self;
         write!(
@@ -68,7 +68,7 @@ impl fmt::Display for SimReport {
 ///
 /// ```
 /// # use outlive::prelude::*;
-/// use outlive_testkit::try_simulate;
+/// use outlive_testkit::simulate::try_simulate;
 /// async fn wrong(_: Ctx, n: u32) -> Result<u32> { Ok(n + 1) }
 /// let broken = try_simulate(0..5, |sim| {
 ///     sim.engine(|engine| engine.workflow("double", wrong));
@@ -148,14 +148,14 @@ impl std::error::Error for Broken {}
 ///
 /// # Panics
 /// If anything breaks, with the seed and all that happened in its world.
-pub fn simulate(seeds: impl IntoIterator<Item = u64>, describe: impl Fn(&mut Sim) + Sync) -> SimReport {
+pub fn simulate(seeds: impl IntoIterator<Item = u64>, describe: impl Fn(&mut Sim) + Sync) -> Report {
     try_simulate(seeds, describe).unwrap_or_else(|broken| panic!("{broken}"))
 }
 
 /// As [`simulate`], without the panic.
 ///
 /// ```
-/// # use outlive_testkit::try_simulate;
+/// # use outlive_testkit::simulate::try_simulate;
 /// assert_eq!(try_simulate(0..3, |_| {}).unwrap().worlds, 3);
 /// ```
 ///
@@ -164,14 +164,14 @@ pub fn simulate(seeds: impl IntoIterator<Item = u64>, describe: impl Fn(&mut Sim
 pub fn try_simulate(
     seeds: impl IntoIterator<Item = u64>,
     describe: impl Fn(&mut Sim) + Sync,
-) -> Result<SimReport, Box<Broken>> {
+) -> Result<Report, Box<Broken>> {
     simulate_with(seeds, describe, |_| {})
 }
 
 /// As [`try_simulate`], telling how many worlds are done as it goes.
 ///
 /// ```
-/// # use outlive_testkit::simulate_with;
+/// # use outlive_testkit::simulate::simulate_with;
 /// # use std::sync::atomic::{AtomicU64, Ordering};
 /// let done = AtomicU64::new(0);
 /// simulate_with(0..300, |_| {}, |worlds| { done.fetch_add(worlds, Ordering::Relaxed); }).unwrap();
@@ -184,9 +184,9 @@ pub fn simulate_with(
     seeds: impl IntoIterator<Item = u64>,
     describe: impl Fn(&mut Sim) + Sync,
     progress: impl Fn(u64) + Sync,
-) -> Result<SimReport, Box<Broken>> {
+) -> Result<Report, Box<Broken>> {
     let seeds: Vec<u64> = seeds.into_iter().collect();
-    let (next, all) = (AtomicUsize::new(0), Mutex::new(SimReport::default()));
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(Report::default()));
     let broken: Mutex<Option<(u64, String)>> = Mutex::new(None);
     let work = || loop {
         let from = next.fetch_add(CHUNK, Ordering::Relaxed);
@@ -195,7 +195,7 @@ pub fn simulate_with(
         if from >= seeds.len() || is_over {
             return;
         }
-        let (mut report, mut done) = (SimReport::default(), 0);
+        let (mut report, mut done) = (Report::default(), 0);
         for seed in chunk {
             done += 1;
             match live(*seed, &describe, false).0 {
@@ -252,7 +252,7 @@ fn words(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
 }
 
-impl SimReport {
+impl Report {
     fn add(&mut self, counts: Counts) {
         let Counts { moves, crashes, takeovers, lost_answers, effects, runs } = counts;
         self.join(Self { worlds: 1, runs, moves, crashes, takeovers, lost_answers, effects });

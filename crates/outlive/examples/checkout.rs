@@ -40,7 +40,7 @@ async fn checkout(ctx: Ctx, order: Order) -> Result<Receipt> {
 }
 
 async fn charge(order: &Order, attempt: Attempt) -> Result<String> {
-    Ok(format!("payment {} of {} cents", attempt.idempotency_key, order.cents))
+    Ok(format!("payment {} of {} cents", attempt.idempotency_key(), order.cents))
 }
 
 async fn write(what: &str, about: &str) -> Result<String> {

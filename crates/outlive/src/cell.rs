@@ -1,6 +1,7 @@
 //! What a run's context and its driver share: the machine, the wakers of its operations, and who is polling.
 
 use std::cell::Cell as ThreadCell;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
@@ -19,8 +20,13 @@ pub(crate) struct Cell {
     pub(crate) info: Info,
     pub(crate) env: Arc<Env>,
     pub(crate) mailbox: Arc<Mailbox>,
+    /// What operations may have been called before, by identity without the count: guesses of a copy, none of a run.
+    pub(crate) guesses: Guesses,
     state: Mutex<State>,
 }
+
+/// New identities and those they may have had before, both without the count.
+pub(crate) type Guesses = BTreeMap<Arc<str>, Arc<str>>;
 
 /// What is behind the lock. It is never held while user code is polled.
 pub(crate) struct State {
@@ -31,8 +37,10 @@ pub(crate) struct State {
     body_wakers: Vec<Option<Waker>>,
     /// Whether a step used a durable operation since this was last asked.
     pub(crate) is_misplaced: bool,
+    /// The operation whose record does not read as its type, once there is one.
+    pub(crate) mistyped: Option<String>,
     /// Draws so far of each random stream, by scope and stream.
-    pub(crate) draws: std::collections::BTreeMap<(Arc<str>, &'static str), u64>,
+    pub(crate) draws: BTreeMap<(Arc<str>, &'static str), u64>,
 }
 
 thread_local! {
@@ -60,9 +68,15 @@ impl Cell {
             wakers: Vec::new(),
             body_wakers: Vec::new(),
             is_misplaced: false,
+            mistyped: None,
             draws: Default::default(),
         };
-        Self { info, env, mailbox, state: Mutex::new(state) }
+        Self { info, env, mailbox, guesses: Guesses::new(), state: Mutex::new(state) }
+    }
+
+    /// The same for a copy that tries what operations may have been called before.
+    pub(crate) fn guessing(self, guesses: Guesses) -> Self {
+        Self { guesses, ..self }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

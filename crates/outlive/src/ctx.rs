@@ -66,7 +66,7 @@ impl Ctx {
     ///         .await?;
     ///     Ok(size)
     /// }
-    /// async fn fetch_with(url: &str, attempt: Attempt) -> Result<u32> { fetch(url, &attempt.idempotency_key).await }
+    /// async fn fetch_with(url: &str, attempt: Attempt) -> Result<u32> { fetch(url, attempt.idempotency_key()).await }
     /// ```
     #[track_caller]
     pub fn step<'a, B, M>(&'a self, name: &str, body: B) -> Step<'a, B, M>

@@ -14,8 +14,9 @@ use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Outgoing, Slot};
 
+use crate::aside;
 use crate::cell::{Cell, RunWaker};
-use crate::error::BoxError;
+use crate::error::{BoxError, failure_of};
 use crate::mailbox::Letters;
 use crate::panics;
 use crate::shadow;
@@ -127,7 +128,7 @@ impl<S: Surroundings> Drive<S> {
         let begun = shadow::begin(&*self.handler, &self.cell, &self.input);
         match begun {
             Ok(future) => self.future = Some(future),
-            Err(sentence) => self.cell.lock().machine.fail(sentence),
+            Err(problem) => self.cell.lock().machine.fail(problem.into_sentence()),
         }
     }
 
@@ -177,12 +178,8 @@ impl<S: Surroundings> Drive<S> {
             state.machine.set_news();
         }
         if letters.is_foreign {
-            let last = state.machine.last_awaited();
-            let last = last.map_or("none yet".to_owned(), |(op, site)| format!("{op} ({site})"));
-            state.machine.fail(format!(
-                "the workflow was woken by a future that is no part of it (last operation awaited: {last}); \
-                 await timers, channels and tasks inside a step, and use `ctx.sleep` for time"
-            ));
+            let sentence = aside::foreign(&state.machine, "was woken by");
+            state.machine.fail(sentence);
         }
         if self.is_stopping {
             state.machine.freeze();
@@ -286,21 +283,13 @@ impl<S: Surroundings> Drive<S> {
 
     /// What is recorded and was never asked for, as a sentence for people.
     fn orphans(&self) -> Option<String> {
-        let names = orphan_names(&self.cell.lock().machine)?;
+        let names = aside::orphans(&self.cell.lock().machine)?;
         Some(format!("recorded but not asked for by this version of the code: {names}"))
     }
 
     /// What is wrong with a strict run that has come as far as its journal goes.
     fn strict_trouble(&self, machine: &Machine) -> Option<String> {
-        if !self.is_strict || !machine.may_deliver() {
-            return None;
-        }
-        let names = orphan_names(machine)?;
-        let asked: Vec<_> = machine.outstanding().iter().map(ToString::to_string).collect();
-        let asked = if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") };
-        Some(format!(
-            "recorded but not asked for: {names}; the code asked for: {asked}; bring them back, or use `.was(..)` for a new name",
-        ))
+        if self.is_strict { aside::strict(machine, &machine.outstanding()) } else { None }
     }
 
     /// Polls the user's future while it wakes itself. `Some` is how it ended.
@@ -319,8 +308,7 @@ impl<S: Surroundings> Drive<S> {
                 Poll::Ready(Err(panic)) => {
                     // A future that panicked must not be polled again.
                     self.drop_future();
-                    let sentence = format!("the workflow function {panic}; mend it and start the program again");
-                    return Some(End::Stuck(sentence));
+                    return Some(End::Stuck(aside::panicked(&panic)));
                 }
                 Poll::Pending if self.run_waker.take() => {}
                 Poll::Pending => return None,
@@ -525,12 +513,8 @@ impl<S: Surroundings> Drive<S> {
             return End::Stuck(sentence);
         }
         let End::Completed(output) = &end else { return end };
-        let bytes_max = self.cell.env.payload_max;
-        if output.len() > bytes_max {
-            return End::Stuck(format!(
-                "the result has {} bytes of JSON, the limit is {bytes_max}; give back a reference to it, or raise `payload_max`",
-                output.len()
-            ));
+        if let Some(sentence) = aside::too_long(output.len(), self.cell.env.payload_max) {
+            return End::Stuck(sentence);
         }
         if !self.cell.env.is_paranoid {
             return end;
@@ -601,15 +585,6 @@ impl<S: Surroundings> Drop for Drive<S> {
     }
 }
 
-/// What is recorded and was not asked for, if anything.
-fn orphan_names(machine: &Machine) -> Option<String> {
-    if !machine.has_orphans() {
-        return None;
-    }
-    let names: Vec<_> = machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
-    Some(names.join(", "))
-}
-
 /// What is kept of the error of a workflow; telling it is user code too.
 fn failed(error: BoxError) -> End {
     let told = panics::catch(move || failure_of(&error));
@@ -617,11 +592,4 @@ fn failed(error: BoxError) -> End {
         |panic| End::Stuck(format!("the error of the workflow {panic}; mend it and start the program again")),
         End::Failed,
     )
-}
-
-fn failure_of(error: &BoxError) -> Failure {
-    let own = error.downcast_ref::<crate::error::Error>().and_then(|error| error.failure());
-    let mut failure = Failure::of(&**error);
-    failure.details = own.and_then(|failure| failure.details.clone());
-    failure
 }

@@ -8,18 +8,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
+use outlive_core::id::Name;
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
 
 use crate::chance::Chance;
+use crate::check::{Check, Judge, Ordered};
 use crate::client::Client;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Committer;
 use crate::env::{Env, PAYLOAD_MAX, StepHook};
 use crate::error::Error;
+use crate::export::Source;
 use crate::open::{self, Durability};
 use crate::panics;
 use crate::registry::{Registered, Registry};
+use crate::shadow;
 use crate::shared::Shared;
 use crate::waiters::Waiters;
 use crate::worker::{Parts, Worker};
@@ -456,7 +460,51 @@ impl Builder {
         self
     }
 
+    /// Replays every unfinished run of a store or an export with the workflows registered here, and says what would
+    /// become of each. Nothing is written and no step runs; the store this builder names is not opened.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// async fn old(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.step("charge", charge).await?;
+    ///     Ok(ctx.sleep("1 day").await?)
+    /// }
+    /// async fn new(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.step("charge card", charge).await?;
+    ///     Ok(ctx.sleep("1 day").await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("pay", old)).await;
+    /// test.start(old, &()).await?;
+    /// test.settle().await;
+    /// let report = Engine::open("memory:").workflow("pay", new).check(test.store()).await?;
+    /// assert!(report.to_string().contains("add `.was(\"charge\")`"), "{report}");
+    /// # Ok(()) }
+    /// ```
+    pub fn check(self, source: impl Into<Source>) -> Check {
+        let judge = match self.problem {
+            Some(error) => Err(error),
+            None => {
+                let env = Env {
+                    clock: self.clock,
+                    provided: self.provided,
+                    payload_max: self.payload_max,
+                    hook: None,
+                    is_paranoid: false,
+                };
+                Ok(Judge::new(self.registry, Arc::new(env), self.recoveries_max))
+            }
+        };
+        Check::new(judge, source.into())
+    }
+
     /// Opens the store, takes the right to execute it, and begins.
+    ///
+    /// If the environment variable `OUTLIVE_CHECK` names a store or an export, it [checks](Self::check) that with its
+    /// workflows instead, writes the verdicts to the file that `OUTLIVE_CHECK_REPORT` names, and gives
+    /// [`Error::Checked`]: so `outlive check FILE -- PROGRAM` asks a program about its own code. The store that the
+    /// program names is then not opened.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -471,8 +519,11 @@ impl Builder {
     ///
     /// # Errors
     /// If something in the set-up is wrong, the store cannot be opened, or another process executes it
-    /// ([`Error::Locked`]).
+    /// ([`Error::Locked`]). [`Error::Checked`] if it was to check and has.
     pub async fn start(self) -> Result<Engine, Error> {
+        if let Some(order) = Ordered::from_env() {
+            return Err(order.carry_out(|source| self.check(source)).await);
+        }
         if let Some(error) = self.problem {
             return Err(error);
         }
@@ -541,13 +592,20 @@ impl Engine {
         self.worker.residency.working()
     }
 
-    /// What a run gives when it is replayed from its journal, with no side effects; nothing if that leads to no end.
+    /// Replays an ended run from its journal, without side effects, and compares its end with the one that is recorded.
+    /// For test kits.
     ///
     /// # Errors
-    /// If the run is not there, or its journal does not replay.
+    /// How they differ, in a sentence; or why that cannot be told.
     #[doc(hidden)]
-    pub async fn replay(&self, id: &str) -> Result<Option<Result<outlive_core::payload::Payload, String>>, Error> {
-        self.worker.replay(id).await
+    pub async fn replay_ended(&self, id: &str) -> Result<(), String> {
+        let shared = &self.client.shared;
+        let ended = shared.instance(&Name::recorded(id)).await.map_err(|error| error.to_string())?;
+        let journal = shared.store.journal(ended.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
+        let Some(registered) = shared.registry.get(&ended.workflow) else {
+            return Err(shared.registry.unknown(format!("workflow {:?}", ended.workflow.as_str())).to_string());
+        };
+        shadow::compare_end(&*registered.handler, &ended, &self.worker.env, &journal)
     }
 
     /// Ends everything at once, as a crash of the process does, and gives nothing back.

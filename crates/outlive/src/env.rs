@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::Arc;
 
 use outlive_core::failure::Failure;
@@ -43,6 +44,9 @@ pub(crate) struct Env {
 pub trait StepHook: Send + Sync {
     /// An attempt of a step is about to run.
     fn before(&self, call: &StepCall<'_>) -> HookAction;
+
+    /// The body of a step has asked for its idempotency key, which is this one.
+    fn key_asked(&self, _idempotency_key: &str) {}
 }
 
 /// An attempt that is about to run.
@@ -60,12 +64,20 @@ pub struct StepCall<'a> {
     pub run: &'a str,
     /// The step's name.
     pub step: &'a str,
+    /// The step's identity in the journal: scope, name, and key or occurrence.
+    pub op: &'a str,
+    /// Where the step is called.
+    pub location: &'static Location<'static>,
     /// Its key, if it has one.
     pub key: Option<&'a str>,
     /// Which attempt.
     pub attempt: u32,
     /// The key that all attempts of this step share.
     pub idempotency_key: &'a str,
+    /// Whether the body takes the [`Attempt`](crate::Attempt), and so can know that key.
+    pub takes_attempt: bool,
+    /// Whether the step is [never run twice](crate::ctx::Step::at_most_once).
+    pub is_at_most_once: bool,
     /// Has the hook asked again after [`HookAction::Wait`].
     pub waker: &'a std::task::Waker,
 }

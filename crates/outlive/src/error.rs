@@ -1,5 +1,7 @@
 //! What our API could not do, and what a durable operation tells user code.
 
+mod export;
+
 use std::time::Duration;
 
 use outlive_core::duration::DurationError;
@@ -10,6 +12,8 @@ use outlive_core::retry::{PolicyError, Reason};
 use outlive_core::status::Status;
 use outlive_core::store;
 use serde::de::DeserializeOwned;
+
+pub use export::{ExportError, ExportProblem};
 
 /// Any error of user code.
 ///
@@ -197,6 +201,17 @@ pub enum Error {
     /// The store cannot be opened, read or written.
     #[error(transparent)]
     Store(store::Error),
+    /// A file that is no export, or not a whole one.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// The engine was to check a store and not to execute any, as the environment said; it has.
+    #[error(
+        "the store was checked instead of executed, as OUTLIVE_CHECK asks: {summary}; unset OUTLIVE_CHECK to execute"
+    )]
+    Checked {
+        /// What came of it.
+        summary: String,
+    },
     /// The engine is shutting down or gone.
     #[error("the engine is shut down; start another one")]
     Shutdown,
@@ -242,7 +257,7 @@ pub enum ErrorKind {
     Input,
     /// The store.
     Store,
-    /// The engine is gone.
+    /// The engine is gone, or was not to execute.
     Shutdown,
 }
 
@@ -275,7 +290,8 @@ impl Error {
             | Self::PayloadTooLarge { .. }
             | Self::Setup(_) => ErrorKind::Input,
             Self::Locked { .. } | Self::Store(_) => ErrorKind::Store,
-            Self::Shutdown => ErrorKind::Shutdown,
+            Self::Export(_) => ErrorKind::Input,
+            Self::Checked { .. } | Self::Shutdown => ErrorKind::Shutdown,
         }
     }
 
@@ -309,6 +325,8 @@ impl Error {
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::Locked { .. } => "locked",
             Self::Store(_) => "store",
+            Self::Export(_) => "export",
+            Self::Checked { .. } => "checked",
             Self::Shutdown => "shutdown",
             Self::Setup(_) => "setup",
         }
@@ -523,4 +541,12 @@ pub(crate) fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
         next = error.source();
     }
     false
+}
+
+/// What is kept of the error of a workflow.
+pub(crate) fn failure_of(error: &BoxError) -> Failure {
+    let own = error.downcast_ref::<Error>().and_then(|error| error.failure());
+    let mut failure = Failure::of(&**error);
+    failure.details = own.and_then(|failure| failure.details.clone());
+    failure
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use outlive_core::id::InstanceNum;
+#[cfg(feature = "tokio")]
+use outlive_core::query::Instance;
 use outlive_core::time::Timestamp;
 
 /// What a run knows of itself.
@@ -37,13 +39,13 @@ pub struct Info {
 
 #[cfg(feature = "tokio")]
 impl Info {
-    /// What is stored of a run, as it knows itself.
-    pub(crate) fn of(instance: outlive_core::query::Instance) -> Self {
+    /// What a stored run knows of itself.
+    pub(crate) fn of(instance: &Instance) -> Self {
         Self {
             id: instance.id.to_string(),
             workflow: instance.workflow.to_string(),
             started_at: instance.started_at.unwrap_or(instance.created_at),
-            tags: instance.tags,
+            tags: instance.tags.clone(),
             num: instance.num,
             seed: instance.seed,
         }

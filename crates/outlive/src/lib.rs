@@ -27,6 +27,7 @@
 //! }
 //! ```
 
+mod aside;
 mod cell;
 pub mod clock;
 pub mod ctx;
@@ -42,11 +43,15 @@ pub mod workflow;
 #[cfg(feature = "tokio")]
 mod chance;
 #[cfg(feature = "tokio")]
+pub mod check;
+#[cfg(feature = "tokio")]
 mod client;
 #[cfg(feature = "tokio")]
 mod committer;
 #[cfg(feature = "tokio")]
 mod engine;
+#[cfg(feature = "tokio")]
+pub mod export;
 #[cfg(feature = "tokio")]
 mod open;
 #[cfg(feature = "tokio")]
@@ -68,7 +73,7 @@ mod worker;
 
 pub use ctx::{Attempt, Ctx};
 pub use env::{HookAction, StepCall, StepHook};
-pub use error::{BoxError, Error, ErrorKind, Permanent, PermanentError};
+pub use error::{BoxError, Error, ErrorKind, ExportError, ExportProblem, Permanent, PermanentError};
 pub use outlive_core::commit::OnConflict;
 pub use outlive_core::duration::{DurationError, IntoDuration};
 pub use outlive_core::failure::{Cause, Failure};

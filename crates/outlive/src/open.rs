@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outlive_core::memory::MemoryStore;
+use outlive_core::query::Query;
 use outlive_core::store::Store;
 
 use crate::error::Error;
@@ -44,6 +45,28 @@ pub(crate) fn store(place: &Path, durability: Durability) -> Result<Arc<dyn Stor
         return Err(Error::Setup("the store's path \"\" is empty; give a file path or \"memory:\"".into()));
     }
     file(path, durability)
+}
+
+/// Opens a store that is there, to read it and nothing else. `None` if the file is no database: it may be an export.
+pub(crate) fn for_reading(place: &Path) -> Result<Option<Arc<dyn Query>>, Error> {
+    let text = place.to_str().unwrap_or_default();
+    if text == "memory:" {
+        return Err(Error::Setup("the store \"memory:\" lives in its own process alone; name a file".into()));
+    }
+    read_file(text.strip_prefix("sqlite:").map_or(place, Path::new))
+}
+
+#[cfg(feature = "sqlite")]
+fn read_file(path: &Path) -> Result<Option<Arc<dyn Query>>, Error> {
+    if !outlive_sqlite::SqliteReader::is_database(path)? {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(outlive_sqlite::SqliteReader::open(path)?)))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn read_file(_: &Path) -> Result<Option<Arc<dyn Query>>, Error> {
+    Ok(None)
 }
 
 #[cfg(feature = "sqlite")]

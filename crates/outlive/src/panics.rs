@@ -1,7 +1,7 @@
 //! Turns a panic of user code into a failure that says what and where.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Once;
@@ -12,6 +12,8 @@ use outlive_core::failure::{Cause, Failure};
 thread_local! {
     /// Where this thread panicked last.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Whether panics of this thread are foreseen, and told by whoever foresees them.
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Has the place of each panic noted, beside whatever else is done about it.
@@ -23,9 +25,24 @@ pub(crate) fn note_places() {
             let place = info.location().map(ToString::to_string);
             // A panic while the thread ends has no place to note it.
             let _ = PLACE.try_with(|noted| noted.replace(place));
-            before(info);
+            if !IS_QUIET.try_with(Cell::get).unwrap_or(false) {
+                before(info);
+            }
         }));
     });
+}
+
+/// Runs `f`, in which panics are noted and not printed: what panics in a copy has not happened to the run.
+#[cfg(feature = "tokio")]
+pub(crate) fn quietly<T>(f: impl FnOnce() -> T) -> T {
+    struct Loud(bool);
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            IS_QUIET.set(self.0);
+        }
+    }
+    let _loud = Loud(IS_QUIET.replace(true));
+    f()
 }
 
 /// Runs user code.

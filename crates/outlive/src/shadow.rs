@@ -3,37 +3,87 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use outlive_core::failure::Failure;
 use outlive_core::journal::Entry;
 use outlive_core::payload::Payload;
-use outlive_core::workflow::{Machine, Mode};
+#[cfg(feature = "tokio")]
+use outlive_core::query::Instance;
+#[cfg(feature = "tokio")]
+use outlive_core::status::Status;
+use outlive_core::workflow::{Asked, Machine, Mode};
 
+use crate::aside;
 use crate::cell::{Cell, RunWaker};
 use crate::ctx::Ctx;
 use crate::env::Env;
-use crate::error::Error;
+use crate::error::{BoxError, Error, failure_of};
 use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::panics;
 use crate::workflow::{Handler, WorkflowFuture};
 
+/// How often a copy may wake itself before it is said to get nowhere.
+const POLLS_MAX: u32 = 100_000;
+
+/// Why a workflow function did not begin.
+pub(crate) enum NotBegun {
+    /// The recorded input does not read as its type.
+    Input(String),
+    /// It panicked.
+    Panicked(String),
+}
+
+impl NotBegun {
+    /// The sentence for people.
+    pub(crate) fn into_sentence(self) -> String {
+        match self {
+            Self::Input(sentence) | Self::Panicked(sentence) => sentence,
+        }
+    }
+}
+
 /// Calls the workflow function.
-pub(crate) fn begin(handler: &dyn Handler, cell: &Arc<Cell>, input: &Payload) -> Result<WorkflowFuture, String> {
+pub(crate) fn begin(handler: &dyn Handler, cell: &Arc<Cell>, input: &Payload) -> Result<WorkflowFuture, NotBegun> {
     let ctx = Ctx::new(cell.clone());
     let begun = cell.polling(|| panics::catch(|| handler.begin(ctx, input)));
     match begun {
         Ok(Ok(future)) => Ok(future),
-        Ok(Err(error)) => Err(format!(
+        Ok(Err(error)) => Err(NotBegun::Input(format!(
             "the recorded input does not read as the workflow's type: {}; mend the type and start the program again",
             Error::decode("it".into(), input, &error)
-        )),
-        Err(panic) => Err(format!("the workflow function {panic}; mend it and start the program again")),
+        ))),
+        Err(panic) => Err(NotBegun::Panicked(aside::panicked(&panic))),
     }
 }
 
-/// How far a copy got.
-struct Copy {
-    asked: Vec<Arc<str>>,
-    result: Option<Result<Payload, String>>,
+/// A copy that has gone as far as its journal goes.
+pub(crate) struct Copy {
+    /// With the machine, which knows what was not asked for.
+    pub(crate) cell: Arc<Cell>,
+    /// What it waits for.
+    pub(crate) asked: Vec<Asked>,
+    /// How it ended, if it did.
+    pub(crate) end: Option<CopyEnd>,
+}
+
+/// How a copy ended.
+pub(crate) enum CopyEnd {
+    Completed(Payload),
+    Failed(Failure),
+    Panicked(Failure),
+    /// It woke itself again and again, and nothing came of it.
+    Restless,
+}
+
+impl std::fmt::Display for CopyEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Completed(output) => write!(f, "{output}"),
+            Self::Failed(failure) => write!(f, "the error {:?}", failure.to_string()),
+            Self::Panicked(panic) => write!(f, "a panic: {panic}"),
+            Self::Restless => write!(f, "no rest: it woke itself {POLLS_MAX} times and got nowhere"),
+        }
+    }
 }
 
 /// Compares what a quiet run asks for with what a copy of it asks for.
@@ -43,12 +93,12 @@ pub(crate) fn compare(
     input: &Payload,
     journal: &[Entry],
 ) -> Result<(), String> {
-    let copy = replay(handler, live, input, journal)?;
+    let copy = copy_of(handler, live, input, journal)?;
     let asked = live.lock().machine.outstanding();
-    let again = copy.asked;
-    if let Some(result) = copy.result {
-        return Err(differs(&format!("{asked:?}"), &format!("nothing: it ended with {result:?}")));
+    if let Some(end) = copy.end {
+        return Err(differs(&format!("{asked:?}"), &format!("nothing: it ended with {end}")));
     }
+    let again = names(&copy.asked);
     if asked != again {
         return Err(differs(&format!("{asked:?}"), &format!("{again:?}")));
     }
@@ -63,12 +113,40 @@ pub(crate) fn compare_result(
     journal: &[Entry],
     output: &Payload,
 ) -> Result<(), String> {
-    let copy = replay(handler, live, input, journal)?;
-    match copy.result {
-        Some(Ok(again)) if again == *output => Ok(()),
-        Some(again) => Err(differs(&format!("the end with {output}"), &format!("the end with {again:?}"))),
-        None => Err(differs(&format!("the end with {output}"), &format!("{:?}", copy.asked))),
+    let copy = copy_of(handler, live, input, journal)?;
+    match copy.end {
+        Some(CopyEnd::Completed(again)) if again == *output => Ok(()),
+        Some(again) => Err(differs(&format!("the end with {output}"), &format!("the end with {again}"))),
+        None => Err(differs(&format!("the end with {output}"), &format!("{:?}", names(&copy.asked)))),
     }
+}
+
+/// Operations by their identities.
+pub(crate) fn names(asked: &[Asked]) -> Vec<Arc<str>> {
+    asked.iter().map(|asked| asked.op.clone()).collect()
+}
+
+/// Compares how a run ended with how a copy of it ends.
+#[cfg(feature = "tokio")]
+pub(crate) fn compare_end(
+    handler: &dyn Handler,
+    ended: &Instance,
+    env: &Arc<Env>,
+    journal: &[Entry],
+) -> Result<(), String> {
+    let cell = cell_of(Info::of(ended), env.clone(), journal)?;
+    let copy = replay(handler, Arc::new(cell), &ended.input).map_err(NotBegun::into_sentence)?;
+    let is_same = match (ended.status, &copy.end) {
+        (Status::Completed, Some(CopyEnd::Completed(output))) => ended.outcome.as_ref() == Some(output),
+        (Status::Failed, Some(CopyEnd::Failed(failure))) => ended.outcome == Some(failure.to_payload()),
+        // What it gave does not count; and it may have been cancelled before it did anything.
+        (Status::Cancelled, end) => end.is_some() || journal.is_empty(),
+        _ => false,
+    };
+    let end = |end: &CopyEnd| format!("the end with {end}");
+    let again = copy.end.as_ref().map_or_else(|| format!("{:?}", names(&copy.asked)), end);
+    let outcome = ended.outcome.as_ref().map_or("nothing", Payload::as_str);
+    if is_same { Ok(()) } else { Err(differs(&format!("the end with {outcome}"), &again)) }
 }
 
 fn differs(live: &str, again: &str) -> String {
@@ -78,58 +156,57 @@ fn differs(live: &str, again: &str) -> String {
     )
 }
 
-fn replay(handler: &dyn Handler, live: &Arc<Cell>, input: &Payload, journal: &[Entry]) -> Result<Copy, String> {
-    replay_as(handler, live.info.clone(), live.env.clone(), input, journal)
+fn copy_of(handler: &dyn Handler, live: &Arc<Cell>, input: &Payload, journal: &[Entry]) -> Result<Copy, String> {
+    let cell = cell_of(live.info.clone(), live.env.clone(), journal)?;
+    replay(handler, Arc::new(cell), input).map_err(NotBegun::into_sentence)
 }
 
-/// What a run that has ended gives when it is replayed; nothing if its journal does not lead to an end.
-#[cfg(feature = "tokio")]
-pub(crate) fn result_again(
-    handler: &dyn Handler,
-    info: Info,
-    env: Arc<Env>,
-    input: &Payload,
-    journal: &[Entry],
-) -> Result<Option<Result<Payload, String>>, String> {
-    Ok(replay_as(handler, info, env, input, journal)?.result)
-}
-
-fn replay_as(
-    handler: &dyn Handler,
-    info: Info,
-    env: Arc<Env>,
-    input: &Payload,
-    journal: &[Entry],
-) -> Result<Copy, String> {
+/// What a copy of a run begins with.
+///
+/// # Errors
+/// A sentence, if the journal cannot be what was written.
+pub(crate) fn cell_of(info: Info, env: Arc<Env>, journal: &[Entry]) -> Result<Cell, String> {
     let machine = Machine::new(Mode::Shadow, info.seed, info.started_at, journal).map_err(|trouble| trouble.0)?;
-    let cell = Arc::new(Cell::new(info, env, Arc::new(Mailbox::default()), machine));
+    Ok(Cell::new(info, env, Arc::new(Mailbox::default()), machine))
+}
+
+/// Has a copy go as far as its journal goes. Nothing begins in it: no body runs, no pause is set.
+pub(crate) fn replay(handler: &dyn Handler, cell: Arc<Cell>, input: &Payload) -> Result<Copy, NotBegun> {
     let mut future = begin(handler, &cell, input)?;
     let run_waker = RunWaker::new(&cell);
     let waker = Waker::from(run_waker.clone());
-    let mut result = None;
-    loop {
+    let mut polls = 0;
+    let end = loop {
+        polls += 1;
         match cell.polling(|| panics::poll(future.as_mut(), &mut Context::from_waker(&waker))) {
-            Poll::Ready(ended) => {
-                result = Some(match ended {
-                    Ok(Ok(output)) => Ok(output),
-                    Ok(Err(error)) => Err(error.to_string()),
-                    Err(panic) => Err(panic.to_string()),
-                });
-                break;
-            }
+            Poll::Ready(ended) => break Some(end_of(ended)),
+            Poll::Pending if polls >= POLLS_MAX => break Some(CopyEnd::Restless),
             Poll::Pending if run_waker.take() => continue,
             Poll::Pending => {}
         }
         let waker = {
             let mut state = cell.lock();
-            let Some(slot) = state.machine.deliver() else { break };
+            let Some(slot) = state.machine.deliver() else { break None };
             state.waker(slot)
         };
+        polls = 0;
         cell.polling(|| waker.into_iter().for_each(Waker::wake));
         run_waker.take();
-    }
-    let asked = cell.lock().machine.outstanding();
+    };
+    let asked = cell.lock().machine.asked();
     // What panics when a copy is dropped is told by the run itself.
     let _ = cell.polling(|| panics::catch(|| drop(future)));
-    Ok(Copy { asked, result })
+    Ok(Copy { cell, asked, end })
+}
+
+fn end_of(ended: Result<Result<Payload, BoxError>, Failure>) -> CopyEnd {
+    match ended {
+        Ok(Ok(output)) => CopyEnd::Completed(output),
+        // What the error says is user code too.
+        Ok(Err(error)) => match panics::catch(|| failure_of(&error)) {
+            Ok(failure) => CopyEnd::Failed(failure),
+            Err(panic) => CopyEnd::Panicked(panic),
+        },
+        Err(panic) => CopyEnd::Panicked(panic),
+    }
 }

@@ -18,6 +18,7 @@ use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Mode};
 use tokio::sync::Notify;
 
+use crate::aside;
 use crate::cell::Cell;
 use crate::committer::{Committer, Reply, Router};
 use crate::drive::{Drive, Surroundings};
@@ -27,7 +28,6 @@ use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::registry::Registry;
 use crate::residency::Residency;
-use crate::shadow;
 use crate::waiters::Waiters;
 use crate::wakes::Wakes;
 
@@ -382,22 +382,16 @@ impl Worker {
     /// Brings a claimed run into memory, or sets it aside if that cannot be.
     fn bring_back(&self, claimed: Claimed) {
         let Claimed { is_first, instance, journal, inbox } = claimed;
-        let (recoveries, status, input) = (instance.recoveries, instance.status, instance.input.clone());
-        let info = Info::of(instance);
+        let info = Info::of(&instance);
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => {
-                let sentence =
-                    format!("what is stored of it is damaged: {problem}; restore it from a backup, then retry the run");
-                return self.set_aside(info, Status::Stuck, sentence, 0);
+                return self.set_aside(info, Status::Stuck, aside::damaged(&problem), 0);
             }
         };
         let seq = journal.last().map_or(0, |entry| entry.seq);
-        if recoveries > self.recoveries_max {
-            let sentence = format!(
-                "it took the process down {recoveries} times without getting on; mend the step it was in, then retry the run",
-            );
-            return self.set_aside(info, Status::Stuck, sentence, seq);
+        if instance.recoveries > self.recoveries_max {
+            return self.set_aside(info, Status::Stuck, aside::deadly(instance.recoveries), seq);
         }
         // Who is cancelled before the first line of code has run ends without running any.
         if is_first
@@ -406,17 +400,14 @@ impl Worker {
         {
             return self.set_aside(info, Status::Cancelled, reason, seq);
         }
-        let is_held = matches!(status, Status::Paused { why: Pause::Hand, .. });
-        self.spawn(info, input, journal, inbox, is_held);
+        let is_held = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });
+        self.spawn(info, instance.input, journal, inbox, is_held);
     }
 
     fn spawn(&self, info: Info, input: Payload, journal: Vec<Entry>, inbox: Vec<Inbound>, is_held: bool) {
         let num = info.num;
         let Some(registered) = self.registry.get(&outlive_core::id::Name::recorded(&info.workflow)).cloned() else {
-            let sentence = format!(
-                "workflow {:?} is not registered in this program; register it and start the program again",
-                info.workflow
-            );
+            let sentence = aside::unregistered(&info.workflow);
             let seq = journal.last().map_or(0, |entry| entry.seq);
             return self.set_aside(info, Status::Stuck, sentence, seq);
         };
@@ -494,17 +485,6 @@ impl Worker {
         if !told {
             self.queue_due(num);
         }
-    }
-
-    /// What a run gives when it is replayed.
-    pub(crate) async fn replay(&self, id: &str) -> Result<Option<Result<Payload, String>>, Error> {
-        let name = outlive_core::id::Name::recorded(id);
-        let instance = self.store.instance(&name).await?.ok_or_else(|| Error::NotFound { id: id.to_owned() })?;
-        let journal = self.store.journal(instance.num, 0, usize::MAX).await?;
-        let registered = self.registry.get(&instance.workflow);
-        let handler = registered.ok_or_else(|| Error::Setup(format!("no workflow {:?}", instance.workflow)))?;
-        let (input, info) = (instance.input.clone(), Info::of(instance));
-        shadow::result_again(&*handler.handler, info, self.env.clone(), &input, &journal).map_err(Error::Setup)
     }
 
     pub(crate) fn touch(&self) {

@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acts;
+mod checking;
 mod demo;
+mod doctor;
 mod errors;
+mod exporting;
 mod following;
 mod listing;
 mod shop;

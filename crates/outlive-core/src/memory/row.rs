@@ -123,5 +123,5 @@ impl Row {
 
 /// Whether its entries are numbered one by one from where it says the journal ends.
 pub(super) fn is_dense(commit: &Commit) -> bool {
-    (commit.seq_before..).skip(1).zip(&commit.entries).all(|(seq, entry)| seq == entry.seq)
+    (1..).zip(&commit.entries).all(|(nth, entry)| commit.seq_before.checked_add(nth) == Some(entry.seq))
 }

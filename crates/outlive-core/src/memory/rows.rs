@@ -121,7 +121,9 @@ impl Rows {
             return Answer::Refused(Refusal::NotFound);
         };
         if let Some(pos) = row.tokens.get(&send.token).filter(|_| !is_on(Mutant::RepeatKeptTwice)) {
-            return Answer::Sent { num, pos: *pos, before: 0, is_new: true };
+            // One that came before it may not be known to whoever hears of this.
+            let before = row.inbox.range(..pos).next_back().map_or(0, |(pos, _)| *pos);
+            return Answer::Sent { num, pos: *pos, before, is_new: true };
         }
         let status = row.instance.status;
         let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);

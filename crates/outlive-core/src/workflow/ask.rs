@@ -6,7 +6,7 @@ use crate::mutant::{Mutant, is_on};
 use crate::status::{Pause, Status};
 use crate::time::Timestamp;
 
-use super::op::{OpKind, Phase};
+use super::op::{Asked, OpKind, Phase};
 use super::{Machine, Slot, Trouble};
 
 impl Machine {
@@ -391,6 +391,25 @@ impl Machine {
         let mut keys: Vec<_> = polled.map(|op| op.key.clone()).collect();
         keys.sort();
         keys
+    }
+
+    /// The outstanding operations that were polled, in order of identity.
+    ///
+    /// ```
+    /// # use outlive_core::{time::Timestamp, workflow::*};
+    /// # let mut machine = Machine::new(Mode::Shadow, 7, Timestamp::AT_ONCE, &[]).unwrap();
+    /// let slot = machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
+    /// machine.begin(slot, Spec::Step(StepSpec::default()));
+    /// let asked = machine.asked();
+    /// assert_eq!((&*asked[0].op, &*asked[0].site), ("step:charge", "src/shop.rs:12"));
+    /// assert!(!asked[0].is_recorded, "the journal is empty");
+    /// ```
+    #[must_use]
+    pub fn asked(&self) -> Vec<Asked> {
+        let polled = self.ops.iter().flatten().filter(|op| !matches!(op.phase, Phase::Called));
+        let mut asked: Vec<_> = polled.map(Asked::of).collect();
+        asked.sort_by(|one, other| one.op.cmp(&other.op));
+        asked
     }
 
     /// The identity of an outstanding operation.

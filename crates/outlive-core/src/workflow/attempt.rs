@@ -62,7 +62,7 @@ impl Machine {
     pub(super) fn begin_step(&mut self, slot: Slot, now: Timestamp) {
         let Some((op, spec)) = self.op(slot).and_then(|op| Some((op, op.step_spec()?.clone()))) else { return };
         let record = &op.record;
-        let next = record.failed + 1;
+        let next = record.failed.saturating_add(1);
         if let Some(failure) = record.falling_back.clone() {
             if !spec.has_fallback {
                 // The code has none any more: the step has failed.
@@ -119,7 +119,8 @@ impl Machine {
     }
 
     fn start_attempt(&mut self, slot: Slot, now: Timestamp) {
-        let Some((attempt, spec)) = self.op(slot).and_then(|op| Some((op.record.failed + 1, op.step_spec()?.clone())))
+        let Some((attempt, spec)) =
+            self.op(slot).and_then(|op| Some((op.record.failed.saturating_add(1), op.step_spec()?.clone())))
         else {
             return;
         };

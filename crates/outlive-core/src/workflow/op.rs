@@ -175,6 +175,43 @@ pub enum Outcome {
     Cancelled,
 }
 
+/// An outstanding operation, as it was asked for.
+///
+/// ```
+/// use outlive_core::workflow::{Asked, OpKind};
+/// fn is_new_step(asked: &Asked) -> bool {
+///     asked.kind == OpKind::Step && !asked.is_recorded
+/// }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Its identity; that of its old name if it was found there.
+    pub op: Arc<str>,
+    /// Its identity without the count, by its own name.
+    pub base: Arc<str>,
+    /// Where it is called.
+    pub site: Arc<str>,
+    /// What it is.
+    pub kind: OpKind,
+    /// Whether the journal says anything of it.
+    pub is_recorded: bool,
+}
+
+impl Asked {
+    pub(super) fn of(op: &Op) -> Self {
+        let is_over = matches!(op.phase, Phase::Settled { .. } | Phase::Delivered { .. });
+        let record = &op.record;
+        let has_begun = record.started.is_some() || record.failed > 0 || record.due.is_some();
+        Self {
+            op: op.key.clone(),
+            base: op.identity.base.clone(),
+            site: op.site.clone(),
+            kind: op.kind,
+            is_recorded: is_over || has_begun || record.falling_back.is_some(),
+        }
+    }
+}
+
 /// Where an operation is.
 #[derive(Debug)]
 pub(super) enum Phase {

@@ -1,8 +1,160 @@
 //! Arbitrary bytes for everything that is parsed, decoded and loaded.
 
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::{fs, thread};
+
+use indicatif::{HumanCount, ProgressBar};
+use outlive_fuzz::TARGETS;
+use tempfile::TempDir;
+
 use crate::tools::{Lines, Order};
 
+/// What a stable compiler is told so that libFuzzer sees which code is reached and what is compared.
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
+
+/// Executions in the short form, which are about ten seconds each on a small machine.
+const EXECUTIONS: [(&str, u64); 9] = [
+    ("duration", 600_000),
+    ("retry", 200_000),
+    ("name", 500_000),
+    ("payload", 400_000),
+    ("entry", 200_000),
+    ("journal", 250_000),
+    ("filter", 4_000),
+    ("store", 200_000),
+    ("program", 6_000),
+];
+
+/// The long form is so many times the short one.
+const LONG: u64 = 20;
+
 pub(super) fn run(order: &Order) -> Result<Lines, String> {
-    let _ = order.amount(0, 0);
-    Err("it is not built yet".to_owned())
+    let programs = build()?;
+    let rounds = order.amount(1, LONG);
+    let (left, found) = (Mutex::new(EXECUTIONS.to_vec()), Mutex::new(Vec::new()));
+    let bar = ProgressBar::new(EXECUTIONS.len() as u64);
+    let work = || {
+        while let Some((target, executions)) = take(&left) {
+            let fuzzed = fuzz(&programs, target, executions * rounds, order.seed)?;
+            bar.inc(1);
+            found.lock().map_err(|error| error.to_string())?.push(fuzzed);
+        }
+        Ok(())
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let ended =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err("a worker panicked".to_owned())));
+        ended.collect::<Result<(), String>>()
+    })?;
+    let found = found.into_inner().map_err(|error| error.to_string())?;
+    Ok(lines(found))
+}
+
+fn take(left: &Mutex<Vec<(&'static str, u64)>>) -> Option<(&'static str, u64)> {
+    left.lock().ok()?.pop()
+}
+
+/// What a target came to.
+struct Fuzzed {
+    target: &'static str,
+    executions: u64,
+    /// Places in the code that were reached, of all that are watched.
+    reached: u64,
+    watched: u64,
+    inputs: u64,
+}
+
+fn lines(found: Vec<Fuzzed>) -> Lines {
+    let total: u64 = found.iter().map(|fuzzed| fuzzed.executions).sum();
+    let mut lines = vec![
+        ("targets".to_owned(), found.len().to_string()),
+        ("executions".to_owned(), HumanCount(total).to_string()),
+        ("crashes".to_owned(), "0".to_owned()),
+    ];
+    for (target, _) in TARGETS {
+        let ours = found.iter().filter(|fuzzed| fuzzed.target == target);
+        lines.extend(ours.map(|Fuzzed { executions, reached, watched, inputs, .. }| {
+            let executions = HumanCount(*executions);
+            let figure = format!("{executions} executions, {reached} of {watched} places reached, by {inputs} inputs");
+            (format!("target {target}"), figure)
+        }));
+    }
+    lines
+}
+
+/// Builds the targets apart from everything else, and gives the folder they are in.
+fn build() -> Result<PathBuf, String> {
+    let host = output(Command::new("rustc").arg("-vV"))?;
+    let host = String::from_utf8_lossy(&host.stdout);
+    let host =
+        host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc does not say what it builds for")?;
+    // With a target named, build scripts and macros are not instrumented.
+    let built = output(
+        Command::new("cargo")
+            .args(["build", "-q", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"])
+            .args(["--target-dir", "target/fuzz", "--target", host])
+            .env("RUSTFLAGS", FLAGS),
+    )?;
+    if !built.status.success() {
+        return Err(format!("the targets cannot be built:\n{}", String::from_utf8_lossy(&built.stderr)));
+    }
+    Ok(Path::new("target/fuzz").join(host).join("release"))
+}
+
+fn output(command: &mut Command) -> Result<Output, String> {
+    command.output().map_err(|error| format!("{} does not run: {error}", command.get_program().to_string_lossy()))
+}
+
+/// Runs one target from its corpus on. What it finds beside it is left in `target/fuzz/found`.
+fn fuzz(programs: &Path, target: &'static str, executions: u64, seed: u64) -> Result<Fuzzed, String> {
+    let (found, broken) = (format!("target/fuzz/found/{target}"), format!("target/fuzz/broken/{target}-"));
+    let _ = fs::remove_dir_all(&found);
+    let folders = [&found, "target/fuzz/broken"].map(fs::create_dir_all).into_iter().collect::<Result<(), _>>();
+    let stores = folders.and_then(|()| TempDir::new()).map_err(|error| format!("{found} cannot be made: {error}"))?;
+    let program = programs.join(target);
+    let ended = output(
+        Command::new(&program)
+            .args([&found, &format!("fuzz/corpus/{target}")])
+            // What counts as the first seed is chosen by chance if it is 0.
+            .args([format!("-runs={executions}"), format!("-seed={}", u32::try_from(seed).unwrap_or(u32::MAX).max(1))])
+            .args(["-max_len=256", "-len_control=0", "-timeout=30", "-rss_limit_mb=2048", "-print_final_stats=1"])
+            .arg(format!("-artifact_prefix={broken}"))
+            .env("TMPDIR", stores.path())
+            .env("RUST_BACKTRACE", "0"),
+    )?;
+    let told = String::from_utf8_lossy(&ended.stderr);
+    if !ended.status.success() {
+        return Err(broke(target, &program, &told));
+    }
+    read(target, &told).ok_or_else(|| format!("target {target} does not say what it reached:\n{told}"))
+}
+
+fn broke(target: &str, program: &Path, told: &str) -> String {
+    let panic: Vec<&str> = told.lines().skip_while(|line| !line.contains("panicked at")).take(6).collect();
+    let written = told.lines().find_map(|line| line.split("Test unit written to ").nth(1)).unwrap_or("INPUT");
+    let panic = if panic.is_empty() { told.to_owned() } else { panic.join("\n") };
+    format!("target {target} broke:\n{panic}\n  the input is {written}\n  repeat: {} {written}", program.display())
+}
+
+/// Reads what libFuzzer says at the end, such as
+/// `#500000 DONE   cov: 675 ft: 1752 corp: 553/17Kb lim: 1024 exec/s: 81924 rss: 29Mb`.
+fn read(target: &'static str, told: &str) -> Option<Fuzzed> {
+    let words: Vec<&str> = told.lines().rfind(|line| line.contains(" cov: "))?.split_whitespace().collect();
+    let after = |label: &str| words.iter().skip_while(|word| **word != label).nth(1).copied();
+    let number = |text: &str| text.parse::<u64>().ok();
+    let counters = told.lines().find(|line| line.contains("inline 8-bit counters"))?.split('(').nth(1)?;
+    let executions = told.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"))?;
+    Some(Fuzzed {
+        target,
+        executions: number(executions.trim())?,
+        reached: number(after("cov:")?)?,
+        watched: number(counters.split_whitespace().next()?)?,
+        inputs: number(after("corp:")?.split('/').next()?)?,
+    })
 }

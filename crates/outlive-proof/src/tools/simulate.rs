@@ -1,6 +1,7 @@
 //! Seeded worlds of random programs.
 
-use outlive_testkit::{programs, simulate_with};
+use outlive_testkit::programs;
+use outlive_testkit::simulate::simulate_with;
 
 use crate::tools::{Lines, Order, bar};
 

@@ -4,10 +4,13 @@
 mod clients;
 mod conformance;
 mod damage;
+mod doctor;
 mod full;
 mod hot_path;
+mod log;
 mod lost_answer;
 mod open;
 mod plans;
 mod process;
+mod reading;
 mod support;

@@ -15,6 +15,7 @@ cases![
     every_field_of_every_kind_of_entry_is_kept_as_written,
     each_instance_has_numbers_of_its_own,
     entries_with_a_gap_are_fenced,
+    a_commit_after_the_last_number_there_is_is_fenced,
     entries_that_begin_too_late_are_fenced,
     entries_that_repeat_a_number_are_fenced,
     entries_in_the_wrong_order_are_fenced,
@@ -92,6 +93,11 @@ async fn is_fenced(w: &World, seq_before: u64, seqs: &[u64]) -> Checked {
 
 async fn entries_with_a_gap_are_fenced(w: &mut World) -> Checked {
     is_fenced(w, 2, &[3, 5]).await
+}
+
+/// The number after it overflowed, and the store panicked.
+async fn a_commit_after_the_last_number_there_is_is_fenced(w: &mut World) -> Checked {
+    is_fenced(w, u64::MAX, &[0]).await
 }
 
 async fn entries_that_begin_too_late_are_fenced(w: &mut World) -> Checked {

@@ -7,7 +7,7 @@ use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 
 use super::world::{
-    Checked, World, asleep, at, cancel, driven_on, json, name, of_run, released, same, signal, step_done,
+    Checked, World, asleep, at, cancel, driven_on, ensure, json, name, of_run, released, same, signal, step_done,
 };
 
 cases![
@@ -16,6 +16,7 @@ cases![
     the_same_replacing_start_again_replaces_nothing,
     the_same_joining_start_again_joins_again,
     the_same_message_again_is_kept_once,
+    the_same_message_again_names_the_one_before_it,
     the_same_message_again_is_not_kept_when_it_was_taken,
     the_same_message_again_is_answered_as_the_first_time_when_the_run_has_ended,
     the_same_message_with_a_key_again_is_answered_as_the_first_time,
@@ -98,6 +99,18 @@ async fn the_same_message_again_is_kept_once(w: &mut World) -> Checked {
     w.signalled("a", "between").await?;
     again(w, Write::Send(send), &first).await?;
     same(&w.signals(num).await?, &vec!["once".to_owned(), "between".to_owned()])
+}
+
+/// A simulated run consumed its second signal first: the first came from another process, and the answer to the
+/// second was lost. Answered again, it named no message before it, so that nobody looked for one.
+async fn the_same_message_again_names_the_one_before_it(w: &mut World) -> Checked {
+    let num = w.driven("a").await?;
+    let before = w.signalled("a", "first").await?;
+    let send = w.new_send("a", signal("second"));
+    let first = w.send(&send).await?;
+    let is_named = matches!(&first, Answer::Sent { num: of, before: named, .. } if (*of, *named) == (num, before));
+    ensure(is_named, || format!("{first:?} does not name {before}"))?;
+    again(w, Write::Send(send), &first).await
 }
 
 async fn the_same_message_again_is_not_kept_when_it_was_taken(w: &mut World) -> Checked {

@@ -12,7 +12,7 @@ use super::plan::Sim;
 /// What became of a world.
 ///
 /// ```
-/// use outlive_testkit::{End, simulate};
+/// use outlive_testkit::simulate::{End, simulate};
 /// # use outlive::prelude::*;
 /// # async fn charge() -> Result<u32> { Ok(42) }
 /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
@@ -38,7 +38,7 @@ pub struct End {
 /// What became of a run.
 ///
 /// ```
-/// use outlive_testkit::EndedRun;
+/// use outlive_testkit::simulate::EndedRun;
 /// fn steps(run: &EndedRun) -> usize {
 ///     run.journal.iter().filter(|entry| entry.kind == outlive::EntryKind::StepDone).count()
 /// }
@@ -60,7 +60,7 @@ impl EndedRun {
     /// Its result, if it has one of that type.
     ///
     /// ```
-    /// # use outlive_testkit::EndedRun;
+    /// # use outlive_testkit::simulate::EndedRun;
     /// fn total(run: &EndedRun) -> u64 { run.output().unwrap_or_default() }
     /// ```
     #[must_use]
@@ -187,19 +187,8 @@ pub(super) fn check_answers(end: &End, plan: &Sim, stands: &[Stand]) -> Result<(
 /// A replay gives the same, with no side effects.
 pub(super) async fn check_replays(end: &End, engine: &Engine) -> Result<(), String> {
     for (id, run) in &end.runs {
-        let again = engine.replay(id).await.map_err(|error| format!("run {id} does not replay: {error}"))?;
-        let is_same = match (&run.status, &again) {
-            (Status::Completed, Some(Ok(output))) => Some(output) == run.outcome.as_ref(),
-            (Status::Failed, Some(Err(_))) => true,
-            (Status::Cancelled, _) => true,
-            _ => false,
-        };
-        if !is_same {
-            return Err(format!(
-                "run {id} ended as {} with {:?}; a replay gives {again:?}: {:#?}",
-                run.status, run.outcome, run.journal
-            ));
-        }
+        let replayed = engine.replay_ended(id).await;
+        replayed.map_err(|what| format!("run {id} is {}: {what}: {:#?}", run.status, run.journal))?;
     }
     Ok(())
 }

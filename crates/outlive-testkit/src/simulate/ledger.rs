@@ -17,7 +17,7 @@ use crate::random::Random;
 /// One time that the body of a step began.
 ///
 /// ```
-/// use outlive_testkit::{Effect, simulate};
+/// use outlive_testkit::simulate::{Effect, simulate};
 /// # use outlive::prelude::*;
 /// # async fn charge() -> Result<u32> { Ok(42) }
 /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }

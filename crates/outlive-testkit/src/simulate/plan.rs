@@ -17,7 +17,7 @@ use super::end::End;
 type Setup = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
 type Check = Box<dyn Fn(&End) -> Result<(), String> + Send + Sync>;
 
-/// A world that is being described, for one seed. See [`simulate`](crate::simulate).
+/// A world that is being described, for one seed. See [`simulate`](fn@crate::simulate).
 ///
 /// ```
 /// use outlive_testkit::{Sim, simulate};

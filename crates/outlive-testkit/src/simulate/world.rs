@@ -12,6 +12,7 @@ use outlive_core::store::{Error, ErrorKind, Store};
 
 use crate::clock::TestClock;
 use crate::random::Random;
+use crate::words;
 
 use super::acts::{Answers, Stand, Told};
 use super::end::{self, End};
@@ -160,7 +161,8 @@ impl<'a> World<'a> {
             }
             Move::Act(act, Some(worker)) => self.act(act, worker),
             Move::Act(act, None) => self.act_outside(act).await?,
-            Move::Time => return self.pass_time().await,
+            // Nothing may be due: that is no reason to calm down.
+            Move::Time => return self.pass_time().await.map(|_| true),
         }
         self.settle().await;
         self.ledger.broken().map_or(Ok(true), Err)
@@ -300,8 +302,9 @@ impl<'a> World<'a> {
         let answers = self.store.write(batch.clone()).await.map_err(|error| error.to_string())?;
         self.ledger.written(batch, &answers);
         if let Some(trace) = &mut self.trace {
+            let lines = batch.iter().zip(&answers);
             trace.extend(
-                batch.iter().zip(&answers).map(|(write, answer)| format!("    {write:?}\n      -> {answer:?}")),
+                lines.map(|(write, answer)| format!("    {} -> {}", words::of_write(write), words::of_answer(answer))),
             );
         }
         Ok(answers)

@@ -1,3 +1,7 @@
 //! The test kit, tested on the store that it trusts.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod conformance;
+mod crashes;
+mod simulate;

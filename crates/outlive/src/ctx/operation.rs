@@ -24,6 +24,8 @@ pub(crate) struct Operation {
     /// The name it had in an earlier version of the code.
     was: Option<Box<str>>,
     slot: Option<Slot>,
+    /// Where it was called.
+    pub(crate) location: &'static Location<'static>,
     /// What is wrong with how it was called; told when it is first polled.
     problem: Option<Error>,
 }
@@ -39,6 +41,7 @@ impl Operation {
             key: None,
             was: None,
             slot: None,
+            location,
             problem: None,
         };
         let what = if kind == OpKind::Step { "step name" } else { "signal name" };
@@ -114,8 +117,10 @@ impl Operation {
         }
         let Some(slot) = self.slot else { return Ok(Polled::Pending) };
         let now = self.cell.now();
+        let guess = self.guess();
         let mut state = self.cell.lock();
         if !state.machine.has_begun(slot) {
+            guess.into_iter().for_each(|old| state.machine.alias(slot, old));
             state.machine.begin(slot, spec());
         }
         let polled = state.machine.poll(slot, now);
@@ -126,9 +131,28 @@ impl Operation {
         Ok(polled)
     }
 
-    /// The run cannot go on because of what is recorded for this operation.
+    /// What it may have been called before, if somebody has a guess and it does not say so itself.
+    fn guess(&self) -> Option<Arc<str>> {
+        if self.cell.guesses.is_empty() || self.was.is_some() {
+            return None;
+        }
+        self.cell.guesses.get(&self.base(&self.name)).cloned()
+    }
+
+    /// The run cannot go on because what is recorded for this operation does not read as its type.
     pub(crate) fn get_stuck(&self, sentence: String) {
-        self.cell.lock().machine.fail(sentence);
+        let mut state = self.cell.lock();
+        state.mistyped.get_or_insert_with(|| self.words());
+        state.machine.fail(sentence);
+    }
+
+    /// The operation, for people.
+    fn words(&self) -> String {
+        match self.kind {
+            OpKind::Step => format!("step {:?}", self.name),
+            OpKind::Sleep => "a durable sleep".to_owned(),
+            OpKind::Wait => format!("the wait for {:?}", self.name),
+        }
     }
 
     fn close(&mut self) {
@@ -142,11 +166,7 @@ impl Operation {
     }
 
     fn out_of_scope(&self, place: Place) -> Error {
-        let operation = match self.kind {
-            OpKind::Step => format!("step {:?}", self.name),
-            OpKind::Sleep => "a durable sleep".to_owned(),
-            OpKind::Wait => format!("the wait for {:?}", self.name),
-        };
+        let operation = self.words();
         if place == Place::Step {
             self.cell.lock().is_misplaced = true;
         }

@@ -4,6 +4,7 @@ use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use serde::de::DeserializeOwned;
 use crate::ctx::Ctx;
 use crate::ctx::operation::{Operation, Tie};
 use crate::ctx::sleep::cancelled;
-use crate::env::{HookAction, StepCall};
+use crate::env::{HookAction, StepCall, StepHook};
 use crate::error::{BoxError, Error, is_permanent};
 use crate::panics;
 
@@ -28,7 +29,7 @@ use crate::panics;
 /// ```
 /// # use outlive::prelude::*;
 /// async fn charge(attempt: Attempt) -> Result<String> {
-///     Ok(format!("attempt {}, Idempotency-Key: {}", attempt.number, attempt.idempotency_key))
+///     Ok(format!("attempt {}, Idempotency-Key: {}", attempt.number, attempt.idempotency_key()))
 /// }
 /// async fn pay(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.step("charge", charge).await?) }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
@@ -37,17 +38,47 @@ use crate::panics;
 /// assert!(run.result().await?.starts_with("attempt 1, Idempotency-Key: order-42/"));
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Attempt {
     /// Which one, from 1.
     pub number: u32,
     /// Whether it is not the first.
     pub is_retry: bool,
-    /// The same for every attempt of this step in this run, and for no other step: for whoever can drop a second request.
-    pub idempotency_key: String,
     /// How long it may take, if it has a timeout.
     pub remaining: Option<Duration>,
+    idempotency_key: String,
+    /// Who is told that the body asked for its key; nobody outside tests.
+    hook: Option<Arc<dyn StepHook>>,
+}
+
+impl Attempt {
+    /// The same for every attempt of this step in this run, and for no other step: for whoever can drop a second
+    /// request.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn charge(attempt: Attempt) -> Result<String> {
+    ///     Ok(format!("POST /charges Idempotency-Key: {}", attempt.idempotency_key()))
+    /// }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.step("charge", charge).await?) }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("pay", pay); }
+    /// ```
+    #[must_use]
+    pub fn idempotency_key(&self) -> &str {
+        if let Some(hook) = &self.hook {
+            hook.key_asked(&self.idempotency_key);
+        }
+        &self.idempotency_key
+    }
+}
+
+impl std::fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Attempt");
+        shown.field("number", &self.number).field("is_retry", &self.is_retry).field("remaining", &self.remaining);
+        shown.field("idempotency_key", &self.idempotency_key).finish()
+    }
 }
 
 /// Marks a body without an argument.
@@ -101,6 +132,8 @@ pub trait StepBody<M>: Send {
     type Error;
     /// The work itself.
     type Future: Future<Output = Result<Self::Output, Self::Error>> + Send;
+    /// Whether it takes the [`Attempt`].
+    const TAKES_ATTEMPT: bool;
 
     /// Begins an attempt.
     fn call(&mut self, attempt: impl FnOnce() -> Attempt) -> Self::Future;
@@ -114,6 +147,7 @@ where
     type Output = T;
     type Error = E;
     type Future = Fut;
+    const TAKES_ATTEMPT: bool = false;
 
     fn call(&mut self, _: impl FnOnce() -> Attempt) -> Fut {
         self()
@@ -128,6 +162,7 @@ where
     type Output = T;
     type Error = E;
     type Future = Fut;
+    const TAKES_ATTEMPT: bool = true;
 
     fn call(&mut self, attempt: impl FnOnce() -> Attempt) -> Fut {
         self(attempt())
@@ -489,20 +524,13 @@ where
         let make = |operation: &Operation| Attempt {
             number: attempt.number,
             is_retry: attempt.number > 1,
-            idempotency_key: idempotency_key(operation),
             remaining: attempt.deadline.map(|deadline| deadline.since(operation.cell.now())),
+            idempotency_key: idempotency_key(operation),
+            hook: operation.cell.env.hook.clone(),
         };
-        if let Some(hook) = step.operation.cell.env.hook.clone() {
-            let made = make(&step.operation);
-            let call = StepCall {
-                run: &step.operation.cell.info.id,
-                step: step.operation.name(),
-                key: step.operation.key(),
-                attempt: attempt.number,
-                idempotency_key: &made.idempotency_key,
-                waker,
-            };
-            match hook.before(&call) {
+        if let Some(hook) = &step.operation.cell.env.hook {
+            let (op, key) = (identity(&step.operation), idempotency_key(&step.operation));
+            match hook.before(&StepCall { waker, ..step.call(&op, attempt, &key) }) {
                 HookAction::Run => {}
                 HookAction::Wait => return Ok(None),
                 HookAction::Value(payload) => return Ok(Some(payload)),
@@ -582,6 +610,22 @@ impl<B, M> Step<'_, B, M>
 where
     B: StepBody<M>,
 {
+    /// What a test is told of an attempt.
+    fn call<'s>(&'s self, op: &'s str, attempt: &workflow::Attempt, idempotency_key: &'s str) -> StepCall<'s> {
+        StepCall {
+            run: &self.operation.cell.info.id,
+            step: self.operation.name(),
+            op,
+            location: self.operation.location,
+            key: self.operation.key(),
+            attempt: attempt.number,
+            idempotency_key,
+            takes_attempt: B::TAKES_ATTEMPT,
+            is_at_most_once: self.spec.is_at_most_once,
+            waker: Waker::noop(),
+        }
+    }
+
     /// What is kept of an error, and whether it is worth another attempt.
     fn failure(&self, error: B::Error) -> Failure {
         let is_retryable = self.retry_if.as_ref().is_none_or(|test| test(&error));
@@ -639,7 +683,12 @@ fn error_of(step: String, failed: FailedStep) -> Error {
 
 fn idempotency_key(operation: &Operation) -> String {
     let info = &operation.cell.info;
+    format!("{}/{}/{}", info.id, info.num, identity(operation))
+}
+
+/// The step's identity in the journal.
+fn identity(operation: &Operation) -> Arc<str> {
     let slot = operation.slot().filter(|_| !is_on(Mutant::KeyShared));
     let key = slot.and_then(|slot| operation.cell.lock().machine.key(slot));
-    format!("{}/{}/{}", info.id, info.num, key.as_deref().unwrap_or_default())
+    key.unwrap_or_else(|| Arc::from(""))
 }

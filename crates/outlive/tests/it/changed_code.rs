@@ -208,7 +208,11 @@ async fn a_renamed_step_keeps_its_attempts_and_its_due_time() {
     let flaky = |name: &'static str, old: &'static str| {
         version(move |ctx: Ctx, (): ()| async move {
             let body = |attempt: Attempt| async move {
-                if attempt.number < 3 { fail("no").await } else { ok((attempt.number, attempt.idempotency_key)).await }
+                if attempt.number < 3 {
+                    fail("no").await
+                } else {
+                    ok((attempt.number, attempt.idempotency_key().to_owned())).await
+                }
             };
             let retry = Retry::times(2).constant("1 hour").jitter(Jitter::none());
             Ok(ctx.step(name, body).was(old).retry(retry).await?)

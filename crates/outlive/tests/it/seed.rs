@@ -744,7 +744,7 @@ async fn the_idempotency_key_is_one_for_all_attempts_and_restarts_and_another_fo
             let body = |name: &'static str| {
                 let noted = noted.clone();
                 move |attempt: Attempt| {
-                    noted.lock().unwrap().push((name, attempt.idempotency_key.clone()));
+                    noted.lock().unwrap().push((name, attempt.idempotency_key().to_owned()));
                     from_attempt(3, attempt)
                 }
             };

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use outlive_core::memory::MemoryStore;
 use outlive_core::mutant;
 use outlive_testkit::conformance::{Case, Home, cases, differential};
-use outlive_testkit::{programs, simulate_with};
+use outlive_testkit::programs;
+use outlive_testkit::simulate::simulate_with;
 use tokio::runtime::Builder;
 
 use super::child::Verdict;

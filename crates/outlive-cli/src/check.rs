@@ -1,0 +1,154 @@
+//! `outlive check`: what would become of unfinished runs with the code of a program.
+
+mod program;
+mod tail;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use comfy_table::{Cell, Color};
+use outlive::IntoDuration as _;
+use outlive::check::{Checked, Report, ReportLine};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use self::program::Program;
+use crate::bar;
+use crate::error::Error;
+use crate::open::StoreArgs;
+use crate::out::Out;
+use crate::table::{self, Fit, Grid};
+
+/// How often the report is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(30);
+/// The exit code if there is no report.
+const NOT_MADE: u8 = 3;
+
+#[derive(clap::Args)]
+#[command(after_help = "The program is started with OUTLIVE_CHECK and OUTLIVE_CHECK_REPORT in its environment. By \
+    these its first `Engine` replays the unfinished runs of FILE with the workflows it registers, instead of executing \
+    a store: no step runs and nothing is written, also if another program executes FILE.\n\n\
+    Exit codes: 0 all are fine or come to new steps; 1 some are orphaned or look renamed; 2 some would fail or be \
+    stuck; 3 the check could not be made.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The program with the new code, and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+    /// How long the program may take to start its engine
+    #[arg(long, default_value = "1 minute", value_name = "TIME")]
+    wait: String,
+    /// List the runs that are fine too
+    #[arg(long)]
+    all: bool,
+    /// How many to list at most
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+    /// Nothing shortened
+    #[arg(long)]
+    full: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    runs: &'a [Checked],
+    counts: BTreeMap<&'static str, usize>,
+    exit_code: u8,
+}
+
+pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let report = match check(args).await {
+        Ok(report) => report,
+        Err(error) => {
+            error.tell();
+            return Ok(ExitCode::from(NOT_MADE));
+        }
+    };
+    if out.is_json() {
+        let counts = report.counts().into_iter().collect();
+        out.json(&Document { runs: report.runs(), counts, exit_code: report.exit_code() })?;
+    } else {
+        show(args, &report, out)?;
+    }
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+/// Has the program check the file, and gives what it reports.
+async fn check(args: &Args) -> Result<Report, Error> {
+    let file = args.store.path()?;
+    let patience = args.wait.as_str().into_duration().map_err(|error| Error::said(error.to_string()))?;
+    let mut program = Program::start(&args.program, &file)?;
+    let bar = bar::of_runs("checked");
+    let report = follow(&mut program, patience, &bar).await;
+    bar.finish_and_clear();
+    program.end().await;
+    report
+}
+
+/// Reads the report as it is written, to its last line.
+async fn follow(program: &mut Program, patience: Duration, bar: &indicatif::ProgressBar) -> Result<Report, Error> {
+    let begun = Instant::now();
+    let mut runs = Vec::new();
+    let mut is_silent = true;
+    loop {
+        // Whether it has ended is asked first: what it wrote is then all there.
+        let ended = program.ended()?;
+        for line in program.report.read()? {
+            is_silent = false;
+            match line {
+                ReportLine::Progress { done, total } => {
+                    bar.set_length(total);
+                    bar.set_position(done);
+                }
+                ReportLine::Run(run) => runs.push(run),
+                ReportLine::Done { .. } => return Ok(runs.into_iter().collect()),
+                ReportLine::Error(sentence) => return Err(Error::said(sentence)),
+                other => return Err(Error::said(format!("{other:?} in a report is of a later release; use that"))),
+            }
+        }
+        if let Some(status) = ended {
+            return Err(program.without_report(&format!("ended ({status})")));
+        }
+        if is_silent && begun.elapsed() > patience {
+            return Err(program.without_report(&format!("took longer than {patience:?}")));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn show(args: &Args, report: &Report, out: Out) -> Result<(), Error> {
+    let fit = if args.full { Fit::All } else { Fit::Terminal };
+    let is_listed = |run: &&Checked| args.all || run.verdict != outlive::check::Verdict::Fine;
+    let mut listed: Vec<&Checked> = report.runs().iter().filter(is_listed).collect();
+    // The worst first; a long list is cut at its end.
+    listed.sort_by_key(|run| std::cmp::Reverse(run.verdict.severity()));
+    let left_out = listed.len().saturating_sub(args.limit);
+    listed.truncate(args.limit);
+    if !listed.is_empty() {
+        out.line(rows(&listed, fit))?;
+        out.line("")?;
+    }
+    let more = if left_out > 0 { format!("; {left_out} more are not listed, see --limit") } else { String::new() };
+    out.line(format!("{}{more}", report.summary()))
+}
+
+fn rows(runs: &[&Checked], fit: Fit) -> String {
+    let mut grid = Grid::new(fit).header(&["id", "workflow", "verdict", "why"]);
+    for run in runs {
+        let word = Cell::new(run.verdict.word());
+        grid.row(vec![
+            table::text(&run.id, fit),
+            table::text(&run.workflow, fit),
+            match run.verdict.severity() {
+                0 => word.fg(Color::Green),
+                1 => word.fg(Color::Yellow),
+                _ => word.fg(Color::Red),
+            },
+            table::text(&run.verdict.details(), fit),
+        ]);
+    }
+    grid.lay_out().0
+}

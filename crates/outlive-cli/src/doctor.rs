@@ -1,0 +1,145 @@
+//! `outlive doctor`: whether a store keeps its own rules.
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use outlive_sqlite::doctor::{self, Finding, Report};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::open::StoreArgs;
+use crate::out::Out;
+use crate::table::{self, Fit, Grid};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Nothing shortened
+    #[arg(long)]
+    full: bool,
+}
+
+#[derive(Serialize)]
+struct Facts {
+    is_sound: bool,
+    instances: u64,
+    entries: u64,
+    messages: u64,
+    findings_count: u64,
+    findings: Vec<FindingFacts>,
+}
+
+#[derive(Serialize)]
+struct FindingFacts {
+    problem: String,
+    id: Option<String>,
+    num: Option<u64>,
+    found: String,
+    holds: &'static str,
+    remedy: &'static str,
+}
+
+pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let report = examine(args.store.file()?).await?;
+    if out.is_json() {
+        out.json(&Facts::from(&report))?;
+    } else {
+        if !report.is_sound() {
+            out.line(table(&report.findings, if args.full { Fit::All } else { Fit::Terminal }))?;
+            out.line("")?;
+        }
+        out.line(summary(&report))?;
+    }
+    Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn examine(file: PathBuf) -> Result<Report, Error> {
+    let bar = bar();
+    let examination = tokio::task::spawn_blocking({
+        let bar = bar.clone();
+        move || {
+            doctor::examine_with(&file, |check| {
+                bar.set_message(format!("{} of {}: {}", check.number, check.of, check.name));
+            })
+        }
+    });
+    let examined = examination.await.map_err(|error| Error::said(format!("the examination broke off: {error}")))?;
+    bar.finish_and_clear();
+    examined.map_err(|error| Error::said(error.message))
+}
+
+fn bar() -> ProgressBar {
+    let is_watched = io::stderr().is_terminal();
+    let target = if is_watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(None, target);
+    bar.set_style(
+        ProgressStyle::with_template("{spinner:.cyan} {elapsed} {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+    );
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+fn table(findings: &[Finding], fit: Fit) -> String {
+    let mut grid = Grid::new(fit).header(&["run", "problem", "found; what should hold; what to do"]);
+    for finding in findings {
+        let number = || finding.num.map(|num| format!("number {}, which is gone", num.0));
+        let whose = finding.id.clone().or_else(number).unwrap_or_else(|| "-".to_owned());
+        let sentence = format!("{}; {}; {}", finding.found, finding.holds, finding.remedy);
+        grid.row(vec![
+            table::text(&whose, fit),
+            table::text(&finding.problem.to_string(), fit),
+            table::text(&sentence, fit),
+        ]);
+    }
+    grid.lay_out().0
+}
+
+fn summary(report: &Report) -> String {
+    let count = |n: u64, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    let what = format!(
+        "{}, {}, {}",
+        count(report.instances, "run", "runs"),
+        count(report.entries, "journal entry", "journal entries"),
+        count(report.messages, "message waits", "messages wait"),
+    );
+    if report.is_sound() {
+        return format!("sound: {what}");
+    }
+    let listed = u64::try_from(report.findings.len()).unwrap_or(u64::MAX);
+    let rest = match report.findings_count - listed {
+        0 => String::new(),
+        rest => format!(", of which {rest} are not listed"),
+    };
+    format!("{}{rest}: {what}", count(report.findings_count, "finding", "findings"))
+}
+
+impl From<&Report> for Facts {
+    fn from(report: &Report) -> Self {
+        Self {
+            is_sound: report.is_sound(),
+            instances: report.instances,
+            entries: report.entries,
+            messages: report.messages,
+            findings_count: report.findings_count,
+            findings: report.findings.iter().map(FindingFacts::from).collect(),
+        }
+    }
+}
+
+impl From<&Finding> for FindingFacts {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            problem: finding.problem.to_string(),
+            id: finding.id.clone(),
+            num: finding.num.map(|num| num.0),
+            found: finding.found.clone(),
+            holds: finding.holds,
+            remedy: finding.remedy,
+        }
+    }
+}

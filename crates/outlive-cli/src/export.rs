@@ -1,0 +1,111 @@
+//! `outlive export`: runs in a file that people and programs can read.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use outlive::{Filter, StatusKind};
+use serde::Serialize;
+
+use crate::bar;
+use crate::error::Error;
+use crate::filter::FilterArgs;
+use crate::open::StoreArgs;
+use crate::out::Out;
+
+#[derive(clap::Args)]
+#[command(after_help = "The format is JSON lines: a header, one line per run with its journal and inbox, and a last \
+    line with their number. `outlive check` reads it. The store is only read, also while a program executes it.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The file to write; stdout, unless it is given
+    #[arg(long, value_name = "EXPORT")]
+    out: Option<PathBuf>,
+    /// Those that have ended too; unless this or a --status is given, only unfinished ones are written
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    runs: u64,
+    out: &'a Path,
+}
+
+pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let file = args.store.path()?;
+    let Some(target) = &args.out else {
+        let mut sink = Sink { inner: BufWriter::new(io::stdout().lock()), broken: None };
+        let written = write(&file, args, &mut sink).await;
+        return match sink.broken {
+            Some(error) => Err(Error::Output(error)),
+            None => written.map(|_| ExitCode::SUCCESS),
+        };
+    };
+    let runs = to_file(&file, target, args).await?;
+    let words = if runs == 1 { "run" } else { "runs" };
+    out.answer(format!("{runs} {words} written to {}", target.display()), &Done { runs, out: target })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes beside the target first, so that there is a whole export under its name or none.
+async fn to_file(file: &Path, target: &Path, args: &Args) -> Result<u64, Error> {
+    let refuse = |error: io::Error| Error::said(format!("the export {target:?} cannot be written: {error}"));
+    let is_store =
+        std::fs::canonicalize(target).is_ok_and(|found| std::fs::canonicalize(file).is_ok_and(|own| own == found));
+    if is_store {
+        return Err(Error::said(format!("{target:?} is the store itself; name another file for the export")));
+    }
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = tempfile::NamedTempFile::new_in(folder).map_err(refuse)?;
+    let runs = write(file, args, &mut BufWriter::new(beside.as_file())).await?;
+    beside.persist(target).map_err(|error| refuse(error.error))?;
+    Ok(runs)
+}
+
+async fn write(file: &Path, args: &Args, out: &mut impl Write) -> Result<u64, Error> {
+    let bar = bar::of_runs("exported");
+    let told = bar.clone();
+    let written = outlive::export::write(file, filter(args), out, move |progress| bar::show(&told, progress)).await;
+    bar.finish_and_clear();
+    Ok(written?)
+}
+
+fn filter(args: &Args) -> Filter {
+    let mut filter = args.filter.filter();
+    if !args.all && filter.statuses.is_empty() {
+        filter.statuses = StatusKind::ALL.into_iter().filter(|kind| !kind.is_ended()).collect();
+    }
+    filter
+}
+
+/// Remembers why it could not be written.
+struct Sink<W> {
+    inner: W,
+    broken: Option<io::Error>,
+}
+
+impl<W: Write> Sink<W> {
+    fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|error| {
+            let told = io::Error::new(error.kind(), error.to_string());
+            self.broken = Some(error);
+            told
+        })
+    }
+}
+
+impl<W: Write> Write for Sink<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.inner.write(bytes);
+        self.note(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.inner.flush();
+        self.note(done)
+    }
+}

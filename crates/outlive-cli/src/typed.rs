@@ -1,0 +1,45 @@
+//! What people type, read: pairs, words for a status, JSON with its spaces. Pure, so that the fuzzer reads it too.
+
+use outlive::StatusKind;
+
+/// Reads `key=value`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write it as key=value".into()),
+    }
+}
+
+/// Reads the word for a status.
+pub(crate) fn status(text: &str) -> Result<StatusKind, String> {
+    StatusKind::from_text(text).ok_or_else(|| {
+        let known: Vec<&str> = StatusKind::ALL.into_iter().map(StatusKind::as_str).collect();
+        format!("write one of {}", known.join(", "))
+    })
+}
+
+/// JSON as programs write it. Inputs are the same if their text is, and people put spaces where programs do not.
+pub(crate) fn compact(json: &str) -> String {
+    let (mut is_text, mut is_escaped) = (false, false);
+    let keep = |c: &char| {
+        let is_space = !is_text && c.is_ascii_whitespace();
+        if *c == '"' && !is_escaped {
+            is_text = !is_text;
+        }
+        is_escaped = *c == '\\' && !is_escaped;
+        !is_space
+    };
+    json.chars().filter(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_has_a_key_and_may_have_any_value() {
+        assert_eq!(pair("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert_eq!(pair("a="), Ok(("a".into(), String::new())));
+        assert!(pair("a").is_err() && pair("=b").is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! `check`: another program is asked about its code, on the file of a running one.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use outlive::prelude::*;
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::shop::{OUTLIVE, Shop, Told, order};
+
+/// Which version of the shop the program is.
+const VERSION: &str = "OUTLIVE_TEST_VERSION";
+
+/// The same order, with another name of its step.
+async fn renamed(ctx: Ctx, item: String) -> Result<String> {
+    let paid: u32 = ctx.step("charge", || async { Err(BoxError::from("a check runs no step")) }).await?;
+    let by: String = ctx.wait("approval").await?;
+    Ok(format!("{item} for {paid}, approved by {by}"))
+}
+
+/// The same order, whose payment is another thing now.
+async fn retyped(ctx: Ctx, item: String) -> Result<String> {
+    let paid: Vec<u32> = ctx.step("charge card", || async { Err(BoxError::from("a check runs no step")) }).await?;
+    Ok(format!("{item} for {paid:?}"))
+}
+
+/// The program that is asked, in a version that the variable names; else there is nothing to do.
+#[tokio::test]
+async fn is_the_program_that_is_asked() {
+    let Ok(version) = std::env::var(VERSION) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::open(folder.path().join("its-own.db"));
+    let started = match version.as_str() {
+        "same" | "server" => engine.workflow("order", order).start().await,
+        "renamed" => engine.workflow("order", renamed).start().await,
+        "retyped" => engine.workflow("order", retyped).start().await,
+        "twice" => engine.workflow("order", order).workflow("order", order).start().await,
+        _ => panic!("this program starts no engine"),
+    };
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it does not open the store of its own");
+    if version == "server" {
+        std::thread::park(); // It does not end by itself, whatever it was told.
+    }
+    started.unwrap();
+}
+
+/// Asks a version of the program.
+async fn check(file: &Path, version: &str, words: &[&str]) -> Told {
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(OUTLIVE);
+    command.args(["check", file.to_str().unwrap()]).args(words).arg("--").arg(program);
+    command.args(["--exact", "--nocapture", "checking::is_the_program_that_is_asked"]).env(VERSION, version);
+    command.stdin(Stdio::null()).output().await.unwrap().into()
+}
+
+/// The bytes of a store's files, read by another process: closing them here would free the locks of the engine.
+async fn bytes(file: &Path) -> Vec<u8> {
+    let all = [file.to_owned(), file.with_extension("db-wal"), file.with_extension("db.lock")];
+    let read = Command::new("cat").args(all).output().await.unwrap();
+    assert!(read.status.success(), "{read:?}");
+    read.stdout
+}
+
+#[tokio::test]
+async fn a_program_is_asked_about_its_code_and_the_store_that_another_executes_is_left_alone() {
+    let shop = Shop::open().await;
+    let run = shop.waiting_order("order-1").await;
+    shop.failed_run("bad-1").await;
+    let before = bytes(&shop.file()).await;
+    let table = [
+        ("same", 0, "1 unfinished run: 1 fine\n"),
+        ("renamed", 1, "add `.was(\"charge card\")`"),
+        ("retyped", 2, "the value recorded for step \"charge card\" does not read as alloc::vec::Vec<u32>"),
+    ];
+    for (version, code, said) in table {
+        let told = check(&shop.file(), version, &["--full"]).await;
+        assert_eq!((told.code, told.err.as_str()), (Some(code), ""), "{version}: {}", told.out);
+        assert!(told.out.contains(said), "{version}: {}", told.out);
+    }
+    assert_eq!(bytes(&shop.file()).await, before, "not a byte is written");
+    run.signal("approval", "ada").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "a tent for 7, approved by ada");
+}
+
+#[tokio::test]
+async fn a_check_is_one_json_document_for_programs() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let told = check(&shop.file(), "renamed", &["-o", "json"]).await;
+    assert_eq!((told.code, told.err.as_str()), (Some(1), ""), "{}", told.out);
+    let document: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&document["exit_code"], &document["counts"]["looks renamed"]), (&1.into(), &1.into()));
+    assert_eq!((&document["runs"][0]["id"], &document["runs"][0]["verdict"]), (&"order-1".into(), &"renamed".into()));
+    assert_eq!(document["runs"][0]["renames"][0]["was"], "charge card");
+}
+
+#[tokio::test]
+async fn an_export_is_checked_as_its_store_is() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let folder = tempfile::tempdir().unwrap();
+    let export = folder.path().join("orders.jsonl");
+    shop.tell(&["export", "--out", export.to_str().unwrap()]).await.well();
+    for (version, code) in [("same", 0), ("renamed", 1), ("retyped", 2)] {
+        let (of_store, of_export) = (check(&shop.file(), version, &[]).await, check(&export, version, &[]).await);
+        assert_eq!((of_export.code, &of_export.out), (Some(code), &of_store.out), "{version}: {}", of_export.err);
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_end_by_itself_is_ended_once_it_has_reported() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    assert_eq!(check(&shop.file(), "server", &[]).await.well(), "1 unfinished run: 1 fine\n");
+}
+
+#[tokio::test]
+async fn what_keeps_a_check_from_being_made_is_exit_code_3_and_says_why() {
+    let shop = Shop::open().await;
+    let folder = tempfile::tempdir().unwrap();
+    let notes = folder.path().join("notes.txt");
+    std::fs::write(&notes, "milk, tea").unwrap();
+    let table = [
+        (shop.file(), "none", "no engine was started in it"),
+        (shop.file(), "none", "this program starts no engine"),
+        (shop.file(), "twice", "workflow \"order\" is registered twice"),
+        (notes, "same", "line 1: this is neither a store nor an export"),
+        (folder.path().join("nope.db"), "same", "no such store"),
+    ];
+    for (file, version, said) in table {
+        let told = check(&file, version, &[]).await;
+        assert_eq!((told.code, told.out.as_str()), (Some(3), ""), "{version}: {}", told.err);
+        assert!(told.err.starts_with("error: ") && told.err.contains(said), "{version}: {}", told.err);
+        assert_eq!(told.err.lines().count(), 1, "{}", told.err);
+    }
+    let mut command = Command::new(OUTLIVE);
+    command.args(["check", shop.file().to_str().unwrap(), "--", "/no/such/program"]);
+    let told: Told = command.output().await.unwrap().into();
+    assert!(told.code == Some(3) && told.err.contains("\"/no/such/program\" cannot be started"), "{}", told.err);
+}

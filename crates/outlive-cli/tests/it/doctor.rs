@@ -1,0 +1,64 @@
+//! `doctor` on the file of a running program, and on one that was tampered with.
+
+use outlive::StatusKind;
+use serde_json::json;
+
+use crate::shop::{Shop, Told, tell, wait_for};
+
+async fn busy_shop() -> Shop {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    shop.failed_run("bad-1").await;
+    shop.tell(&["start", "nap", "null", "--id", "nap-1"]).await.well();
+    wait_for(&shop.engine.run::<()>("nap-1").await.unwrap(), StatusKind::Paused, |_| true).await;
+    shop.tell(&["signal", "order-1", "unheard", "1", "--dedup", "k"]).await.well();
+    shop
+}
+
+async fn tampered(shop: &Shop, damage: &str) -> Told {
+    let sql = rusqlite::Connection::open(shop.file()).unwrap();
+    sql.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+    assert_eq!(sql.execute(damage, []).unwrap(), 1, "{damage}");
+    shop.tell(&["doctor", "--full"]).await
+}
+
+#[tokio::test]
+async fn a_store_that_a_program_executes_is_sound() {
+    let shop = busy_shop().await;
+    let out = shop.tell(&["doctor"]).await.well();
+    assert!(out.starts_with("sound: 3 runs, ") && out.trim_end().ends_with("1 message waits"), "{out}");
+    let facts = shop.ask(&["doctor"]).await;
+    assert_eq!((&facts["is_sound"], &facts["instances"], &facts["findings"]), (&json!(true), &json!(3), &json!([])));
+}
+
+#[tokio::test]
+async fn a_finding_names_the_run_and_the_way_out_and_the_exit_code_is_1() {
+    let shop = busy_shop().await;
+    let told = tampered(&shop, "UPDATE instance SET wake = NULL WHERE id = 'nap-1'").await;
+    assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
+    let line = told.out.lines().find(|line| line.contains("no wake is set")).unwrap_or_else(|| panic!("{}", told.out));
+    assert!(line.starts_with("nap-1  no wake  it is paused (sleep), nobody drives it"), "{line}");
+    assert!(line.contains("`outlive resume` makes it due at once"), "{line}");
+    assert!(told.out.trim_end().lines().last().unwrap().starts_with("1 finding: 3 runs, "), "{}", told.out);
+}
+
+#[tokio::test]
+async fn findings_are_one_json_document_for_programs() {
+    let shop = busy_shop().await;
+    tampered(&shop, "UPDATE counter SET n = n + 1 WHERE workflow = 'doomed' AND status = 5").await;
+    let told = shop.tell(&["doctor", "-o", "json"]).await;
+    assert_eq!(told.code, Some(1));
+    let facts: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&facts["is_sound"], &facts["findings_count"]), (&json!(false), &json!(1)));
+    let finding = &facts["findings"][0];
+    assert_eq!(finding["problem"], "counter");
+    assert_eq!(finding["found"], "workflow \"doomed\" has 1 instances of status 5, and 2 are counted");
+}
+
+#[tokio::test]
+async fn what_is_no_store_is_an_error() {
+    let error = tell(&["doctor", "/no/such/file.db"]).await.error();
+    assert!(error.contains("no such store"), "{error}");
+    let error = tell(&["doctor", "postgres://host/db"]).await.error();
+    assert!(error.contains("is not a file"), "{error}");
+}

@@ -1,0 +1,5 @@
+//! What the fuzzer has found, without the fuzzer.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod corpus;

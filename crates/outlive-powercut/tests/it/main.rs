@@ -1,0 +1,4 @@
+//! The store under power cuts and failing I/O, in short: `./prove powercut` does the same a thousand times over.
+
+mod failing;
+mod power;

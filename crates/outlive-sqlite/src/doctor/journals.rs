@@ -1,0 +1,66 @@
+//! Journals, one after the other: dense, in order, as they were written, and good for a machine.
+
+use outlive_core::journal::Entry;
+use outlive_core::time::Timestamp;
+use outlive_core::workflow::{Machine, Mode};
+use rusqlite::Row;
+
+use super::rows::without_way_out;
+use super::{Problem, Sheet};
+use crate::row;
+
+const HOLDS: &str =
+    "entries count from 1 without a gap in the order they were written, and a machine can be made of them";
+const REMEDY: &str = "restore the file from a backup, or purge the instance";
+
+/// The journal that is being read.
+#[derive(Default)]
+struct Journal {
+    num: i64,
+    entries: Vec<Entry>,
+    /// Where its last entry lies in the file.
+    pos: i64,
+    /// What was wrong first; what comes after it is not looked at.
+    damage: Option<String>,
+}
+
+pub(super) fn examine(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
+    let mut statement = sheet.connection.prepare(row::ALL_ENTRIES)?;
+    let mut rows = statement.query([])?;
+    let mut journal = Journal::default();
+    while let Some(row) = rows.next()? {
+        sheet.report.entries += 1;
+        let num = row::int(row, 10).unwrap_or(0);
+        if num != journal.num {
+            std::mem::replace(&mut journal, Journal { num, ..Journal::default() }).close(sheet);
+        }
+        journal.add(row);
+    }
+    journal.close(sheet);
+    Ok(())
+}
+
+impl Journal {
+    fn add(&mut self, row: &Row<'_>) {
+        if self.damage.is_some() {
+            return;
+        }
+        let pos = row::int(row, 11).unwrap_or(0);
+        let expected = self.entries.len() as u64 + 1;
+        match row::entry(row, expected) {
+            Ok(_) if pos <= self.pos => {
+                self.damage = Some(format!("entry {expected} lies before entry {} in the file", expected - 1));
+            }
+            Ok(entry) => self.entries.push(entry),
+            Err(damage) => self.damage = Some(without_way_out(&damage)),
+        }
+        self.pos = pos;
+    }
+
+    fn close(self, sheet: &mut Sheet<'_>) {
+        let opened = || Machine::new(Mode::Shadow, 0, Timestamp::AT_ONCE, &self.entries).err();
+        if let Some(damage) = self.damage.or_else(|| opened().map(|trouble| without_way_out(&trouble.0))) {
+            sheet.find(Problem::Journal, Some(self.num), damage, HOLDS, REMEDY);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What holds between rows, as questions that nothing answers in a sound store.
+//!
+//! Status codes are those of the journal format: 0 pending, 1 running, 2 paused, 3 stuck, 4 completed, 5 failed,
+//! 6 cancelled. Each question gives the number of an instance, or NULL, and a sentence that says what was found.
+
+use super::{Problem, Sheet};
+use crate::row;
+
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    problem: Problem,
+    question: &'static str,
+    holds: &'static str,
+    remedy: &'static str,
+}
+
+impl Rule {
+    pub(super) fn apply(&self, sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
+        let mut statement = sheet.connection.prepare(self.question)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let found = row::text(row, 1).into_owned();
+            sheet.find(self.problem, row::int(row, 0), found, self.holds, self.remedy);
+        }
+        Ok(())
+    }
+}
+
+const RESTART: &str = "start the program that executes the file again: it takes over what it finds, and report this";
+const RESUME: &str =
+    "`outlive resume` makes it due at once, and if it never began cancel it and start it again; report this";
+const REPORT: &str = "no run is harmed by it; report this";
+const REPLACE: &str = "restore the file from a backup, or purge the instance; report this";
+
+pub(super) const RULES: [Rule; 14] = [
+    Rule {
+        name: "numbers of the file",
+        problem: Problem::Mark,
+        question: "SELECT NULL, CASE WHEN value IS NULL THEN 'the mark \"' || wanted || '\" is missing' ELSE \
+                 'the mark \"' || wanted || '\" is ' || value || ', and ' || used || ' is in use' END \
+             FROM (SELECT 'schema' AS wanted, 1 AS used \
+                 UNION ALL SELECT 'epoch', (SELECT max(owner) FROM instance WHERE owner <> 0) \
+                 UNION ALL SELECT 'num', (SELECT max(num) FROM instance) \
+                 UNION ALL SELECT 'pos', (SELECT max(pos) FROM (SELECT max(pos) AS pos FROM sent \
+                     UNION ALL SELECT max(pos) FROM inbox UNION ALL SELECT max(pos) FROM dedup))) \
+             LEFT JOIN meta ON key = wanted WHERE value IS NULL OR used > value",
+        holds: "the last epoch, instance number and inbox position given are at least those in use",
+        remedy: "restore the file from a backup, or numbers are given twice; report this",
+    },
+    Rule {
+        name: "statuses",
+        problem: Problem::Status,
+        question: "SELECT num, CASE \
+                 WHEN (status = 2) <> (pause IS NOT NULL) THEN 'its status is ' || status || ' and its pause is ' || coalesce(pause, 'NULL') \
+                 WHEN pause NOT IN ('sleep', 'retry', 'wait', 'by hand') THEN 'it pauses for \"' || pause || '\"' \
+                 WHEN until IS NOT NULL AND pause IS NULL THEN 'it is not paused, and goes on at ' || until \
+                 WHEN until IS NULL AND pause IN ('sleep', 'retry') THEN 'it pauses for \"' || pause || '\" without an end' \
+                 WHEN (status IN (4, 5, 6)) <> (ended_at IS NOT NULL) THEN 'its status is ' || status || ' and it ended at ' || coalesce(ended_at, 'NULL') \
+                 WHEN (status IN (4, 5)) <> (outcome IS NOT NULL) THEN 'its status is ' || status || ' and it has ' || iif(outcome IS NULL, 'no outcome', 'an outcome') \
+                 WHEN status = 3 AND note IS NULL THEN 'it is stuck, and nothing says why' \
+                 WHEN status IN (1, 2, 4, 5) AND started_at IS NULL THEN 'its status is ' || status || ' and it never began' \
+                 WHEN recoveries < 0 THEN 'it recovered ' || recoveries || ' times' \
+             END AS found FROM instance WHERE found IS NOT NULL",
+        holds: "pause, end, outcome and note are those that belong to the status",
+        remedy: REPLACE,
+    },
+    Rule {
+        name: "wakes of live instances",
+        problem: Problem::NoWake,
+        question: "SELECT num, CASE status WHEN 0 THEN 'it is pending' WHEN 1 THEN 'it is running' \
+                 ELSE 'it is paused (' || coalesce(pause, 'NULL') || ')' END || ', nobody drives it, and no wake is set' \
+             FROM instance WHERE status <> 4 AND status IN (0, 1, 2) AND owner = 0 AND wake IS NULL \
+                 AND NOT (status = 2 AND until IS NULL AND pause IN ('wait', 'by hand'))",
+        holds: "a live instance has a wake or is driven, unless it waits for a signal or for somebody to resume it",
+        remedy: RESUME,
+    },
+    Rule {
+        name: "owners",
+        problem: Problem::Owner,
+        question: "SELECT num, 'it is driven under lease ' || owner || ', and the last one given is ' || value \
+             FROM instance, meta WHERE owner <> 0 AND key = 'epoch' AND owner <> value \
+             UNION ALL SELECT num, 'its status is ' || status || ' and it is driven under lease ' || owner \
+             FROM instance WHERE owner <> 0 AND status NOT IN (1, 2)",
+        holds: "who is driven is running or paused by hand, under the last lease given",
+        remedy: RESTART,
+    },
+    Rule {
+        name: "wakes of the dead",
+        problem: Problem::Owner,
+        question: "SELECT num, 'its status is ' || status || ' and it is to wake at ' || wake FROM instance \
+             WHERE wake IS NOT NULL AND status NOT IN (0, 1, 2)",
+        holds: "only a live instance has a wake",
+        remedy: REPLACE,
+    },
+    Rule {
+        name: "messages to the living",
+        problem: Problem::Unheard,
+        question: "SELECT num, 'message ' || pos || ' (' || CASE kind WHEN 2 THEN 'cancel' WHEN 3 THEN 'terminate' \
+                 WHEN 4 THEN 'pause' ELSE 'resume' END || ') is not taken, and its wake is ' || coalesce(wake, 'not set') \
+             FROM inbox JOIN instance ON num = instance WHERE owner = 0 AND (\
+                 kind IN (2, 3, 4, 5) AND status = 2 AND (wake IS NULL OR wake IS until) \
+                 OR kind IN (2, 3) AND status = 0 AND started_at IS NULL AND wake <> 0)",
+        holds: "an instance that nobody drives is due at once while there is something to do for it in its inbox",
+        remedy: RESUME,
+    },
+    Rule {
+        name: "messages to the dead",
+        problem: Problem::Inbox,
+        question: "SELECT num, 'its status is ' || status || ' and message ' || pos || ' lies in its inbox' \
+             FROM inbox JOIN instance ON num = instance WHERE status IN (4, 5, 6)",
+        holds: "the inbox of an instance that has ended is empty",
+        remedy: REPLACE,
+    },
+    Rule {
+        name: "messages that were taken",
+        problem: Problem::Inbox,
+        question: "SELECT inbox.instance, 'message ' || inbox.pos || ' was taken by entry ' || seq || ' and lies in its inbox' \
+             FROM inbox JOIN entry ON entry.instance = inbox.instance AND entry.kind = 21 AND due = inbox.pos",
+        holds: "a message that is taken leaves the inbox",
+        remedy: REPLACE,
+    },
+    Rule {
+        name: "tokens of messages",
+        problem: Problem::Token,
+        question: "SELECT instance, 'message ' || pos || ' has no token' \
+             FROM (SELECT instance, pos FROM inbox EXCEPT SELECT instance, pos FROM sent) \
+             UNION ALL SELECT instance, 'a dedup key is of message ' || pos || ', which nobody sent' \
+             FROM (SELECT instance, pos FROM dedup EXCEPT SELECT instance, pos FROM sent)",
+        holds: "each message and each dedup key has the token it came with",
+        remedy: REPORT,
+    },
+    Rule {
+        name: "tokens of taken signals",
+        problem: Problem::Token,
+        question: "SELECT instance, 'its journal has message ' || coalesce(pos, 'NULL') || ' taken, which nobody sent' \
+             FROM (SELECT instance, due AS pos FROM entry WHERE kind = 21 EXCEPT SELECT instance, pos FROM sent)",
+        holds: "a signal that was taken had been sent to this instance",
+        remedy: REPLACE,
+    },
+    Rule {
+        name: "places of messages",
+        problem: Problem::Token,
+        question: "SELECT max(instance), count(*) || ' messages have the place ' || pos FROM sent GROUP BY pos HAVING count(*) > 1",
+        holds: "no two messages of a file have one place",
+        remedy: REPORT,
+    },
+    Rule {
+        name: "rows of journals",
+        problem: Problem::Orphan,
+        question: "SELECT whose, n || ' entries of it are left' \
+             FROM (SELECT instance AS whose, count(*) AS n FROM entry GROUP BY instance) \
+             WHERE NOT EXISTS (SELECT 1 FROM instance WHERE num = whose)",
+        holds: "every entry is of an instance that is there",
+        remedy: REPORT,
+    },
+    Rule {
+        name: "rows of messages",
+        problem: Problem::Orphan,
+        question: "SELECT whose, n || ' rows of it are left in ' || place FROM (\
+                 SELECT instance AS whose, count(*) AS n, 'inbox' AS place FROM inbox GROUP BY instance \
+                 UNION ALL SELECT instance, count(*), 'sent' FROM sent GROUP BY instance \
+                 UNION ALL SELECT instance, count(*), 'dedup' FROM dedup GROUP BY instance) \
+             WHERE NOT EXISTS (SELECT 1 FROM instance WHERE num = whose)",
+        holds: "every message, token and dedup key is of an instance that is there",
+        remedy: REPORT,
+    },
+    Rule {
+        name: "counters",
+        problem: Problem::Counter,
+        question: "SELECT NULL, 'workflow \"' || workflow || '\" has ' || sum(there) || ' instances of status ' || status || \
+                 ', and ' || sum(kept) || ' are counted' \
+             FROM (SELECT workflow, status, n AS kept, 0 AS there FROM counter \
+                 UNION ALL SELECT workflow, status, 0, count(*) FROM instance GROUP BY workflow, status) \
+             GROUP BY workflow, status HAVING sum(kept) <> sum(there)",
+        holds: "the counters are the numbers of rows",
+        remedy: REPORT,
+    },
+];

@@ -1,0 +1,322 @@
+//! The doctor finds each kind of damage where it is, and none in a sound store.
+
+use outlive_core::commit::{Commit, Epoch, Send, State, Write};
+use outlive_core::id::InstanceNum;
+use outlive_core::journal::EntryKind;
+use outlive_core::message::Message;
+use outlive_core::payload::Payload;
+use outlive_core::status::{Pause, Status};
+use outlive_core::store::{ErrorKind, Store};
+use outlive_core::time::Timestamp;
+use outlive_sqlite::SqliteStore;
+use outlive_sqlite::doctor::{self, Problem, Report};
+
+use crate::support::{
+    Place, assert_done, at, commit, driven, ended, json, name, reopen, signal, start, started, state, write,
+};
+
+async fn goes_on(store: &SqliteStore, commit: Commit) {
+    assert_done(&write(store, Write::Commit(commit)).await);
+}
+
+fn paused(num: InstanceNum, epoch: Epoch, why: Pause, until: Option<Timestamp>) -> Commit {
+    let state = State { wake: until, ..state(Status::Paused { why, until }) };
+    Commit { state: Some(state), ..commit(num, epoch, 0) }
+}
+
+/// Takes the signal at `pos` in entry 1, and goes on to wait.
+fn taking(num: InstanceNum, epoch: Epoch, pos: i64) -> Commit {
+    let mut commit = Commit { taken: vec![pos.cast_unsigned()], ..paused(num, epoch, Pause::Wait, None) };
+    commit.entries[0].kind = EntryKind::SignalTaken;
+    commit.entries[0].due = Some(at(pos));
+    commit
+}
+
+/// A store with an instance of every status, messages, tokens and a dedup key, left behind by a process that died.
+async fn sound() -> Place {
+    let place = Place::new();
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    started(&store, start("pending")).await;
+    let running = driven(&store, "running", epoch).await;
+    goes_on(&store, commit(running, epoch, 0)).await;
+    goes_on(&store, commit(running, epoch, 1)).await;
+    let asleep = driven(&store, "asleep", epoch).await;
+    goes_on(&store, paused(asleep, epoch, Pause::Sleep, Some(at(9_000)))).await;
+    let waiting = driven(&store, "waiting", epoch).await;
+    write(&store, Write::Send(Send { dedup: Some(name("key")), ..signal("waiting", 1) })).await;
+    goes_on(&store, taking(waiting, epoch, 1)).await;
+    write(&store, Write::Send(signal("waiting", 2))).await;
+    let stuck = driven(&store, "stuck", epoch).await;
+    let why = State { note: Some("the code has changed".to_owned()), ..state(Status::Stuck) };
+    goes_on(&store, Commit { state: Some(why), ..commit(stuck, epoch, 0) }).await;
+    for (id, status) in [("completed", Status::Completed), ("failed", Status::Failed), ("cancelled", Status::Cancelled)]
+    {
+        let num = driven(&store, id, epoch).await;
+        let outcome = (status != Status::Cancelled).then(|| Payload::recorded("{}"));
+        let end = State { outcome, ..state(status) };
+        goes_on(&store, Commit { state: Some(end), ..commit(num, epoch, 0) }).await;
+    }
+    place
+}
+
+fn examine(place: &Place) -> Report {
+    doctor::examine(&place.file()).unwrap()
+}
+
+#[tokio::test]
+async fn a_sound_store_has_no_finding_whatever_its_instances_do() {
+    let place = sound().await;
+    let report = examine(&place);
+    assert!(report.is_sound(), "{:#?}", report.findings);
+    assert_eq!((report.instances, report.entries, report.messages), (8, 8, 1));
+}
+
+#[tokio::test]
+async fn a_store_stays_sound_when_it_is_taken_over_left_reopened_and_purged() {
+    let place = sound().await;
+    for again in 0..2 {
+        let store = place.open();
+        let epoch = store.lease(at(100)).await.unwrap();
+        assert!(examine(&place).is_sound(), "{:#?}", examine(&place).findings);
+        if again == 0 {
+            assert_done(&write(&store, reopen("stuck")).await);
+            assert_done(&write(&store, reopen("failed")).await);
+            assert_done(&write(&store, Write::Purge(name("completed"))).await);
+            let cancel = Message::Cancel { reason: "no".to_owned() };
+            for (token, id) in (10..).zip(["pending", "asleep", "waiting", "running"]) {
+                write(&store, Write::Send(Send { message: cancel.clone(), ..signal(id, token) })).await;
+            }
+        }
+        assert!(examine(&place).is_sound(), "{:#?}", examine(&place).findings);
+        store.release(epoch).await.unwrap();
+    }
+    assert!(examine(&place).is_sound(), "{:#?}", examine(&place).findings);
+}
+
+#[tokio::test]
+async fn what_a_killed_process_left_in_the_log_is_examined_too() {
+    let place = sound().await;
+    let store = place.open();
+    started(&store, start("in the log")).await;
+    let copy = Place::new();
+    // As a kill leaves it: a file and its log, and nobody who has them open.
+    for end in ["", "-wal"] {
+        let name = |place: &Place| place.folder.path().join(format!("runs.db{end}"));
+        std::fs::copy(name(&place), name(&copy)).unwrap();
+    }
+    let report = examine(&copy);
+    assert!(report.is_sound(), "{:#?}", report.findings);
+    assert_eq!(report.instances, 9);
+}
+
+/// What is done to a sound store, the problem it makes, about whom, and words of what is said.
+const DAMAGE: [(&str, Problem, Option<&str>, &str); 37] = [
+    ("UPDATE instance SET input = '1' WHERE id = 'asleep'", Problem::Row, Some("asleep"), "checksum"),
+    ("UPDATE instance SET status = 77 WHERE id = 'asleep'", Problem::Row, Some("asleep"), "does not exist"),
+    ("UPDATE instance SET wake = NULL WHERE id = 'pending'", Problem::NoWake, Some("pending"), "it is pending"),
+    ("UPDATE instance SET wake = NULL WHERE id = 'asleep'", Problem::NoWake, Some("asleep"), "paused (sleep)"),
+    ("UPDATE instance SET owner = 0 WHERE id = 'running'", Problem::NoWake, Some("running"), "it is running"),
+    (
+        "UPDATE instance SET until = 9, wake = NULL WHERE id = 'waiting'",
+        Problem::NoWake,
+        Some("waiting"),
+        "paused (wait)",
+    ),
+    ("UPDATE instance SET owner = 2 WHERE id = 'running'", Problem::Owner, Some("running"), "under lease 2"),
+    ("UPDATE instance SET owner = 1 WHERE id = 'pending'", Problem::Owner, Some("pending"), "status is 0"),
+    ("UPDATE instance SET owner = 1 WHERE id = 'failed'", Problem::Owner, Some("failed"), "status is 5"),
+    ("UPDATE instance SET wake = 7 WHERE id = 'completed'", Problem::Owner, Some("completed"), "to wake at 7"),
+    ("UPDATE instance SET wake = 7 WHERE id = 'stuck'", Problem::Owner, Some("stuck"), "to wake at 7"),
+    ("UPDATE instance SET pause = NULL WHERE id = 'waiting'", Problem::Status, Some("waiting"), "its pause is NULL"),
+    ("UPDATE instance SET pause = 'wait' WHERE id = 'running'", Problem::Status, Some("running"), "its pause is wait"),
+    ("UPDATE instance SET pause = 'x' WHERE id = 'waiting'", Problem::Status, Some("waiting"), "pauses for \"x\""),
+    ("UPDATE instance SET until = 3 WHERE id = 'running'", Problem::Status, Some("running"), "not paused"),
+    ("UPDATE instance SET until = NULL WHERE id = 'asleep'", Problem::Status, Some("asleep"), "without an end"),
+    ("UPDATE instance SET ended_at = NULL WHERE id = 'failed'", Problem::Status, Some("failed"), "ended at NULL"),
+    ("UPDATE instance SET ended_at = 5 WHERE id = 'running'", Problem::Status, Some("running"), "ended at 5"),
+    ("UPDATE instance SET outcome = NULL WHERE id = 'completed'", Problem::Status, Some("completed"), "no outcome"),
+    ("UPDATE instance SET outcome = '1' WHERE id = 'running'", Problem::Status, Some("running"), "an outcome"),
+    ("UPDATE instance SET note = NULL WHERE id = 'stuck'", Problem::Status, Some("stuck"), "nothing says why"),
+    ("UPDATE instance SET started_at = NULL WHERE id = 'waiting'", Problem::Status, Some("waiting"), "never began"),
+    ("UPDATE instance SET recoveries = -1 WHERE id = 'waiting'", Problem::Status, Some("waiting"), "-1 times"),
+    (
+        "DELETE FROM entry WHERE seq = 1 AND op = 'step:charge#1' AND instance = 2",
+        Problem::Journal,
+        Some("running"),
+        "entry 1 is missing",
+    ),
+    ("UPDATE entry SET payload = '2' WHERE instance = 3", Problem::Journal, Some("asleep"), "checksum"),
+    ("UPDATE entry SET kind = 99 WHERE instance = 3", Problem::Journal, Some("asleep"), "kind 99"),
+    (
+        "UPDATE entry SET pos = 99 WHERE instance = 2 AND seq = 1",
+        Problem::Journal,
+        Some("running"),
+        "lies before entry 1",
+    ),
+    ("UPDATE inbox SET payload = '2'", Problem::Inbox, Some("waiting"), "checksum"),
+    ("UPDATE inbox SET kind = 9", Problem::Inbox, Some("waiting"), "kind 9"),
+    (
+        "INSERT INTO inbox SELECT instance, 1, at, kind, text, payload, sum FROM inbox",
+        Problem::Inbox,
+        Some("waiting"),
+        "taken by entry 1",
+    ),
+    ("DELETE FROM sent WHERE pos = 2", Problem::Token, Some("waiting"), "message 2 has no token"),
+    ("DELETE FROM sent WHERE pos = 1", Problem::Token, Some("waiting"), "message 1, which nobody sent"),
+    ("INSERT INTO sent VALUES (2, 5, 2)", Problem::Token, Some("waiting"), "2 messages have the place 2"),
+    ("UPDATE meta SET value = 3 WHERE key = 'num'", Problem::Mark, None, "\"num\" is 3, and 8 is in use"),
+    ("UPDATE meta SET value = 0 WHERE key = 'pos'", Problem::Mark, None, "\"pos\" is 0, and 2 is in use"),
+    ("DELETE FROM meta WHERE key = 'epoch'", Problem::Mark, None, "\"epoch\" is missing"),
+    (
+        "UPDATE counter SET n = n + 1 WHERE status = 4",
+        Problem::Counter,
+        None,
+        "1 instances of status 4, and 2 are counted",
+    ),
+];
+
+#[tokio::test]
+async fn each_kind_of_damage_is_found_where_it_is() {
+    for (damage, problem, whose, says) in DAMAGE {
+        let place = sound().await;
+        let changed = place.sql().execute(damage, []).unwrap();
+        assert!(changed > 0, "{damage}");
+        let report = examine(&place);
+        let is_it = |finding: &&doctor::Finding| finding.problem == problem && finding.found.contains(says);
+        let found = report.findings.iter().find(is_it).unwrap_or_else(|| panic!("{damage}: {report:#?}"));
+        assert_eq!(found.id.as_deref(), whose, "{damage}");
+        assert!(!found.holds.is_empty() && !found.remedy.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn rows_of_an_instance_that_is_gone_are_found_in_every_table() {
+    let place = sound().await;
+    place.sql().execute_batch("DELETE FROM instance WHERE id = 'waiting'").unwrap();
+    let report = examine(&place);
+    let orphans: Vec<_> = report.findings.iter().filter(|finding| finding.problem == Problem::Orphan).collect();
+    let said: Vec<_> = orphans.iter().map(|finding| finding.found.as_str()).collect();
+    let left = ["1 entries of it are left", "1 rows of it are left in inbox", "2 rows of it are left in sent"];
+    assert_eq!(said, [left[0], left[1], left[2], "1 rows of it are left in dedup"]);
+    assert!(orphans.iter().all(|finding| finding.num == Some(InstanceNum(4)) && finding.id.is_none()));
+    assert!(report.findings.iter().any(|finding| finding.problem == Problem::Counter));
+}
+
+#[tokio::test]
+async fn what_asks_for_an_end_and_is_not_heard_is_found() {
+    for (id, wake) in [("pending", "20"), ("asleep", "9000"), ("asleep", "NULL"), ("waiting", "NULL")] {
+        let place = sound().await;
+        let message = Message::Terminate { reason: "enough".to_owned() };
+        write(&place.open(), Write::Send(Send { message, ..signal(id, 9) })).await;
+        assert!(examine(&place).is_sound(), "{id}");
+        place.sql().execute_batch(&format!("UPDATE instance SET wake = {wake} WHERE id = '{id}'")).unwrap();
+        let report = examine(&place);
+        let unheard = report.findings.iter().find(|finding| finding.problem == Problem::Unheard).unwrap();
+        assert_eq!(unheard.id.as_deref(), Some(id));
+        assert!(unheard.found.contains("(terminate) is not taken"), "{}", unheard.found);
+    }
+}
+
+#[tokio::test]
+async fn a_message_to_an_instance_that_has_ended_is_found() {
+    let place = sound().await;
+    place.sql().execute_batch("UPDATE inbox SET instance = 6; UPDATE sent SET instance = 6 WHERE pos = 2").unwrap();
+    let report = examine(&place);
+    let found = report.findings.iter().find(|finding| finding.problem == Problem::Inbox).unwrap();
+    assert_eq!(
+        (found.id.as_deref(), found.found.as_str()),
+        (Some("completed"), "its status is 4 and message 2 lies in its inbox")
+    );
+}
+
+#[tokio::test]
+async fn a_journal_that_no_machine_can_be_made_of_is_found() {
+    let place = sound().await;
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let num = driven(&store, "twice", epoch).await;
+    let mut twice = commit(num, epoch, 0);
+    twice.entries.push(outlive_core::journal::Entry { seq: 2, ..twice.entries[0].clone() });
+    goes_on(&store, twice).await;
+    let report = examine(&place);
+    assert_eq!(report.findings_count, 1);
+    assert_eq!((report.findings[0].problem, report.findings[0].id.as_deref()), (Problem::Journal, Some("twice")));
+    assert!(report.findings[0].found.contains("step:charge#1 has ended before"), "{}", report.findings[0].found);
+}
+
+#[tokio::test]
+async fn a_damaged_page_or_table_is_found_and_does_not_end_the_examination() {
+    let place = sound().await;
+    place.sql().execute_batch("DROP TABLE dedup; UPDATE counter SET n = 9").unwrap();
+    let report = examine(&place);
+    let has = |problem| report.findings.iter().any(|finding| finding.problem == problem);
+    assert!(has(Problem::File) && has(Problem::Counter), "{:#?}", report.findings);
+
+    let place = sound().await;
+    place.sql().execute_batch("PRAGMA wal_checkpoint(truncate)").unwrap();
+    let root = place.number("SELECT rootpage FROM sqlite_schema WHERE name = 'entry'");
+    let mut bytes = std::fs::read(place.file()).unwrap();
+    let begin = usize::try_from((root - 1) * place.number("PRAGMA page_size")).unwrap();
+    bytes[begin..begin + 100].fill(0xee);
+    std::fs::write(place.file(), bytes).unwrap();
+    let report = examine(&place);
+    assert!(report.findings.iter().any(|finding| finding.problem == Problem::File), "{:#?}", report.findings);
+    assert_eq!(report.instances, 8);
+}
+
+#[tokio::test]
+async fn of_one_kind_of_problem_a_thousand_are_listed_and_all_are_counted() {
+    let place = sound().await;
+    let many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
+        INSERT INTO sent SELECT 1000 + i, 1, 1000 + i FROM n";
+    place.sql().execute_batch(many).unwrap();
+    place.sql().execute_batch("UPDATE meta SET value = 9999 WHERE key = 'pos'").unwrap();
+    let report = examine(&place);
+    assert_eq!((report.findings_count, report.findings.len()), (1500, 1000));
+}
+
+#[tokio::test]
+async fn what_is_no_store_is_an_error_and_nothing_is_changed() {
+    let place = Place::new();
+    std::fs::write(place.file(), "").unwrap();
+    assert_eq!(doctor::examine(&place.file()).unwrap_err().kind, ErrorKind::Open);
+    std::fs::write(place.file(), "this is a letter and not a database").unwrap();
+    assert_eq!(doctor::examine(&place.file()).unwrap_err().kind, ErrorKind::Open);
+    let place = sound().await;
+    let before = std::fs::read(place.file()).unwrap();
+    examine(&place);
+    assert_eq!(std::fs::read(place.file()).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_store_is_sound_at_every_moment_while_somebody_works_on_it() {
+    let place = sound().await;
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let file = place.file();
+    let doctor = tokio::task::spawn_blocking(move || {
+        (0..50).map(|_| doctor::examine(&file).unwrap()).find(|report| !report.is_sound())
+    });
+    let mut nth = 0_u64;
+    while !doctor.is_finished() {
+        let id = format!("busy-{nth}");
+        let num = driven(&store, &id, epoch).await;
+        goes_on(&store, commit(num, epoch, 0)).await;
+        write(&store, Write::Send(signal(&id, nth + 100))).await;
+        let outcome = Some(json("done"));
+        let end = State { outcome, ..state(Status::Completed) };
+        goes_on(
+            &store,
+            Commit { entries: vec![], state: Some(end), ..ended(commit(num, epoch, 1), Status::Completed) },
+        )
+        .await;
+        if nth.is_multiple_of(3) {
+            assert_done(&write(&store, Write::Purge(name(&id))).await);
+        }
+        nth += 1;
+    }
+    let unsound = doctor.await.unwrap();
+    assert!(unsound.is_none(), "{:#?}", unsound.unwrap().findings);
+    assert!(nth > 0);
+}

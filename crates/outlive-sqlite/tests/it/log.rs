@@ -1,0 +1,60 @@
+//! The log beside the file: it is used again, however many read and write meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use outlive_core::commit::{Commit, Epoch, Write};
+use outlive_core::id::InstanceNum;
+use outlive_core::payload::Payload;
+use outlive_core::store::Store;
+
+use crate::support::{Place, assert_done, at, commit, driven};
+
+/// Pages of the log that a checkpoint waits for, as the writer has it.
+const CHECKPOINT_PAGES: u64 = 4_000;
+
+fn large(num: InstanceNum, epoch: Epoch, seq: u64) -> Write {
+    let mut commit: Commit = commit(num, epoch, seq);
+    commit.entries[0].payload = Some(Payload::encode(&"x".repeat(400_000)).unwrap());
+    Write::Commit(commit)
+}
+
+/// Reads that are short, but one begins before another ends.
+fn read_on(place: &Place, is_over: &Arc<AtomicBool>) -> thread::JoinHandle<()> {
+    let (readers, is_over) = ([place.sql(), place.sql()], is_over.clone());
+    let begin = "BEGIN; SELECT count(*) FROM instance";
+    thread::spawn(move || {
+        readers[0].execute_batch(begin).unwrap();
+        for nth in 1.. {
+            readers[nth % 2].execute_batch(begin).unwrap();
+            readers[(nth + 1) % 2].execute_batch("COMMIT").unwrap();
+            thread::sleep(Duration::from_millis(4));
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    })
+}
+
+/// What broke: a log that was moved into the file but that somebody read just then was not used again, and nobody tried
+/// once more until it had grown by as much again. Beside readers and writers that never rest it grew without end, until
+/// it filled the disk by itself; and then nothing freed it.
+#[tokio::test]
+async fn a_log_is_used_again_though_somebody_reads_at_every_moment() {
+    let place = Place::new();
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let num = driven(&store, "a", epoch).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let reader = read_on(&place, &is_over);
+    for seq in 0..200 {
+        let answers = store.write(Arc::new(vec![large(num, epoch, seq)])).await.unwrap();
+        assert_done(&answers[0]);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    reader.join().unwrap();
+    let log = std::fs::metadata(place.folder.path().join("runs.db-wal")).unwrap().len() / 4_096;
+    assert!(log < 4 * CHECKPOINT_PAGES, "the log has grown to {log} pages");
+}

@@ -1,0 +1,81 @@
+//! A file that is only read: nothing of it changes, whoever executes it.
+
+use std::fs;
+
+use outlive_core::query::{Filter, Query};
+use outlive_core::store::{ErrorKind, Store};
+use outlive_sqlite::SqliteReader;
+
+use crate::support::{Place, at, driven, name, start, started};
+
+#[tokio::test]
+async fn a_reader_sees_what_an_executor_writes_and_takes_nothing_from_it() {
+    let place = Place::new();
+    let store = place.open();
+    let reader = SqliteReader::open(&place.file()).unwrap();
+    assert_eq!(reader.count(&Filter::new()).await.unwrap().total(), 0);
+    let epoch = store.lease(at(0)).await.unwrap();
+    let num = driven(&store, "a", epoch).await;
+    let seen = reader.instance(&name("a")).await.unwrap().unwrap();
+    assert_eq!((seen.num, seen.owner), (num, epoch));
+    assert_eq!(reader.list(&Filter::new(), None, 9).await.unwrap().instances, [seen]);
+    drop(reader);
+    started(&store, start("b")).await;
+    assert_eq!(store.count(&Filter::new()).await.unwrap().total(), 2);
+}
+
+#[tokio::test]
+async fn a_file_that_nobody_has_open_is_read_and_not_a_byte_of_it_changes() {
+    let place = Place::new();
+    let store = place.open();
+    started(&store, start("a")).await;
+    drop(store);
+    let before = fs::read(place.file()).unwrap();
+    let reader = SqliteReader::open(&place.file()).unwrap();
+    assert!(reader.instance(&name("a")).await.unwrap().is_some());
+    drop(reader);
+    assert_eq!(fs::read(place.file()).unwrap(), before);
+    assert!(!place.folder.path().join("runs.db.lock").exists(), "nobody has taken the right to execute");
+    assert_eq!(place.open().count(&Filter::new()).await.unwrap().total(), 1);
+}
+
+/// What would break: a connection that may write moves the log into the file when it is the last to close.
+#[tokio::test]
+async fn what_a_dead_process_left_in_the_log_is_read_and_stays_there() {
+    let place = Place::new();
+    let store = place.open();
+    started(&store, start("a")).await;
+    let copy = Place::new();
+    for suffix in ["", "-wal"] {
+        // By another process: closing a file of the store here would free its locks.
+        let (from, to) = (format!("{}{suffix}", place.file().display()), format!("{}{suffix}", copy.file().display()));
+        assert!(std::process::Command::new("cp").args([from, to]).status().unwrap().success());
+    }
+    let files = |suffix: &str| fs::read(format!("{}{suffix}", copy.file().display())).unwrap();
+    let before = (files(""), files("-wal"));
+    let reader = SqliteReader::open(&copy.file()).unwrap();
+    assert!(reader.instance(&name("a")).await.unwrap().is_some(), "it is in the log alone");
+    drop(reader);
+    assert!((files(""), files("-wal")) == before);
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_as_it_is() {
+    let place = Place::new();
+    let refused = |content: Option<&[u8]>, says: &str| {
+        if let Some(content) = content {
+            fs::write(place.file(), content).unwrap();
+        }
+        let error = SqliteReader::open(&place.file()).unwrap_err();
+        assert!(error.kind == ErrorKind::Open && error.message.contains(says), "{error}");
+        assert_eq!(fs::read(place.file()).ok().as_deref(), content);
+    };
+    refused(None, "does not exist");
+    refused(Some(b""), "is empty");
+    refused(Some(&[b'x'; 4096]), "is not a SQLite database");
+    fs::remove_file(place.file()).unwrap();
+    place.sql().execute_batch("CREATE TABLE theirs (a)").unwrap();
+    let theirs = fs::read(place.file()).unwrap();
+    refused(Some(&theirs), "of another application");
+    assert!(SqliteReader::is_database(&place.file()).unwrap());
+}

@@ -1,0 +1,172 @@
+//! Where the process is to die: as a value, and as the text that repeats it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::faults::Fault;
+
+/// On which side of a commit the process dies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Side {
+    /// Nothing of it is written.
+    Before,
+    /// It is written, but nobody is told.
+    After,
+}
+
+/// One death of the process. Commits are counted from 1, over all lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Crash {
+    pub(super) commit: u64,
+    pub(super) side: Side,
+}
+
+/// All deaths of one play, earlier ones first, and what is left out from outside.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Schedule {
+    pub(super) crashes: Vec<Crash>,
+    /// Which signals and cancels are not sent, by their number from 1.
+    pub(super) without: Vec<usize>,
+}
+
+impl Crash {
+    pub(super) fn fault(self) -> Fault {
+        match self.side {
+            Side::Before => Fault::CrashBefore(self.commit),
+            Side::After => Fault::CrashAfter(self.commit),
+        }
+    }
+}
+
+impl Schedule {
+    /// The same, with no crash at all.
+    pub(super) fn uncrashed(&self) -> Self {
+        Self { crashes: Vec::new(), without: self.without.clone() }
+    }
+
+    /// All that have one crash more, later than those of this one and not later than the commit.
+    pub(super) fn longer(&self, commits: u64) -> impl Iterator<Item = Self> + '_ {
+        let first = self.crashes.last().map_or(1, |crash| crash.commit + 1);
+        let crashes =
+            (first..=commits).flat_map(|commit| [Side::Before, Side::After].map(|side| Crash { commit, side }));
+        crashes.map(|crash| {
+            let mut longer = self.clone();
+            longer.crashes.push(crash);
+            longer
+        })
+    }
+
+    /// All that are smaller by one thing: a crash less, or a crash at an earlier place.
+    pub(super) fn smaller(&self) -> Vec<Self> {
+        let fewer = (0..self.crashes.len()).map(|n| {
+            let mut smaller = self.clone();
+            smaller.crashes.remove(n);
+            smaller
+        });
+        fewer.chain(self.earlier()).collect()
+    }
+
+    /// All that have no crash, and one more of so many messages left out.
+    pub(super) fn quieter(&self, messages: usize) -> Vec<Self> {
+        let left_out = (1..=messages).filter(|n| !self.without.contains(n)).map(|n| {
+            let mut quieter = self.uncrashed();
+            quieter.without.push(n);
+            quieter.without.sort_unstable();
+            quieter
+        });
+        left_out.collect()
+    }
+
+    fn earlier(&self) -> Vec<Self> {
+        let mut all = Vec::new();
+        for (n, crash) in self.crashes.iter().enumerate() {
+            let shorter = Self { crashes: self.crashes[..n].to_vec(), without: self.without.clone() };
+            for mut earlier in shorter.longer(crash.commit) {
+                let is_earlier = earlier.crashes.last().is_some_and(|moved| moved < crash);
+                earlier.crashes.extend(&self.crashes[n + 1..]);
+                all.extend(is_earlier.then_some(earlier));
+            }
+        }
+        all
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let crashes = self.crashes.iter().map(|crash| match crash.side {
+            Side::Before => format!("before {}", crash.commit),
+            Side::After => format!("after {}", crash.commit),
+        });
+        let all: Vec<_> = crashes.chain(self.without.iter().map(|n| format!("without message {n}"))).collect();
+        f.write_str(&if all.is_empty() { "no crash".to_owned() } else { all.join(", ") })
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut schedule = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty() && *part != "no crash") {
+            let problem =
+                || format!("{part:?} in {text:?} is no crash; write `before 5` or `after 5`, with commas between");
+            let (word, number) = part.rsplit_once(' ').ok_or_else(problem)?;
+            let commit: u64 = number.parse().map_err(|_| problem())?;
+            match word.trim() {
+                "before" => schedule.crashes.push(Crash { commit, side: Side::Before }),
+                "after" => schedule.crashes.push(Crash { commit, side: Side::After }),
+                "without message" => schedule.without.push(usize::try_from(commit).map_err(|_| problem())?),
+                _ => return Err(problem()),
+            }
+        }
+        if !schedule.crashes.is_sorted_by(|one, next| one.commit < next.commit) {
+            return Err(format!("{text:?} does not go forward; name earlier commits first, and each of them once"));
+        }
+        Ok(schedule)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_reads_as_it_is_written() {
+        for text in ["no crash", "before 5", "before 5, after 9", "after 1, before 2, without message 2"] {
+            assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_told_with_the_way_out() {
+        let problem = |text: &str| text.parse::<Schedule>().unwrap_err();
+        assert_eq!(
+            problem("before five"),
+            "\"before five\" in \"before five\" is no crash; write `before 5` or `after 5`, with commas between"
+        );
+        assert!(problem("soon 5").contains("is no crash"));
+        assert!(problem("before 5, after 5").contains("does not go forward"));
+    }
+
+    #[test]
+    fn longer_ones_go_on_after_the_last_crash() {
+        let one: Schedule = "after 2".parse().unwrap();
+        let longer: Vec<_> = one.longer(3).map(|longer| longer.to_string()).collect();
+        assert_eq!(longer, ["after 2, before 3", "after 2, after 3"]);
+    }
+
+    #[test]
+    fn smaller_ones_leave_out_or_move_one_crash() {
+        let pair: Schedule = "before 2, after 3".parse().unwrap();
+        let smaller: Vec<_> = pair.smaller().iter().map(ToString::to_string).collect();
+        assert_eq!(smaller, ["after 3", "before 2", "before 1, after 3", "after 1, after 3", "before 2, before 3"]);
+    }
+
+    #[test]
+    fn quieter_ones_leave_out_one_message_more() {
+        let one: Schedule = "before 2, without message 2".parse().unwrap();
+        let quieter: Vec<_> = one.quieter(3).iter().map(ToString::to_string).collect();
+        assert_eq!(quieter, ["without message 1, without message 2", "without message 2, without message 3"]);
+    }
+}

@@ -1,0 +1,212 @@
+//! Which schedules are played, and how a failing one is made small.
+
+use std::sync::Arc;
+
+use super::ledger::Ledger;
+use super::report::{Broken, Finding, Report, Warning};
+use super::rules::{self, Breach, Rule};
+use super::schedule::Schedule;
+use super::stage::{self, Plan, Played};
+use super::timeline;
+
+/// How many plays a failing schedule is made small with at the most.
+const SHRINKS_MAX: usize = 1_000;
+
+pub(super) type Invariant = Arc<dyn Fn(&Ledger) -> Result<(), String> + Send + Sync>;
+
+/// What is to be played, and what must hold.
+pub(super) struct Search {
+    pub(super) plan: Plan,
+    pub(super) may_race: bool,
+    pub(super) invariants: Vec<(String, Invariant)>,
+    /// Steps that may run twice without a word.
+    pub(super) idempotent: Vec<String>,
+    pub(super) denies_warnings: bool,
+    /// How many schedules with one crash are played at the most, how many with two, and so on.
+    pub(super) bounds: Vec<usize>,
+    /// The one schedule to play instead.
+    pub(super) only: Option<Schedule>,
+}
+
+/// A play that broke a rule.
+struct Failing {
+    played: Played,
+    breach: Breach,
+}
+
+impl Failing {
+    /// Whether it breaks the same rule, with as few crashes.
+    fn is_as(&self, other: &Self) -> bool {
+        let crashes = |failing: &Self| failing.played.schedule.crashes.len();
+        self.breach.rule == other.breach.rule && crashes(self) <= crashes(other)
+    }
+}
+
+impl Search {
+    /// Plays everything there is to play.
+    pub(super) async fn run(&self) -> Result<Report, Broken> {
+        let mut report = Report::of(&self.plan.workflow);
+        report.only = self.only.as_ref().map(ToString::to_string);
+        let searched = match &self.only {
+            Some(schedule) => self.play_one(schedule, &mut report).await,
+            None => self.play_all(&Schedule::default(), &mut report).await,
+        };
+        match searched {
+            Ok(()) => self.judge_warnings(report).await,
+            Err(failing) if self.only.is_some() => Err(self.broken(&failing)),
+            Err(failing) => Err(self.broken(&self.shrink(failing).await)),
+        }
+    }
+
+    async fn play_one(&self, schedule: &Schedule, report: &mut Report) -> Result<(), Failing> {
+        let whole = self.play(&schedule.uncrashed(), None).await?;
+        report.commits = whole.commits;
+        self.count(&whole, report);
+        let played = self.play(schedule, Some(&whole)).await?;
+        report.played.resize(schedule.crashes.len() + 1, (0, 0));
+        report.played[schedule.crashes.len()] = (1, 1);
+        self.count(&played, report);
+        Ok(())
+    }
+
+    /// Plays what has no crash, then all schedules of one crash, then those of one more each, up to their bounds.
+    async fn play_all(&self, uncrashed: &Schedule, report: &mut Report) -> Result<(), Failing> {
+        let whole = self.play(uncrashed, None).await?;
+        report.commits = whole.commits;
+        self.count(&whole, report);
+        let mut shorter = vec![(uncrashed.clone(), whole.commits)];
+        for bound in &self.bounds {
+            let there_are: Vec<_> = shorter.iter().flat_map(|(schedule, commits)| schedule.longer(*commits)).collect();
+            let count = there_are.len();
+            let chosen = spread(there_are, *bound);
+            report.played.push((chosen.len() as u64, count as u64));
+            shorter = Vec::with_capacity(chosen.len());
+            for schedule in chosen {
+                let played = self.play(&schedule, Some(&whole)).await?;
+                self.count(&played, report);
+                shorter.push((schedule, played.commits));
+            }
+        }
+        Ok(())
+    }
+
+    /// Plays a schedule and checks everything; against the play without a crash, if there is one to compare with.
+    async fn play(&self, schedule: &Schedule, whole: Option<&Played>) -> Result<Played, Failing> {
+        let played = stage::play(&self.plan, schedule).await;
+        match self.check(&played, whole) {
+            Ok(()) => Ok(played),
+            Err(breach) => Err(Failing { played, breach }),
+        }
+    }
+
+    fn check(&self, played: &Played, whole: Option<&Played>) -> Result<(), Breach> {
+        rules::check(played)?;
+        if let Some(whole) = whole.filter(|_| !self.may_race) {
+            rules::compare(played, whole)?;
+        }
+        for (name, invariant) in &self.invariants {
+            let held = invariant(&played.ledger);
+            let breach = |problem| Breach {
+                rule: Rule::Invariant(name.clone()),
+                sentence: format!("invariant {name:?}: {problem}"),
+            };
+            held.map_err(breach)?;
+        }
+        Ok(())
+    }
+
+    fn count(&self, played: &Played, report: &mut Report) {
+        report.bodies += played.ledger.effects.len() as u64;
+        let is_told = |warning: &Warning| self.idempotent.contains(&warning.step);
+        for warning in rules::warnings(played).into_iter().filter(|warning| !is_told(warning)) {
+            let is_same = |other: &Warning| other.step == warning.step && other.site == warning.site;
+            if !report.warnings.iter().any(is_same) {
+                report.warnings.push(warning);
+            }
+        }
+    }
+
+    async fn judge_warnings(&self, report: Report) -> Result<Report, Broken> {
+        let Some(warning) = report.warnings.first().filter(|_| self.denies_warnings) else { return Ok(report) };
+        let schedule: Schedule = warning.schedule.parse().unwrap_or_default();
+        let played = stage::play(&self.plan, &schedule).await;
+        let sentence = format!("warnings are denied: {warning}");
+        Err(self.broken(&Failing { played, breach: Breach { rule: Rule::NoWarnings, sentence } }))
+    }
+
+    /// The smallest schedule that can be found which breaks the same rule.
+    async fn shrink(&self, failing: Failing) -> Failing {
+        let mut smallest = failing;
+        'quieter: loop {
+            for uncrashed in smallest.played.schedule.quieter(self.plan.messages.len()) {
+                // With a message less, commits have other numbers: the place is looked for again.
+                let found = self.play_all(&uncrashed, &mut Report::of(&self.plan.workflow)).await.err();
+                if let Some(found) = found.filter(|found| found.is_as(&smallest)) {
+                    smallest = found;
+                    continue 'quieter;
+                }
+            }
+            break;
+        }
+        let mut plays = 0;
+        'smaller: loop {
+            for schedule in smallest.played.schedule.smaller() {
+                plays += 1;
+                if plays > SHRINKS_MAX {
+                    break 'smaller;
+                }
+                if let Some(found) = self.fails_as(&schedule, &smallest).await {
+                    smallest = found;
+                    continue 'smaller;
+                }
+            }
+            break;
+        }
+        smallest
+    }
+
+    /// Whether a schedule breaks the same rule, and breaks none without its crashes.
+    async fn fails_as(&self, schedule: &Schedule, other: &Failing) -> Option<Failing> {
+        let tried = if schedule.crashes.is_empty() {
+            self.play(schedule, None).await
+        } else {
+            let whole = self.play(&schedule.uncrashed(), None).await.ok()?;
+            self.play(schedule, Some(&whole)).await
+        };
+        tried.err().filter(|failing| failing.is_as(other))
+    }
+
+    fn broken(&self, failing: &Failing) -> Broken {
+        Broken(Box::new(Finding {
+            workflow: self.plan.workflow.clone(),
+            problem: failing.breach.sentence.clone(),
+            schedule: failing.played.schedule.to_string(),
+            timeline: timeline::timeline(&failing.played),
+        }))
+    }
+}
+
+/// So many of them, evenly over all.
+fn spread<T>(all: Vec<T>, count: usize) -> Vec<T> {
+    let there_are = all.len();
+    if there_are <= count {
+        return all;
+    }
+    // One is taken each time that the sum of all shares passes a whole number.
+    let is_taken = |n: usize| (n + 1) * count / there_are > n * count / there_are;
+    all.into_iter().enumerate().filter(|(n, _)| is_taken(*n)).map(|(_, one)| one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spread;
+
+    #[test]
+    fn a_choice_is_spread_over_all() {
+        assert_eq!(spread((0..10).collect(), 3), [3, 6, 9]);
+        assert_eq!(spread((0..3).collect(), 7), [0, 1, 2]);
+        for count in 0..=100 {
+            assert_eq!(spread((0..100).collect(), count).len(), count);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Plays a workflow once, from its start to its end, with the process dying where the schedule says.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use outlive::clock::Clock;
+use outlive::{Builder, Error, OnConflict, Payload, Run, Status};
+use outlive_core::memory::MemoryStore;
+use serde_json::value::RawValue;
+
+use crate::clock::TestClock;
+use crate::engine::TestEngine;
+use crate::faults::Faults;
+use crate::hook::{Mock, Steps};
+
+use super::ledger::{Effect, End, Ledger};
+use super::schedule::Schedule;
+use super::tape::{Event, Tape, What};
+
+/// The id of the one run there is.
+const ID: &str = "run";
+/// Where random numbers come from, so that each play is the same.
+const SEED: u64 = 2026;
+/// How many due moments are too many for one run.
+const MOMENTS_MAX: usize = 500;
+/// How often an engine brings a run back that does not get on, unless said otherwise.
+const RECOVERIES_MAX: usize = 3;
+
+pub(super) type Setup = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
+/// A world of one play: how each life is provided with it, and the world itself for those who look at it afterwards.
+pub(super) type MakeWorld = Arc<dyn Fn() -> (Setup, Arc<dyn Any + Send + Sync>) + Send + Sync>;
+
+/// What is played.
+pub(super) struct Plan {
+    pub(super) workflow: String,
+    pub(super) input: Payload,
+    pub(super) setups: Vec<Setup>,
+    pub(super) worlds: Vec<MakeWorld>,
+    /// What comes from outside, earlier ones first.
+    pub(super) messages: Vec<Message>,
+    pub(super) fakes: Vec<(String, Mock)>,
+    pub(super) patience: Duration,
+}
+
+/// Something from outside.
+pub(super) struct Message {
+    /// How long after the start.
+    pub(super) after: Duration,
+    pub(super) kind: Kind,
+}
+
+/// What it is.
+pub(super) enum Kind {
+    Signal { name: String, value: Box<RawValue> },
+    Cancel { reason: String },
+}
+
+/// What came of a play.
+pub(super) struct Played {
+    pub(super) schedule: Schedule,
+    pub(super) started: outlive::Timestamp,
+    pub(super) events: Vec<Event>,
+    pub(super) ledger: Ledger,
+    /// How many commits there were, over all lives.
+    pub(super) commits: u64,
+    /// What could not be played at all.
+    pub(super) trouble: Option<String>,
+    /// What a replay of the ended run said.
+    pub(super) replayed: Result<(), String>,
+}
+
+struct Stage<'a> {
+    plan: &'a Plan,
+    schedule: &'a Schedule,
+    test: TestEngine,
+    faults: Arc<Faults>,
+    tape: Arc<Tape>,
+    /// Whether somebody was told that the run is started.
+    is_started: AtomicBool,
+    /// How many messages somebody was told of that they are kept.
+    sent: AtomicUsize,
+}
+
+/// Plays the plan once.
+pub(super) async fn play(plan: &Plan, schedule: &Schedule) -> Played {
+    let worlds: Vec<_> = plan.worlds.iter().map(|make| make()).collect();
+    let (provided, worlds): (Vec<_>, Vec<_>) = worlds.into_iter().unzip();
+    let mut stage = Stage::new(plan, schedule, provided).await;
+    let told = loop {
+        if let Some(told) = stage.live().await {
+            break told;
+        }
+        stage.faults.revive();
+        stage.tape.next_life();
+        stage.test.crash().await;
+    };
+    stage.finish(told, worlds).await
+}
+
+impl<'a> Stage<'a> {
+    async fn new(plan: &'a Plan, schedule: &'a Schedule, provided: Vec<Setup>) -> Self {
+        let clock = TestClock::new();
+        let steps = Steps::default();
+        plan.fakes.iter().for_each(|(step, fake)| steps.mock(step, fake.clone()));
+        let tape = Arc::new(Tape::new(clock.clone(), steps));
+        let faults = Arc::new(Faults::witnessed(Arc::new(MemoryStore::new()), tape.clone()));
+        schedule.crashes.iter().for_each(|crash| faults.add(crash.fault()));
+        let recoveries = u32::try_from(schedule.crashes.len().max(RECOVERIES_MAX)).unwrap_or(u32::MAX);
+        let (setups, hook) = ([plan.setups.clone(), provided].concat(), tape.clone());
+        let setup = move |builder: Builder| {
+            // Each life draws other numbers, or its writes would pass for repeats of earlier ones. But a run whose start
+            // was lost must be the same run when it is started again.
+            let life = if hook.is_started() { hook.life() } else { 1 };
+            let seed = SEED ^ (u64::from(life) << 32);
+            let builder = builder.step_hook(hook.clone()).seed(seed).recoveries_max(recoveries);
+            setups.iter().fold(builder, |builder, setup| setup(builder))
+        };
+        let test = TestEngine::new(setup).store(faults.clone()).clock(clock).patience(plan.patience).await;
+        Self { plan, schedule, test, faults, tape, is_started: AtomicBool::new(false), sent: AtomicUsize::new(0) }
+    }
+
+    /// One life of the process. `None` if it dies.
+    async fn live(&self) -> Option<Result<(), String>> {
+        tokio::select! {
+            biased;
+            () = self.faults.died() => None,
+            told = self.story() => Some(told),
+        }
+    }
+
+    /// What happens from outside, as far as it has not happened in an earlier life.
+    async fn story(&self) -> Result<(), String> {
+        let workflow = &self.plan.workflow;
+        if !self.is_started.load(Ordering::Relaxed) {
+            let start = self.test.start_json(workflow, self.plan.input.as_str()).id(ID);
+            start.on_conflict(OnConflict::Join).await.map_err(told)?;
+            self.is_started.store(true, Ordering::Relaxed);
+        }
+        let run = self.test.run(ID).await.map_err(told)?;
+        for (n, message) in self.plan.messages.iter().enumerate().skip(self.sent.load(Ordering::Relaxed)) {
+            if !self.schedule.without.contains(&(n + 1)) {
+                self.send(&run, n, message).await.map_err(told)?;
+            }
+            self.sent.store(n + 1, Ordering::Relaxed);
+        }
+        self.play_out(&run).await
+    }
+
+    async fn send(&self, run: &Run<Box<RawValue>>, n: usize, message: &Message) -> Result<(), Error> {
+        if !message.after.is_zero() {
+            let moment = self.tape.started().after(message.after);
+            self.test.advance(moment.since(self.test.clock().now())).await;
+        }
+        let sent = match &message.kind {
+            Kind::Signal { name, value } => run.signal(name, value).dedup(&format!("message {}", n + 1)).await,
+            Kind::Cancel { reason } => run.cancel(reason).await.map(|_| ()),
+        };
+        match sent {
+            // It came too late, as messages do.
+            Err(Error::Status { .. }) => Ok(()),
+            sent => sent,
+        }
+    }
+
+    /// Moves time until the run has ended, or nothing is due any more.
+    async fn play_out(&self, run: &Run<Box<RawValue>>) -> Result<(), String> {
+        for _ in 0..MOMENTS_MAX {
+            self.test.settle().await;
+            let status = run.status().await.map_err(told)?;
+            if status.is_ended() || status == Status::Stuck {
+                return Ok(());
+            }
+            match self.test.next_due().await {
+                Some(due) => self.test.move_to(due).await,
+                None => return Ok(()),
+            }
+        }
+        Err(format!(
+            "the run does not end: it is due again and again, {MOMENTS_MAX} times so far; cancel it with `.cancel_at(..)`"
+        ))
+    }
+
+    async fn finish(self, told: Result<(), String>, worlds: Vec<Arc<dyn Any + Send + Sync>>) -> Played {
+        let end = end(&self.test).await;
+        let (lives, commits) = (self.tape.life(), self.faults.writes());
+        let events = self.tape.take();
+        let mut replayed = if end.status.is_ended() { self.test.replay_ended(ID).await } else { Ok(()) };
+        if !self.tape.take().is_empty() {
+            replayed = replayed.and(Err("a replay of the ended run wrote something or ran a step".to_owned()));
+        }
+        let effects = events.iter().filter_map(effect).cloned().collect();
+        Played {
+            schedule: self.schedule.clone(),
+            started: self.tape.started(),
+            events,
+            ledger: Ledger { effects, end, lives, worlds },
+            commits,
+            trouble: told.err(),
+            replayed,
+        }
+    }
+}
+
+fn told(error: Error) -> String {
+    error.to_string()
+}
+
+fn effect(event: &Event) -> Option<&Effect> {
+    match &event.what {
+        What::Body(effect) => Some(effect),
+        _ => None,
+    }
+}
+
+async fn end(test: &TestEngine) -> End {
+    let info = match test.run::<Box<RawValue>>(ID).await {
+        Ok(run) => run.info().await.ok(),
+        Err(_) => None,
+    };
+    match info {
+        Some(info) => End { status: info.status, output: info.output, failure: info.failure, note: info.note },
+        None => End { status: Status::Pending, output: None, failure: None, note: None },
+    }
+}

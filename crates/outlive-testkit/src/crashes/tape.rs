@@ -1,0 +1,131 @@
+//! Everything that happened in one play, in order: what was written, which bodies ran, and where the process died.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use outlive::clock::Clock;
+use outlive::{HookAction, StepCall, StepHook, Timestamp};
+use outlive_core::commit::{Answer, Write};
+
+use crate::clock::TestClock;
+use crate::faults::{Fault, Witness};
+use crate::hook::Steps;
+
+use super::ledger::Effect;
+
+/// One thing that happened.
+pub(super) struct Event {
+    pub(super) at: Timestamp,
+    /// In which life of the process, from 1.
+    pub(super) life: u32,
+    pub(super) what: What,
+}
+
+/// What happened.
+pub(super) enum What {
+    /// A batch is durable; `refused` says which of its writes changed nothing.
+    Written { commit: u64, batch: Arc<Vec<Write>>, refused: Vec<bool> },
+    /// The process died at a batch.
+    Died { fault: Fault, batch: Arc<Vec<Write>> },
+    /// The body of a step began.
+    Body(Effect),
+}
+
+/// Writes down what happens.
+pub(super) struct Tape {
+    inner: Mutex<Inner>,
+    clock: TestClock,
+    started: Timestamp,
+    /// The fakes that stand for bodies.
+    steps: Steps,
+}
+
+struct Inner {
+    life: u32,
+    /// Whether the start of the run is durable.
+    is_started: bool,
+    events: Vec<Event>,
+}
+
+impl Tape {
+    pub(super) fn new(clock: TestClock, steps: Steps) -> Self {
+        let started = clock.now();
+        Self { inner: Mutex::new(Inner { life: 1, is_started: false, events: Vec::new() }), clock, started, steps }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn push(&self, what: What) {
+        let at = self.clock.now();
+        let mut inner = self.lock();
+        let life = inner.life;
+        inner.events.push(Event { at, life, what });
+    }
+
+    /// When the play began.
+    pub(super) fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    pub(super) fn life(&self) -> u32 {
+        self.lock().life
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        self.lock().is_started
+    }
+
+    pub(super) fn next_life(&self) {
+        self.lock().life += 1;
+    }
+
+    /// All that happened so far; the tape is empty then.
+    pub(super) fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut self.lock().events)
+    }
+}
+
+impl Witness for Tape {
+    fn written(&self, commit: u64, batch: &Arc<Vec<Write>>, answers: &[Answer]) {
+        let is_refused = |answer: &Answer| matches!(answer, Answer::Fenced | Answer::Unseen(_) | Answer::Refused(_));
+        let refused = answers.iter().map(is_refused).collect();
+        self.lock().is_started |= batch.iter().any(|write| matches!(write, Write::Start(_)));
+        self.push(What::Written { commit, batch: batch.clone(), refused });
+    }
+
+    fn died(&self, fault: Fault, batch: &Arc<Vec<Write>>) {
+        self.push(What::Died { fault, batch: batch.clone() });
+    }
+}
+
+impl StepHook for Tape {
+    fn before(&self, call: &StepCall<'_>) -> HookAction {
+        let is_fake = self.steps.is_mocked(call.step);
+        self.push(What::Body(Effect {
+            step: call.step.to_owned(),
+            key: call.key.map(ToOwned::to_owned),
+            op: call.op.to_owned(),
+            attempt: call.attempt,
+            idempotency_key: call.idempotency_key.to_owned(),
+            has_asked_key: false,
+            life: self.life(),
+            after: self.clock.now().since(self.started),
+            site: format!("{}:{}", call.location.file(), call.location.line()),
+            is_judged: !(call.takes_attempt && is_fake),
+            is_at_most_once: call.is_at_most_once,
+        }));
+        self.steps.before(call)
+    }
+
+    fn key_asked(&self, idempotency_key: &str) {
+        let mut inner = self.lock();
+        let bodies = inner.events.iter_mut().rev().filter_map(|event| match &mut event.what {
+            What::Body(effect) => Some(effect),
+            _ => None,
+        });
+        if let Some(effect) = bodies.into_iter().find(|effect| effect.idempotency_key == idempotency_key) {
+            effect.has_asked_key = true;
+        }
+    }
+}

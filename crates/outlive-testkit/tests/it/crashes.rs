@@ -1,0 +1,374 @@
+//! `crash_everywhere` finds what is wrong with a workflow, and shows the smallest schedule in which it is.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use outlive::Jitter;
+use outlive::prelude::*;
+use outlive_testkit::crash_everywhere;
+use outlive_testkit::crashes::{Broken, CrashEverywhere, Ledger};
+
+async fn ok<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
+/// A bank outside of the process.
+#[derive(Clone, Default)]
+struct Bank(Arc<Mutex<Vec<String>>>);
+
+impl Bank {
+    async fn pay(&self, key: impl Into<String>) -> Result<u32> {
+        self.0.lock().unwrap().push(key.into());
+        Ok(42)
+    }
+}
+
+fn requests(ledger: &Ledger) -> Vec<String> {
+    ledger.world::<Bank>().0.lock().unwrap().clone()
+}
+
+/// As a bank that takes every request for a new one.
+fn one_request(ledger: &Ledger) -> Result<(), String> {
+    at_most(1, requests(ledger).len())
+}
+
+/// As a bank that drops a second request with the same key.
+fn one_payment(ledger: &Ledger) -> Result<(), String> {
+    at_most(1, requests(ledger).iter().collect::<BTreeSet<_>>().len())
+}
+
+fn at_most(max: usize, payments: usize) -> Result<(), String> {
+    if payments <= max { Ok(()) } else { Err(format!("{payments} payments")) }
+}
+
+async fn broken<I>(crashes: CrashEverywhere<I>) -> Broken {
+    match crashes.try_run().await {
+        Ok(report) => panic!("nothing was found: {report}"),
+        Err(broken) => broken,
+    }
+}
+
+// ---- what is right ----
+
+async fn ten_steps(ctx: Ctx, _: ()) -> Result<u32> {
+    let mut sum = 0;
+    for n in 0..10_u32 {
+        sum += ctx.step("add", || ok(n)).await?;
+    }
+    Ok(sum)
+}
+
+#[tokio::test]
+async fn ten_steps_are_crashed_everywhere_in_well_under_a_second() {
+    let mut took = Vec::new();
+    for _ in 0..5 {
+        #[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
+        let start = Instant::now();
+        let report = crash_everywhere(ten_steps).run().await;
+        assert_eq!((report.commits(), report.schedules()), (12, 224));
+        took.push(start.elapsed());
+        // One is enough: others may want this machine as well.
+        if took.last().is_some_and(|took| *took < Duration::from_secs(1)) {
+            return;
+        }
+    }
+    panic!("it took {took:?}");
+}
+
+async fn order(ctx: Ctx, _: ()) -> Result<String> {
+    let bank = ctx.get::<Bank>();
+    ctx.step("charge", |attempt: Attempt| async move { bank.pay(attempt.idempotency_key()).await }).await?;
+    let by: String = ctx.wait("approval").timeout("1 day").await?;
+    ctx.sleep("1 hour").await?;
+    Ok(by)
+}
+
+#[tokio::test]
+async fn a_workflow_that_uses_its_keys_passes_without_a_warning() {
+    let crashes = crash_everywhere(order).world(Bank::default).signal_at("2 hours", "approval", "ada");
+    let report = crashes.invariant("one payment", one_payment).deny_warnings().pairs(usize::MAX).run().await;
+    let text = "crash_everywhere(order): 11 commits, all 22 single crashes, all 306 pairs, 357 bodies run";
+    assert_eq!(report.to_string(), text);
+}
+
+#[tokio::test]
+async fn bounds_choose_how_many_pairs_and_triples_are_played() {
+    let report = crash_everywhere(ten_steps).pairs(10).triples(30).run().await;
+    let text = "crash_everywhere(ten_steps): 12 commits, all 24 single crashes, 10 of 378 pairs, 30 of ";
+    assert!(report.to_string().starts_with(text), "{report}");
+    assert_eq!(report.schedules(), 24 + 10 + 30);
+}
+
+// ---- what is wrong ----
+
+async fn not_idempotent(ctx: Ctx, _: ()) -> Result<u32> {
+    let bank = ctx.get::<Bank>();
+    ctx.step("reserve", || ok(7)).await?;
+    ctx.sleep("1 hour").await?;
+    Ok(ctx.step("charge", || bank.pay("a new request each time")).retry(3).await?)
+}
+
+#[tokio::test]
+async fn a_step_that_is_not_idempotent_is_shown_with_the_smallest_schedule_as_a_timeline() {
+    let crashes = || crash_everywhere(not_idempotent).world(Bank::default).invariant("one request", one_request);
+    let found = broken(crashes()).await;
+    let text = r#"crash_everywhere(not_idempotent): invariant "one request": 2 payments
+crashes: before 6
+repeat:  add `.only("before 6")` before `.run()`
+
+  time  life  what
+  0 s   1     commit 1: the run is started with null
+  0 s   1     body of "reserve", attempt 1
+  0 s   1     commit 2: step "reserve" done with 7
+  0 s   1     commit 3: sleep set until 1 h
+  0 s   1     commit 4: paused until 1 h
+  1 h   1     … 1 h pass
+  1 h   1     commit 5: sleep done; goes on
+  1 h   1     body of "charge", attempt 1
+  1 h   1     CRASH before commit 6: step "charge" done with 42
+  1 h   2     commit 7: the run is claimed
+  1 h   2     body of "charge", attempt 1
+  1 h   2     commit 8: step "charge" done with 42
+  1 h   2     commit 9: completed with 42
+"#;
+    assert_eq!(found.to_string(), text);
+    assert_eq!(broken(crashes().only(found.schedule())).await.to_string(), text, "it repeats");
+    crashes().only("before 5").run().await;
+}
+
+async fn pays_outside_of_a_step(ctx: Ctx, _: ()) -> Result<()> {
+    ctx.sleep("1 hour").await?;
+    ctx.get::<Bank>().pay("in the workflow itself").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_side_effect_outside_of_a_step_is_found() {
+    let crashes = crash_everywhere(pays_outside_of_a_step).world(Bank::default);
+    let found = broken(crashes.invariant("one request", one_request)).await;
+    assert_eq!(found.problem(), "invariant \"one request\": 3 payments");
+    assert_eq!(found.schedule(), "no crash", "a replay is enough");
+}
+
+static CALLS: AtomicU32 = AtomicU32::new(0);
+
+async fn asks_a_global(ctx: Ctx, _: ()) -> Result<u32> {
+    let n = CALLS.fetch_add(1, Ordering::Relaxed);
+    Ok(ctx.step("work", || ok(n)).key(n).await?)
+}
+
+#[tokio::test]
+async fn a_workflow_that_asks_the_world_is_found() {
+    let found = broken(crash_everywhere(asks_a_global)).await;
+    assert!(found.problem().contains("a replay of this run differs"), "{found}");
+    assert_eq!(found.schedule(), "no crash");
+}
+
+/// Which process this is, as a process id would say.
+struct Process(u32);
+
+async fn asks_for_its_process(ctx: Ctx, _: ()) -> Result<u32> {
+    ctx.step("first", || ok(1)).await?;
+    let process = ctx.get::<Process>().0;
+    Ok(ctx.step("second", || ok(process)).key(process).await?)
+}
+
+#[tokio::test]
+async fn a_workflow_that_differs_in_another_process_only_is_found() {
+    let lives = AtomicU32::new(0);
+    let setup = move |engine: outlive::Builder| engine.provide(Process(lives.fetch_add(1, Ordering::Relaxed)));
+    let found = broken(crash_everywhere(asks_for_its_process).setup(setup)).await;
+    assert!(found.problem().starts_with("the outcome differs: completed with "), "{found}");
+    assert!(found.problem().ends_with("say `.races()`"), "{found}");
+    assert_eq!(found.schedule(), "before 1");
+}
+
+/// Memory of the process.
+#[derive(Default)]
+struct Memory(Mutex<Option<u32>>);
+
+async fn shares_memory(ctx: Ctx, _: ()) -> Result<u32> {
+    let memory = &ctx.get::<Memory>().0;
+    let fetch = || async { Ok::<_, BoxError>(*memory.lock().unwrap().insert(42)) };
+    ctx.step("fetch", fetch).await?;
+    let show = || async { Ok::<_, BoxError>(memory.lock().unwrap().unwrap_or(0)) };
+    Ok(ctx.step("show", show).await?)
+}
+
+#[tokio::test]
+async fn steps_that_share_memory_are_found() {
+    let found = broken(crash_everywhere(shares_memory).setup(|engine| engine.provide(Memory::default()))).await;
+    assert_eq!(
+        found.problem(),
+        "the outcome differs: completed with 0 with these crashes, completed with 42 without; \
+         if the workflow races on purpose, or has a step that runs at most once, say `.races()`"
+    );
+    assert_eq!(found.schedule(), "after 2", "the value is recorded, and the memory is gone");
+}
+
+async fn bears_one_repeat(ctx: Ctx, _: ()) -> Result<u32> {
+    let bank = ctx.get::<Bank>();
+    let _: String = ctx.wait("go").timeout("1 minute").await.unwrap_or_default();
+    Ok(ctx.step("charge", || bank.pay("again")).await?)
+}
+
+#[tokio::test]
+async fn what_needs_two_crashes_is_found_and_made_small() {
+    let crashes = || {
+        let crashes = crash_everywhere(bears_one_repeat).world(Bank::default).signal("go", "now");
+        crashes.invariant("two requests at the most", |ledger| at_most(2, requests(ledger).len()))
+    };
+    crashes().pairs(0).run().await;
+    let found = broken(crashes()).await;
+    assert_eq!(found.problem(), "invariant \"two requests at the most\": 3 payments");
+    assert_eq!(found.schedule(), "before 5, before 7, without message 1");
+    assert_eq!(broken(crashes().only(found.schedule())).await.to_string(), found.to_string());
+}
+
+async fn launches_once(ctx: Ctx, _: ()) -> Result<String> {
+    Ok(match ctx.step("launch", || ok(())).at_most_once().await {
+        Ok(()) => "launched".to_owned(),
+        Err(_) => "lost".to_owned(),
+    })
+}
+
+#[tokio::test]
+async fn an_outcome_that_a_crash_may_change_needs_a_word() {
+    let found = broken(crash_everywhere(launches_once)).await;
+    assert!(found.problem().contains("say `.races()`"), "{found}");
+    let launched = |ledger: &Ledger| at_most(1, ledger.count("launch"));
+    crash_everywhere(launches_once).races().invariant("launched once", launched).deny_warnings().run().await;
+}
+
+async fn waits(ctx: Ctx, _: ()) -> Result<()> {
+    Ok(ctx.wait("never").await?)
+}
+
+async fn hangs(ctx: Ctx, _: ()) -> Result<()> {
+    Ok(ctx.step("hang", std::future::pending::<Result<()>>).await?)
+}
+
+async fn ticks(ctx: Ctx, _: ()) -> Result<()> {
+    loop {
+        ctx.sleep("1 second").await?;
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_does_not_end_is_told_with_the_way_out() {
+    let problem = broken(crash_everywhere(waits)).await.problem().to_owned();
+    assert!(problem.contains("waits for something that does not come; send it with `.signal(..)`"), "{problem}");
+    let problem = broken(crash_everywhere(hangs)).await.problem().to_owned();
+    assert!(problem.contains("replace its body with `.step(..)`"), "{problem}");
+    let problem = broken(crash_everywhere(ticks)).await.problem().to_owned();
+    assert!(problem.contains("it is due again and again, 500 times so far"), "{problem}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_played_is_told() {
+    async fn double(_: Ctx, n: u32) -> Result<u32> {
+        Ok(n * 2)
+    }
+    let problem = broken(crash_everywhere(double)).await.problem().to_owned();
+    assert!(problem.contains("does not read as u32"), "{problem}");
+}
+
+#[tokio::test]
+#[should_panic(expected = "crash_everywhere(waits): the run does not end")]
+async fn a_run_panics_with_what_is_broken() {
+    crash_everywhere(waits).run().await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "\"soon\" in \"soon\" is no crash")]
+async fn a_schedule_that_is_none_is_refused() {
+    let _ = crash_everywhere(waits).only("soon");
+}
+
+#[test]
+#[should_panic(expected = "crash_everywhere needs tokio's current-thread runtime")]
+fn another_runtime_is_refused() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    runtime.block_on(crash_everywhere(ten_steps).run());
+}
+
+// ---- warnings ----
+
+async fn four_kinds(ctx: Ctx, _: ()) -> Result<()> {
+    let asks = |attempt: Attempt| async move { ok(attempt.idempotency_key().to_owned()).await };
+    let does_not_ask = |attempt: Attempt| async move { ok(attempt.number).await };
+    ctx.step("asks", asks).await?;
+    ctx.step("does not ask", does_not_ask).await?;
+    ctx.step("takes nothing", || ok(())).await?;
+    ctx.step("only reads", || ok(())).await?;
+    ctx.step("once", || ok(())).at_most_once().await.or_else(|error| match error {
+        Error::Interrupted { .. } => Ok(()),
+        error => Err(error),
+    })?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn steps_that_ran_twice_and_never_asked_for_their_key_are_told() {
+    let crashes = || crash_everywhere(four_kinds).races().idempotent("only reads").pairs(0);
+    let report = crashes().run().await;
+    let told: Vec<_> = report.warnings().iter().map(|warning| (warning.step.as_str(), warning.times)).collect();
+    assert_eq!(told, [("does not ask", 2), ("takes nothing", 2)]);
+    let warning = report.warnings()[1].to_string();
+    assert!(warning.starts_with("step \"takes nothing\" (crates/outlive-testkit/tests/it/crashes.rs:"), "{warning}");
+    assert!(warning.contains(") ran 2 times (before 4) and never asked for its idempotency key; hand"), "{warning}");
+    let found = broken(crashes().deny_warnings()).await;
+    assert!(found.problem().starts_with("warnings are denied: step \"does not ask\""), "{found}");
+    assert_eq!(found.schedule(), "before 3");
+}
+
+#[tokio::test]
+async fn a_fake_is_not_blamed_for_a_body_that_may_use_its_key() {
+    let fakes = || crash_everywhere(four_kinds).races().step("does not ask", |call| ok_now(call.attempt));
+    let report = fakes().step("takes nothing", |_| ok_now(())).pairs(0).run().await;
+    let told: Vec<_> = report.warnings().iter().map(|warning| warning.step.as_str()).collect();
+    assert_eq!(told, ["takes nothing", "only reads"], "a body without an argument cannot know its key");
+}
+
+fn ok_now<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
+// ---- what the ledger says ----
+
+async fn retried(ctx: Ctx, _: ()) -> Result<u32> {
+    Ok(ctx
+        .scope("shop")
+        .step("charge", || ok(0))
+        .key("a")
+        .retry(Retry::times(2).constant("1 min").jitter(Jitter::none()))
+        .await?)
+}
+
+#[tokio::test]
+async fn a_ledger_has_every_attempt_with_its_life_and_time() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = seen.clone();
+    let note = move |ledger: &Ledger| {
+        let line = |effect: &outlive_testkit::crashes::Effect| {
+            let key = effect.key.as_deref().unwrap_or("none");
+            let outlive_testkit::crashes::Effect { step, op, attempt, idempotency_key, life, after, .. } = effect;
+            format!("{step} {key} {op} {attempt} {idempotency_key} life {life} after {after:?}")
+        };
+        assert_eq!((ledger.status(), ledger.output::<u32>()), (Status::Completed, Some(7)));
+        *notes.lock().unwrap() = ledger.effects().iter().map(line).collect();
+        Ok(())
+    };
+    let charge = |call: &outlive::StepCall<'_>| if call.attempt == 1 { Err("not yet") } else { Ok(7) };
+    crash_everywhere(retried).step("charge", charge).invariant("noted", note).only("before 5").run().await;
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [
+            "charge a shop/step:charge[a] 1 run/1/shop/step:charge[a] life 1 after 0ns",
+            "charge a shop/step:charge[a] 2 run/1/shop/step:charge[a] life 1 after 60s",
+            "charge a shop/step:charge[a] 2 run/1/shop/step:charge[a] life 2 after 60s",
+        ]
+    );
+}

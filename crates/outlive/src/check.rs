@@ -1,0 +1,135 @@
+//! Replays every unfinished run of a store against the code at hand, to know before a deploy what becomes of them.
+//!
+//! No step runs, nothing is written, no lease is taken: the store may be at work meanwhile. What does run is the
+//! workflow function itself, between its steps, as in every replay. One that loops without awaiting anything never
+//! comes back, here as there.
+//!
+//! What can be told is what is recorded. A wait without a timeout leaves no record until its signal comes, so that
+//! another name of it is not noticed. Of what stands behind a new step nothing is known before the step has run.
+
+mod identity;
+mod judge;
+mod order;
+mod renames;
+mod report;
+mod verdict;
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use futures_util::future::join_all;
+use outlive_core::query::Filter;
+use outlive_core::status::StatusKind;
+
+pub(crate) use judge::Judge;
+pub(crate) use order::Ordered;
+pub use order::{CHECK, REPORT, ReportLine};
+pub use report::{Checked, Report};
+pub use verdict::{Operation, Rename, Verdict};
+
+use crate::error::Error;
+use crate::export::{Again, Exported, Feed, Progress, Source};
+use crate::panics;
+
+/// How often a run is read again that goes on while it is looked at.
+const LOOKS_MAX: u32 = 3;
+
+type OnProgress = Box<dyn FnMut(Progress) + Send>;
+
+/// A check that is being set up, made by [`Builder::check`](crate::Builder::check). Await it for the [`Report`].
+///
+/// ```
+/// use outlive::check::Check;
+/// # use outlive::prelude::*;
+/// # async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("shop.db");
+/// # let engine = Engine::open(&path).workflow("nap", nap).start().await?;
+/// # engine.start(nap, &()).id("n-1").await?;
+/// let check: Check = Engine::open("memory:").workflow("nap", nap).check(&path);
+/// let report = check.on_progress(|progress| assert!(progress.done <= 1)).await?;
+/// assert!(report.is_fine());
+/// # Ok(()) }
+/// ```
+#[must_use = "a check does nothing until it is awaited"]
+pub struct Check {
+    judge: Result<Judge, Error>,
+    source: Source,
+    on_progress: OnProgress,
+}
+
+impl Check {
+    pub(crate) fn new(judge: Result<Judge, Error>, source: Source) -> Self {
+        Self { judge, source, on_progress: Box::new(|_| {}) }
+    }
+
+    /// Has `tell` called whenever some runs are done.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let store: std::sync::Arc<dyn outlive::store::Store> = std::sync::Arc::new(outlive::MemoryStore::new());
+    /// let check = Engine::open("memory:").check(store);
+    /// check.on_progress(|progress| println!("{} of {}", progress.done, progress.total)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on_progress(mut self, tell: impl FnMut(Progress) + Send + 'static) -> Self {
+        self.on_progress = Box::new(tell);
+        self
+    }
+
+    async fn run(mut self) -> Result<Report, Error> {
+        panics::note_places();
+        let judge = self.judge?;
+        let mut feed = Feed::open(self.source, unfinished()).await?;
+        let (mut runs, mut done) = (Vec::new(), 0);
+        loop {
+            let some = feed.next().await?;
+            if some.is_empty() {
+                break;
+            }
+            done += some.len() as u64;
+            let looks = join_all(some.into_iter().map(|run| look(&judge, &feed, run))).await;
+            for look in looks {
+                runs.extend(look?);
+            }
+            (self.on_progress)(Progress { done, total: feed.total().max(done) });
+        }
+        Ok(runs.into_iter().collect())
+    }
+}
+
+impl IntoFuture for Check {
+    type Output = Result<Report, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        // Cooperative budgets would have tokio's own macros wake a copy again and again.
+        Box::pin(tokio::task::unconstrained(self.run()))
+    }
+}
+
+fn unfinished() -> Filter {
+    let open = StatusKind::ALL.into_iter().filter(|kind| !kind.is_ended());
+    open.fold(Filter::new(), Filter::status)
+}
+
+/// Judges a run. One that goes on meanwhile may have been read half before and half after, so what is found is only
+/// believed of a run that stands still.
+async fn look(judge: &Judge, feed: &Feed, mut run: Exported) -> Result<Option<Checked>, Error> {
+    let mut verdict = judge.verdict(&run);
+    for _ in 0..LOOKS_MAX {
+        if verdict == Verdict::Fine {
+            break;
+        }
+        match feed.again(&run).await? {
+            Again::Same => break,
+            Again::Gone => return Ok(None),
+            Again::Changed(now) => run = *now,
+        }
+        verdict = judge.verdict(&run);
+    }
+    let (id, workflow) = (run.instance.id.to_string(), run.instance.workflow.to_string());
+    Ok(Some(Checked { id, workflow, verdict }))
+}

@@ -1,0 +1,115 @@
+//! A check that the environment orders: how `outlive check FILE -- PROGRAM` reaches the code of a program it is no part
+//! of.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Check;
+use super::report::{Checked, Report};
+use crate::error::Error;
+use crate::export::{Progress, Source};
+
+/// The variable that has an engine check this store or export instead of executing one.
+pub const CHECK: &str = "OUTLIVE_CHECK";
+/// The variable that names the file which the report is written to, as JSON lines.
+pub const REPORT: &str = "OUTLIVE_CHECK_REPORT";
+
+/// How many lines of progress a report has at most.
+const PROGRESS_LINES_MAX: u64 = 500;
+
+/// A line of a report, as it is written while a check goes on.
+///
+/// ```
+/// use outlive::check::ReportLine;
+/// let line: ReportLine = serde_json::from_str(r#"{"progress":{"done":3,"total":7}}"#).unwrap();
+/// assert!(matches!(line, ReportLine::Progress { done: 3, total: 7 }));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ReportLine {
+    /// How far it has come.
+    Progress {
+        /// How many runs are done.
+        done: u64,
+        /// How many there are.
+        total: u64,
+    },
+    /// The verdict on a run.
+    Run(Checked),
+    /// The last line: all that many runs are told.
+    Done {
+        /// How many.
+        runs: u64,
+    },
+    /// The last line if the check could not be made: why.
+    Error(String),
+}
+
+/// What the environment orders.
+pub(crate) struct Ordered {
+    source: PathBuf,
+    report: Option<PathBuf>,
+}
+
+impl Ordered {
+    /// The order, if there is one.
+    pub(crate) fn from_env() -> Option<Self> {
+        let source = std::env::var_os(CHECK).filter(|source| !source.is_empty())?;
+        Some(Self { source: source.into(), report: std::env::var_os(REPORT).map(PathBuf::from) })
+    }
+
+    /// Does as ordered, and gives the error that ends the program.
+    pub(crate) async fn carry_out(self, check: impl FnOnce(Source) -> Check) -> Error {
+        let file = match self.report.as_ref().map(File::create).transpose() {
+            Ok(file) => file,
+            Err(error) => return unwritten(&error),
+        };
+        let mut progress_file = match file.as_ref().map(File::try_clone).transpose() {
+            Ok(file) => file,
+            Err(error) => return unwritten(&error),
+        };
+        let mut told = 0;
+        let check = check(Source::from(self.source)).on_progress(move |Progress { done, total }| {
+            let is_time = done - told >= total / PROGRESS_LINES_MAX;
+            if let Some(file) = progress_file.as_mut().filter(|_| is_time) {
+                told = done;
+                // Whether it can be written is told at the end.
+                let _ = write(file, &[ReportLine::Progress { done, total }]);
+            }
+        });
+        let checked = check.await;
+        let told = file.map_or(Ok(()), |mut file| write(&mut file, &lines(&checked)));
+        match (told, checked) {
+            (Err(error), _) => unwritten(&error),
+            (Ok(()), Ok(report)) => Error::Checked { summary: report.summary() },
+            (Ok(()), Err(error)) => error,
+        }
+    }
+}
+
+fn lines(checked: &Result<Report, Error>) -> Vec<ReportLine> {
+    match checked {
+        Ok(report) => {
+            let runs = report.runs().iter().cloned().map(ReportLine::Run);
+            runs.chain([ReportLine::Done { runs: report.runs().len() as u64 }]).collect()
+        }
+        Err(error) => vec![ReportLine::Error(error.to_string())],
+    }
+}
+
+fn write(file: &mut File, lines: &[ReportLine]) -> io::Result<()> {
+    let mut text = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut text, line)?;
+        text.push(b'\n');
+    }
+    file.write_all(&text)
+}
+
+fn unwritten(error: &io::Error) -> Error {
+    Error::Setup(format!("the report of the check cannot be written to the file that {REPORT} names: {error}"))
+}

@@ -1,0 +1,83 @@
+//! Whether what is recorded has another name now: a copy is given the old record under the new name, and if that leads on
+//! it is believed.
+
+use std::sync::Arc;
+
+use outlive_core::workflow::Asked;
+
+use super::identity::{Parts, unescaped};
+use super::judge::{Frontier, Original, operation};
+use super::verdict::{Operation, Rename};
+use crate::cell::Guesses;
+
+/// How many names of one run may be others.
+const RENAMES_MAX: usize = 16;
+
+/// Finds what seems to be renamed, one after the other: what stands behind a new name is only seen with the old record.
+pub(super) fn find(original: &Original<'_>, first: &Frontier) -> Vec<Rename> {
+    let (mut renames, mut guesses) = (Vec::new(), Guesses::new());
+    let mut frontier = Frontier { orphans: first.orphans.clone(), unrecorded: first.unrecorded.clone() };
+    while renames.len() < RENAMES_MAX {
+        let Some((rename, tried, next)) = one_more(original, &frontier, &guesses) else { break };
+        renames.push(rename);
+        guesses = tried;
+        match next {
+            Some(next) => frontier = next,
+            None => break,
+        }
+    }
+    renames
+}
+
+/// Finds one more; with what is guessed then, and where the copy then stands unless it has ended.
+fn one_more(
+    original: &Original<'_>,
+    frontier: &Frontier,
+    guesses: &Guesses,
+) -> Option<(Rename, Guesses, Option<Frontier>)> {
+    frontier.unrecorded.iter().find_map(|asked| {
+        let orphan = candidate(asked, &frontier.orphans)?;
+        let old = old_base(asked, orphan)?;
+        let mut tried = guesses.clone();
+        tried.insert(asked.base.clone(), old);
+        let copy = original.replay(tried.clone()).ok()?;
+        let rename = || rename(asked, orphan);
+        if copy.end.is_some() {
+            // It leads to the end, and leaves nothing that it should not.
+            return (!copy.cell.lock().machine.has_orphans()).then(|| (rename(), tried, None));
+        }
+        let next = original.frontier(&copy).ok()?;
+        // Code that asks for the old name too has not renamed it.
+        let asks_for_old = next.unrecorded.iter().any(|asked| *asked.op == *orphan.name);
+        let leads_on = next.orphans.len() < frontier.orphans.len() && !asks_for_old;
+        leads_on.then(|| (rename(), tried, Some(next)))
+    })
+}
+
+/// The record that an operation would have: of the same kind and place; the earliest, unless one was called in the very
+/// same line.
+fn candidate<'a>(asked: &Asked, orphans: &'a [Operation]) -> Option<&'a Operation> {
+    let new = Parts::of(&asked.op);
+    let alike = |is_alike: &dyn Fn(Parts<'_>) -> bool| -> Option<&'a Operation> {
+        let fitting = || orphans.iter().filter(|orphan| is_alike(Parts::of(&orphan.name)));
+        fitting().find(|orphan| *orphan.site == *asked.site).or_else(|| fitting().next())
+    };
+    alike(&|old| old.kind == new.kind && old.scope == new.scope)
+        .or_else(|| alike(&|old| old.kind == new.kind && old.name == new.name))
+}
+
+/// The identity that an operation would have had, without the count.
+fn old_base(asked: &Asked, orphan: &Operation) -> Option<Arc<str>> {
+    let (new, old) = (Parts::of(&asked.op), Parts::of(&orphan.name));
+    match (new.count, old.count) {
+        (new, old_count) if new == old_count => Some(old.base.into()),
+        (1, _) => Some((*orphan.name).into()),
+        _ => None,
+    }
+}
+
+fn rename(asked: &Asked, orphan: &Operation) -> Rename {
+    let (new, old) = (Parts::of(&asked.op), Parts::of(&orphan.name));
+    let is_name_alone = old.kind == "step:" && (new.scope, new.key, new.count) == (old.scope, old.key, old.count);
+    Rename { from: orphan.clone(), to: operation(asked), was: is_name_alone.then(|| unescaped(old.name)) }
+}

@@ -1,0 +1,165 @@
+//! The verdicts on all runs, for people, for programs and for exit codes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::verdict::Verdict;
+
+/// The verdict on one run.
+///
+/// ```
+/// use outlive::check::Checked;
+/// fn line(run: &Checked) -> String {
+///     format!("{} ({}): {}", run.id, run.workflow, run.verdict)
+/// }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Checked {
+    /// The run.
+    pub id: String,
+    /// Its workflow.
+    pub workflow: String,
+    /// What would become of it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// The verdicts on all unfinished runs.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("nap", nap)).await;
+/// # test.start(nap, &()).id("n-1").await?;
+/// # test.settle().await;
+/// let report = Engine::open("memory:").check(test.store()).await?; // registers nothing
+/// assert_eq!((report.exit_code(), report.count("would be stuck")), (2, 1));
+/// for run in &report {
+///     println!("{}: {}", run.id, run.verdict);
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    runs: Vec<Checked>,
+}
+
+/// Every word for a verdict, the best first.
+const WORDS: [&str; 7] =
+    ["fine", "new steps", "orphaned", "looks renamed", "type changed", "would fail", "would be stuck"];
+
+impl Report {
+    /// The runs, newest first.
+    ///
+    /// ```
+    /// assert_eq!(outlive::check::Report::default().runs().len(), 0);
+    /// ```
+    #[must_use]
+    pub fn runs(&self) -> &[Checked] {
+        &self.runs
+    }
+
+    /// How many verdicts of a [word](Verdict::word) there are.
+    ///
+    /// ```
+    /// assert_eq!(outlive::check::Report::default().count("fine"), 0);
+    /// ```
+    #[must_use]
+    pub fn count(&self, word: &str) -> usize {
+        self.runs.iter().filter(|run| run.verdict.word() == word).count()
+    }
+
+    /// How many there are of each word, the best first; words of which there are none are left out.
+    ///
+    /// ```
+    /// assert!(outlive::check::Report::default().counts().is_empty());
+    /// ```
+    #[must_use]
+    pub fn counts(&self) -> Vec<(&'static str, usize)> {
+        WORDS.into_iter().map(|word| (word, self.count(word))).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Whether every run goes on as it should: it is fine, or comes to new steps.
+    ///
+    /// ```
+    /// assert!(outlive::check::Report::default().is_fine());
+    /// ```
+    #[must_use]
+    pub fn is_fine(&self) -> bool {
+        self.exit_code() == 0
+    }
+
+    /// The worst [severity](Verdict::severity): 0 if all are fine or come to new steps, 1 if one is orphaned or looks
+    /// renamed, 2 if one would fail or be stuck.
+    ///
+    /// ```
+    /// assert_eq!(outlive::check::Report::default().exit_code(), 0);
+    /// ```
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        self.runs.iter().map(|run| run.verdict.severity()).max().unwrap_or(0)
+    }
+
+    /// All in a line: how many runs there are of each word.
+    ///
+    /// ```
+    /// assert_eq!(outlive::check::Report::default().summary(), "0 unfinished runs");
+    /// ```
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let total = self.runs.len();
+        let counts: Vec<String> = self.counts().iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let mut text = format!("{total} unfinished {}", if total == 1 { "run" } else { "runs" });
+        if !counts.is_empty() {
+            text += &format!(": {}", counts.join(", "));
+        }
+        text
+    }
+
+    /// Panics with a table of the runs that are not fine, if there are any; for tests.
+    ///
+    /// ```
+    /// outlive::check::Report::default().assert_fine();
+    /// ```
+    ///
+    /// # Panics
+    /// If it is not [fine](Self::is_fine).
+    #[track_caller]
+    pub fn assert_fine(&self) {
+        assert!(self.is_fine(), "these runs do not go on as they should with this code:\n{self}");
+    }
+}
+
+impl FromIterator<Checked> for Report {
+    fn from_iter<I: IntoIterator<Item = Checked>>(runs: I) -> Self {
+        Self { runs: runs.into_iter().collect() }
+    }
+}
+
+impl<'a> IntoIterator for &'a Report {
+    type Item = &'a Checked;
+    type IntoIter = std::slice::Iter<'a, Checked>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.runs.iter()
+    }
+}
+
+/// A table of the runs that are not just fine, and the summary.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<_> = self.runs.iter().filter(|run| run.verdict != Verdict::Fine).collect();
+        let width =
+            |text: &dyn Fn(&Checked) -> &str| shown.iter().map(|run| text(run).chars().count()).max().unwrap_or(0);
+        let (ids, workflows, words) =
+            (width(&|run| &run.id), width(&|run| &run.workflow), width(&|run| run.verdict.word()));
+        for run in &shown {
+            let (id, workflow, word) = (&run.id, &run.workflow, run.verdict.word());
+            writeln!(f, "{id:ids$}  {workflow:workflows$}  {word:words$}  {}", run.verdict.details())?;
+        }
+        f.write_str(&self.summary())
+    }
+}

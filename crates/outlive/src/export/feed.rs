@@ -1,0 +1,207 @@
+//! Runs one after the other, from a store or from an export, read and never written.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use outlive_core::id::InstanceNum;
+use outlive_core::query::{Filter, Instance, Query};
+use outlive_core::status::Status;
+use outlive_core::store::{Error as StoreError, ErrorKind, Store};
+
+use super::{Exported, Reader};
+use crate::error::{Error, ExportError, ExportProblem};
+use crate::open;
+
+/// How many instances are listed at once.
+const PAGE: usize = 500;
+/// How many are read at once, so that they are not waited for one by one.
+const AT_ONCE: usize = 32;
+
+/// Where runs are read from: the path of a store or of an export, or a store that is open. It is never written.
+///
+/// ```
+/// use outlive::export::Source;
+/// # use std::sync::Arc;
+/// let file = Source::from("shop.db");
+/// let open: Arc<dyn outlive::store::Store> = Arc::new(outlive::MemoryStore::new());
+/// let store = Source::from(open);
+/// # drop((file, store));
+/// ```
+pub struct Source(Place);
+
+enum Place {
+    Path(PathBuf),
+    Store(Arc<dyn Store>),
+}
+
+impl From<&Path> for Source {
+    fn from(path: &Path) -> Self {
+        Self(Place::Path(path.to_owned()))
+    }
+}
+
+impl From<PathBuf> for Source {
+    fn from(path: PathBuf) -> Self {
+        Self(Place::Path(path))
+    }
+}
+
+impl From<&PathBuf> for Source {
+    fn from(path: &PathBuf) -> Self {
+        Self(Place::Path(path.clone()))
+    }
+}
+
+impl From<&str> for Source {
+    fn from(path: &str) -> Self {
+        Self(Place::Path(path.into()))
+    }
+}
+
+impl From<Arc<dyn Store>> for Source {
+    fn from(store: Arc<dyn Store>) -> Self {
+        Self(Place::Store(store))
+    }
+}
+
+impl From<&Arc<dyn Store>> for Source {
+    fn from(store: &Arc<dyn Store>) -> Self {
+        Self(Place::Store(store.clone()))
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({})", self.name())
+    }
+}
+
+impl Source {
+    /// What it is called in an export.
+    pub(crate) fn name(&self) -> String {
+        match &self.0 {
+            Place::Path(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string(),
+            Place::Store(store) => store.durability(),
+        }
+    }
+}
+
+/// The runs of a source that a filter means.
+pub(crate) struct Feed {
+    from: Origin,
+    filter: Filter,
+    total: u64,
+}
+
+enum Origin {
+    Store(Pages),
+    Export(Box<Reader<BufReader<File>>>),
+}
+
+/// A store, page by page.
+struct Pages {
+    store: Arc<dyn Query>,
+    /// What is listed and not read yet.
+    page: VecDeque<Instance>,
+    before: Option<InstanceNum>,
+    is_last: bool,
+}
+
+impl Pages {
+    async fn next(&mut self, filter: &Filter) -> Result<Vec<Exported>, Error> {
+        // A page can be empty and not the last: what was on it may have been purged.
+        while self.page.is_empty() && !self.is_last {
+            let next = self.store.list(filter, self.before, PAGE).await?;
+            self.is_last = next.next.is_none();
+            self.before = next.next;
+            self.page.extend(next.instances);
+        }
+        let some = self.page.drain(..self.page.len().min(AT_ONCE));
+        let read = join_all(some.map(|instance| contents(&*self.store, instance))).await;
+        read.into_iter().collect()
+    }
+}
+
+impl Feed {
+    pub(crate) async fn open(source: Source, filter: Filter) -> Result<Self, Error> {
+        let store: Arc<dyn Query> = match source.0 {
+            Place::Store(store) => store,
+            Place::Path(path) => match open::for_reading(&path)? {
+                Some(store) => store,
+                None => return Self::of_export(&path, filter),
+            },
+        };
+        let total = store.count(&filter).await?.total();
+        let from = Origin::Store(Pages { store, page: VecDeque::new(), before: None, is_last: false });
+        Ok(Self { from, filter, total })
+    }
+
+    fn of_export(path: &Path, filter: Filter) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|error| {
+            Error::Export(ExportError { line: 1, problem: ExportProblem::Unreadable(error.to_string()) })
+        })?;
+        let reader = Reader::new(BufReader::new(file))?;
+        let total = reader.header().runs;
+        Ok(Self { from: Origin::Export(Box::new(reader)), filter, total })
+    }
+
+    /// How many there are, as far as that is known.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The next few runs; none if there are no more.
+    pub(crate) async fn next(&mut self) -> Result<Vec<Exported>, Error> {
+        let Self { from, filter, .. } = self;
+        match from {
+            Origin::Store(pages) => pages.next(filter).await,
+            Origin::Export(reader) => {
+                let is_meant =
+                    |run: &Result<Exported, _>| run.as_ref().map_or(true, |run| filter.matches(&run.instance));
+                Ok(reader.filter(is_meant).take(AT_ONCE).collect::<Result<_, _>>()?)
+            }
+        }
+    }
+
+    /// The same run once more, if it is of a store that may have gone on since.
+    pub(crate) async fn again(&self, run: &Exported) -> Result<Again, Error> {
+        let Origin::Store(Pages { store, .. }) = &self.from else { return Ok(Again::Same) };
+        let found = store.instance(&run.instance.id).await?;
+        let Some(instance) = found.filter(|found| self.filter.matches(found)) else { return Ok(Again::Gone) };
+        let now = contents(&**store, instance).await?;
+        Ok(if now == *run { Again::Same } else { Again::Changed(Box::new(now)) })
+    }
+}
+
+/// What became of a run since it was read.
+pub(crate) enum Again {
+    Same,
+    Changed(Box<Exported>),
+    /// It is none of those that are meant any more.
+    Gone,
+}
+
+/// All that is kept of an instance. What is damaged is the trouble of its own run.
+async fn contents(query: &dyn Query, instance: Instance) -> Result<Exported, Error> {
+    // A run that goes on has no note but that its row is damaged.
+    let is_open = !instance.status.is_ended() && instance.status != Status::Stuck;
+    let journal = match instance.note.clone().filter(|_| is_open) {
+        Some(damage) => Err(damage),
+        None => damage_apart(query.journal(instance.num, 0, usize::MAX).await)?,
+    };
+    let inbox = damage_apart(query.inbox(instance.num, 0).await)?;
+    Ok(Exported { instance, journal, inbox })
+}
+
+fn damage_apart<T>(read: Result<T, StoreError>) -> Result<Result<T, String>, Error> {
+    match read {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) if error.kind == ErrorKind::Corrupt => Ok(Err(error.message)),
+        Err(error) => Err(error.into()),
+    }
+}

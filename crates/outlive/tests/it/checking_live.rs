@@ -1,0 +1,102 @@
+//! A check of a store in which runs go on while they are looked at.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use outlive::prelude::*;
+use outlive::store::{Answered, Store};
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::Entry;
+use outlive_core::message::Inbound;
+use outlive_core::query::{Counts, Instance, Page, Query, Wake};
+use outlive_testkit::{TestEngine, check};
+
+/// A store whose lists are of an earlier moment than all else it says.
+struct Late {
+    store: Arc<dyn Store>,
+    listed: Instance,
+}
+
+impl Query for Late {
+    fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
+        self.store.instance(id)
+    }
+
+    fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
+        self.store.journal(num, after, limit)
+    }
+
+    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
+        self.store.inbox(num, after)
+    }
+
+    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.store.wakes(until, limit)
+    }
+
+    fn list<'a>(&'a self, _: &'a Filter, _: Option<InstanceNum>, _: usize) -> Answered<'a, Page> {
+        Box::pin(async { Ok(Page { instances: vec![self.listed.clone()], next: None }) })
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
+        self.store.count(filter)
+    }
+}
+
+impl Store for Late {
+    fn lease(&self, _: Timestamp) -> Answered<'_, Epoch> {
+        panic!("a check takes no lease")
+    }
+
+    fn write(&self, _: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
+        panic!("a check writes nothing")
+    }
+
+    fn release(&self, _: Epoch) -> Answered<'_, ()> {
+        panic!("a check has nothing to give back")
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.store.changed()
+    }
+
+    fn durability(&self) -> String {
+        self.store.durability()
+    }
+}
+
+/// Sleeps, and is then at work for as long as its flag says.
+async fn nap_and_work(ctx: Ctx, is_endless: bool) -> Result<()> {
+    ctx.sleep("1 hour").await?;
+    let body = || async move { if is_endless { std::future::pending().await } else { Ok::<_, BoxError>(()) } };
+    Ok(ctx.step("work", body).await?)
+}
+
+/// A store that has listed a run while it slept, and was asked for the rest when the sleep was over.
+async fn late(is_endless: bool) -> (TestEngine, Arc<dyn Store>) {
+    let test = TestEngine::new(|engine| engine.workflow("w", nap_and_work)).await;
+    test.start(nap_and_work, &is_endless).id("r").await.unwrap();
+    test.settle().await;
+    let listed = test.store().instance(&Name::recorded("r")).await.unwrap().unwrap();
+    assert_eq!(listed.status.kind(), StatusKind::Paused);
+    test.advance("1 hour").await;
+    let store = Arc::new(Late { store: test.store().clone(), listed });
+    (test, store)
+}
+
+/// What would break: a run that was listed while it slept, and is at work when its journal is read, seems to ask for a
+/// step that no quiet run could lack.
+#[tokio::test]
+async fn a_run_that_goes_on_while_it_is_looked_at_is_looked_at_again() {
+    let (_test, store) = late(true).await;
+    let report = check(store, |engine| engine.workflow("w", nap_and_work)).await;
+    assert_eq!((report.count("fine"), report.runs().len()), (1, 1), "{report}");
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_it_is_looked_at_is_not_in_the_report() {
+    let (_test, store) = late(false).await;
+    let report = check(store, |engine| engine).await;
+    assert!(report.runs().is_empty(), "{report}");
+}

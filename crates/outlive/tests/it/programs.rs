@@ -1,0 +1,307 @@
+//! Workflows of every shape, each with what it needs to be crashed everywhere. The proof `crashes` runs them too.
+
+use std::collections::BTreeMap;
+use std::future::IntoFuture;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use outlive::prelude::*;
+use outlive::workflow::WorkflowFn;
+use outlive_testkit::crash_everywhere;
+use outlive_testkit::crashes::{CrashEverywhere, Ledger};
+
+/// A program by name, ready to be crashed in a world of some seed.
+pub(crate) type Program = (&'static str, fn(u64) -> CrashEverywhere<()>);
+
+/// All of them.
+pub(crate) const PROGRAMS: &[Program] = &[
+    ("sequence", |seed| on(sequence, seed)),
+    ("retry", |seed| on(retry, seed)),
+    ("exhausted", |seed| on(exhausted, seed)),
+    ("timeout", |seed| on(timeout, seed)),
+    ("deadline", |seed| on(deadline, seed)),
+    ("sleep", |seed| on(sleep, seed)),
+    ("wait", |seed| on(wait, seed).signal_at("1 min", "s", "x").signal_at("2 min", "s", "y")),
+    ("buffered", |seed| on(wait, seed).signal("s", "x").signal("s", "y")),
+    ("wait_timeout", |seed| on(wait_timeout, seed).signal_at("30 min", "s", "x")),
+    ("given_back", |seed| on(given_back, seed).races().signal_at("1 h", "s", "x").invariant("x is kept", keeps_x)),
+    ("signal_against_sleep", |seed| on(signal_against_sleep, seed).signal_at("30 min", "s", "x")),
+    ("sleep_against_signal", |seed| on(signal_against_sleep, seed).signal_at("90 min", "s", "x")),
+    ("race", |seed| on(race, seed).races().invariant("one wins", one_wins)),
+    ("join", |seed| on(join, seed)),
+    ("looped", |seed| on(looped, seed)),
+    ("mapped", |seed| on(mapped, seed)),
+    ("cleaned", |seed| on(cleaned, seed).cancel_at("1 h", "enough")),
+    ("cancelled_retry", |seed| on(cancelled_retry, seed).cancel_at("25 s", "enough")),
+    ("fallback", |seed| on(fallback, seed)),
+    ("once", |seed| on(once, seed).races().invariant("launched once or lost", launched_once)),
+    ("drawn", |seed| on(drawn, seed)),
+    ("failing", |seed| on(failing, seed)),
+];
+
+fn on<F, M>(workflow: F, seed: u64) -> CrashEverywhere<()>
+where
+    F: WorkflowFn<M, Input = ()> + Clone,
+    M: 'static,
+{
+    crash_everywhere(workflow).world(move || World::new(seed))
+}
+
+// ---- the world ----
+
+/// What outlives the process: how often each side effect was done. Its seed says how long each takes.
+#[derive(Clone)]
+struct World(Arc<Mutex<State>>);
+
+struct State {
+    chance: u64,
+    done: BTreeMap<String, u64>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Self(Arc::new(Mutex::new(State { chance, done: BTreeMap::new() })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many turns of the runtime the next side effect takes (xorshift).
+    fn turns(&self) -> u64 {
+        let mut state = self.lock();
+        state.chance ^= state.chance << 13;
+        state.chance ^= state.chance >> 7;
+        state.chance ^= state.chance << 17;
+        (state.chance >> 11) % 4
+    }
+
+    /// A side effect that takes some turns of the runtime and gives its own name.
+    async fn work(&self, name: impl Into<String>) -> Result<String> {
+        let name = name.into();
+        *self.lock().done.entry(name.clone()).or_insert(0) += 1;
+        for _ in 0..self.turns() {
+            tokio::task::yield_now().await;
+        }
+        Ok(name)
+    }
+
+    /// Fails the first `times` times that it is done, over all lives of the process.
+    async fn flaky(&self, name: &str, times: u64) -> Result<String> {
+        let got = self.work(name).await?;
+        if self.lock().done[name] <= times { Err("not yet".into()) } else { Ok(got) }
+    }
+
+    /// Is done, and never ends.
+    async fn hang(&self, name: &str) -> Result<String> {
+        self.work(name).await?;
+        std::future::pending().await
+    }
+}
+
+fn world(ctx: &Ctx) -> &World {
+    ctx.get::<World>()
+}
+
+async fn effect(ctx: &Ctx, name: &str) -> Result<String> {
+    Ok(ctx.step(name, || world(ctx).work(name)).await?)
+}
+
+// ---- steps ----
+
+async fn sequence(ctx: Ctx, _: ()) -> Result<String> {
+    Ok(effect(&ctx, "a").await? + &effect(&ctx, "b").await? + &effect(&ctx, "c").await?)
+}
+
+async fn retry(ctx: Ctx, _: ()) -> Result<String> {
+    let got = ctx.step("flaky", || world(&ctx).flaky("flaky", 2)).retry(Retry::times(5).constant("10 s")).await?;
+    Ok(got + &effect(&ctx, "after").await?)
+}
+
+async fn exhausted(ctx: Ctx, _: ()) -> Result<String> {
+    let ended = ctx.step("never", || world(&ctx).flaky("never", 99)).retry(Retry::times(2).constant("10 s")).await;
+    assert!(matches!(ended, Err(Error::RetryExhausted { attempts: 3, .. })), "{ended:?}");
+    effect(&ctx, "instead").await
+}
+
+async fn timeout(ctx: Ctx, _: ()) -> Result<String> {
+    let ended = ctx.step("hang", || world(&ctx).hang("hang")).timeout("30 s").await;
+    assert!(ended.as_ref().is_err_and(Error::is_timeout), "{ended:?}");
+    effect(&ctx, "after").await
+}
+
+/// Each attempt has its time, and all of them together have theirs.
+async fn deadline(ctx: Ctx, _: ()) -> Result<String> {
+    let retry = Retry::times(9).constant("5 s");
+    let ended = ctx.step("hang", || world(&ctx).hang("hang")).timeout("10 s").retry(retry).timeout("40 s").await;
+    assert!(ended.as_ref().is_err_and(Error::is_timeout), "{ended:?}");
+    effect(&ctx, "after").await
+}
+
+async fn fallback(ctx: Ctx, _: ()) -> Result<String> {
+    let got = ctx
+        .step("price", || world(&ctx).flaky("price", 99))
+        .retry(Retry::times(1).constant("1 s"))
+        .fallback(|failure| async move {
+            // It takes a while, so that a crash can come between the last attempt and its end.
+            tokio::task::yield_now().await;
+            Ok(format!("instead of {failure}"))
+        })
+        .await?;
+    Ok(got + &effect(&ctx, "after").await?)
+}
+
+async fn once(ctx: Ctx, _: ()) -> Result<String> {
+    match ctx.step("launch", || world(&ctx).work("launch")).at_most_once().await {
+        Ok(got) => effect(&ctx, "landed").await.map(|after| got + &after),
+        Err(Error::Interrupted { .. }) => effect(&ctx, "lost").await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn launched_once(ledger: &Ledger) -> Result<(), String> {
+    let (times, output) = (ledger.world::<World>().lock().done.get("launch").copied(), ledger.output::<String>());
+    match (times, output.as_deref()) {
+        (Some(1), Some("launchlanded")) | (None | Some(1), Some("lost")) => Ok(()),
+        (times, output) => Err(format!("launched {times:?} times, and gave {output:?}")),
+    }
+}
+
+/// What is drawn is the same in every life.
+async fn drawn(ctx: Ctx, _: ()) -> Result<(u64, String, u64)> {
+    let first = ctx.random();
+    effect(&ctx, "a").await?;
+    let id = ctx.uuid().to_string();
+    ctx.sleep("1 h").await?;
+    effect(&ctx, "b").await?;
+    Ok((first, id, ctx.random()))
+}
+
+/// Ends in an error of its own.
+async fn failing(ctx: Ctx, _: ()) -> Result<String> {
+    effect(&ctx, "reserve").await?;
+    match ctx.step("charge", || world(&ctx).flaky("charge", 99)).await {
+        Err(error) => Err(format!("{} after {error}", effect(&ctx, "release").await?).into()),
+        other => Ok(other?),
+    }
+}
+
+// ---- time and signals ----
+
+async fn sleep(ctx: Ctx, _: ()) -> Result<String> {
+    let start = ctx.now();
+    effect(&ctx, "before").await?;
+    ctx.sleep("1 h").await?;
+    ctx.sleep("1 h").await?;
+    assert_eq!(ctx.now().since(start), Duration::from_secs(7_200));
+    effect(&ctx, "after").await
+}
+
+async fn wait(ctx: Ctx, _: ()) -> Result<String> {
+    let first: String = ctx.wait("s").await?;
+    effect(&ctx, "between").await?;
+    let second: String = ctx.wait("s").await?;
+    Ok(first + &second)
+}
+
+async fn wait_timeout(ctx: Ctx, _: ()) -> Result<String> {
+    let got = ctx.wait::<String>("s").timeout("1 h").await?;
+    let none = ctx.wait::<String>("never").timeout("1 h").await;
+    assert!(none.is_err_and(|error| error.is_timeout()));
+    Ok(got + &effect(&ctx, "after").await?)
+}
+
+async fn signal_against_sleep(ctx: Ctx, _: ()) -> Result<String> {
+    let first = tokio::select! {
+        got = ctx.wait::<String>("s").into_future() => got?,
+        slept = ctx.sleep("1 h").into_future() => slept.map(|()| "slept".to_owned())?,
+    };
+    Ok(first + &effect(&ctx, "after").await?)
+}
+
+/// The signal and the end of the sleep come at one moment; a wait that loses gives the signal back.
+async fn given_back(ctx: Ctx, _: ()) -> Result<String> {
+    let first = tokio::select! {
+        got = ctx.wait::<String>("s").into_future() => got?,
+        slept = ctx.sleep("1 h").into_future() => slept.map(|()| "slept".to_owned())?,
+    };
+    effect(&ctx, "between").await?;
+    let second = if first == "slept" { ctx.wait("s").await? } else { String::new() };
+    Ok(first + &second)
+}
+
+fn keeps_x(ledger: &Ledger) -> Result<(), String> {
+    match ledger.output::<String>().as_deref() {
+        Some("x" | "sleptx") => Ok(()),
+        other => Err(format!("it gave {other:?}")),
+    }
+}
+
+// ---- branches ----
+
+async fn race(ctx: Ctx, _: ()) -> Result<String> {
+    let won = tokio::select! {
+        v = ctx.step("left", || world(&ctx).work("left")).into_future() => v?,
+        v = ctx.step("right", || world(&ctx).work("right")).into_future() => v?,
+    };
+    Ok(effect(&ctx, "after").await? + &won)
+}
+
+fn one_wins(ledger: &Ledger) -> Result<(), String> {
+    match ledger.output::<String>().as_deref() {
+        Some("afterleft" | "afterright") => Ok(()),
+        other => Err(format!("it gave {other:?}")),
+    }
+}
+
+async fn join(ctx: Ctx, _: ()) -> Result<String> {
+    let (a, b, c) = tokio::try_join!(
+        ctx.step("a", || world(&ctx).work("a")),
+        ctx.step("b", || world(&ctx).flaky("b", 1)).retry(Retry::times(3).constant("1 s")),
+        async {
+            ctx.sleep("5 s").await?;
+            ctx.step("c", || world(&ctx).work("c")).await
+        },
+    )?;
+    Ok(a + &b + &c)
+}
+
+async fn looped(ctx: Ctx, _: ()) -> Result<String> {
+    let mut all = String::new();
+    for i in 0..5 {
+        all += &ctx.step("item", || world(&ctx).work(format!("item{i}"))).await?;
+    }
+    Ok(all)
+}
+
+async fn mapped(ctx: Ctx, _: ()) -> Result<String> {
+    let one = |scope: Ctx, i: u32| async move {
+        let first = scope.step("one", || world(&scope).work(format!("one{i}"))).await?;
+        scope.sleep("1 s").await?;
+        Ok::<_, BoxError>(first + &scope.step("two", || world(&scope).work(format!("two{i}"))).await?)
+    };
+    Ok(ctx.map(0..4, |i| *i, one).concurrency(2).await?.concat())
+}
+
+// ---- cancel ----
+
+async fn cleaned(ctx: Ctx, _: ()) -> Result<String> {
+    effect(&ctx, "reserve").await?;
+    match ctx.sleep("1 day").await {
+        Ok(()) => Ok("slept".into()),
+        Err(error) => {
+            assert!(error.is_cancelled());
+            assert!(ctx.sleep("1 h").await.is_err_and(|error| error.is_cancelled()));
+            effect(&ctx, "release").await
+        }
+    }
+}
+
+/// Is cancelled while it waits for the next attempt.
+async fn cancelled_retry(ctx: Ctx, _: ()) -> Result<String> {
+    match ctx.step("never", || world(&ctx).flaky("never", 99)).retry(Retry::times(9).constant("10 s")).await {
+        Err(error) if error.is_cancelled() => effect(&ctx, "release").await,
+        other => Err(format!("{other:?}").into()),
+    }
+}
