@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 
 use outlive::Attempt;
 
+/// All lines have this length. It divides a page: a kill can cut a write where one page ends and the next begins, and
+/// nowhere else.
+const LINE: usize = 128;
+
 /// The ledger as a worker writes it.
 pub(super) struct Effects {
     file: File,
@@ -38,10 +42,13 @@ impl Effects {
         Ok(Self { file, generation })
     }
 
-    /// Adds a line in one write, so that a kill leaves a whole line or none.
+    /// Adds a line in one write within one page, so that a kill leaves a whole line or none.
     pub(super) fn write(&self, attempt: &Attempt) -> io::Result<()> {
-        let line = format!("{}\t{}\t{}\n", self.generation, attempt.number, attempt.idempotency_key());
-        (&self.file).write_all(line.as_bytes())
+        let fields = format!("{}\t{}\t{}", self.generation, attempt.number, attempt.idempotency_key());
+        if fields.len() >= LINE {
+            return Err(io::Error::other(format!("a line of the ledger has room for {LINE} bytes: {fields:?}")));
+        }
+        (&self.file).write_all(format!("{fields:width$}\n", width = LINE - 1).as_bytes())
     }
 }
 
@@ -64,11 +71,42 @@ pub(super) fn read(folder: &Path) -> Result<ByStep, String> {
 }
 
 fn parse(line: &str, offset: u64) -> Option<((String, String), Effect)> {
-    let mut fields = line.strip_suffix('\n')?.split('\t');
-    let (generation, attempt, key) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?, fields.next()?);
+    let whole = line.strip_suffix('\n').filter(|_| line.len() == LINE)?;
+    let fields: Vec<&str> = whole.trim_end_matches(' ').split('\t').collect();
+    let [generation, attempt, key] = fields[..] else { return None };
+    let (generation, attempt) = (generation.parse().ok()?, attempt.parse().ok()?);
     // `run/number/operation`; ids of these runs have no slash, operations may.
     let mut parts = key.splitn(3, '/');
     let (run, _number, op) = (parts.next()?, parts.next()?, parts.next()?);
     let effect = Effect { offset, generation, attempt, key: key.to_owned() };
     Some(((run.to_owned(), op.to_owned()), effect))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn line(fields: &str) -> String {
+        format!("{fields:width$}\n", width = LINE - 1)
+    }
+
+    /// What broke: a line was cut at the end of a page, the next one went on in it, and both were read as one of a
+    /// step that does not exist.
+    #[test]
+    fn a_torn_line_is_told_and_not_read_as_something_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (line("7\t1\tc1-2-3/9/left/step:add"), line("8\t2\tc1-2-3/9/left/step:add"));
+        std::fs::write(path_in(folder.path()), format!("{first}{second}")).unwrap();
+        let effects = read(folder.path()).unwrap();
+        let step = ("c1-2-3".to_owned(), "left/step:add".to_owned());
+        assert_eq!(
+            effects[&step].iter().map(|effect| (effect.generation, effect.attempt)).collect::<Vec<_>>(),
+            [(7, 1), (8, 2)]
+        );
+        for torn in [format!("{}{second}", &first[..20]), format!("{first}{}", &second[..20])] {
+            std::fs::write(path_in(folder.path()), torn).unwrap();
+            assert!(read(folder.path()).unwrap_err().starts_with("a torn line in the ledger"));
+        }
+    }
 }
