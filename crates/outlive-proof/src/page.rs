@@ -5,6 +5,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use crate::figures::Figures;
+use crate::tools::Tool;
 
 const HEAD: &str = "# Proof
 
@@ -14,16 +15,21 @@ written by the tools themselves: `./prove --page docs/PROOF.md`.
 
 /// Writes the page from what is kept.
 pub(crate) fn write(path: &Path) -> io::Result<()> {
+    let mut kept = Figures::kept()?;
+    let place = |figures: &Figures| Tool::all().iter().position(|tool| tool.name() == figures.tool);
+    kept.sort_by_key(|figures| (place(figures), figures.is_long));
     let mut page = HEAD.to_owned();
-    for figures in Figures::kept()? {
-        add(&mut page, &figures);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // Writing to a string cannot fail.
+    let _ = writeln!(page, "\nAll figures are from {} with {cores} cores.", std::env::consts::OS);
+    for figures in &kept {
+        add(&mut page, figures);
     }
     fs::write(path, page)
 }
 
 fn add(page: &mut String, figures: &Figures) {
     let form = if figures.is_long { "long form" } else { "short form, as in CI" };
-    // Writing to a string cannot fail.
     let _ = write!(
         page,
         "\n## {} ({form})\n{}\n\n```sh\n{}\n```\n\n| | |\n|---|---|\n",
