@@ -12,7 +12,7 @@ use outlive_testkit::crashes::Report;
 
 use crate::tools::{Lines, Order};
 
-use programs::PROGRAMS;
+pub(super) use programs::PROGRAMS;
 
 /// What all threads share.
 struct Work<'a> {

@@ -35,7 +35,7 @@ impl Node {
             _ => BTreeSet::new(),
         };
         match self {
-            Self::Step(name) | Self::Flaky(name, _) => is_next(&[name.clone()]),
+            Self::Step(name) | Self::Flaky(name, _) => is_next(std::slice::from_ref(name)),
             Self::Look(name) => {
                 let is_so = output.first().is_some_and(|text| text.starts_with(&format!("{name} saw ")));
                 if is_so { BTreeSet::from([1]) } else { BTreeSet::new() }

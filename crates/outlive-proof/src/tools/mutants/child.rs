@@ -48,6 +48,7 @@ impl fmt::Display for Verdict {
 
 impl Child {
     /// Has all suites run, until one finds something. The verdict is that of the last of them.
+    #[expect(clippy::disallowed_methods, reason = "how long a process takes is a matter of real time")]
     pub(super) fn judge(&self) -> Result<Verdict, String> {
         let trouble = |error: std::io::Error| format!("no child process: {error}");
         let folder = tempfile::tempdir().map_err(trouble)?;

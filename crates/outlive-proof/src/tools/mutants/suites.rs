@@ -14,6 +14,7 @@ use tokio::runtime::Builder;
 use super::child::Verdict;
 use super::homes::{Memory, Sqlite};
 use crate::tools::Order;
+use crate::tools::crashes::PROGRAMS;
 
 /// How the names of suites begin whose tries are schedules.
 pub(super) const SIMULATE: &str = "simulate";
@@ -21,12 +22,13 @@ pub(super) const SIMULATE: &str = "simulate";
 const SCHEDULES_FIRST: u64 = 2_000;
 
 /// All suites, quick ones first. One more is a line more here.
-pub(super) const SUITES: [Suite; 6] = [
+pub(super) const SUITES: [Suite; 7] = [
     Suite { name: "conformance in memory", run: |_| in_memory() },
     Suite { name: "simulate, a first look", run: |order| simulated(order, 0, SCHEDULES_FIRST) },
     Suite { name: "conformance on SQLite", run: |_| on_sqlite() },
     Suite { name: "conformance on SQLite beside another process", run: |_| beside_another() },
     Suite { name: "differential", run: |order| side_by_side(order) },
+    Suite { name: "crash_everywhere", run: |order| crashed(order) },
     Suite { name: SIMULATE, run: |order| simulated(order, SCHEDULES_FIRST, order.count.unwrap_or(0)) },
 ];
 
@@ -129,6 +131,21 @@ fn side_by_side(order: &Order) -> Tried {
             }
         }
         Tried { count: PAIRS, found: None }
+    })
+}
+
+/// One crash at a time, in every place of every program.
+fn crashed(order: &Order) -> Tried {
+    block_on(async {
+        let mut count = 0;
+        for (name, program) in PROGRAMS {
+            say(".");
+            match program(order.seed).try_run().await {
+                Ok(report) => count += report.schedules(),
+                Err(broken) => return Tried { count: count + 1, found: Some(format!("{name}: {broken}")) },
+            }
+        }
+        Tried { count, found: None }
     })
 }
 
