@@ -34,6 +34,14 @@ pub(crate) struct Life {
     pub(crate) history: History,
 }
 
+impl Life {
+    /// How often the database itself was synced. It is the first file of a disk: SQLite makes it first, and its log's
+    /// name begins with its own.
+    pub(crate) fn checkpoints(&self) -> u64 {
+        self.log.iter().filter(|op| matches!(op, Op::Sync { file: 0 })).count() as u64
+    }
+}
+
 impl Default for History {
     fn default() -> Self {
         Self { steps: Vec::new(), digests: vec![EMPTY], snapshots: vec![Snapshot::default()] }

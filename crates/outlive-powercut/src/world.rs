@@ -42,6 +42,8 @@ pub struct Tally {
     pub lives: u64,
     /// How many steps it acknowledged in them.
     pub steps: u64,
+    /// How often the database itself was synced in them: when its log was moved into it.
+    pub checkpoints: u64,
     /// How many states lacked a step that was acknowledged.
     pub lost: u64,
     /// How many states were damaged, or lay between two steps.
@@ -66,6 +68,7 @@ impl Tally {
             cuts: self.cuts + other.cuts,
             lives: self.lives + other.lives,
             steps: self.steps + other.steps,
+            checkpoints: self.checkpoints + other.checkpoints,
             lost: self.lost + other.lost,
             torn: self.torn + other.torn,
             first: self.first.or(other.first),
@@ -94,6 +97,7 @@ pub fn cut_power(seed: u64, setting: Setting, states_max: u64, seen: &dyn Fn()) 
         let life = lived.map_err(|found| format!("seed {seed}, life {number}: {found}"))?;
         world.tally.lives += 1;
         world.tally.steps += (life.history.len() - life.step) as u64;
+        world.tally.checkpoints += life.checkpoints();
         let left = world.cut(&life);
         (base, history) = left.filter(|_| !world.tally.lives.is_multiple_of(LIVES_MAX)).unwrap_or_default();
     }

@@ -21,9 +21,9 @@ use crate::watch::{LOOK_EVERY, Watch};
 /// A checkpoint is made when this many pages wait in the log.
 const CHECKPOINT_PAGES: i64 = 4_000;
 
-/// Past this many pages the log was moved into the file before and is not used again, because somebody was at work on it
+/// Past so many times that, the log was moved into the file before and is not used again, because somebody was at work on it
 /// just then: whoever reads it is waited for.
-const RESTART_PAGES: i64 = 2 * CHECKPOINT_PAGES;
+const RESTART_AT: i64 = 2;
 
 /// How long readers are waited for, during which nobody else writes either.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
@@ -219,10 +219,11 @@ impl Writer {
             Ok(found) if self.connection.is_autocommit() => found,
             _ => return,
         };
+        let pages_max = self.options.checkpoint_pages.unwrap_or(CHECKPOINT_PAGES);
         let moved = match wanted {
             Wanted::Room if log > 0 => self.restart_log(),
-            _ if log - done < CHECKPOINT_PAGES => return,
-            _ if log < RESTART_PAGES => self.ask_log("PRAGMA wal_checkpoint(passive)"),
+            _ if log - done < pages_max => return,
+            _ if log < RESTART_AT * pages_max => self.ask_log("PRAGMA wal_checkpoint(passive)"),
             _ => self.restart_log(),
         };
         match moved {

@@ -11,6 +11,8 @@ fn a_power_cut_takes_nothing_that_was_acknowledged_and_leaves_nothing_in_part() 
     let tally = cut(Setting::Full, 5_000);
     assert_eq!((tally.states, tally.lost, tally.torn, tally.first), (5_000, 0, 0, None));
     assert!(tally.lives > 1 && tally.whole > 100, "{} lives, {} whole stores", tally.lives, tally.whole);
+    // The log must be moved into the file often, or nothing is shown of that.
+    assert!(tally.checkpoints > 3 * tally.lives, "{} checkpoints in {} lives", tally.checkpoints, tally.lives);
 }
 
 // The tests of the test: were they to pass, the one above would show nothing.

@@ -36,12 +36,19 @@ fn power(order: &Order) -> Result<Lines, String> {
     })?;
     bar.finish_and_clear();
     let tally = tallies.into_iter().fold(Tally::default(), Tally::plus);
+    if tally.checkpoints < 3 * tally.lives {
+        return Err(format!(
+            "the log was moved {} times in {} lives: nothing is shown of that",
+            tally.checkpoints, tally.lives
+        ));
+    }
     Ok(vec![
         ("different states after a power cut".to_owned(), figure(tally.states)),
         ("of them opened as a whole store, compared and written to again".to_owned(), figure(tally.whole)),
         ("moments at which the power was cut".to_owned(), figure(tally.cuts)),
         ("lives of a store, most of them on what a power cut had left".to_owned(), figure(tally.lives)),
         ("steps that were acknowledged in them".to_owned(), figure(tally.steps)),
+        ("times that the log was moved into the file".to_owned(), figure(tally.checkpoints)),
         ("states without a step that was acknowledged".to_owned(), figure(tally.lost)),
         ("states that were damaged or torn".to_owned(), figure(tally.torn)),
     ])
