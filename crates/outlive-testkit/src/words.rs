@@ -1,52 +1,109 @@
 //! Writes and their answers in words, for people who look at what happened.
 
-use outlive_core::commit::{Answer, Commit, Write};
+use std::time::Duration;
+
+use outlive::{Entry, EntryKind, Payload, Status, Timestamp};
+use outlive_core::commit::{Answer, State, Write};
 use outlive_core::message::Message;
 
-/// What was written, in a line.
-pub(crate) fn of_write(write: &Write) -> String {
+/// How much of a value is shown.
+const VALUE_MAX: usize = 60;
+
+/// Whom a write is about.
+pub(crate) fn of_whom(write: &Write) -> String {
     match write {
-        Write::Start(start) => format!("start {} of {:?} with {}", start.id, start.workflow, start.input),
-        Write::Send(send) => format!("{} to {}", of_message(&send.message), send.id),
-        Write::Commit(commit) => of_commit(commit),
+        Write::Start(start) => start.id.to_string(),
+        Write::Send(send) => send.id.to_string(),
+        Write::Commit(commit) => format!("run {}", commit.num),
         Write::Claim(claim) => {
             let nums: Vec<String> = claim.nums.iter().map(ToString::to_string).collect();
-            format!("claim run {}", nums.join(", "))
+            format!("run {}", nums.join(", "))
         }
-        Write::Reopen(reopen) => format!("have {} go on", reopen.id),
-        Write::Purge(id) => format!("purge {id}"),
+        Write::Reopen(reopen) => reopen.id.to_string(),
+        Write::Purge(id) => id.to_string(),
         other => format!("{other:?}"),
     }
 }
 
-fn of_message(message: &Message) -> String {
-    match message {
-        Message::Signal { name, payload } => format!("signal {name:?} {payload}"),
-        Message::Cancel { reason } => format!("cancel ({reason})"),
-        Message::Terminate { reason } => format!("terminate ({reason})"),
-        Message::Pause => "pause".to_owned(),
-        Message::Resume => "resume".to_owned(),
+/// What was written, in a line; times are counted from a moment.
+pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
+    match write {
+        Write::Start(start) => format!("the run is started with {}", value(&start.input)),
+        Write::Send(send) => match &send.message {
+            Message::Signal { name, payload } => format!("signal {:?} comes with {}", name.as_str(), value(payload)),
+            Message::Cancel { reason } => format!("a cancel comes: {reason}"),
+            other => format!("{other:?} comes"),
+        },
+        Write::Claim(_) => "the run is claimed".to_owned(),
+        Write::Commit(commit) => {
+            let entries = commit.entries.iter().map(|entry| of_entry(entry, started));
+            let state = commit.state.as_ref().map(|state| of_state(state, started));
+            let all: Vec<_> = entries.chain(state).collect();
+            if all.is_empty() { "nothing".to_owned() } else { all.join("; ") }
+        }
+        Write::Reopen(_) => "the stuck run tries again".to_owned(),
         other => format!("{other:?}"),
     }
 }
 
-fn of_commit(commit: &Commit) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for entry in &commit.entries {
-        let due = entry.due.map(|due| format!(" until {due}")).unwrap_or_default();
-        let payload = entry.payload.as_ref().map(|payload| format!(" = {payload}")).unwrap_or_default();
-        parts.push(format!("{} {} {}{due}{payload}", entry.seq, entry.op, entry.kind.as_str()));
+fn of_entry(entry: &Entry, started: Timestamp) -> String {
+    let (op, attempt) = (name(&entry.op), entry.attempt);
+    let until = entry.due.map_or(String::new(), |due| format!(" until {}", span(due.since(started))));
+    let payload = entry.payload.as_ref().map_or(String::new(), value);
+    let failure = || entry.failure().map_or(payload.clone(), |failure| failure.to_string());
+    match entry.kind {
+        EntryKind::StepStarted => format!("step {op:?} attempt {attempt} started"),
+        EntryKind::AttemptFailed => format!("step {op:?} attempt {attempt} failed ({}), waits{until}", failure()),
+        EntryKind::StepDone => format!("step {op:?} done with {payload}"),
+        EntryKind::StepFailed => format!("step {op:?} failed ({})", failure()),
+        EntryKind::FallingBack => format!("step {op:?} falls back ({})", failure()),
+        EntryKind::SleepSet => format!("{op} set{until}"),
+        EntryKind::SleepDone => format!("{op} done"),
+        EntryKind::WaitSet => format!("wait for {op:?}{until}"),
+        EntryKind::SignalTaken => format!("wait for {op:?} got {payload}"),
+        EntryKind::WaitTimedOut => format!("wait for {op:?} timed out"),
+        EntryKind::OpCancelled => format!("{op:?} cancelled"),
+        EntryKind::CancelTaken => format!("cancel taken ({payload})"),
+        other => other.as_str().to_owned(),
     }
-    if !commit.taken.is_empty() {
-        parts.push(format!("messages {:?} taken", commit.taken));
+}
+
+fn of_state(state: &State, started: Timestamp) -> String {
+    let outcome = state.outcome.as_ref().map_or(String::new(), |outcome| format!(" with {}", value(outcome)));
+    let note = state.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+    match state.status {
+        Status::Running => "goes on".to_owned(),
+        Status::Paused { until: Some(until), .. } => format!("paused until {}", span(until.since(started))),
+        status => format!("{}{outcome}{note}", status.kind().as_str()),
     }
-    if let Some(state) = &commit.state {
-        let wake = state.wake.map(|wake| format!(", wake at {wake}")).unwrap_or_default();
-        let outcome = state.outcome.as_ref().map(|outcome| format!(" with {outcome}")).unwrap_or_default();
-        let note = state.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
-        parts.push(format!("it is {}{outcome}{wake}{note}", state.status));
+}
+
+/// An operation's identity without the word for its kind, which the line says in its own way.
+pub(crate) fn name(op: &str) -> String {
+    ["step:", "wait:"].iter().fold(op.to_owned(), |op, kind| op.replacen(kind, "", 1))
+}
+
+fn value(payload: &Payload) -> String {
+    let text = payload.as_str();
+    match text.char_indices().nth(VALUE_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
-    format!("commit of run {}: {}", commit.num, parts.join("; "))
+}
+
+/// A length of time in its two largest units.
+pub(crate) fn span(duration: Duration) -> String {
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+    let mut left = duration.as_millis();
+    let mut parts = Vec::new();
+    for (unit, millis) in units {
+        if left >= millis {
+            parts.push(format!("{} {unit}", left / millis));
+            left %= millis;
+        }
+    }
+    parts.truncate(2);
+    if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
 }
 
 /// How it was answered, in a few words.
@@ -65,5 +122,19 @@ pub(crate) fn of_answer(answer: &Answer) -> String {
             if nums.is_empty() { "none".to_owned() } else { format!("got run {}", nums.join(", ")) }
         }
         other => format!("{other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_is_shown_in_its_two_largest_units() {
+        let shown = |millis| span(Duration::from_millis(millis));
+        assert_eq!(shown(0), "0 s");
+        assert_eq!(shown(250), "250 ms");
+        assert_eq!(shown(7_200_000), "2 h");
+        assert_eq!(shown(90_061_001), "1 d 1 h");
     }
 }

@@ -1,5 +1,6 @@
 //! What people do to runs: starts, signals and cancels, each until it is acknowledged.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::{CancelAnswer, Client, Error, OnConflict, Payload, Status};
@@ -23,6 +24,16 @@ pub(super) struct Act {
     pub(super) wish: Wish,
     /// The act that must be acknowledged before.
     pub(super) after: Option<usize>,
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.wish {
+            Wish::Start { workflow, .. } => write!(f, "start {} of {workflow:?}", self.run),
+            Wish::Signal { name, value } => write!(f, "signal {name:?} {value} to {}", self.run),
+            Wish::Cancel { reason } => write!(f, "cancel {} ({reason})", self.run),
+        }
+    }
 }
 
 /// How an act was answered.

@@ -26,6 +26,17 @@ impl Fate {
     pub(super) const FAULTS: [Self; 5] =
         [Self::UnknownWritten, Self::UnknownLost, Self::Refused, Self::CrashBefore, Self::CrashAfter];
 
+    fn words(self) -> &'static str {
+        match self {
+            Self::Done => "is answered",
+            Self::UnknownWritten => "has it written, and the answer is lost",
+            Self::UnknownLost => "has nothing written, and the answer is lost",
+            Self::Refused => "is refused",
+            Self::CrashBefore => "dies before it is written",
+            Self::CrashAfter => "dies when it is written",
+        }
+    }
+
     pub(super) fn is_written(self) -> bool {
         matches!(self, Self::Done | Self::UnknownWritten | Self::CrashAfter)
     }
@@ -56,15 +67,15 @@ pub(super) enum Move {
 impl fmt::Display for Move {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answer(worker, fate) => write!(f, "worker {worker}: what it asked is {fate:?}"),
+            Self::Answer(worker, fate) => write!(f, "worker {worker} {}", fate.words()),
             Self::Crash(worker) => write!(f, "worker {worker} crashes"),
             Self::Start(worker) => write!(f, "worker {worker} takes the lease"),
             Self::Cut(worker) => write!(f, "worker {worker} is cut off"),
             Self::Mend(worker) => write!(f, "worker {worker} is back"),
             Self::Hint(worker) => write!(f, "worker {worker} hears that somebody has written"),
             Self::Open(_) => write!(f, "a body begins"),
-            Self::Act(act, Some(worker)) => write!(f, "act {act} is done by worker {worker}"),
-            Self::Act(act, None) => write!(f, "act {act} is done in another process"),
+            Self::Act(act, Some(worker)) => write!(f, "somebody wants, by worker {worker}, wish {act}"),
+            Self::Act(act, None) => write!(f, "somebody wants, in another process, wish {act}"),
             Self::Time => write!(f, "time may pass"),
         }
     }

@@ -61,6 +61,8 @@ pub(super) struct World<'a> {
     random: Random,
     store: Arc<MemoryStore>,
     clock: TestClock,
+    /// When it began.
+    started: Timestamp,
     workers: Vec<Option<Worker>>,
     /// Which of them took the lease last.
     owner: usize,
@@ -91,6 +93,7 @@ impl<'a> World<'a> {
             is_paranoid: random.is(8),
             counts: Counts::default(),
             trace: is_traced.then(Vec::new),
+            started: clock.now(),
             plan,
             random,
             clock,
@@ -129,7 +132,7 @@ impl<'a> World<'a> {
 
     fn note(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.push(format!("{} {}", self.clock.now(), line()));
+            trace.push(format!("{}: {}", words::span(self.clock.now().since(self.started)), line()));
         }
     }
 
@@ -147,7 +150,11 @@ impl<'a> World<'a> {
             return self.pass_time().await;
         };
         self.counts.moves += 1;
-        self.note(|| next.to_string());
+        let plan = self.plan;
+        self.note(|| match next {
+            Move::Act(act, _) => format!("{next}: {}", plan.acts[act]),
+            _ => next.to_string(),
+        });
         match next {
             Move::Answer(worker, fate) => self.answer(worker, fate).await?,
             Move::Crash(worker) => self.crash(worker).await,
@@ -303,9 +310,11 @@ impl<'a> World<'a> {
         self.ledger.written(batch, &answers);
         if let Some(trace) = &mut self.trace {
             let lines = batch.iter().zip(&answers);
-            trace.extend(
-                lines.map(|(write, answer)| format!("    {} -> {}", words::of_write(write), words::of_answer(answer))),
-            );
+            let started = self.started;
+            trace.extend(lines.map(|(write, answer)| {
+                let (whom, what) = (words::of_whom(write), words::of_write(write, started));
+                format!("    {whom}: {what} -> {}", words::of_answer(answer))
+            }));
         }
         Ok(answers)
     }
