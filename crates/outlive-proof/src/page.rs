@@ -13,6 +13,9 @@ What was tried to break the promises of [GUARANTEES](../GUARANTEES.md), how ofte
 written by the tools themselves: `./prove --page docs/PROOF.md`.
 ";
 
+/// How much of a text is shown in a table.
+const CELL_MAX: usize = 160;
+
 /// Writes the page from what is kept.
 pub(crate) fn write(path: &Path) -> io::Result<()> {
     let mut kept = Figures::kept()?;
@@ -36,7 +39,15 @@ fn add(page: &mut String, figures: &Figures) {
         figures.tool, figures.sentence, figures.command
     );
     for (what, figure) in &figures.lines {
-        let _ = writeln!(page, "| {what} | {figure} |");
+        let _ = writeln!(page, "| {} | {} |", cell(what), cell(figure));
     }
     let _ = writeln!(page, "| time | {:.1} s, {:.1} CPU-s |", figures.secs, figures.cpu_secs);
+}
+
+/// A text that fits into a table.
+fn cell(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let short: String = line.chars().take(CELL_MAX).collect();
+    let end = if short.len() < line.len() { "…" } else { "" };
+    format!("{}{end}", short.replace('|', "\\|"))
 }
