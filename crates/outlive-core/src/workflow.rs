@@ -152,6 +152,8 @@ pub struct Machine {
     seed: u64,
     records: Records,
     identities: Identities,
+    /// Names that operations had before, and go on under: nobody else may write under them.
+    renamed: BTreeSet<Arc<str>>,
     ops: Vec<Option<Op>>,
     free: Vec<usize>,
     /// Outstanding operations with an outcome that is not delivered, by delivery number.
@@ -232,6 +234,7 @@ impl Machine {
             cancel: records.cancel.clone().filter(|_| !is_on(Mutant::CancelForgotten)),
             records,
             identities: Identities::default(),
+            renamed: BTreeSet::new(),
             ops: Vec::new(),
             free: Vec::new(),
             queue: VecDeque::new(),
@@ -328,6 +331,14 @@ impl Machine {
         op.spec = Some(spec);
         op.key = op.identity.text();
         self.last_begun = Some((op.key.clone(), op.site.clone()));
+        if self.renamed.contains(&op.key) {
+            let (name, site) = (op.key.clone(), op.site.clone());
+            op.phase = Phase::Refused;
+            return self.fail(format!(
+                "{name} ({site}) was the name of another step in this run, which goes on under it (`.was`); \
+                 give this one another name"
+            ));
+        }
         let mut record = self.records.take(&op.key);
         if record.is_none()
             && let Some(alias) = &op.alias
@@ -335,6 +346,7 @@ impl Machine {
             let old = numbered(alias, op.identity.occurrence);
             record = self.records.take(&old);
             if record.is_some() {
+                self.renamed.insert(old.clone());
                 op.key = old;
             }
         }

@@ -113,8 +113,9 @@ impl Driver<'_> {
         if key.is_some() {
             self.machine.rename(slot, base("", kind, name, key));
         }
-        if self.bytes.is(6) {
-            self.machine.alias(slot, base("", kind, "gone", None));
+        if kind == OpKind::Step && self.bytes.is(4) {
+            let old = self.bytes.pick(&["a", "b", "gone"]);
+            self.machine.alias(slot, base("", kind, old, key));
         }
         self.open.push(slot);
         // Some are called and never awaited.

@@ -164,6 +164,32 @@ async fn a_renamed_step_that_says_what_it_was_keeps_its_value() {
     assert_eq!((test.executions("first"), test.executions("a")), (0, 1));
 }
 
+/// Both wrote the end of "a" into the journal, which nobody could read any more: the run was lost at the next restart.
+#[tokio::test]
+async fn a_new_step_with_the_name_that_a_renamed_one_had_is_refused_before_it_is_written() {
+    let mut test = begun(version(a_then_b)).await;
+    let reused = version(|ctx: Ctx, (): ()| async move {
+        let first = ctx.step("first", || ok("a2".to_owned())).was("a").await?;
+        let a = ctx.step("a", || ok("new".to_owned())).await?;
+        ctx.sleep("1 hour").await?;
+        ctx.wait::<String>("go").await?;
+        Ok(first + &a)
+    });
+    deploy(&mut test, reused).await;
+    test.advance("1 hour").await;
+    restart(&mut test).await;
+    let said = note(&test).await;
+    assert!(said.starts_with("step:a (") && said.contains("was the name of another step in this run"), "{said}");
+    let mended = version(|ctx: Ctx, (): ()| async move {
+        let first = ctx.step("first", || ok("a2".to_owned())).was("a").await?;
+        let second = ctx.step("second", || ok("new".to_owned())).await?;
+        ctx.sleep("1 hour").await?;
+        Ok(first + &second)
+    });
+    deploy(&mut test, mended).await;
+    assert_eq!(result::<String>(&test).await.unwrap(), "a1new");
+}
+
 #[tokio::test]
 async fn a_renamed_step_that_does_not_say_so_runs_as_the_new_step_it_is() {
     let mut test = begun(version(a_then_b)).await;
