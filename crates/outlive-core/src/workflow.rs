@@ -28,7 +28,7 @@ use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-use identity::{Identities, numbered};
+use identity::{Identities, numbered, op_words};
 use op::{Op, Phase};
 use record::{Records, signal_mark};
 use signals::Signals;
@@ -787,18 +787,6 @@ impl Machine {
         if let Some(due) = self.ops.get_mut(slot.0).and_then(Option::as_mut).and_then(|op| op.timer.take()) {
             self.timers.remove(&(due, slot));
         }
-    }
-}
-
-/// "step", "sleep" or "wait for one name", for people.
-fn op_words(key: &str) -> &'static str {
-    let last = key.rsplit('/').next().unwrap_or(key);
-    if last.starts_with("sleep") {
-        "sleep"
-    } else if last.starts_with("wait:") {
-        "wait for that signal"
-    } else {
-        "step of that name"
     }
 }
 

@@ -46,6 +46,18 @@ pub(super) fn numbered(base: &Arc<str>, occurrence: u32) -> Arc<str> {
     }
 }
 
+/// "step", "sleep" or "wait for one name", for people.
+pub(super) fn op_words(key: &str) -> &'static str {
+    let last = key.rsplit('/').next().unwrap_or(key);
+    if last.starts_with("sleep") {
+        "sleep"
+    } else if last.starts_with("wait:") {
+        "wait for that signal"
+    } else {
+        "step of that name"
+    }
+}
+
 impl Identities {
     /// Counts one more call.
     pub(super) fn take(&mut self, base: Arc<str>) -> Identity {
