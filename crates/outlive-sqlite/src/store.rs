@@ -58,7 +58,7 @@ impl SqliteStore {
     /// Opens the file, and makes it (for its owner alone, mode 0600) if there is none. Blocks while that takes.
     ///
     /// # Errors
-    /// [`ErrorKind::Open`] if it cannot serve as a store, with the reason and the way out.
+    /// [`ErrorKind::Open`](outlive_core::store::ErrorKind::Open) if it cannot serve as a store, with the reason and the way out.
     ///
     /// ```
     /// use outlive_sqlite::{Options, SqliteStore};
