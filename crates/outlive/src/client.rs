@@ -50,7 +50,7 @@ struct Nobody(Arc<Waiters>);
 impl Router for Nobody {
     fn written(&self, write: &Write, _: &mut Answer) {
         if matches!(write, Write::Start(_) | Write::Purge(_)) {
-            self.0.tell_all();
+            self.0.ask_all();
         }
     }
 }
@@ -80,7 +80,7 @@ impl Client {
             tokio::spawn(async move {
                 loop {
                     store.changed().await;
-                    router.0.tell_all();
+                    router.0.ask_all();
                 }
             })
         };

@@ -26,9 +26,73 @@ pub(crate) struct Committer {
 
 #[derive(Default)]
 struct Queue {
-    writes: Vec<(Write, Reply)>,
+    batch: Batch,
     /// Nothing is written any more.
     is_closed: bool,
+}
+
+/// Writes, and whom to tell of each.
+#[derive(Default)]
+struct Batch {
+    writes: Vec<Write>,
+    replies: Vec<Reply>,
+}
+
+impl Batch {
+    fn push(&mut self, write: Write, reply: Reply) {
+        self.writes.push(write);
+        self.replies.push(reply);
+    }
+
+    /// Adds all of another one, which comes later.
+    fn append(&mut self, later: &mut Self) {
+        if self.writes.is_empty() {
+            return std::mem::swap(self, later);
+        }
+        self.writes.append(&mut later.writes);
+        self.replies.append(&mut later.replies);
+    }
+
+    /// Takes as much from the front as fits into one transaction.
+    fn take(&mut self) -> Self {
+        let len = self.writes.len().min(BATCH_MAX);
+        let rest = Self { writes: self.writes.split_off(len), replies: self.replies.split_off(len) };
+        std::mem::replace(self, rest)
+    }
+
+    /// Those of runs, and those of callers.
+    fn split(self) -> (Self, Self) {
+        let (mut runs, mut callers) = (Self::default(), Self::default());
+        for (write, reply) in self.writes.into_iter().zip(self.replies) {
+            let place = if matches!(reply, Reply::Run { .. }) { &mut runs } else { &mut callers };
+            place.push(write, reply);
+        }
+        (runs, callers)
+    }
+}
+
+/// A batch that is durable, and of which nobody was told yet.
+struct Written {
+    writes: Arc<Vec<Write>>,
+    replies: Vec<Reply>,
+    answers: Vec<Answer>,
+    /// Whether it was written more than once.
+    is_again: bool,
+}
+
+impl Written {
+    fn tell(self, router: &dyn Router) {
+        debug_assert_eq!(self.answers.len(), self.replies.len(), "each write has its answer");
+        for ((write, answer), reply) in self.writes.iter().zip(self.answers).zip(self.replies) {
+            let mut answer = match (write, answer) {
+                // It was there, and it was we who removed it.
+                (Write::Purge(_), Answer::Refused(Refusal::NotFound)) if self.is_again => Answer::Done,
+                (_, answer) => answer,
+            };
+            router.written(write, &mut answer);
+            reply.tell(answer);
+        }
+    }
 }
 
 /// Whom to tell.
@@ -63,8 +127,8 @@ impl Committer {
             // Whoever waits for the reply learns by its end that there will be none.
             return;
         }
-        queue.writes.push((write, reply));
-        let is_first = queue.writes.len() == 1;
+        queue.batch.push(write, reply);
+        let is_first = queue.batch.writes.len() == 1;
         drop(queue);
         if is_first {
             self.news.notify_one();
@@ -75,7 +139,7 @@ impl Committer {
     pub(crate) fn close(&self) {
         let mut queue = self.lock();
         queue.is_closed = true;
-        queue.writes.clear();
+        queue.batch = Batch::default();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -95,82 +159,76 @@ impl Committer {
 
     /// The committer's task.
     pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) {
-        let mut left: Vec<(Write, Reply)> = Vec::new();
+        let (mut left, mut done) = (Batch::default(), None);
         loop {
-            if left.is_empty() {
-                self.news.notified().await;
+            left.append(&mut self.lock().batch);
+            if left.writes.is_empty() {
+                match done.take() {
+                    Some(written) => Written::tell(written, &*router),
+                    None => self.news.notified().await,
+                }
+                continue;
             }
-            left.append(&mut self.lock().writes);
-            while !left.is_empty() {
-                let rest = left.split_off(left.len().min(BATCH_MAX));
-                let failed = self.write_batch(std::mem::replace(&mut left, rest), &*store, &*router).await;
-                if !failed.is_empty() {
+            // While the store has this batch, whoever waits for the last one is told.
+            let last = done.take();
+            let tell = async { last.into_iter().for_each(|written| Written::tell(written, &*router)) };
+            let (written, ()) = tokio::join!(biased; write_batch(left.take(), &*store, &*router), tell);
+            match written {
+                Ok(written) => done = Some(written),
+                Err(mut failed) => {
                     // What a run has done stays in its order, ahead of what came later.
-                    left.splice(0..0, failed);
+                    failed.append(&mut left);
+                    left = failed;
                     tokio::time::sleep(RETRY_MIN).await;
                     self.write_callers(&mut left, &*store, &*router).await;
                 }
-                left.append(&mut self.lock().writes);
             }
         }
     }
 
     /// While the store has no room for what runs have done, what callers want is tried by itself: it may make room.
-    async fn write_callers(&self, left: &mut Vec<(Write, Reply)>, store: &dyn Store, router: &dyn Router) {
-        let place = if is_on(Mutant::RefusedIsReordered) { 0 } else { left.len() };
-        left.splice(place..place, self.lock().writes.drain(..));
-        let (runs, callers): (Vec<_>, Vec<_>) =
-            std::mem::take(left).into_iter().partition(|(_, reply)| matches!(reply, Reply::Run { .. }));
+    async fn write_callers(&self, left: &mut Batch, store: &dyn Store, router: &dyn Router) {
+        let mut later = std::mem::take(&mut self.lock().batch);
+        if is_on(Mutant::RefusedIsReordered) {
+            std::mem::swap(left, &mut later);
+        }
+        left.append(&mut later);
+        let (runs, callers) = std::mem::take(left).split();
         *left = runs;
-        if !callers.is_empty() {
-            self.write_batch(callers, store, router).await;
+        if !callers.writes.is_empty()
+            && let Ok(written) = write_batch(callers, store, router).await
+        {
+            written.tell(router);
         }
     }
+}
 
-    /// Writes one batch. Answers what is still to be written: the commits of runs that the store could not take.
-    async fn write_batch(
-        &self,
-        batch: Vec<(Write, Reply)>,
-        store: &dyn Store,
-        router: &dyn Router,
-    ) -> Vec<(Write, Reply)> {
-        let (writes, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        let writes = Arc::new(writes);
-        let (mut wait, mut is_in_doubt) = (RETRY_MIN, false);
-        if is_on(Mutant::AckBeforeWrite) {
-            replies.iter().for_each(Reply::tell_early);
-        }
-        let answers = loop {
-            match store.write(writes.clone()).await {
-                Ok(answers) => break answers,
-                Err(error) if is_unknown(&error) && is_on(Mutant::UnknownIsDone) => {
-                    break vec![Answer::Done; writes.len()];
-                }
-                // It may be durable or not. The same again is answered as it should have been, and nothing else may
-                // happen before that.
-                Err(error) if is_unknown(&error) || is_in_doubt => {
-                    is_in_doubt = true;
-                    tracing::warn!("a write is in doubt and is repeated: {error}");
-                    tokio::time::sleep(wait).await;
-                    wait = (wait * 2).min(RETRY_MAX);
-                }
-                Err(error) => {
-                    tracing::warn!("the store did not take {} writes: {error}", writes.len());
-                    return refuse(&writes, replies, &error, router);
-                }
+/// Writes one batch. If the store cannot take it, answers what is still to be written: the commits of runs.
+async fn write_batch(batch: Batch, store: &dyn Store, router: &dyn Router) -> Result<Written, Batch> {
+    let (writes, replies) = (Arc::new(batch.writes), batch.replies);
+    let (mut wait, mut is_again) = (RETRY_MIN, false);
+    if is_on(Mutant::AckBeforeWrite) {
+        replies.iter().for_each(Reply::tell_early);
+    }
+    loop {
+        let answers = match store.write(writes.clone()).await {
+            Ok(answers) => answers,
+            Err(error) if is_unknown(&error) && is_on(Mutant::UnknownIsDone) => vec![Answer::Done; writes.len()],
+            // It may be durable or not. The same again is answered as it should have been, and nothing else may
+            // happen before that.
+            Err(error) if is_unknown(&error) || is_again => {
+                is_again = true;
+                tracing::warn!("a write is in doubt and is repeated: {error}");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(RETRY_MAX);
+                continue;
+            }
+            Err(error) => {
+                tracing::warn!("the store did not take {} writes: {error}", writes.len());
+                return Err(refuse(&writes, replies, &error, router));
             }
         };
-        debug_assert_eq!(answers.len(), replies.len(), "each write has its answer");
-        for ((write, answer), reply) in writes.iter().zip(answers).zip(replies) {
-            let mut answer = match (write, answer) {
-                // It was there, and it was we who removed it.
-                (Write::Purge(_), Answer::Refused(Refusal::NotFound)) if is_in_doubt => Answer::Done,
-                (_, answer) => answer,
-            };
-            router.written(write, &mut answer);
-            reply.tell(answer);
-        }
-        Vec::new()
+        return Ok(Written { writes, replies, answers, is_again });
     }
 }
 
@@ -180,8 +238,8 @@ fn is_unknown(error: &StoreError) -> bool {
 }
 
 /// The store could not take a batch: callers are told, runs are kept.
-fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dyn Router) -> Vec<(Write, Reply)> {
-    let mut kept = Vec::new();
+fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dyn Router) -> Batch {
+    let mut kept = Batch::default();
     for (write, reply) in writes.iter().zip(replies) {
         match reply {
             Reply::Caller(caller) => {
@@ -190,7 +248,7 @@ fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dy
                 let _ = caller.send(Err(error.clone()));
             }
             Reply::Run { .. } if is_on(Mutant::RefusedIsDropped) => {}
-            run @ Reply::Run { .. } => kept.push((write.clone(), run)),
+            run @ Reply::Run { .. } => kept.push(write.clone(), run),
         }
     }
     kept

@@ -168,7 +168,7 @@ impl Engine {
         shared.tasks.iter().for_each(tokio::task::AbortHandle::abort);
         self.worker.residency.abort();
         shared.committer.close();
-        shared.waiters.tell_all();
+        shared.waiters.ask_all();
     }
 
     /// A client that can be kept and cloned. It does not keep the engine running.

@@ -104,14 +104,21 @@ impl Residency {
         }
     }
 
-    /// A run has left. Another one may have come in its place meanwhile.
-    pub(crate) fn leave(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
+    /// A run leaves, unless it has [retired](Self::retire); another one may have come in its place since. Answers
+    /// whether it does.
+    pub(crate) fn leave(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) -> bool {
         let mut inner = self.lock();
-        if !inner.residents.get(&num).is_some_and(|resident| Arc::ptr_eq(&resident.cell.mailbox, mailbox)) {
-            return;
+        let is_here = inner.residents.get(&num).is_some_and(|resident| Arc::ptr_eq(&resident.cell.mailbox, mailbox));
+        if is_here {
+            inner.unpause(num);
+            inner.residents.remove(&num);
         }
-        inner.unpause(num);
-        inner.residents.remove(&num);
+        is_here
+    }
+
+    /// Whether a run is in memory: if it ends, that is noticed here.
+    pub(crate) fn has(&self, num: InstanceNum) -> bool {
+        self.lock().residents.contains_key(&num)
     }
 
     /// A run has ended: it is in memory for a moment still, but nothing reaches it any more.

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::shared::{Gives, Shared};
+use crate::waiters::End;
 
 /// A run that gives an `O`.
 ///
@@ -451,7 +452,7 @@ impl<O> Run<O> {
     pub async fn purge(&self) -> Result<(), Error> {
         self.instance().await?;
         let answer = self.shared.committer.write(Write::Purge(self.id.clone())).await?;
-        self.shared.waiters.tell(self.num);
+        self.shared.waiters.ask(self.num);
         self.done(answer, "cancel or terminate it first")
     }
 
@@ -491,29 +492,30 @@ impl<O: DeserializeOwned> Run<O> {
     /// [`Error::Failed`], [`Error::Cancelled`] or [`Error::Stuck`] as the run ended; [`Error::Payload`] if the result
     /// does not read as an `O`; [`Error::NotFound`] if it was purged.
     pub async fn result(&self) -> Result<O, Error> {
-        let waiters = &self.shared.waiters;
         loop {
-            let notify = waiters.of(self.num);
-            let mut told = std::pin::pin!(notify.notified());
             // Whoever ends the run from here on tells us; who ended it before is found in the store.
-            told.as_mut().enable();
-            let info = RunInfo::of(self.instance().await?);
-            if info.status.is_ended() || info.status == Status::Stuck {
-                waiters.tell(self.num);
-                return self.outcome(info);
+            let news = self.shared.waiters.news(self.num);
+            let is_here = self.shared.worker.as_ref().is_some_and(|worker| worker.residency.has(self.num));
+            if !is_here {
+                let instance = self.instance().await?;
+                if End::is_in(instance.status) {
+                    return self.outcome(instance.into());
+                }
             }
             if self.shared.committer.is_closed() {
                 return Err(Error::Shutdown);
             }
-            told.await;
+            if let Some(end) = news.await {
+                return self.outcome(end);
+            }
         }
     }
 
-    fn outcome(&self, info: RunInfo) -> Result<O, Error> {
-        let id = info.id;
-        match info.status {
+    fn outcome(&self, end: End) -> Result<O, Error> {
+        let id = self.id.to_string();
+        match end.status {
             Status::Completed => {
-                let output = info.output.unwrap_or_else(|| Payload::recorded("null"));
+                let output = end.outcome.unwrap_or_else(|| Payload::recorded("null"));
                 output.decode().map_err(|error| {
                     let what = format!("the result of run {id:?} does not read as {}", std::any::type_name::<O>());
                     Error::decode(what, &output, &error)
@@ -521,10 +523,10 @@ impl<O: DeserializeOwned> Run<O> {
             }
             Status::Failed => Err(Error::Failed {
                 id,
-                failure: info.failure.unwrap_or_else(|| Failure::new(outlive_core::failure::Cause::Error, "unknown")),
+                failure: recorded_failure(&end.outcome.unwrap_or_else(|| Payload::recorded("null"))),
             }),
-            Status::Cancelled => Err(Error::Cancelled { reason: info.note.unwrap_or_default() }),
-            _ => Err(Error::Stuck { id, reason: info.note.unwrap_or_default() }),
+            Status::Cancelled => Err(Error::Cancelled { reason: end.note.unwrap_or_default() }),
+            _ => Err(Error::Stuck { id, reason: end.note.unwrap_or_default() }),
         }
     }
 }

@@ -211,7 +211,8 @@ impl<O> Start<O> {
             Due::After(delay) => now.after(delay),
             Due::At(moment) => moment,
         };
-        let id = self.id.unwrap_or_else(|| Name::recorded(&shared.chance.id(now)));
+        let id =
+            self.id.unwrap_or_else(|| Name::recorded(shared.chance.id(now).hyphenated().encode_lower(&mut [0; 36])));
         // Due at once and room for it: it is driven from birth, without a claim.
         let owner = match &shared.worker {
             Some(worker) if due <= now && !worker.has_claims() && worker.residency.reserve(1) == 1 => worker.epoch,

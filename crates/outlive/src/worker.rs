@@ -28,7 +28,7 @@ use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::registry::Registry;
 use crate::residency::Residency;
-use crate::waiters::Waiters;
+use crate::waiters::{End, Waiters};
 use crate::wakes::Wakes;
 
 /// How far ahead the store's wakes are held in memory, and how many of them at most.
@@ -179,7 +179,7 @@ impl Worker {
 
     /// Somebody outside has written: sees what is due because of it.
     async fn look_outside(&self) -> Result<(), Error> {
-        self.waiters.tell_all();
+        self.waiters.ask_all();
         let now = self.env.clock.now();
         for wake in self.store.wakes(now, WAKES_MAX).await? {
             self.wake(wake);
@@ -457,7 +457,7 @@ impl Worker {
 
     fn started(&self, start: &Start, num: InstanceNum, is_driven: bool) {
         if start.on_conflict == OnConflict::Replace {
-            self.waiters.tell_all();
+            self.waiters.ask_all();
             self.residency.replace(start.id.as_str(), num);
         }
         if !is_driven && !is_on(Mutant::DrivenUnleased) {
@@ -540,12 +540,10 @@ impl Router for Worker {
                     }
                 });
             }
-            (Write::Commit(Commit { num, state: Some(state), .. }), Answer::Done)
-                if state.status.is_ended() || state.status == Status::Stuck =>
-            {
+            (Write::Commit(Commit { num, state: Some(state), .. }), Answer::Done) if End::is_in(state.status) => {
                 // Whoever claims it from here on, after a retry, brings a new one into memory.
                 self.residency.retire(*num);
-                self.waiters.tell(*num);
+                self.waiters.tell(*num, state);
             }
             _ => {}
         }
@@ -609,7 +607,10 @@ impl Surroundings for Place {
 
     fn gone(&self, cell: &Cell) {
         self.worker.touch();
-        self.worker.residency.leave(cell.info.num, &cell.mailbox);
+        if self.worker.residency.leave(cell.info.num, &cell.mailbox) {
+            // It may come back, here or elsewhere.
+            self.worker.waiters.ask(cell.info.num);
+        }
         self.worker.news.notify_one();
     }
 }
