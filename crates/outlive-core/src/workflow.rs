@@ -75,7 +75,7 @@ pub struct Attempt {
     /// When it must be over, if it must.
     pub deadline: Option<Timestamp>,
     /// Set if it is the fallback that is to run: what the last attempt failed with.
-    pub fallback_for: Option<Failure>,
+    pub fallback_for: Option<Box<Failure>>,
 }
 
 /// Why a run cannot go on, in a sentence with a way out.
@@ -628,14 +628,14 @@ impl Machine {
     }
 
     fn begin_work(&mut self, slot: Slot, now: Timestamp) {
-        let Some(op) = self.ops.get(slot.0).and_then(Option::as_ref) else { return };
-        match op.spec.clone() {
+        match self.op(slot).and_then(|op| op.spec.as_ref()) {
             Some(Spec::Step(_)) => self.begin_step(slot, now),
             Some(_) if self.cancel.is_some() => self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now),
-            Some(Spec::SleepFor(duration)) => self.begin_sleep(slot, now.after(duration), now),
-            Some(Spec::SleepUntil(due)) => self.begin_sleep(slot, due, now),
+            Some(&Spec::SleepFor(duration)) => self.begin_sleep(slot, now.after(duration), now),
+            Some(&Spec::SleepUntil(due)) => self.begin_sleep(slot, due, now),
             Some(Spec::Wait { name, timeout }) => {
-                self.begin_wait(slot, name.as_str(), timeout.map(|limit| now.after(limit)), now)
+                let (name, limit) = (name.clone(), timeout.map(|limit| now.after(limit)));
+                self.begin_wait(slot, name.as_str(), limit, now)
             }
             None => {}
         }

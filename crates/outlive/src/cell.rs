@@ -155,8 +155,8 @@ impl State {
         }
     }
 
-    pub(crate) fn waker(&self, slot: Slot) -> Option<Waker> {
-        self.wakers.get(slot.0)?.clone()
+    pub(crate) fn waker(&self, slot: Slot) -> Option<&Waker> {
+        self.wakers.get(slot.0)?.as_ref()
     }
 
     pub(crate) fn close(&mut self, slot: Slot) {

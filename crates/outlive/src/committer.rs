@@ -29,6 +29,8 @@ struct Queue {
     batch: Batch,
     /// Nothing is written any more.
     is_closed: bool,
+    /// Grows with each write, and with each batch that is told of.
+    activity: u64,
 }
 
 /// Writes, and whom to tell of each.
@@ -128,6 +130,7 @@ impl Committer {
             return;
         }
         queue.batch.push(write, reply);
+        queue.activity += 1;
         let is_first = queue.batch.writes.len() == 1;
         drop(queue);
         if is_first {
@@ -140,6 +143,11 @@ impl Committer {
         let mut queue = self.lock();
         queue.is_closed = true;
         queue.batch = Batch::default();
+    }
+
+    /// A number that grows with everything that is written.
+    pub(crate) fn activity(&self) -> u64 {
+        self.lock().activity
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -164,14 +172,14 @@ impl Committer {
             left.append(&mut self.lock().batch);
             if left.writes.is_empty() {
                 match done.take() {
-                    Some(written) => Written::tell(written, &*router),
+                    Some(written) => self.tell(written, &*router),
                     None => self.news.notified().await,
                 }
                 continue;
             }
             // While the store has this batch, whoever waits for the last one is told.
             let last = done.take();
-            let tell = async { last.into_iter().for_each(|written| Written::tell(written, &*router)) };
+            let tell = async { last.into_iter().for_each(|written| self.tell(written, &*router)) };
             let (written, ()) = tokio::join!(biased; write_batch(left.take(), &*store, &*router), tell);
             match written {
                 Ok(written) => done = Some(written),
@@ -198,8 +206,13 @@ impl Committer {
         if !callers.writes.is_empty()
             && let Ok(written) = write_batch(callers, store, router).await
         {
-            written.tell(router);
+            self.tell(written, router);
         }
+    }
+
+    fn tell(&self, written: Written, router: &dyn Router) {
+        written.tell(router);
+        self.lock().activity += 1;
     }
 }
 

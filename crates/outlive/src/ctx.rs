@@ -1,12 +1,12 @@
 //! What a workflow function is given: the way to everything that must survive.
 
+mod call;
 mod map;
 mod operation;
 mod sleep;
 mod step;
 mod wait;
 
-use std::panic::Location;
 use std::sync::Arc;
 
 use outlive_core::duration::IntoDuration;
@@ -284,18 +284,6 @@ fn mix(number: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
-}
-
-thread_local! {
-    /// Call sites as text, made once: they are as few as the program has operations.
-    static SITES: std::cell::RefCell<std::collections::HashMap<(usize, u32), Arc<str>>> = Default::default();
-}
-
-/// A call site as text.
-pub(crate) fn site(location: &'static Location<'static>) -> Arc<str> {
-    let key = (location.file().as_ptr().addr(), location.line());
-    let make = || Arc::from(format!("{}:{}", location.file(), location.line()));
-    SITES.with_borrow_mut(|sites| sites.entry(key).or_insert_with(make).clone())
 }
 
 /// Checks a name or key that an operation is given.

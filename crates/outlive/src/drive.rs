@@ -65,6 +65,8 @@ pub(crate) struct Drive<S: Surroundings> {
     is_leaving: bool,
     /// The timer last set.
     timer: Option<Timestamp>,
+    /// What has come, until it is read.
+    letters: Letters,
     /// All that is durable, kept to replay a second copy of the run; empty unless paranoid.
     journal: Vec<Entry>,
 }
@@ -117,6 +119,7 @@ impl<S: Surroundings> Drive<S> {
             is_stopping: false,
             is_leaving: false,
             timer: None,
+            letters: Letters::default(),
             journal,
             cell,
         };
@@ -134,19 +137,22 @@ impl<S: Surroundings> Drive<S> {
 
     /// One turn: reads the letters, lets the run go on as far as it can, and sends out what came of it.
     /// Answers whether the run is over here.
-    fn turn(&mut self, letters: Letters) -> bool {
-        if letters.is_fenced {
+    fn turn(&mut self) -> bool {
+        if self.letters.is_fenced {
             self.drop_future();
             return true;
         }
+        let mut letters = std::mem::take(&mut self.letters);
         self.is_stopping |= letters.is_stopping;
         self.is_leaving |= letters.is_evicted;
-        let answers = self.read(letters);
-        for answer in answers {
+        self.read(&mut letters);
+        for answer in letters.answers.drain(..) {
             if self.answered(answer) {
                 return true;
             }
         }
+        letters.clear();
+        self.letters = letters;
         match self.phase {
             Phase::Running if self.is_leaving && is_on(Mutant::EvictedAtWork) => return self.leave(),
             Phase::Running => self.go_on(),
@@ -163,12 +169,14 @@ impl<S: Surroundings> Drive<S> {
     }
 
     /// Tells the machine what has come.
-    fn read(&mut self, letters: Letters) -> Vec<Answer> {
+    fn read(&mut self, letters: &mut Letters) {
         let mut state = self.cell.lock();
         state.machine.durable(letters.durable);
-        state.machine.receive_all(letters.inbox);
+        if !letters.inbox.is_empty() {
+            state.machine.receive_all(std::mem::take(&mut letters.inbox));
+        }
         let mut has_gap = false;
-        for (message, before) in letters.messages {
+        for (message, before) in letters.messages.drain(..) {
             has_gap |= !state.machine.has_received(before) && !is_on(Mutant::GapIgnored);
             if !has_gap {
                 state.machine.receive(message);
@@ -189,8 +197,9 @@ impl<S: Surroundings> Drive<S> {
             // One from elsewhere came before it: order counts, so the whole inbox is read.
             self.surroundings.read_inbox(&self.cell);
         }
-        self.wake(letters.woken);
-        letters.answers
+        for slot in letters.woken.drain(..) {
+            self.wake(slot);
+        }
     }
 
     /// A commit with a new state was answered. Answers whether the run is over here.
@@ -259,7 +268,7 @@ impl<S: Surroundings> Drive<S> {
             }
             if let Some(slot) = state.machine.deliver() {
                 drop(state);
-                self.wake(vec![slot]);
+                self.wake(slot);
                 if turns > TURNS_MAX && self.is_woken {
                     return self.flush(None);
                 }
@@ -275,7 +284,7 @@ impl<S: Surroundings> Drive<S> {
             if !has_acted && wakes.is_empty() {
                 break;
             }
-            self.wake(wakes);
+            self.wake_all(wakes);
         }
         self.flush(None);
         self.settle();
@@ -318,16 +327,18 @@ impl<S: Surroundings> Drive<S> {
         None
     }
 
-    /// Has operations polled again, on behalf of the run.
-    fn wake(&mut self, slots: Vec<Slot>) {
-        if slots.is_empty() {
-            return;
-        }
-        let wakers: Vec<_> = {
-            let state = self.cell.lock();
-            slots.into_iter().filter_map(|slot| state.waker(slot)).collect()
+    fn wake_all(&mut self, slots: Vec<Slot>) {
+        slots.into_iter().for_each(|slot| self.wake(slot));
+    }
+
+    /// Has an operation polled again, on behalf of the run.
+    fn wake(&mut self, slot: Slot) {
+        let waker = match self.cell.lock().waker(slot) {
+            Some(waker) if waker.will_wake(&self.waker) => return self.is_woken = true,
+            Some(waker) => waker.clone(),
+            None => return,
         };
-        self.cell.polling(|| wakers.into_iter().for_each(Waker::wake));
+        self.cell.polling(|| waker.wake());
         self.is_woken |= self.run_waker.take();
     }
 
@@ -354,17 +365,17 @@ impl<S: Surroundings> Drive<S> {
 
     /// Nothing moves by itself: pauses the run if nothing of it is under way, or sees to its next timer.
     fn settle(&mut self) {
-        let (is_quiet, due, status) = {
-            let state = self.cell.lock();
-            (state.machine.is_quiet(), state.machine.next_due(), state.machine.pause())
-        };
         if self.is_stopping {
             return;
         }
-        if !is_quiet {
+        let state = self.cell.lock();
+        let due = state.machine.next_due();
+        if !state.machine.is_quiet() {
+            drop(state);
             return self.set_timer(due);
         }
-        let is_held = self.cell.lock().machine.is_held();
+        let (status, is_held) = (state.machine.pause(), state.machine.is_held());
+        drop(state);
         if self.cell.env.is_paranoid
             && !is_held
             && let Err(sentence) = shadow::compare(&*self.handler, &self.cell, &self.input, &self.journal)
@@ -422,7 +433,7 @@ impl<S: Surroundings> Drive<S> {
                 at: now,
             };
             self.flush(Some(state));
-            self.wake(wakes);
+            self.wake_all(wakes);
         } else if has_message {
             // The message has set the wake to now; it must stand where it was.
             self.surroundings.resumed(&self.cell);
@@ -553,16 +564,13 @@ impl<S: Surroundings + Unpin> Future for Drive<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let mut first = (this.is_woken && matches!(this.phase, Phase::Running)).then(Letters::default);
+        let mut is_due = this.is_woken && matches!(this.phase, Phase::Running);
         for _ in 0..TURNS_MAX {
-            let letters = match first.take() {
-                Some(letters) => letters,
-                None => match this.cell.mailbox.take(cx) {
-                    Some(letters) => letters,
-                    None => return Poll::Pending,
-                },
-            };
-            if this.turn(letters) {
+            if !is_due && !this.cell.mailbox.take(cx, &mut this.letters) {
+                return Poll::Pending;
+            }
+            is_due = false;
+            if this.turn() {
                 return Poll::Ready(());
             }
             if this.is_woken && matches!(this.phase, Phase::Running) {

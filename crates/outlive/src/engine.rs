@@ -575,7 +575,7 @@ impl Engine {
     #[doc(hidden)]
     #[must_use]
     pub fn activity(&self) -> u64 {
-        self.worker.activity.load(std::sync::atomic::Ordering::Relaxed)
+        self.worker.activity.load(std::sync::atomic::Ordering::Relaxed) + self.worker.committer.activity()
     }
 
     /// When the engine's memory says that something is due next.

@@ -45,6 +45,16 @@ pub(crate) struct Letters {
     is_new: bool,
 }
 
+impl Letters {
+    /// Makes them new again, once they are read. What they hold room for they keep.
+    pub(crate) fn clear(&mut self) {
+        let (mut woken, mut answers) = (std::mem::take(&mut self.woken), std::mem::take(&mut self.answers));
+        woken.clear();
+        answers.clear();
+        *self = Self { woken, answers, ..Self::default() };
+    }
+}
+
 impl Mailbox {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -66,16 +76,18 @@ impl Mailbox {
         true
     }
 
-    /// Takes the letters. If there are none, the driver is woken for the next one.
-    pub(crate) fn take(&self, cx: &Context<'_>) -> Option<Letters> {
+    /// Takes the letters, in exchange for empty ones that have been read. If there are none, the driver is woken for
+    /// the next one.
+    pub(crate) fn take(&self, cx: &Context<'_>, read: &mut Letters) -> bool {
         let mut inner = self.lock();
         if inner.letters.is_new {
-            return Some(std::mem::take(&mut inner.letters));
+            std::mem::swap(&mut inner.letters, read);
+            return true;
         }
         if !inner.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             inner.waker = Some(cx.waker().clone());
         }
-        None
+        false
     }
 
     /// Closes the box if it is empty. If it is not, the driver must read on.

@@ -187,7 +187,7 @@ pub(crate) fn replay(handler: &dyn Handler, cell: Arc<Cell>, input: &Payload) ->
         let waker = {
             let mut state = cell.lock();
             let Some(slot) = state.machine.deliver() else { break None };
-            state.waker(slot)
+            state.waker(slot).cloned()
         };
         polls = 0;
         cell.polling(|| waker.into_iter().for_each(Waker::wake));

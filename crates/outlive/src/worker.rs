@@ -58,6 +58,8 @@ pub(crate) struct Worker {
     pub(crate) recoveries_max: u32,
     /// A run that may have taken the process down.
     suspect: Mutex<Option<Suspect>>,
+    /// Whether there is one.
+    has_suspect: AtomicBool,
     /// Due, and waiting for a place.
     claims: Mutex<Claims>,
     /// Told when a place is free or something is to be claimed.
@@ -110,6 +112,7 @@ impl Worker {
             wakes: Wakes::new(),
             recoveries_max: parts.recoveries_max,
             suspect: Mutex::default(),
+            has_suspect: AtomicBool::new(false),
             claims: Mutex::default(),
             news: Notify::new(),
             is_stopping: AtomicBool::new(false),
@@ -313,6 +316,7 @@ impl Worker {
     fn watch(&self, claimed: Claimed) {
         let until = self.env.clock.now().after(SUSPECT_TIME);
         self.suspect().replace(Suspect { num: claimed.instance.num, until, waiting: Vec::new() });
+        self.has_suspect.store(true, Ordering::Relaxed);
         self.bring_back(claimed);
     }
 
@@ -343,6 +347,7 @@ impl Worker {
     /// A run that is watched has got on: it is no suspect any more.
     fn clear_suspect(&self, num: InstanceNum) {
         let suspect = self.suspect().take_if(|suspect| suspect.num == num);
+        self.has_suspect.store(suspect.is_none(), Ordering::Relaxed);
         suspect.into_iter().flat_map(|suspect| suspect.waiting).for_each(|num| self.queue_claim(num));
     }
 
@@ -516,8 +521,9 @@ fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
 
 impl Router for Worker {
     fn written(&self, write: &Write, answer: &mut Answer) {
-        self.touch();
-        if let (Write::Commit(commit), Answer::Done) = (write, &*answer) {
+        if let (Write::Commit(commit), Answer::Done) = (write, &*answer)
+            && self.has_suspect.load(Ordering::Relaxed)
+        {
             self.clear_suspect(commit.num);
         }
         match (write, answer) {
@@ -565,7 +571,6 @@ struct Place {
 
 impl Surroundings for Place {
     fn submit(&self, cell: &Arc<Cell>, commit: Commit) {
-        self.worker.touch();
         let seq = commit.seq_before + commit.entries.len() as u64;
         let has_state = commit.state.is_some();
         let reply = Reply::Run { mailbox: cell.mailbox.clone(), seq, has_state };

@@ -52,7 +52,7 @@ impl Machine {
             (Phase::Working { attempt, .. }, Err(failure)) => self.attempt_failed(slot, *attempt, failure, now),
             (Phase::FallingBack { attempt, .. }, Err(failure)) => {
                 let failed = FailedStep { ended: Ended::Error, attempts: *attempt, failure };
-                self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed), now);
+                self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
             }
             _ => {}
         }
@@ -66,8 +66,8 @@ impl Machine {
         if let Some(failure) = record.falling_back.clone() {
             if !spec.has_fallback {
                 // The code has none any more: the step has failed.
-                let failed = FailedStep { ended: Ended::Error, attempts: record.failed, failure };
-                return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed), now);
+                let failed = FailedStep { ended: Ended::Error, attempts: record.failed, failure: *failure };
+                return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
             }
             let phase = Phase::FallingBack { attempt: record.failed, started: now, failure };
             return self.work(slot, phase);
@@ -95,7 +95,11 @@ impl Machine {
         match (&op.record.last, end) {
             (Some(last), Some(end)) if end < now => {
                 let (attempts, failure) = (op.record.failed, last.clone());
-                self.give_up(slot, FailedStep { ended: Ended::Exhausted(Reason::MaxDuration), attempts, failure }, now);
+                self.give_up(
+                    slot,
+                    FailedStep { ended: Ended::Exhausted(Reason::MaxDuration), attempts, failure: *failure },
+                    now,
+                );
             }
             _ => self.start_attempt(slot, now),
         }
@@ -119,23 +123,20 @@ impl Machine {
     }
 
     fn start_attempt(&mut self, slot: Slot, now: Timestamp) {
-        let Some((attempt, spec)) =
-            self.op(slot).and_then(|op| Some((op.record.failed.saturating_add(1), op.step_spec()?.clone())))
-        else {
-            return;
-        };
-        if let Some(op) = self.ops[slot.0].as_mut() {
-            op.record.first_started.get_or_insert(now);
-            op.record.due = None;
-        }
+        let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
+        op.record.first_started.get_or_insert(now);
+        op.record.due = None;
+        let attempt = op.record.failed.saturating_add(1);
+        let Some(spec) = op.step_spec() else { return };
+        let (needs_start, is_at_most_once) = (spec.needs_start(), spec.is_at_most_once);
         self.set_phase(slot, Phase::Working { attempt, started: now });
-        if spec.needs_start() {
+        if needs_start {
             self.push(slot, EntryKind::StepStarted, now, |_| {});
         }
         if let Some(deadline) = self.attempt(slot).and_then(|attempt| attempt.deadline) {
             self.set_timer(slot, deadline);
         }
-        if spec.is_at_most_once && !is_on(Mutant::OnceUnrecorded) {
+        if is_at_most_once && !is_on(Mutant::OnceUnrecorded) {
             let seq = self.seq;
             self.set_phase(slot, Phase::Starting { seq, attempt, started: now });
             self.starting.push(slot);
@@ -216,7 +217,7 @@ impl Machine {
         });
         if let Some(op) = self.ops[slot.0].as_mut() {
             op.record.failed = if is_on(Mutant::AttemptsUncounted) { 0 } else { attempt };
-            op.record.last = Some(failure.clone());
+            op.record.last = Some(failure.clone().into());
             op.record.due = Some(due);
         }
         self.arm_retry(slot, due);
@@ -233,14 +234,14 @@ impl Machine {
         let has_fallback = self.op(slot).and_then(|op| op.step_spec()).is_some_and(|spec| spec.has_fallback);
         self.disarm(slot);
         if !has_fallback {
-            return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed), now);
+            return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
         }
         let attempt = failed.attempts;
         self.push(slot, EntryKind::FallingBack, now, |entry| {
             entry.attempt = attempt;
             entry.payload = Some(failed.failure.to_payload());
         });
-        self.work(slot, Phase::FallingBack { attempt, started: now, failure: failed.failure });
+        self.work(slot, Phase::FallingBack { attempt, started: now, failure: failed.failure.into() });
     }
 }
 

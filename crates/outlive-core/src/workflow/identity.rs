@@ -1,6 +1,7 @@
 //! Who an operation is: scope, kind, name, and key or occurrence, as one readable text.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::mutant::{Mutant, is_on};
@@ -42,7 +43,12 @@ pub(super) fn numbered(base: &Arc<str>, occurrence: u32) -> Arc<str> {
     match occurrence {
         1 => base.clone(),
         _ if is_on(Mutant::OccurrencesShared) => base.clone(),
-        n => format!("{base}#{n}").into(),
+        n => {
+            let mut text = String::with_capacity(base.len() + 8);
+            // Writing to a text cannot fail.
+            let _ = write!(text, "{base}#{n}");
+            text.into()
+        }
     }
 }
 

@@ -81,7 +81,7 @@ pub enum Spec {
 #[derive(Clone, Debug, Default)]
 pub struct StepSpec {
     /// When a failed attempt is tried again; never, if there is no policy.
-    pub retry: Option<Retry>,
+    pub retry: Option<Arc<Retry>>,
     /// How long one attempt may take.
     pub attempt_timeout: Option<Duration>,
     /// How long all attempts together may take.
@@ -98,7 +98,7 @@ impl StepSpec {
         self.is_at_most_once
             || self.attempt_timeout.is_some()
             || self.total_timeout.is_some()
-            || self.retry.as_ref().is_some_and(Retry::has_max_duration)
+            || self.retry.as_ref().is_some_and(|retry| retry.has_max_duration())
     }
 }
 
@@ -159,7 +159,7 @@ pub enum Outcome {
     /// A step's value.
     Value(Payload),
     /// A step's failure.
-    Failed(FailedStep),
+    Failed(Box<FailedStep>),
     /// The sleep is over.
     Slept,
     /// A signal.
@@ -224,7 +224,7 @@ pub(super) enum Phase {
     /// The body may run or is running.
     Working { attempt: u32, started: Timestamp },
     /// The body of its fallback may run or is running.
-    FallingBack { attempt: u32, started: Timestamp, failure: Failure },
+    FallingBack { attempt: u32, started: Timestamp, failure: Box<Failure> },
     /// Its next attempt, or its end as a sleep or wait, is due at a time.
     Armed,
     /// A wait without a timeout.

@@ -24,11 +24,11 @@ pub(super) struct Record {
     /// How many attempts have failed.
     pub(super) failed: u32,
     /// What the last attempt failed with.
-    pub(super) last: Option<Failure>,
+    pub(super) last: Option<Box<Failure>>,
     /// When it is to go on.
     pub(super) due: Option<Timestamp>,
     /// What all attempts together failed with, if the fallback is to give the value.
-    pub(super) falling_back: Option<Failure>,
+    pub(super) falling_back: Option<Box<Failure>>,
     /// How it ended.
     pub(super) outcome: Option<Recorded>,
 }
@@ -124,7 +124,7 @@ impl Record {
             EntryKind::AttemptFailed => {
                 self.failed = entry.attempt;
                 self.first_started.get_or_insert(entry.started.unwrap_or(entry.at));
-                self.last = Some(Failure::from_payload(payload_of(entry)?)?);
+                self.last = Some(Failure::from_payload(payload_of(entry)?)?.into());
                 self.due = Some(entry.due.ok_or("a failed attempt without the time of the next")?);
                 return Ok(());
             }
@@ -132,7 +132,7 @@ impl Record {
             EntryKind::FallingBack if is_on(Mutant::FallbackForgotten) => return Ok(()),
             EntryKind::FallingBack => {
                 self.failed = entry.attempt;
-                self.falling_back = Some(Failure::from_payload(payload_of(entry)?)?);
+                self.falling_back = Some(Failure::from_payload(payload_of(entry)?)?.into());
                 return Ok(());
             }
             EntryKind::SleepSet | EntryKind::WaitSet => {
@@ -140,7 +140,7 @@ impl Record {
                 return Ok(());
             }
             EntryKind::StepDone => Outcome::Value(payload_of(entry)?.clone()),
-            EntryKind::StepFailed => Outcome::Failed(failed_from(payload_of(entry)?, entry.attempt)?),
+            EntryKind::StepFailed => Outcome::Failed(failed_from(payload_of(entry)?, entry.attempt)?.into()),
             EntryKind::SleepDone => Outcome::Slept,
             EntryKind::SignalTaken => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::WaitTimedOut => Outcome::TimedOut,

@@ -8,7 +8,8 @@ use std::task::Context;
 use outlive_core::workflow::{self, OpKind, Polled, Slot, Spec};
 
 use crate::cell::{Cell, Place};
-use crate::ctx::{Ctx, check, site};
+use crate::ctx::call::Call;
+use crate::ctx::{Ctx, check};
 use crate::error::Error;
 
 /// Ties a builder to its context and to a type that it names only.
@@ -18,16 +19,13 @@ pub(crate) type Tie<'a, T> = PhantomData<(&'a Ctx, fn() -> T)>;
 pub(crate) struct Operation {
     pub(crate) cell: Arc<Cell>,
     scope: Arc<str>,
-    kind: OpKind,
-    name: Box<str>,
+    pub(crate) call: Arc<Call>,
     key: Option<Box<str>>,
     /// The name it had in an earlier version of the code.
     was: Option<Box<str>>,
     slot: Option<Slot>,
-    /// Where it was called.
-    pub(crate) location: &'static Location<'static>,
     /// What is wrong with how it was called; told when it is first polled.
-    problem: Option<Error>,
+    problem: Option<Box<Error>>,
 }
 
 impl Operation {
@@ -36,26 +34,20 @@ impl Operation {
         let mut operation = Self {
             cell: ctx.cell.clone(),
             scope: ctx.scope.clone(),
-            kind,
-            name: name.into(),
+            call: Call::at(location, kind, name),
             key: None,
             was: None,
             slot: None,
-            location,
             problem: None,
         };
-        let what = if kind == OpKind::Step { "step name" } else { "signal name" };
-        if ctx.place() != Place::Workflow {
-            operation.problem = Some(operation.out_of_scope(ctx.place()));
-        } else if let Some(problem) = &ctx.problem {
-            operation.problem = Some(Error::clone(problem));
-        } else if kind != OpKind::Sleep
-            && let Err(error) = check(what, name)
-        {
-            operation.problem = Some(error);
+        let place = ctx.place();
+        if place != Place::Workflow {
+            operation.refuse(operation.out_of_scope(place));
+        } else if let Some(problem) = ctx.problem.as_deref().or(operation.call.problem.as_ref()) {
+            operation.problem = Some(Box::new(problem.clone()));
         } else {
-            let base = operation.base(name);
-            operation.slot = Some(ctx.cell.lock().machine.open(kind, base, site(location)));
+            let base = operation.identity();
+            operation.slot = Some(ctx.cell.lock().machine.open(kind, base, operation.call.site.clone()));
         }
         operation
     }
@@ -67,7 +59,7 @@ impl Operation {
         }
         self.key = Some(key.into());
         if let Some(slot) = self.slot {
-            let base = self.base(&self.name);
+            let base = self.identity();
             self.cell.lock().machine.rename(slot, base);
         }
         self.alias();
@@ -90,11 +82,11 @@ impl Operation {
 
     /// Something is wrong with how it was called.
     pub(crate) fn refuse(&mut self, error: Error) {
-        self.problem.get_or_insert(error);
+        self.problem.get_or_insert_with(|| Box::new(error));
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.call.name
     }
 
     pub(crate) fn key(&self) -> Option<&str> {
@@ -109,7 +101,7 @@ impl Operation {
     pub(crate) fn poll(&mut self, cx: &Context<'_>, spec: impl FnOnce() -> Spec) -> Result<Polled, Error> {
         if let Some(error) = self.problem.take() {
             self.close();
-            return Err(error);
+            return Err(*error);
         }
         let place = self.cell.place();
         if place != Place::Workflow {
@@ -136,7 +128,7 @@ impl Operation {
         if self.cell.guesses.is_empty() || self.was.is_some() {
             return None;
         }
-        self.cell.guesses.get(&self.base(&self.name)).cloned()
+        self.cell.guesses.get(&self.identity()).cloned()
     }
 
     /// The run cannot go on because what is recorded for this operation does not read as its type.
@@ -148,10 +140,10 @@ impl Operation {
 
     /// The operation, for people.
     fn words(&self) -> String {
-        match self.kind {
-            OpKind::Step => format!("step {:?}", self.name),
+        match self.call.kind {
+            OpKind::Step => format!("step {:?}", self.name()),
             OpKind::Sleep => "a durable sleep".to_owned(),
-            OpKind::Wait => format!("the wait for {:?}", self.name),
+            OpKind::Wait => format!("the wait for {:?}", self.name()),
         }
     }
 
@@ -161,8 +153,13 @@ impl Operation {
         }
     }
 
+    /// Its identity without the count.
+    fn identity(&self) -> Arc<str> {
+        if self.scope.is_empty() && self.key.is_none() { self.call.base.clone() } else { self.base(self.name()) }
+    }
+
     fn base(&self, name: &str) -> Arc<str> {
-        workflow::base(&self.scope, self.kind, name, self.key.as_deref())
+        workflow::base(&self.scope, self.call.kind, name, self.key.as_deref())
     }
 
     fn out_of_scope(&self, place: Place) -> Error {

@@ -273,7 +273,7 @@ where
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
         let retry = retry.into();
         match retry.check() {
-            Ok(()) => self.spec.retry = Some(retry),
+            Ok(()) => self.spec.retry = Some(Arc::new(retry)),
             Err(error) => self.operation.refuse(error.into()),
         }
         self
@@ -488,7 +488,7 @@ where
                 }
                 let this = self.as_mut().project();
                 if let Some(fallback) = this.step.fallback.take() {
-                    *this.falling_back = Some(cell.in_step(|| panics::catch(|| fallback(failure.clone())))?);
+                    *this.falling_back = Some(cell.in_step(|| panics::catch(|| fallback(Failure::clone(failure))))?);
                 }
                 let Some(body) = this.falling_back else { return Poll::Pending };
                 let polled = ready!(cell.in_step(|| panics::poll(body.as_mut(), cx)));
@@ -564,7 +564,7 @@ where
         self.as_mut().drop_body();
         let this = self.project();
         let operation = &this.step.operation;
-        let step = operation.name().to_owned();
+        let step = operation.name();
         match outcome {
             Outcome::Value(payload) => match this.value.take().map_or_else(|| (this.step.codec.decode)(&payload), Ok) {
                 Ok(value) => Poll::Ready(Ok(value)),
@@ -578,7 +578,7 @@ where
                     Poll::Pending
                 }
             },
-            Outcome::Failed(failed) => Poll::Ready(Err(error_of(step, failed))),
+            Outcome::Failed(failed) => Poll::Ready(Err(error_of(step.to_owned(), *failed))),
             Outcome::Cancelled => Poll::Ready(Err(cancelled(operation))),
             Outcome::Slept | Outcome::Signal { .. } | Outcome::TimedOut => {
                 operation
@@ -616,7 +616,7 @@ where
             run: &self.operation.cell.info.id,
             step: self.operation.name(),
             op,
-            location: self.operation.location,
+            location: self.operation.call.location,
             key: self.operation.key(),
             attempt: attempt.number,
             idempotency_key,
