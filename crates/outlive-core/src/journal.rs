@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::failure::Failure;
 use crate::payload::Payload;
 use crate::status::Status;
+use crate::sum::Sum;
 use crate::time::Timestamp;
 
 /// One line of a journal.
@@ -232,7 +233,7 @@ impl Entry {
         }
     }
 
-    /// A number that changes when anything in the entry does, kept beside it to find damage (FNV-1a, 32 bit).
+    /// A number that changes when anything in the entry does, kept beside it to find damage.
     ///
     /// ```
     /// # use outlive_core::journal::{Entry, EntryKind};
@@ -243,28 +244,18 @@ impl Entry {
     /// ```
     #[must_use]
     pub fn checksum(&self) -> u32 {
-        let mut sum = 0x811c_9dc5_u32;
-        let mut eat = |bytes: &[u8]| {
-            for byte in bytes {
-                sum = (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-            }
-            // The end of a field counts, or text could move from one to the next unseen.
-            sum = (sum ^ 0xff).wrapping_mul(0x0100_0193);
-        };
-        eat(&self.seq.to_le_bytes());
-        eat(&self.at.as_millis().to_le_bytes());
-        eat(&[self.kind.code(), u8::from(self.started.is_some()), u8::from(self.due.is_some())]);
-        eat(&self.attempt.to_le_bytes());
-        eat(&self.started.unwrap_or_default().as_millis().to_le_bytes());
-        eat(&self.due.unwrap_or_default().as_millis().to_le_bytes());
-        eat(self.op.as_bytes());
-        eat(self.site.as_bytes());
-        // No JSON is empty, so only damage can make such a payload: it counts as a byte that no text has.
-        eat(self.payload.as_ref().map_or(&[], |payload| match payload.as_str() {
-            "" => &[0xff],
-            text => text.as_bytes(),
-        }));
-        sum
+        let number = |time: Option<Timestamp>| time.unwrap_or_default().as_millis().cast_unsigned();
+        let kinds = [self.kind.code(), u8::from(self.started.is_some()), u8::from(self.due.is_some()), 0];
+        Sum::new()
+            .number(self.seq)
+            .number(self.at.as_millis().cast_unsigned())
+            .number(u64::from(u32::from_le_bytes(kinds)) << 32 | u64::from(self.attempt))
+            .number(number(self.started))
+            .number(number(self.due))
+            .text(&self.op)
+            .text(&self.site)
+            .optional(self.payload.as_ref().map(Payload::as_str))
+            .end()
     }
 }
 

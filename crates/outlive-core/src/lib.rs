@@ -16,5 +16,6 @@ pub mod query;
 pub mod retry;
 pub mod status;
 pub mod store;
+pub mod sum;
 pub mod time;
 pub mod workflow;

@@ -76,9 +76,8 @@ impl Batch<'_> {
                 status: instance.status.kind(),
                 recoveries: instance.recoveries,
                 inbox_last: inbox.last().map_or(0, |last| last.pos),
-                workflow: instance.workflow.clone(),
             };
-            self.ledger.know(num, facts);
+            self.ledger.know(num, facts, instance.workflow.clone());
         } else {
             let damage = Damage { journal: journal.as_ref().err().cloned(), inbox: inbox.as_ref().err().cloned() };
             self.ledger.know_damage(num, damage);

@@ -1,6 +1,7 @@
 //! What a run's progress changes: the hot path, one row for an entry and nothing else.
 
 use outlive_core::commit::{Answer, Commit, State};
+use outlive_core::id::Name;
 use outlive_core::message::Inbound;
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
@@ -24,7 +25,7 @@ impl Batch<'_> {
         if let Some(state) = self.sets_aside(commit) {
             return self.set_aside(num, state);
         }
-        let Some(facts) = self.ledger.facts(self.connection, num)?.cloned() else {
+        let Some(facts) = self.ledger.facts(self.connection, num)? else {
             return Ok(Answer::Fenced);
         };
         if self.has_applied(commit, &facts)? {
@@ -50,7 +51,9 @@ impl Batch<'_> {
     /// Sets a damaged instance aside. Its driver could not read where its journal ends, so that is not asked for.
     fn set_aside(&mut self, num: u64, state: &State) -> rusqlite::Result<Answer> {
         match self.ledger.outline(self.connection, num)? {
-            Some(facts) if facts.is_open() => self.enter(num, state, facts).map(|()| Answer::Done),
+            Some((facts, workflow)) if facts.is_open() => {
+                self.enter(num, state, facts, workflow).map(|()| Answer::Done)
+            }
             Some(_) if self.has_entered(num, state)? => Ok(Answer::Done),
             _ => Ok(Answer::Fenced),
         }
@@ -112,7 +115,10 @@ impl Batch<'_> {
             facts.recoveries = 0;
         }
         match &commit.state {
-            Some(state) if !is_on(Mutant::SqliteHalved) => return self.enter(num, state, facts),
+            Some(state) if !is_on(Mutant::SqliteHalved) => {
+                let workflow = self.ledger.workflow(self.connection, num)?;
+                return self.enter(num, state, facts, workflow);
+            }
             _ if is_progress => {
                 let mut statement =
                     self.connection.prepare_cached("UPDATE instance SET recoveries = 0 WHERE num = ?1")?;
@@ -127,7 +133,7 @@ impl Batch<'_> {
     }
 
     /// Puts an instance into a state, and forgets its facts unless it is driven on.
-    fn enter(&mut self, num: u64, state: &State, mut facts: Facts) -> rusqlite::Result<()> {
+    fn enter(&mut self, num: u64, state: &State, mut facts: Facts, workflow: Name) -> rusqlite::Result<()> {
         let kind = state.status.kind();
         let is_open = !state.status.is_ended() && kind != StatusKind::Stuck;
         let owner = if is_open && state.is_owned { self.epoch } else { 0 };
@@ -149,12 +155,12 @@ impl Batch<'_> {
         if state.status.is_ended() && facts.inbox_last > 0 {
             self.empty_inbox(num)?;
         }
-        self.ledger.count(&facts.workflow, Some(facts.status), Some(kind));
+        self.ledger.count(&workflow, Some(facts.status), Some(kind));
         facts.status = kind;
         if owner == 0 {
             self.ledger.drop_facts(num);
         } else {
-            self.ledger.know(num, facts);
+            self.ledger.know(num, facts, workflow);
         }
         Ok(())
     }

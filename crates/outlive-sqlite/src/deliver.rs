@@ -102,8 +102,8 @@ impl Batch<'_> {
         self.ledger.marks.num = num;
         self.ledger.count(&start.workflow, None, Some(status));
         if is_driven {
-            let workflow = start.workflow.clone();
-            self.ledger.know(num, Facts { seq: 0, status, recoveries: 0, inbox_last: 0, workflow });
+            let facts = Facts { seq: 0, status, recoveries: 0, inbox_last: 0 };
+            self.ledger.know(num, facts, start.workflow.clone());
         }
         Ok(Some(InstanceNum(num)))
     }

@@ -1,6 +1,7 @@
 //! What the writer remembers of the file, so that the hot path reads nothing: valid as long as nobody else writes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use outlive_core::id::Name;
 use outlive_core::mutant::{Mutant, is_on};
@@ -23,7 +24,7 @@ const COUNT: &str = "INSERT INTO counter (workflow, status, n) VALUES (?1, ?2, ?
 const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL FROM instance WHERE num = ?1";
 
 /// What a commit has to know of an instance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     /// The number of its last entry.
     pub(crate) seq: u64,
@@ -31,8 +32,27 @@ pub(crate) struct Facts {
     pub(crate) recoveries: u32,
     /// No message lies past this position; 0 if there is none at all.
     pub(crate) inbox_last: u64,
-    /// For the counters.
-    pub(crate) workflow: Name,
+}
+
+/// The facts of an instance, and for the counters its workflow.
+type Known = (Facts, Name);
+
+/// Numbers are given in order: one multiplication spreads them well enough, and nobody chooses them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Facts {
@@ -61,7 +81,7 @@ pub(crate) struct Ledger {
     pub(crate) marks: Marks,
     /// The marks as the file has them; they differ from `marks` within a batch only.
     marks_kept: Marks,
-    facts: HashMap<u64, Facts>,
+    facts: HashMap<u64, Known, BuildHasherDefault<Spread>>,
     /// By how much the counters change in this batch.
     moves: BTreeMap<(Name, u8), i64>,
     /// What is wrong with instances whose claim met damage. SQLite commits nothing more in a transaction that has
@@ -116,16 +136,17 @@ impl Ledger {
     }
 
     /// The facts of an instance, read if they are not known.
-    pub(crate) fn facts(&mut self, connection: &Connection, num: u64) -> rusqlite::Result<Option<&mut Facts>> {
-        if !self.facts.contains_key(&num) {
-            let Some(facts) = load(connection, num, LOAD)? else { return Ok(None) };
-            self.know(num, facts);
+    pub(crate) fn facts(&mut self, connection: &Connection, num: u64) -> rusqlite::Result<Option<Facts>> {
+        if let Some((facts, _)) = self.facts.get(&num) {
+            return Ok(Some(*facts));
         }
-        Ok(self.facts.get_mut(&num))
+        let Some((facts, workflow)) = load(connection, num, LOAD)? else { return Ok(None) };
+        self.know(num, facts, workflow);
+        Ok(Some(facts))
     }
 
     /// The facts of an instance but for its journal and its inbox, which are not looked at.
-    pub(crate) fn outline(&self, connection: &Connection, num: u64) -> rusqlite::Result<Option<Facts>> {
+    pub(crate) fn outline(&self, connection: &Connection, num: u64) -> rusqlite::Result<Option<Known>> {
         load(connection, num, OUTLINE)
     }
 
@@ -152,15 +173,25 @@ impl Ledger {
 
     /// The facts of an instance if they are known.
     pub(crate) fn known(&mut self, num: u64) -> Option<&mut Facts> {
-        self.facts.get_mut(&num)
+        self.facts.get_mut(&num).map(|(facts, _)| facts)
+    }
+
+    /// The workflow of an instance, read if its facts are not known.
+    pub(crate) fn workflow(&self, connection: &Connection, num: u64) -> rusqlite::Result<Name> {
+        match self.facts.get(&num) {
+            Some((_, workflow)) => Ok(workflow.clone()),
+            None => {
+                self.outline(connection, num)?.map(|(_, workflow)| workflow).ok_or(rusqlite::Error::QueryReturnedNoRows)
+            }
+        }
     }
 
     /// Remembers the facts of an instance.
-    pub(crate) fn know(&mut self, num: u64, facts: Facts) {
+    pub(crate) fn know(&mut self, num: u64, facts: Facts, workflow: Name) {
         if self.facts.len() >= FACTS_MAX {
             self.facts.clear();
         }
-        self.facts.insert(num, facts);
+        self.facts.insert(num, (facts, workflow));
     }
 
     /// Forgets the facts of an instance that nobody drives any more.
@@ -207,17 +238,17 @@ impl Ledger {
     }
 }
 
-fn load(connection: &Connection, num: u64, sql: &str) -> rusqlite::Result<Option<Facts>> {
+fn load(connection: &Connection, num: u64, sql: &str) -> rusqlite::Result<Option<Known>> {
     let mut statement = connection.prepare_cached(sql)?;
     let read = statement.query_row([num.cast_signed()], |row| {
-        Ok(Facts {
+        let facts = Facts {
             // A status that does not exist counts as stuck: nothing is written to such an instance.
             status: row::int(row, 0).and_then(row::status_kind).unwrap_or(StatusKind::Stuck),
             recoveries: row::recoveries(row, 1),
-            workflow: Name::recorded(&row::text(row, 2)),
             seq: row::int(row, 3).unwrap_or(0).cast_unsigned(),
             inbox_last: row::int(row, 4).unwrap_or(0).cast_unsigned(),
-        })
+        };
+        Ok((facts, Name::recorded(&row::text(row, 2))))
     });
     read.optional()
 }

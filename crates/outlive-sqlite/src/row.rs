@@ -10,6 +10,7 @@ use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
 use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::sum::Sum;
 use outlive_core::time::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
@@ -133,15 +134,8 @@ pub(crate) fn start_sum(start: &Start, tags: Option<&str>) -> u32 {
 }
 
 fn instance_sum(id: &str, workflow: &str, input: &str, tags: Option<&str>, seed: u64, at: Timestamp) -> u32 {
-    let tags = tags.unwrap_or_default();
-    checksum(&[
-        id.as_bytes(),
-        workflow.as_bytes(),
-        input.as_bytes(),
-        tags.as_bytes(),
-        &seed.to_le_bytes(),
-        &at.as_millis().to_le_bytes(),
-    ])
+    let at = at.as_millis().cast_unsigned();
+    Sum::new().text(id).text(workflow).text(input).optional(tags).number(seed).number(at).end()
 }
 
 /// The statement that [`insert_entry`] runs: prepared once for a batch.
@@ -262,22 +256,13 @@ pub(crate) fn message(row: &Row<'_>) -> Result<Inbound, String> {
 /// The checksum of a message in an inbox.
 pub(crate) fn message_sum(inbound: &Inbound) -> u32 {
     let (kind, text, payload) = inbound.message.to_parts();
-    checksum(&[
-        &inbound.pos.to_le_bytes(),
-        &inbound.at.as_millis().to_le_bytes(),
-        &[kind as u8],
-        text.unwrap_or_default().as_bytes(),
-        payload.map_or(&[], |payload| payload.as_str().as_bytes()),
-    ])
-}
-
-/// FNV-1a, as the checksum of an entry is.
-fn checksum(fields: &[&[u8]]) -> u32 {
-    let eat = |sum: u32, byte: u8| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    fields.iter().fold(0x811c_9dc5, |sum, field| {
-        // The end of a field counts, or text could move from one to the next unseen.
-        eat(field.iter().fold(sum, |sum, byte| eat(sum, *byte)), 0xff)
-    })
+    Sum::new()
+        .number(inbound.pos)
+        .number(inbound.at.as_millis().cast_unsigned())
+        .number(kind as u64)
+        .optional(text)
+        .optional(payload.map(Payload::as_str))
+        .end()
 }
 
 /// A whole number, if the column holds one.

@@ -116,7 +116,14 @@ impl Writer {
     fn write(&mut self, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, Error> {
         let is_again = self.unsure.as_ref().is_some_and(|unsure| Arc::ptr_eq(unsure, batch));
         let again = if is_again { Again::Perhaps } else { Again::First };
-        let answers = self.transact(again, |open| batch.iter().map(|write| open.apply(write)).collect());
+        let order = order(batch);
+        let answers = self.transact(again, |open| {
+            let mut answers = vec![Answer::Done; batch.len()];
+            for &place in &order {
+                answers[place] = open.apply(&batch[place])?;
+            }
+            Ok(answers)
+        });
         match answers {
             Ok(answers) if is_again => {
                 self.unsure = None;
@@ -248,6 +255,20 @@ impl Writer {
     fn ask_log(&self, sql: &str) -> rusqlite::Result<(i64, i64)> {
         self.connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
     }
+}
+
+/// In which order a batch is applied: as it is, but commits that follow one another by instance, so that neighbours in
+/// the index are written together. Those of one instance stay in their order, and nothing else is passed by.
+fn order(batch: &[Write]) -> Vec<usize> {
+    let num = |place: &usize| match &batch[*place] {
+        Write::Commit(commit) => Some(commit.num),
+        _ => None,
+    };
+    let mut order: Vec<usize> = (0..batch.len()).collect();
+    for commits in order.chunk_by_mut(|one, next| num(one).is_some() && num(next).is_some()) {
+        commits.sort_by_key(num);
+    }
+    order
 }
 
 /// What a checkpoint is for.

@@ -1,0 +1,61 @@
+//! What the calls of an operation from one place have in common, made once for each thread.
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::Arc;
+
+use outlive_core::workflow::{self, OpKind};
+
+use crate::ctx::check;
+use crate::error::Error;
+
+/// How many places a thread remembers. Two that share one take turns, which costs time only.
+const PLACES: usize = 256;
+
+/// A call of an operation: by which name, from where.
+pub(crate) struct Call {
+    pub(crate) kind: OpKind,
+    pub(crate) name: Box<str>,
+    /// Its identity outside of any scope, without a key.
+    pub(crate) base: Arc<str>,
+    /// The place in the source, as text.
+    pub(crate) site: Arc<str>,
+    pub(crate) location: &'static Location<'static>,
+    /// What is wrong with the name.
+    pub(crate) problem: Option<Error>,
+}
+
+thread_local! {
+    static CALLS: RefCell<Vec<Option<Arc<Call>>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Call {
+    /// The call of `name` at `location`.
+    pub(crate) fn at(location: &'static Location<'static>, kind: OpKind, name: &str) -> Arc<Self> {
+        let place = std::ptr::from_ref(location).addr() / align_of::<Location<'_>>() % PLACES;
+        CALLS.with_borrow_mut(|calls| {
+            if calls.is_empty() {
+                calls.resize(PLACES, None);
+            }
+            match &calls[place] {
+                Some(call) if call.is(location, kind, name) => call.clone(),
+                _ => calls[place].insert(Arc::new(Self::new(location, kind, name))).clone(),
+            }
+        })
+    }
+
+    fn is(&self, location: &'static Location<'static>, kind: OpKind, name: &str) -> bool {
+        std::ptr::eq(self.location, location) && self.kind == kind && &*self.name == name
+    }
+
+    fn new(location: &'static Location<'static>, kind: OpKind, name: &str) -> Self {
+        let problem = match kind {
+            OpKind::Step => check("step name", name).err(),
+            OpKind::Wait => check("signal name", name).err(),
+            OpKind::Sleep => None,
+        };
+        let base = workflow::base("", kind, name, None);
+        let site = format!("{}:{}", location.file(), location.line()).into();
+        Self { kind, name: name.into(), base, site, location, problem }
+    }
+}
