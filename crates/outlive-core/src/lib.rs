@@ -14,6 +14,7 @@ pub mod mutant;
 pub mod payload;
 pub mod query;
 pub mod retry;
+mod scratch;
 pub mod status;
 pub mod store;
 pub mod sum;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::scratch;
+
 /// One JSON value as text. Cheap to clone.
 ///
 /// ```
@@ -28,7 +30,7 @@ impl Payload {
     /// assert_eq!(Payload::encode(&["tea", "milk"]).unwrap().as_str(), r#"["tea","milk"]"#);
     /// ```
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        Ok(Self(serde_json::to_string(value)?.into()))
+        scratch::text(|text| serde_json::to_writer(text, value)).map(Self)
     }
 
     /// Reads the JSON as a `T`.

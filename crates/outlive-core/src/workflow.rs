@@ -747,6 +747,8 @@ impl Machine {
             payload: None,
         };
         fill(&mut entry);
+        // Nearly every commit has one.
+        self.outgoing.entries.reserve_exact(usize::from(self.outgoing.entries.is_empty()));
         self.outgoing.entries.push(entry);
     }
 

@@ -27,10 +27,22 @@ pub(crate) struct Committer {
 #[derive(Default)]
 struct Queue {
     batch: Batch,
+    /// Memory for the next one.
+    spare: Batch,
     /// Nothing is written any more.
     is_closed: bool,
     /// Grows with each write, and with each batch that is told of.
     activity: u64,
+}
+
+impl Queue {
+    /// Adds all that waits to what is left.
+    fn move_to(&mut self, left: &mut Batch) {
+        left.append(&mut self.batch);
+        if self.batch.writes.capacity() == 0 {
+            self.batch = std::mem::take(&mut self.spare);
+        }
+    }
 }
 
 /// Writes, and whom to tell of each.
@@ -83,9 +95,10 @@ struct Written {
 }
 
 impl Written {
-    fn tell(self, router: &dyn Router) {
+    /// Tells everybody. Answers the empty batch, whose memory can be used again.
+    fn tell(mut self, router: &dyn Router) -> Batch {
         debug_assert_eq!(self.answers.len(), self.replies.len(), "each write has its answer");
-        for ((write, answer), reply) in self.writes.iter().zip(self.answers).zip(self.replies) {
+        for ((write, answer), reply) in self.writes.iter().zip(self.answers).zip(self.replies.drain(..)) {
             let mut answer = match (write, answer) {
                 // It was there, and it was we who removed it.
                 (Write::Purge(_), Answer::Refused(Refusal::NotFound)) if self.is_again => Answer::Done,
@@ -94,6 +107,9 @@ impl Written {
             router.written(write, &mut answer);
             reply.tell(answer);
         }
+        let mut writes = Arc::into_inner(self.writes).unwrap_or_default();
+        writes.clear();
+        Batch { writes, replies: self.replies }
     }
 }
 
@@ -169,7 +185,7 @@ impl Committer {
     pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) {
         let (mut left, mut done) = (Batch::default(), None);
         loop {
-            left.append(&mut self.lock().batch);
+            self.lock().move_to(&mut left);
             if left.writes.is_empty() {
                 match done.take() {
                     Some(written) => self.tell(written, &*router),
@@ -211,8 +227,14 @@ impl Committer {
     }
 
     fn tell(&self, written: Written, router: &dyn Router) {
-        written.tell(router);
-        self.lock().activity += 1;
+        let spare = written.tell(router);
+        let mut queue = self.lock();
+        queue.activity += 1;
+        if queue.batch.writes.is_empty() {
+            queue.batch = spare;
+        } else {
+            queue.spare = spare;
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Who an operation is: scope, kind, name, and key or occurrence, as one readable text.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::io::Write;
 use std::sync::Arc;
 
 use crate::mutant::{Mutant, is_on};
+use crate::scratch;
 
 use super::op::OpKind;
 
@@ -43,12 +44,8 @@ pub(super) fn numbered(base: &Arc<str>, occurrence: u32) -> Arc<str> {
     match occurrence {
         1 => base.clone(),
         _ if is_on(Mutant::OccurrencesShared) => base.clone(),
-        n => {
-            let mut text = String::with_capacity(base.len() + 8);
-            // Writing to a text cannot fail.
-            let _ = write!(text, "{base}#{n}");
-            text.into()
-        }
+        // Writing to memory cannot fail.
+        n => scratch::text(|text| write!(text, "{base}#{n}")).unwrap_or_else(|_| base.clone()),
     }
 }
 
