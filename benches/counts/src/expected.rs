@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_count_beyond_ten_percent_is_slower_and_says_by_how_much() {
-        let finding = finding("start", 1_000, 1_101, Path::new("start.callgrind")).unwrap();
+        let finding = finding("start", 1_000, 1_101, Path::new("start.callgrind")).expect("it is off");
         assert!(finding.is_slower);
         assert!(
             finding.sentence.starts_with("\"start\" takes 10.1 % more instructions than expected (1101, not 1000)")
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_count_far_below_is_told_and_is_no_failure() {
-        let finding = finding("start", 1_000, 500, Path::new("start.callgrind")).unwrap();
+        let finding = finding("start", 1_000, 500, Path::new("start.callgrind")).expect("it is off");
         assert!(!finding.is_slower && finding.sentence.contains("50.0 % fewer"), "{}", finding.sentence);
     }
 
@@ -118,7 +118,7 @@ mod tests {
     fn what_was_written_is_read_again() {
         let written =
             Expected { tools: "rustc 1, cc 2 on x".into(), counts: vec![("start".into(), 12), ("wake".into(), 345)] };
-        assert_eq!(Expected::parse(&written.text()).unwrap(), written);
+        assert_eq!(Expected::parse(&written.text()).expect("it reads"), written);
         assert!(Expected::parse("tools\nstart many").is_err());
     }
 }
