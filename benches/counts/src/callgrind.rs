@@ -44,7 +44,9 @@ fn own(mut command: Command, part: &str, scenario: Scenario, times: u64, folder:
 }
 
 fn finish(mut command: Command) -> Result<()> {
-    let output = command.output().map_err(|error| format!("{command:?} does not start: {error}"))?;
+    let output = command.output().map_err(|error| {
+        format!("{:?} does not start: {error}; if it is missing: apt-get install valgrind", command.get_program())
+    })?;
     if output.status.success() {
         return Ok(());
     }

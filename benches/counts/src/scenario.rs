@@ -48,7 +48,8 @@ impl Scenario {
     pub(crate) fn operations(self) -> u64 {
         match self {
             Self::StepMemory | Self::Replay => 1_000,
-            Self::StepSqlite | Self::Wake | Self::Start => 300,
+            Self::StepSqlite => 600,
+            Self::Wake | Self::Start => 300,
             Self::StepGroup => 20 * GROUP,
             Self::WakeCold => 240,
         }
