@@ -63,6 +63,11 @@ impl Sum {
         text.map_or(self.number(u64::MAX), |text| self.text(text))
     }
 
+    /// All of it, for whoever needs a number for a text.
+    pub(crate) fn whole(self) -> u64 {
+        self.0
+    }
+
     /// The sum.
     ///
     /// ```

@@ -284,7 +284,9 @@ pub(crate) fn text<'a>(row: &'a Row<'_>, column: usize) -> Cow<'a, str> {
 
 fn optional_text<'a>(row: &'a Row<'_>, column: usize) -> Option<Cow<'a, str>> {
     match row.get_ref(column) {
-        Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Some(String::from_utf8_lossy(bytes)),
+        Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => {
+            Some(str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed))
+        }
         _ => None,
     }
 }

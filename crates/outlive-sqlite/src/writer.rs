@@ -18,8 +18,9 @@ use crate::ledger::{Foreign, Ledger};
 use crate::open::{self, Options};
 use crate::watch::{LOOK_EVERY, Watch};
 
-/// A checkpoint is made when this many pages wait in the log.
-const CHECKPOINT_PAGES: i64 = 4_000;
+/// A checkpoint is made when about this many pages wait in the log. A page that is written again and again is in the
+/// log as often, and SQLite passes all of them by to add one more: a longer log makes small writes slower.
+const CHECKPOINT_PAGES: i64 = 1_000;
 
 /// Past so many times that, the log was moved into the file before and is not used again, because somebody was at work on it
 /// just then: whoever reads it is waited for.
@@ -54,6 +55,8 @@ pub(crate) struct Writer {
     lock: Option<Lock>,
     /// The epoch given to this handle, 0 if it does not execute.
     epoch: u64,
+    /// How many writes were made since the log was last looked at.
+    unlogged: usize,
     /// A batch whose COMMIT failed without saying whether it is durable.
     unsure: Option<Arc<Vec<Write>>>,
 }
@@ -69,7 +72,7 @@ impl Writer {
     ) -> Result<Self, Error> {
         let mut ledger = Ledger::default();
         ledger.look(&connection).map_err(|e| error::on_open(&path, &e))?;
-        Ok(Self { path, options, connection, ledger, jobs, watch, lock: None, epoch: 0, unsure: None })
+        Ok(Self { path, options, connection, ledger, jobs, watch, lock: None, epoch: 0, unlogged: 0, unsure: None })
     }
 
     /// Does what is asked until nobody can ask any more.
@@ -78,6 +81,7 @@ impl Writer {
             match job {
                 Job::Write(batch, reply) => {
                     let done = self.write(&batch);
+                    self.unlogged += batch.len();
                     let wanted = if done.is_ok() { Wanted::Order } else { Wanted::Room };
                     let _ = reply.send(done);
                     self.checkpoint(wanted);
@@ -221,12 +225,17 @@ impl Writer {
 
     /// Moves the log into the file when it has grown, or when a write was refused: the disk may be full, and a log that
     /// is used again has room. Trouble here loses nothing: the log stays, and the next batch tries again.
-    fn checkpoint(&self, wanted: Wanted) {
+    fn checkpoint(&mut self, wanted: Wanted) {
+        let pages_max = self.options.checkpoint_pages.unwrap_or(CHECKPOINT_PAGES);
+        // To look costs as much as a small write does, and a few writes more or less do not matter.
+        if wanted == Wanted::Order && (self.unlogged as i64) < pages_max / 16 {
+            return;
+        }
+        self.unlogged = 0;
         let (log, done) = match self.ask_log("PRAGMA wal_checkpoint(noop)") {
             Ok(found) if self.connection.is_autocommit() => found,
             _ => return,
         };
-        let pages_max = self.options.checkpoint_pages.unwrap_or(CHECKPOINT_PAGES);
         let moved = match wanted {
             Wanted::Room if log > 0 => self.restart_log(),
             _ if log - done < pages_max => return,

@@ -8,6 +8,7 @@ use crate::journal::{Entry, EntryKind};
 use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::retry::Reason;
+use crate::sum::Sum;
 use crate::time::Timestamp;
 
 use super::op::{Ended, FailedStep, Outcome};
@@ -44,7 +45,14 @@ pub(super) struct Recorded {
 /// A journal, by operation.
 #[derive(Default)]
 pub(super) struct Records {
-    ops: BTreeMap<Arc<str>, Record>,
+    /// Each operation in the order of its first entry, with its record until that is asked for.
+    ops: Vec<(Arc<str>, Option<Record>)>,
+    /// Where the record of an operation is, by a number for its text; the next number if that is another one's.
+    places: BTreeMap<u64, usize>,
+    /// Where the next operation that is asked for most likely is.
+    next: usize,
+    /// How many have not been asked for.
+    unasked: usize,
     pub(super) seq: u64,
     pub(super) cancel: Option<String>,
     /// Each signal that was given to a wait, with the entry that did; later ones last.
@@ -72,6 +80,7 @@ impl Records {
             }
             records.add(entry, &mut ends).map_err(|problem| format!("entry {} is damaged: {problem}", entry.seq))?;
         }
+        records.next = 0;
         Ok(records)
     }
 
@@ -81,7 +90,7 @@ impl Records {
             EntryKind::Reopened => {}
             EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
             _ => {
-                let record = self.ops.entry(entry.op.clone()).or_default();
+                let record = self.of(&entry.op);
                 record.site = entry.site.clone();
                 record.add(entry)?;
             }
@@ -92,24 +101,60 @@ impl Records {
     /// What failed last is tried again; what came before it stays as it was.
     fn forget_last_failures(&mut self, ends: &mut Vec<(Arc<str>, EntryKind)>) {
         while let Some((op, EntryKind::StepFailed | EntryKind::WaitTimedOut)) = ends.last() {
-            self.ops.remove(op);
+            self.take(op);
             ends.pop();
         }
     }
 
+    /// The record of an operation, made if there is none.
+    fn of(&mut self, op: &Arc<str>) -> &mut Record {
+        let place = self.place(op).unwrap_or_else(|free| {
+            self.places.insert(free, self.ops.len());
+            self.ops.push((op.clone(), None));
+            self.ops.len() - 1
+        });
+        let record = &mut self.ops[place].1;
+        self.unasked += usize::from(record.is_none());
+        record.get_or_insert_default()
+    }
+
+    /// Where the record of an operation is, or the number under which it would be found.
+    fn place(&self, op: &str) -> Result<usize, u64> {
+        let mut number = Sum::new().text(op).whole();
+        while let Some(place) = self.places.get(&number) {
+            if &*self.ops[*place].0 == op {
+                return Ok(*place);
+            }
+            number = number.wrapping_add(1);
+        }
+        Err(number)
+    }
+
     /// The record of an operation, which is now asked for.
-    pub(super) fn take(&mut self, key: &str) -> Option<Record> {
-        self.ops.remove(key)
+    pub(super) fn take(&mut self, op: &str) -> Option<Record> {
+        let place = match self.ops.get(self.next) {
+            None if self.unasked == 0 => return None,
+            Some((next, _)) if &**next == op => self.next,
+            _ => self.place(op).ok()?,
+        };
+        let record = self.ops[place].1.take()?;
+        self.next = place + 1;
+        self.unasked -= 1;
+        if self.unasked == 0 {
+            // The replay is over, and what it took is not needed any more.
+            (self.ops, self.places) = Default::default();
+        }
+        Some(record)
     }
 
     /// Whether anything is recorded that nobody has asked for.
     pub(super) fn has_unasked(&self) -> bool {
-        !self.ops.is_empty()
+        self.unasked > 0
     }
 
     /// The operations that nobody has asked for, and where they were called.
     pub(super) fn unasked(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
-        self.ops.iter().map(|(op, record)| (op, &record.site))
+        self.ops.iter().filter_map(|(op, record)| Some((op, &record.as_ref()?.site)))
     }
 }
 
