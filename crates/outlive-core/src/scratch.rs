@@ -15,7 +15,8 @@ pub(crate) fn text<E>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Resu
     let mut buffer = BUFFER.take();
     buffer.clear();
     let written = write(&mut buffer);
-    let text = written.map(|()| String::from_utf8_lossy(&buffer).into());
+    let text =
+        written.map(|()| str::from_utf8(&buffer).map_or_else(|_| String::from_utf8_lossy(&buffer).into(), Arc::from));
     if buffer.capacity() <= KEPT_MAX {
         BUFFER.set(buffer);
     }

@@ -500,8 +500,8 @@ impl Machine {
         }
         self.current = None;
         self.is_frontier = true;
-        for slot in std::mem::take(&mut self.idle) {
-            self.begin_work(slot, now);
+        if !self.idle.is_empty() {
+            std::mem::take(&mut self.idle).into_iter().for_each(|slot| self.begin_work(slot, now));
         }
         self.bind_signals(now);
         self.end_due(now);
@@ -510,7 +510,8 @@ impl Machine {
 
     /// The operations to be polled again because of what the machine did.
     pub fn take_wakes(&mut self) -> Vec<Slot> {
-        std::mem::take(&mut self.wakes)
+        // Memory that is empty is kept.
+        if self.wakes.is_empty() { Vec::new() } else { std::mem::take(&mut self.wakes) }
     }
 
     /// All messages up to the last of these have come. What is not for now is kept.

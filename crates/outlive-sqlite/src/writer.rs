@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::id::InstanceNum;
 use outlive_core::store::{Error, ErrorKind};
 use outlive_core::time::Timestamp;
 use rusqlite::Connection;
@@ -123,7 +124,7 @@ impl Writer {
         let order = order(batch);
         let answers = self.transact(again, |open| {
             let mut answers = vec![Answer::Done; batch.len()];
-            for &place in &order {
+            for &(_, place) in &order {
                 answers[place] = open.apply(&batch[place])?;
             }
             Ok(answers)
@@ -268,14 +269,12 @@ impl Writer {
 
 /// In which order a batch is applied: as it is, but commits that follow one another by instance, so that neighbours in
 /// the index are written together. Those of one instance stay in their order, and nothing else is passed by.
-fn order(batch: &[Write]) -> Vec<usize> {
-    let num = |place: &usize| match &batch[*place] {
-        Write::Commit(commit) => Some(commit.num),
-        _ => None,
-    };
-    let mut order: Vec<usize> = (0..batch.len()).collect();
-    for commits in order.chunk_by_mut(|one, next| num(one).is_some() && num(next).is_some()) {
-        commits.sort_by_key(num);
+fn order(batch: &[Write]) -> Vec<(InstanceNum, usize)> {
+    // No instance has the number 0.
+    let num = |write: &Write| if let Write::Commit(commit) = write { commit.num } else { InstanceNum(0) };
+    let mut order: Vec<_> = batch.iter().map(num).zip(0..).collect();
+    for same in order.chunk_by_mut(|(one, _), (next, _)| (one.0 == 0) == (next.0 == 0)) {
+        same.sort_unstable();
     }
     order
 }
