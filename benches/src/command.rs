@@ -131,8 +131,9 @@ impl Workload {
 /// The program `outlive-bench`.
 ///
 /// ```no_run
+/// # fn main() -> outlive::prelude::Result<()> {
 /// outlive_bench::main()?;
-/// # outlive::prelude::Result::Ok(())
+/// # Ok(()) }
 /// ```
 ///
 /// # Errors
@@ -176,8 +177,9 @@ pub fn main() -> Result<()> {
 /// W1: `n` runs of ten steps each, all started at once, in a temporary store below a folder.
 ///
 /// ```no_run
+/// # fn main() -> outlive::prelude::Result<()> {
 /// println!("{}", outlive_bench::measure_w1(".".as_ref(), 20_000)?);
-/// # outlive::prelude::Result::Ok(())
+/// # Ok(()) }
 /// ```
 ///
 /// # Errors
@@ -189,8 +191,9 @@ pub fn measure_w1(dir: &Path, n: u64) -> Result<Figures> {
 /// W2: one run of `n` steps, one after the other, in a temporary store below a folder.
 ///
 /// ```no_run
+/// # fn main() -> outlive::prelude::Result<()> {
 /// println!("{}", outlive_bench::measure_w2(".".as_ref(), 1_000)?);
-/// # outlive::prelude::Result::Ok(())
+/// # Ok(()) }
 /// ```
 ///
 /// # Errors

@@ -13,9 +13,10 @@ use crate::usage::{self, Spent};
 /// The figures of one workload, in order.
 ///
 /// ```no_run
+/// # fn main() -> outlive::prelude::Result<()> {
 /// let figures = outlive_bench::measure_w1(".".as_ref(), 1_000)?;
 /// println!("{figures}");
-/// # outlive::prelude::Result::Ok(())
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Figures(Vec<(String, Value)>);
@@ -94,9 +95,10 @@ impl Figures {
     /// As one JSON object.
     ///
     /// ```no_run
+    /// # fn main() -> outlive::prelude::Result<()> {
     /// let figures = outlive_bench::measure_w2(".".as_ref(), 1_000)?.to_json();
     /// assert!(figures["p50_us"].is_number());
-    /// # outlive::prelude::Result::Ok(())
+    /// # Ok(()) }
     /// ```
     #[must_use]
     pub fn to_json(&self) -> Value {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use outlive::prelude::*;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::machine::Machine;
 use crate::plot::{Plot, number};
@@ -14,7 +14,7 @@ use crate::targets::{Bound, TARGETS};
 /// All that was measured.
 pub(crate) struct Results<'a> {
     /// Figures by workload.
-    pub(crate) figures: &'a Map<String, Value>,
+    pub(crate) figures: &'a [(&'static str, Value)],
     pub(crate) machine: Machine,
     pub(crate) secs: f64,
     pub(crate) shrink: u64,
@@ -53,7 +53,7 @@ pub(crate) fn write(out: &Path, results: &Results<'_>) -> Result<()> {
 
 fn head(results: &Results<'_>) -> String {
     let (figures, machine) = (results.figures, &results.machine);
-    let of = |workload: &str, figure: &str| figures.get(workload).map_or(Value::Null, |all| all[figure].clone());
+    let of = |workload: &str, figure: &str| find(figures, workload)[figure].clone();
     let date = Timestamp::from(SystemTime::now()).to_string();
     let floor = format!(
         "fdatasync {} µs (p50), {} µs (p99); append log {} steps/s",
@@ -84,7 +84,7 @@ fn head(results: &Results<'_>) -> String {
     page
 }
 
-fn add_targets(page: &mut String, figures: &Map<String, Value>) {
+fn add_targets(page: &mut String, figures: &[(&'static str, Value)]) {
     page.push_str("\n## Targets\n\n| workload | figure | measured | target | met |\n|---|---|---|---|---|\n");
     for target in TARGETS {
         let (measured, is_met) = target.judge(figures);
@@ -94,12 +94,11 @@ fn add_targets(page: &mut String, figures: &Map<String, Value>) {
         };
         let measured = measured.map_or("-".to_owned(), number);
         let met = if is_met { "yes" } else { "**no**" };
-        let name = target.workload.to_uppercase();
-        let _ = writeln!(page, "| {name} | `{}` | {measured} | {bound} | {met} |", target.figure);
+        let _ = writeln!(page, "| {} | `{}` | {measured} | {bound} | {met} |", target.workload, target.figure);
     }
 }
 
-fn add_figures(page: &mut String, figures: &Map<String, Value>) {
+fn add_figures(page: &mut String, figures: &[(&'static str, Value)]) {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     let _ = writeln!(page, "\n## Figures\n\n| workload | {} |", names.join(" | "));
     let _ = writeln!(page, "|---|{}", "---|".repeat(COLUMNS.len()));
@@ -114,6 +113,11 @@ fn add_figures(page: &mut String, figures: &Map<String, Value>) {
             let _ = writeln!(page, "| {workload} | `{name}` | {} |", cell(value));
         }
     }
+}
+
+/// What was measured of a workload.
+fn find<'a>(figures: &'a [(&'static str, Value)], workload: &str) -> &'a Value {
+    figures.iter().find(|(name, _)| *name == workload).map_or(&Value::Null, |(_, figures)| figures)
 }
 
 /// A value in a table.
@@ -131,9 +135,9 @@ fn cell(value: &Value) -> String {
     }
 }
 
-fn plots_of(figures: &Map<String, Value>) -> [(&'static str, Plot); 3] {
+fn plots_of(figures: &[(&'static str, Value)]) -> [(&'static str, Plot); 3] {
     let points = |workload: &str, y: &str| {
-        let points = figures.get(workload).and_then(|all| all["points"].as_array()).into_iter().flatten();
+        let points = find(figures, workload)["points"].as_array().into_iter().flatten();
         points.filter_map(|point| Some((point["x"].as_f64()?, point[y].as_f64()?))).collect()
     };
     let plot =
@@ -161,20 +165,21 @@ mod tests {
     fn the_page_says_which_targets_are_met_and_links_its_plots() {
         let out = tempfile::tempdir().expect("a folder");
         let points = json!([{"x": 1, "steps_per_sec": 10, "cpu_us_per_step": 7.5}]);
-        let Value::Object(figures) = json!({
-            "w1": {"steps_per_sec": 160_000, "cpu_us_per_step": 9.5, "durability": "synchronous=full"},
-            "w6": {"levels": [{"in_flight": 64, "p50_us": 1_500}]},
-            "in-flight": {"points": points}, "journal-length": {"points": points}, "sleepers": {"points": points},
-        }) else {
-            panic!("an object is an object")
-        };
+        let curve = json!({ "points": points });
+        let figures = [
+            ("w1", json!({"steps_per_sec": 160_000, "cpu_us_per_step": 9.5, "durability": "synchronous=full"})),
+            ("w6", json!({"levels": [{"in_flight": 64, "p50_us": 1_500}]})),
+            ("in-flight", curve.clone()),
+            ("journal-length", curve.clone()),
+            ("sleepers", curve),
+        ];
         let machine = Machine { hardware: "2 cores".into(), kernel: "linux".into(), file_system: "ext4".into() };
         write(out.path(), &Results { figures: &figures, machine, secs: 1.0, shrink: 1 }).expect("it can be written");
         let page = std::fs::read_to_string(out.path().join("RESULTS.md")).expect("a page");
         for line in [
-            "| W1 | `steps_per_sec` | 160,000 | ≥ 150,000 | yes |",
-            "| W1 | `cpu_us_per_step` | 9.5 | ≤ 8 | **no** |",
-            "| W2 | `ratio_to_floor` | - | ≤ 2 | **no** |",
+            "| w1 | `steps_per_sec` | 160,000 | ≥ 150,000 | yes |",
+            "| w1 | `cpu_us_per_step` | 9.5 | ≤ 8 | **no** |",
+            "| w2 | `ratio_to_floor` | - | ≤ 2 | **no** |",
             "| durability | synchronous=full |",
             "| w6 | `levels` | in_flight 64, p50_us 1,500 |",
         ] {

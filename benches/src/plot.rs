@@ -10,10 +10,10 @@ pub(crate) struct Plot {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-const WIDTH: f64 = 720.0;
+const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 80.0;
-const RIGHT: f64 = 690.0;
+const RIGHT: f64 = 930.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 340.0;
 /// Lines across, at most.
@@ -39,13 +39,14 @@ impl Plot {
         text(&mut svg, (LEFT, TOP - 10.0), "middle", "label", self.y);
         self.draw_lines_across(&mut svg);
         let places: Vec<(f64, f64)> = self.points.iter().map(|point| self.place(*point)).collect();
+        let line: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let _ = writeln!(svg, "<polyline class=\"line\" points=\"{}\"/>", line.join(" "));
         for ((x, y), (place_x, place_y)) in self.points.iter().zip(&places) {
             let _ = writeln!(svg, "<circle class=\"point\" cx=\"{place_x:.1}\" cy=\"{place_y:.1}\" r=\"4\"/>");
             text(&mut svg, (*place_x, BOTTOM + 20.0), "middle", "tick", &number(*x));
             text(&mut svg, (*place_x, place_y - 10.0), "middle", "value", &number(*y));
         }
-        let line: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let _ = writeln!(svg, "<polyline class=\"line\" points=\"{}\"/>\n</svg>", line.join(" "));
+        svg.push_str("</svg>\n");
         svg
     }
 

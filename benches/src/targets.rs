@@ -1,6 +1,6 @@
 //! What the figures are to be, on two cores with a disk that syncs.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// What a figure of a workload is to be.
 pub(crate) struct Target {
@@ -34,8 +34,9 @@ pub(crate) const TARGETS: [Target; 11] = [
 
 impl Target {
     /// What was measured, and whether that is good enough. What was not measured is not.
-    pub(crate) fn judge(&self, results: &Map<String, Value>) -> (Option<f64>, bool) {
-        let measured = results.get(self.workload).and_then(|figures| figures[self.figure].as_f64());
+    pub(crate) fn judge(&self, results: &[(&str, Value)]) -> (Option<f64>, bool) {
+        let figures = results.iter().find(|(workload, _)| *workload == self.workload);
+        let measured = figures.and_then(|(_, figures)| figures[self.figure].as_f64());
         let is_met = measured.is_some_and(|measured| match self.bound {
             AtLeast(least) => measured >= least,
             AtMost(most) => measured <= most,
@@ -53,7 +54,7 @@ mod tests {
     #[test]
     fn a_target_is_met_up_to_its_bound_and_never_by_what_was_not_measured() {
         let judge = |bound, value: Value| {
-            let results = Map::from_iter([("w1".to_owned(), json!({ "p50_us": value }))]);
+            let results = [("w1", json!({ "p50_us": value }))];
             Target { workload: "w1", figure: "p50_us", bound }.judge(&results).1
         };
         assert!(judge(AtLeast(2.0), json!(2)) && !judge(AtLeast(2.0), json!(1.9)));

@@ -84,7 +84,7 @@ fn all_of_it_writes_a_page_with_plots() {
         assert!(all[workload].is_object(), "{workload} is not in {all}");
     }
     let page = std::fs::read_to_string(out.join("RESULTS.md")).unwrap();
-    assert!(page.contains("All numbers are divided by 5000") && page.contains("| W10 | `ratio_to_empty` |"), "{page}");
+    assert!(page.contains("All numbers are divided by 5000") && page.contains("| w10 | `ratio_to_empty` |"), "{page}");
     assert_eq!(std::fs::read_dir(out.join("plots")).unwrap().count(), 3);
     assert!(!page.contains(dir.path().to_str().unwrap()), "no path of this machine: {page}");
 }
