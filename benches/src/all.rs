@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use crate::bar;
 use crate::child;
-use crate::figures::{Figures, rounded};
+use crate::figures::Figures;
 use crate::machine::Machine;
+use crate::numbers::rounded;
 use crate::page::{self, Results};
 use crate::targets::TARGETS;
 

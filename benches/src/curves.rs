@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use crate::bar;
 use crate::crowd::Crowd;
-use crate::figures::{Against, Measured, rounded};
+use crate::figures::{Against, Measured};
 use crate::load::{Flood, close};
+use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::steps::many_steps;
 use crate::w1;

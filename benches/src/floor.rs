@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use outlive::prelude::Result;
 
-use crate::figures::percentile;
+use crate::numbers::percentile;
 
 /// How often the disk is asked at a time, and for how long at most: some disks take a while for each.
 pub(crate) const SYNCS: usize = 300;

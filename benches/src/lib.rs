@@ -13,6 +13,7 @@ mod floor;
 mod load;
 mod machine;
 mod notes;
+mod numbers;
 mod page;
 mod plot;
 mod setup;

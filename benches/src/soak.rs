@@ -8,9 +8,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::bar;
-use crate::figures::{Measured, micros, percentile, rounded};
+use crate::figures::Measured;
 use crate::load::{close, log_of, size};
 use crate::notes::Notes;
+use crate::numbers::{micros, percentile, rounded};
 use crate::setup::Setup;
 use crate::steps::work;
 use crate::usage::{self, Stopwatch};

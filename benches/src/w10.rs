@@ -3,8 +3,9 @@
 use outlive::prelude::*;
 
 use crate::crowd::Crowd;
-use crate::figures::{Measured, rounded};
+use crate::figures::Measured;
 use crate::load::Flood;
+use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::w1;
 

@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 use outlive::prelude::*;
 
 use crate::bar;
-use crate::figures::{Measured, rounded};
+use crate::figures::Measured;
 use crate::load::{Flood, close, until};
 use crate::notes::Notes;
+use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::steps::work;
 use crate::usage::Stopwatch;

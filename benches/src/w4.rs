@@ -10,8 +10,9 @@ use outlive::prelude::*;
 use serde_json::{Value, json};
 
 use crate::child::{self, number};
-use crate::figures::{Against, Measured, rounded};
+use crate::figures::{Against, Measured};
 use crate::load::{Flood, size, until};
+use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::steps::{Receipt, STEPS, work};
 use crate::usage::{self, Spent, Stopwatch};

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use crate::child::{self, number};
 use crate::crowd::Crowd;
-use crate::figures::{Figures, Measured, rounded};
+use crate::figures::{Figures, Measured};
 use crate::load::size;
+use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::usage;
 

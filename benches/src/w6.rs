@@ -3,8 +3,9 @@
 use outlive::prelude::*;
 use serde_json::{Value, json};
 
-use crate::figures::{Measured, micros, rounded};
+use crate::figures::Measured;
 use crate::load::Flood;
+use crate::numbers::{micros, rounded};
 use crate::setup::Setup;
 use crate::w1;
 

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use outlive::prelude::*;
 
 use crate::bar;
-use crate::figures::{Measured, rounded};
+use crate::figures::Measured;
 use crate::load::{close, until};
 use crate::notes::Notes;
+use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::steps::work;
 use crate::usage::{Spent, Stopwatch};

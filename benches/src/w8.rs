@@ -7,8 +7,9 @@ use outlive::prelude::*;
 use tokio::task::JoinSet;
 
 use crate::bar;
-use crate::figures::{Against, Measured, micros, rounded};
+use crate::figures::{Against, Measured};
 use crate::load::{Flood, close, until};
+use crate::numbers::{micros, rounded};
 use crate::setup::Setup;
 use crate::usage::Stopwatch;
 

@@ -2,8 +2,9 @@
 
 use outlive::prelude::*;
 
-use crate::figures::{Against, Measured, micros, rounded};
+use crate::figures::{Against, Measured};
 use crate::load::{Flood, close, until};
+use crate::numbers::{micros, rounded};
 use crate::setup::Setup;
 use crate::steps::no_step;
 use crate::usage::Stopwatch;
