@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::bar;
 use crate::figures::{Against, Measured};
-use crate::load::{Flood, close, until};
+use crate::load::{Flood, until};
 use crate::numbers::{micros, rounded};
 use crate::setup::Setup;
 use crate::usage::Stopwatch;
@@ -62,22 +62,35 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     until(within, Filter::new(), |counts| counts.of(StatusKind::Completed) == 2 * runs).await?;
     let spent = watch.read();
     let durability = engine.durability();
-    let bytes = close(engine, &path).await?;
+    engine.shutdown().await?;
     let (times, within) = (latencies(&board[..of_a_side])?, latencies(&board[of_a_side..])?);
     let own = vec![
         ("p50_us_same_process", rounded(micros(&within, 50), 0)),
         ("p99_us_same_process", rounded(micros(&within, 99), 0)),
     ];
     let (steps, against) = (2 * runs * WAITS, Against::Sync);
-    Ok(Measured { durability, steps, spent, times, bytes, runs: 2 * runs, against, own, ..Measured::default() })
+    Ok(Measured { durability, steps, spent, times, against, own, ..Measured::default() })
 }
 
-/// Sends each run its signals, one round after the other.
+/// Sends each run its signals, one round after the other; a round begins when all runs wait again.
 async fn send(listeners: &[Run<()>], first: usize, board: &Board) -> Result<()> {
     let bar = bar::of(WAITS * listeners.len() as u64, "signals");
+    for round in 0..usize::try_from(WAITS)? {
+        let begin = first + round * listeners.len();
+        send_round(listeners, begin, board).await?;
+        let marks = &board[begin..begin + listeners.len()];
+        while marks.iter().any(|mark| mark.delivered.get().is_none()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        bar.inc(listeners.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+async fn send_round(listeners: &[Run<()>], begin: usize, board: &Board) -> Result<()> {
     let mut tasks = JoinSet::new();
-    let numbers = (0..usize::try_from(WAITS)?).flat_map(|_| listeners).zip(first..);
-    for (listener, number) in numbers {
+    for (listener, number) in listeners.iter().zip(begin..) {
         if tasks.len() >= SENDERS
             && let Some(sent) = tasks.join_next().await
         {
@@ -89,12 +102,10 @@ async fn send(listeners: &[Run<()>], first: usize, board: &Board) -> Result<()> 
             let _ = board[number].acknowledged.set(Instant::now());
             Ok::<_, Error>(())
         });
-        bar.inc(1);
     }
     while let Some(sent) = tasks.join_next().await {
         sent??;
     }
-    bar.finish_and_clear();
     Ok(())
 }
 
