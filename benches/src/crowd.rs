@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use outlive::prelude::*;
+use outlive::{Builder, Start};
 
 use crate::bar;
 use crate::load::{Flood, until};
@@ -23,10 +24,15 @@ async fn sleeper(ctx: Ctx, _: u64) -> Result<()> {
     Ok(ctx.sleep("30 days").await?)
 }
 
+/// An engine that knows the workflows of a crowd.
+pub(crate) fn engine(path: &Path) -> Builder {
+    Engine::open(path).workflow("sleeper", sleeper).workflow("nothing", no_step)
+}
+
 impl Crowd {
     /// Adds to a file what is missing.
     pub(crate) async fn fill(self, path: &Path) -> Result<()> {
-        let engine = Engine::open(path).workflow("sleeper", sleeper).workflow("nothing", no_step).start().await?;
+        let engine = engine(path).start().await?;
         let sleepers = Kind { workflow: "sleeper", status: StatusKind::Paused, what: "sleepers" };
         sleepers.add(&engine, self.sleepers, |id| engine.start(sleeper, &id)).await?;
         let finished = Kind { workflow: "nothing", status: StatusKind::Completed, what: "finished runs" };
@@ -42,7 +48,7 @@ struct Kind {
 }
 
 impl Kind {
-    async fn add<O>(&self, client: &Client, wanted: u64, start: impl Fn(u64) -> outlive::Start<O>) -> Result<()>
+    async fn add<O>(&self, client: &Client, wanted: u64, start: impl Fn(u64) -> Start<O>) -> Result<()>
     where
         O: Send + 'static,
     {

@@ -25,7 +25,7 @@ const SLEEPERS_PER_RUN: u64 = 50;
 pub(crate) async fn in_flight(setup: &Setup) -> Result<Measured> {
     let mut curve = Curve::default();
     for in_flight in IN_FLIGHT.into_iter().filter(|level| *level <= setup.n) {
-        let flood = Flood { n: (2 * in_flight).max((200 * in_flight).min(setup.n / 4)), in_flight };
+        let flood = Flood { n: (2 * in_flight).max((200 * in_flight).min(setup.n)), in_flight };
         curve.add(in_flight, w1::flood(&setup.dir.join(format!("{in_flight}.db")), flood).await?);
     }
     Ok(curve.measured())
@@ -80,8 +80,8 @@ impl Curve {
         self.last = measured;
     }
 
-    /// The figures of the last point, with all points.
+    /// The figures of the last point, with all points. Its file may hold other runs too.
     fn measured(self) -> Measured {
-        Measured { own: vec![("points", json!(self.points))], ..self.last }
+        Measured { runs: 0, own: vec![("points", json!(self.points))], ..self.last }
     }
 }

@@ -6,7 +6,7 @@ use outlive::prelude::*;
 use serde_json::json;
 
 use crate::child::{self, number};
-use crate::crowd::Crowd;
+use crate::crowd::{self, Crowd};
 use crate::figures::{Figures, Measured};
 use crate::load::size;
 use crate::numbers::rounded;
@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_secs(3);
 /// Starts an engine that has nothing to do, and says what that took.
 pub(crate) async fn rest(setup: &Setup) -> Result<Figures> {
     let begun = Instant::now();
-    let engine = Engine::open(setup.store()).start().await?;
+    let engine = crowd::engine(&setup.store()).start().await?;
     let start = begun.elapsed();
     tokio::time::sleep(REST).await;
     let figures = vec![
