@@ -6,48 +6,66 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use outlive::prelude::Result;
-use serde_json::{Map, Value, json};
 
-/// How often the disk is asked.
-const SYNCS: usize = 300;
+use crate::numbers::percentile;
 
-/// The median and the 99th percentile of an append of a page and an fdatasync.
-pub(crate) fn fdatasync(dir: &Path) -> Result<(Duration, Duration)> {
+/// How often the disk is asked at a time, and for how long at most: some disks take a while for each.
+pub(crate) const SYNCS: usize = 300;
+const ASKING_MAX: Duration = Duration::from_millis(250);
+/// How many steps the append log takes, and how many it syncs at a time.
+const LOGGED: u64 = 200_000;
+const LOGGED_AT_ONCE: u64 = 1_000;
+
+/// Syncs of the disk, measured around a workload.
+pub(crate) struct Floor {
+    syncs: Vec<Duration>,
+}
+
+impl Floor {
+    /// Asks the disk before the workload.
+    pub(crate) fn before(dir: &Path) -> Result<Self> {
+        Ok(Self { syncs: syncs(dir)? })
+    }
+
+    /// Asks it again: the disk of others may be slower by now.
+    pub(crate) fn after(mut self, dir: &Path) -> Result<Self> {
+        self.syncs.extend(syncs(dir)?);
+        self.syncs.sort();
+        Ok(self)
+    }
+
+    /// A percentile of an append of a page and an fdatasync.
+    pub(crate) fn sync_us(&self, percent: usize) -> Option<f64> {
+        percentile(&self.syncs, percent).map(|sync| sync.as_nanos() as f64 / 1e3)
+    }
+}
+
+fn syncs(dir: &Path) -> Result<Vec<Duration>> {
     let mut file = File::create(dir.join("floor"))?;
     let page = [7_u8; 4096];
     let mut times = Vec::with_capacity(SYNCS);
-    for _ in 0..SYNCS {
+    let begun = Instant::now();
+    while times.len() < SYNCS && begun.elapsed() < ASKING_MAX {
         let start = Instant::now();
         file.write_all(&page)?;
         file.sync_data()?;
         times.push(start.elapsed());
     }
-    times.sort();
-    Ok((times[SYNCS / 2], times[SYNCS * 99 / 100]))
+    Ok(times)
 }
 
 /// Steps per second of a plain append log that syncs after as many bytes as a batch of steps has.
-pub(crate) fn append_log(dir: &Path, steps: u64, batch: u64) -> Result<f64> {
-    let mut file = File::create(dir.join("log"))?;
-    let bytes = vec![b'x'; 200 * usize::try_from(batch)?];
-    let start = Instant::now();
-    for _ in 0..steps / batch {
+pub(crate) fn append_log(dir: &Path) -> Result<f64> {
+    let path = dir.join("log");
+    let mut file = File::create(&path)?;
+    let bytes = vec![b'x'; 200 * usize::try_from(LOGGED_AT_ONCE)?];
+    let (start, mut logged) = (Instant::now(), 0);
+    while logged < LOGGED && start.elapsed() < 2 * ASKING_MAX {
         file.write_all(&bytes)?;
         file.sync_data()?;
+        logged += LOGGED_AT_ONCE;
     }
-    Ok(steps as f64 / start.elapsed().as_secs_f64())
-}
-
-pub(crate) fn figures(dir: &Path) -> Result<Map<String, Value>> {
-    let (p50, p99) = fdatasync(dir)?;
-    let log = append_log(dir, 200_000, 1_000)?;
-    let Value::Object(figures) = json!({
-        "workload": "floor",
-        "floor_fdatasync_p50_us": p50.as_micros() as u64,
-        "floor_fdatasync_p99_us": p99.as_micros() as u64,
-        "append_log_steps_per_sec": log.round(),
-    }) else {
-        return Err("an object is an object".into());
-    };
-    Ok(figures)
+    let rate = logged as f64 / start.elapsed().as_secs_f64();
+    std::fs::remove_file(path)?;
+    Ok(rate)
 }

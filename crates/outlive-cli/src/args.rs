@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::out::Format;
-use crate::{act, check, demo, doctor, export, ps, show, signal, start};
+use crate::{act, bench, check, demo, doctor, export, ps, show, signal, start};
 
 /// Durable workflows: see, start and tell the runs of a store, also while another process executes them.
 #[derive(Parser)]
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Say what would become of unfinished runs with the code of a program: `outlive check FILE -- ./my-app`
     Check(check::Args),
+    /// Measure durable steps on this machine and disk: how many a second, and how long one takes
+    Bench(bench::Args),
     /// Write runs with their journals to a file, to keep, send or check them
     Export(export::Args),
 }

@@ -3,6 +3,7 @@
 mod act;
 mod args;
 mod bar;
+mod bench;
 mod check;
 mod demo;
 mod doctor;
@@ -62,6 +63,7 @@ async fn obey(command: Option<Command>, out: Out) -> Result<ExitCode, Error> {
         Command::Purge(args) => act::purge(&args, out).await,
         Command::Doctor(args) => doctor::run(&args, out).await,
         Command::Check(args) => check::run(&args, out).await,
+        Command::Bench(args) => bench::run(&args, out).await,
         Command::Export(args) => export::run(&args, out).await,
     }
 }

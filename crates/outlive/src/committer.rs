@@ -2,6 +2,7 @@
 //! only then tells anybody. While one batch is synced, the next one gathers.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use outlive_core::commit::{Answer, Refusal, Write};
@@ -14,6 +15,9 @@ use crate::mailbox::Mailbox;
 
 /// The most writes in one transaction: enough to share a sync among all, few enough to keep the wait for it short.
 const BATCH_MAX: usize = 8192;
+/// Fewer than this wait until all are told that are waiting for the last batch: what those write next can share a sync
+/// with them.
+const BATCH_MIN: usize = 64;
 /// The wait before a batch is tried again that the store could not take.
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
@@ -186,11 +190,15 @@ impl Committer {
         let (mut left, mut done) = (Batch::default(), None);
         loop {
             self.lock().move_to(&mut left);
+            if left.writes.len() < BATCH_MIN
+                && let Some(written) = done.take()
+            {
+                self.tell(written, &*router);
+                give_way().await;
+                continue;
+            }
             if left.writes.is_empty() {
-                match done.take() {
-                    Some(written) => self.tell(written, &*router),
-                    None => self.news.notified().await,
-                }
+                self.news.notified().await;
                 continue;
             }
             // While the store has this batch, whoever waits for the last one is told.
@@ -236,6 +244,19 @@ impl Committer {
             queue.spare = spare;
         }
     }
+}
+
+/// Lets others have a turn that are ready for one.
+async fn give_way() {
+    let mut has_given = false;
+    let turn = |cx: &mut Context<'_>| match std::mem::replace(&mut has_given, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    };
+    std::future::poll_fn(turn).await;
 }
 
 /// Writes one batch. If the store cannot take it, answers what is still to be written: the commits of runs.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acts;
+mod bench;
 mod checking;
 mod demo;
 mod doctor;

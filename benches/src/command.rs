@@ -1,0 +1,228 @@
+//! What can be typed after `outlive-bench`, and what is done then.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Parser, ValueEnum};
+use outlive::prelude::Result;
+
+use crate::all::{self, Plan};
+use crate::figures::{Figures, Measured};
+use crate::floor::{self, Floor};
+use crate::setup::Setup;
+use crate::{curves, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
+
+/// Worker threads of the runtime; the store has a writer and two readers beside them.
+const THREADS: usize = 2;
+
+/// Measures Outlive on this machine and disk.
+#[derive(Parser)]
+#[command(name = "outlive-bench", version)]
+struct Arguments {
+    #[arg(value_enum)]
+    workload: Workload,
+    /// How many; of what, and the default, depend on the workload
+    #[arg(long)]
+    n: Option<u64>,
+    /// Where the store is made; a temporary folder in the current one unless given, so that a real disk is measured
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// The store of w5, w10 and sleepers, to go on with one that is there
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// One JSON object on the last line
+    #[arg(long)]
+    json: bool,
+    /// Worker threads of the runtime
+    #[arg(long, default_value_t = THREADS)]
+    threads: usize,
+    /// How long a soak lasts
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Where `all` writes RESULTS.md and plots/
+    #[arg(long, default_value = "benches")]
+    out: PathBuf,
+    /// `all` with its numbers divided by this
+    #[arg(long, default_value_t = 1)]
+    shrink: u64,
+    /// `all` with its numbers divided by 20
+    #[arg(long, conflicts_with = "shrink")]
+    quick: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// n runs of ten steps each, all started at once
+    W1,
+    /// One run of n steps in sequence
+    W2,
+    /// n runs of one step and a sleep of 5 s
+    W3,
+    /// n runs of ten steps, killed in the middle, and gone on with
+    W4,
+    /// n sleeping runs at rest
+    W5,
+    /// n runs of ten steps with 64, 1,000 and 10,000 in flight
+    W6,
+    /// Replay of journals of n entries
+    W7,
+    /// n signals to n/10 waiting runs
+    W8,
+    /// n starts by one client, and starts by 64
+    W9,
+    /// W1 in a file with n sleepers and n finished runs
+    W10,
+    /// What the disk itself can do
+    Floor,
+    /// n runs a second, for minutes
+    Soak,
+    /// Throughput over runs in flight, up to n
+    InFlight,
+    /// Cost of a step over the length of the journal, n steps for each length
+    JournalLength,
+    /// Cost of a step over the number of sleepers in the file, up to n
+    Sleepers,
+    /// Everything, and RESULTS.md from it
+    All,
+    #[value(hide = true, name = w4::VICTIM)]
+    Victim,
+    #[value(hide = true, name = w4::HEIR)]
+    Heir,
+    #[value(hide = true, name = w5::RESTER)]
+    Rester,
+}
+
+impl Workload {
+    fn n(self) -> u64 {
+        match self {
+            Self::W2 | Self::W9 => 1_000,
+            Self::W3 => 100_000,
+            Self::W5 | Self::W10 | Self::Sleepers => 1_000_000,
+            Self::W7 | Self::W8 => 10_000,
+            Self::Soak => 500,
+            Self::JournalLength => 320_000,
+            Self::Floor => 2 * floor::SYNCS as u64,
+            _ => 20_000,
+        }
+    }
+
+    async fn measure(self, setup: &Setup) -> Result<Measured> {
+        match self {
+            Self::W1 => w1::run(setup).await,
+            Self::W2 => w2::run(setup).await,
+            Self::W3 => w3::run(setup).await,
+            Self::W4 => w4::run(setup).await,
+            Self::W5 => w5::run(setup).await,
+            Self::W6 => w6::run(setup).await,
+            Self::W7 => w7::run(setup).await,
+            Self::W8 => w8::run(setup).await,
+            Self::W9 => w9::run(setup).await,
+            Self::W10 => w10::run(setup).await,
+            Self::Soak => soak::run(setup).await,
+            Self::InFlight => curves::in_flight(setup).await,
+            Self::JournalLength => curves::journal_length(setup).await,
+            Self::Sleepers => curves::sleepers(setup).await,
+            Self::Floor => Ok(Measured::default()),
+            Self::All | Self::Victim | Self::Heir | Self::Rester => Err("this is no workload".into()),
+        }
+    }
+}
+
+/// The program `outlive-bench`.
+///
+/// ```no_run
+/// # fn main() -> outlive::prelude::Result<()> {
+/// outlive_bench::main()?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If a workload cannot be measured, or if what it did was not what the promises say.
+pub fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let workload = arguments.workload;
+    let dir = folder(arguments.dir.as_deref().unwrap_or(Path::new(".")))?;
+    let setup = Setup {
+        dir: dir.path().to_owned(),
+        n: arguments.n.unwrap_or_else(|| workload.n()),
+        file: arguments.file.clone(),
+        minutes: arguments.minutes,
+        threads: arguments.threads,
+    };
+    let figures = match workload {
+        Workload::All => {
+            let shrink = if arguments.quick { 20 } else { arguments.shrink.max(1) };
+            let default_n = |name: &str| Workload::from_str(name, false).map(Workload::n);
+            all::run(&Plan {
+                dir: &setup.dir,
+                out: &arguments.out,
+                threads: setup.threads,
+                shrink,
+                default_n: &default_n,
+            })?
+        }
+        Workload::Victim => return runtime(&setup)?.block_on(w4::be_victim(&setup)),
+        Workload::Heir => return runtime(&setup)?.block_on(w4::be_heir(&setup)),
+        Workload::Rester => runtime(&setup)?.block_on(w5::rest(&setup))?,
+        workload => measure(workload, &setup)?,
+    };
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{figures}")?;
+    if arguments.json {
+        writeln!(stdout, "{}", figures.to_json())?;
+    }
+    Ok(())
+}
+
+/// W1: `n` runs of ten steps each, all started at once, in a temporary store below a folder.
+///
+/// ```no_run
+/// # fn main() -> outlive::prelude::Result<()> {
+/// println!("{}", outlive_bench::measure_w1(".".as_ref(), 20_000)?);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If no store can be made there.
+pub fn measure_w1(dir: &Path, n: u64) -> Result<Figures> {
+    measure_below(dir, Workload::W1, n)
+}
+
+/// W2: one run of `n` steps, one after the other, in a temporary store below a folder.
+///
+/// ```no_run
+/// # fn main() -> outlive::prelude::Result<()> {
+/// println!("{}", outlive_bench::measure_w2(".".as_ref(), 1_000)?);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If no store can be made there.
+pub fn measure_w2(dir: &Path, n: u64) -> Result<Figures> {
+    measure_below(dir, Workload::W2, n)
+}
+
+fn measure_below(parent: &Path, workload: Workload, n: u64) -> Result<Figures> {
+    let dir = folder(parent)?;
+    let setup = Setup { dir: dir.path().to_owned(), n, file: None, minutes: 0.0, threads: THREADS };
+    measure(workload, &setup)
+}
+
+fn measure(workload: Workload, setup: &Setup) -> Result<Figures> {
+    if setup.n == 0 {
+        return Err("n is 0, which measures nothing; give at least 1".into());
+    }
+    let name = workload.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let floor = Floor::before(&setup.dir)?;
+    let measured = runtime(setup)?.block_on(workload.measure(setup))?;
+    Figures::of(&name, setup, measured, &floor.after(&setup.dir)?)
+}
+
+fn folder(parent: &Path) -> Result<tempfile::TempDir> {
+    let made = tempfile::Builder::new().prefix("outlive-bench-").tempdir_in(parent);
+    made.map_err(|error| format!("no temporary folder in {parent:?}: {error}; name another one with --dir").into())
+}
+
+fn runtime(setup: &Setup) -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(setup.threads.max(1)).enable_all().build()?)
+}

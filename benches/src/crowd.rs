@@ -1,0 +1,68 @@
+//! A file with many runs in it that are not at work: asleep, or at their end.
+
+use std::path::Path;
+
+use outlive::prelude::*;
+use outlive::{Builder, Start};
+
+use crate::bar;
+use crate::load::{Flood, until};
+use crate::steps::no_step;
+
+/// Runs that are added at a time, and starts of them that are under way.
+const WAVE: u64 = 20_000;
+const STARTS: u64 = 2_000;
+
+/// How many there are to be of each.
+#[derive(Clone, Copy)]
+pub(crate) struct Crowd {
+    pub(crate) sleepers: u64,
+    pub(crate) finished: u64,
+}
+
+async fn sleeper(ctx: Ctx, _: u64) -> Result<()> {
+    Ok(ctx.sleep("30 days").await?)
+}
+
+/// An engine that knows the workflows of a crowd.
+pub(crate) fn engine(path: &Path) -> Builder {
+    Engine::open(path).workflow("sleeper", sleeper).workflow("nothing", no_step)
+}
+
+impl Crowd {
+    /// Adds to a file what is missing.
+    pub(crate) async fn fill(self, path: &Path) -> Result<()> {
+        let engine = engine(path).start().await?;
+        let sleepers = Kind { workflow: "sleeper", status: StatusKind::Paused, what: "sleepers" };
+        sleepers.add(&engine, self.sleepers, |id| engine.start(sleeper, &id)).await?;
+        let finished = Kind { workflow: "nothing", status: StatusKind::Completed, what: "finished runs" };
+        finished.add(&engine, self.finished, |id| engine.start(no_step, &id)).await?;
+        Ok(engine.shutdown().await?)
+    }
+}
+
+struct Kind {
+    workflow: &'static str,
+    status: StatusKind,
+    what: &'static str,
+}
+
+impl Kind {
+    async fn add<O>(&self, client: &Client, wanted: u64, start: impl Fn(u64) -> Start<O>) -> Result<()>
+    where
+        O: Send + 'static,
+    {
+        let of_it = Filter::new().workflow(self.workflow);
+        let mut present = client.count(of_it.clone()).await?.total();
+        let bar = bar::of(wanted, self.what);
+        while present < wanted {
+            let n = (wanted - present).min(WAVE);
+            Flood { n, in_flight: STARTS.min(n) }.start(&start).await?;
+            present += n;
+            until(client, of_it.clone(), |counts| counts.of(self.status) == present).await?;
+            bar.set_position(present);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! What a workload has measured, as named figures: the same names for all of them.
+
+use std::fmt;
+use std::time::Duration;
+
+use outlive::prelude::Result;
+use serde_json::{Map, Value, json};
+
+use crate::floor::{self, Floor};
+use crate::numbers::{micros, rounded};
+use crate::setup::Setup;
+use crate::usage::{self, Spent};
+
+/// The figures of one workload, in order.
+///
+/// ```no_run
+/// # fn main() -> outlive::prelude::Result<()> {
+/// let figures = outlive_bench::measure_w1(".".as_ref(), 1_000)?;
+/// println!("{figures}");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Figures(Vec<(String, Value)>);
+
+/// What a workload says of itself.
+#[derive(Default)]
+pub(crate) struct Measured {
+    pub(crate) durability: String,
+    /// How many steps were taken, if steps were measured.
+    pub(crate) steps: u64,
+    pub(crate) spent: Spent,
+    /// What single runs, steps or calls took.
+    pub(crate) times: Vec<Duration>,
+    /// The size of the file, and how many runs are in it.
+    pub(crate) bytes: u64,
+    pub(crate) runs: u64,
+    pub(crate) against: Against,
+    /// Of the process that was measured, if that was another one.
+    pub(crate) peak_rss_mb: Option<f64>,
+    /// Figures that only this workload has.
+    pub(crate) own: Vec<(&'static str, Value)>,
+}
+
+/// What it is held against.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Against {
+    /// No floor says anything about it.
+    #[default]
+    Nothing,
+    /// Steps per second, against those of a plain append log.
+    Log,
+    /// The median time, against that of an fdatasync.
+    Sync,
+}
+
+impl Figures {
+    /// Adds to what a workload says what is the same for all of them.
+    pub(crate) fn of(workload: &str, setup: &Setup, mut measured: Measured, floor: &Floor) -> Result<Self> {
+        measured.times.sort();
+        let Spent { elapsed, cpu } = measured.spent;
+        let has_steps = measured.steps > 0;
+        let steps = measured.steps as f64;
+        let rate = steps / elapsed.as_secs_f64();
+        let log = floor::append_log(&setup.dir)?;
+        let (sync_p50, p50) = (floor.sync_us(50), micros(&measured.times, 50));
+        let ratio = match measured.against {
+            Against::Nothing => None,
+            Against::Log => has_steps.then_some(rate / log),
+            Against::Sync => p50.zip(sync_p50).map(|(p50, sync)| p50 / sync),
+        };
+        let mut figures = vec![
+            ("workload", json!(workload)),
+            ("n", json!(setup.n)),
+            ("durability", json!(Some(measured.durability).filter(|settings| !settings.is_empty()))),
+            ("steps_per_sec", rounded(has_steps.then_some(rate), 0)),
+            ("cpu_us_per_step", rounded(has_steps.then_some(cpu.as_secs_f64() * 1e6 / steps), 2)),
+            ("elapsed_secs", rounded(Some(elapsed.as_secs_f64()).filter(|secs| *secs > 0.0), 3)),
+            ("p50_us", rounded(p50, 0)),
+            ("p99_us", rounded(micros(&measured.times, 99), 0)),
+            ("peak_rss_mb", rounded(Some(measured.peak_rss_mb.unwrap_or_else(usage::peak_rss_mb)), 1)),
+            ("bytes_per_run", json!(measured.bytes.checked_div(measured.runs))),
+            ("floor_fdatasync_p50_us", rounded(sync_p50, 0)),
+            ("floor_fdatasync_p99_us", rounded(floor.sync_us(99), 0)),
+            ("floor_append_log_steps_per_sec", rounded(Some(log), 0)),
+            ("ratio_to_floor", rounded(ratio, 3)),
+        ];
+        figures.extend(measured.own);
+        Ok(Self(figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+    }
+
+    /// Figures that are not those of a workload of an engine.
+    pub(crate) fn plain(figures: Vec<(&str, Value)>) -> Self {
+        Self(figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// As one JSON object.
+    ///
+    /// ```no_run
+    /// # fn main() -> outlive::prelude::Result<()> {
+    /// let figures = outlive_bench::measure_w2(".".as_ref(), 1_000)?.to_json();
+    /// assert!(figures["p50_us"].is_number());
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        Value::Object(self.0.iter().cloned().collect::<Map<_, _>>())
+    }
+}
+
+/// A line for each; what holds figures of its own is for programs.
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (name, value)) in self.0.iter().filter(|(_, value)| !value.is_object()).enumerate() {
+            let begin = if place > 0 { "\n" } else { "" };
+            match value {
+                Value::Null => write!(f, "{begin}{name:<32}-")?,
+                Value::String(text) => write!(f, "{begin}{name:<32}{text}")?,
+                value => write!(f, "{begin}{name:<32}{value}")?,
+            }
+        }
+        Ok(())
+    }
+}

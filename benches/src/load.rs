@@ -1,0 +1,114 @@
+//! Putting load on an engine: many starts, and waiting for what becomes of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use outlive::prelude::*;
+use outlive::{Counts, Start};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::usage::{Spent, Stopwatch};
+
+/// How often a count is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How many runs there are, and how many of them at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct Flood {
+    pub(crate) n: u64,
+    pub(crate) in_flight: u64,
+}
+
+impl Flood {
+    /// All at once.
+    pub(crate) fn of(n: u64) -> Self {
+        Self { n, in_flight: n }
+    }
+
+    /// Starts the runs and waits for their results. Gives how long each took, and all of them.
+    pub(crate) async fn run(
+        self,
+        bar: &ProgressBar,
+        start: impl Fn(u64) -> Start<u64>,
+    ) -> Result<(Vec<Duration>, Spent)> {
+        let watch = Stopwatch::start();
+        let times = self.each(start, |starting| {
+            let bar = bar.clone();
+            async move {
+                starting.await?.result().await?;
+                bar.inc(1);
+                Ok(())
+            }
+        });
+        Ok((times.await?, watch.read()))
+    }
+
+    /// Starts the runs and does not wait for them. Gives how long each start took.
+    pub(crate) async fn start<O: Send + 'static>(self, start: impl Fn(u64) -> Start<O>) -> Result<Vec<Duration>> {
+        self.each(start, |starting| async move { starting.await.map(|_| ()) }).await
+    }
+
+    async fn each<O, F>(self, start: impl Fn(u64) -> Start<O>, then: impl Fn(Starting<O>) -> F) -> Result<Vec<Duration>>
+    where
+        O: Send + 'static,
+        F: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        let places = Arc::new(Semaphore::new(usize::try_from(self.in_flight.max(1))?));
+        let (mut tasks, mut times) = (JoinSet::new(), Vec::with_capacity(usize::try_from(self.n)?));
+        for id in 0..self.n {
+            let place = places.clone().acquire_owned().await?;
+            let one = then(start(id).into_future());
+            tasks.spawn(async move {
+                let begun = Instant::now();
+                one.await?;
+                drop(place);
+                Ok::<_, Error>(begun.elapsed())
+            });
+            while let Some(ended) = tasks.try_join_next() {
+                times.push(ended??);
+            }
+        }
+        while let Some(ended) = tasks.join_next().await {
+            times.push(ended??);
+        }
+        Ok(times)
+    }
+}
+
+type Starting<O> = <Start<O> as IntoFuture>::IntoFuture;
+
+/// Waits until the counts of a filter are as wanted.
+pub(crate) async fn until(client: &Client, filter: Filter, is_it: impl Fn(&Counts) -> bool) -> Result<Counts> {
+    loop {
+        let counts = client.count(filter.clone()).await?;
+        if is_it(&counts) {
+            return Ok(counts);
+        }
+        let failed = counts.of(StatusKind::Failed) + counts.of(StatusKind::Stuck);
+        if failed > 0 {
+            return Err(format!("{failed} runs failed or are stuck; this should not be, please report it").into());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Ends an engine. Gives the size of its file, and of the log beside it if somebody still has it open.
+pub(crate) async fn close(engine: Engine, path: &Path) -> Result<u64> {
+    engine.shutdown().await?;
+    Ok(size(path) + size(&log_of(path)))
+}
+
+/// The log beside a store.
+pub(crate) fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
+/// The size of a file; nothing if there is none.
+pub(crate) fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}

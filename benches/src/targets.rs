@@ -1,0 +1,64 @@
+//! What the figures are to be, on two cores with a disk that syncs.
+
+use serde_json::Value;
+
+/// What a figure of a workload is to be.
+pub(crate) struct Target {
+    pub(crate) workload: &'static str,
+    pub(crate) figure: &'static str,
+    pub(crate) bound: Bound,
+}
+
+/// On which side of a number it is to be.
+#[derive(Clone, Copy)]
+pub(crate) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+use Bound::{AtLeast, AtMost};
+
+pub(crate) const TARGETS: [Target; 11] = [
+    Target { workload: "w1", figure: "steps_per_sec", bound: AtLeast(150_000.0) },
+    Target { workload: "w1", figure: "cpu_us_per_step", bound: AtMost(8.0) },
+    Target { workload: "w2", figure: "ratio_to_floor", bound: AtMost(2.0) },
+    Target { workload: "w3", figure: "late_secs", bound: AtMost(10.0) },
+    Target { workload: "w3", figure: "peak_rss_mb", bound: AtMost(200.0) },
+    Target { workload: "w4", figure: "first_step_secs", bound: AtMost(0.2) },
+    Target { workload: "w5", figure: "rss_over_empty_mb", bound: AtMost(100.0) },
+    Target { workload: "w5", figure: "start_secs", bound: AtMost(2.0) },
+    Target { workload: "w7", figure: "entries_per_sec", bound: AtLeast(1_000_000.0) },
+    Target { workload: "w9", figure: "ratio_to_floor", bound: AtMost(2.0) },
+    Target { workload: "w10", figure: "ratio_to_empty", bound: AtLeast(0.8) },
+];
+
+impl Target {
+    /// What was measured, and whether that is good enough. What was not measured is not.
+    pub(crate) fn judge(&self, results: &[(&str, Value)]) -> (Option<f64>, bool) {
+        let figures = results.iter().find(|(workload, _)| *workload == self.workload);
+        let measured = figures.and_then(|(_, figures)| figures[self.figure].as_f64());
+        let is_met = measured.is_some_and(|measured| match self.bound {
+            AtLeast(least) => measured >= least,
+            AtMost(most) => measured <= most,
+        });
+        (measured, is_met)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_target_is_met_up_to_its_bound_and_never_by_what_was_not_measured() {
+        let judge = |bound, value: Value| {
+            let results = [("w1", json!({ "p50_us": value }))];
+            Target { workload: "w1", figure: "p50_us", bound }.judge(&results).1
+        };
+        assert!(judge(AtLeast(2.0), json!(2)) && !judge(AtLeast(2.0), json!(1.9)));
+        assert!(judge(AtMost(2.0), json!(2)) && !judge(AtMost(2.0), json!(2.1)));
+        assert!(!judge(AtMost(2.0), Value::Null));
+    }
+}

@@ -1,0 +1,58 @@
+//! W3: many runs of one step that then sleep: how late they are when they all wake at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use outlive::prelude::*;
+
+use crate::bar;
+use crate::figures::Measured;
+use crate::load::{Flood, close, until};
+use crate::notes::Notes;
+use crate::numbers::rounded;
+use crate::setup::Setup;
+use crate::steps::work;
+use crate::usage::Stopwatch;
+
+const SLEEP: Duration = Duration::from_secs(5);
+/// Starts that are waited for at a time, so that what waits here is not the memory that is measured.
+const STARTS: u64 = 2_000;
+
+#[derive(Clone, Default)]
+struct Lateness {
+    notes: Notes,
+    last_due_ms: Arc<AtomicI64>,
+}
+
+async fn nap(ctx: Ctx, id: u64) -> Result<()> {
+    ctx.step("work", || work(id, 0)).await?;
+    let due = ctx.now().after(SLEEP);
+    ctx.sleep_until(due).await?;
+    let lateness = ctx.get::<Lateness>();
+    lateness.last_due_ms.fetch_max(due.as_millis(), Ordering::Relaxed);
+    lateness.notes.add(Timestamp::from(SystemTime::now()).since(due));
+    Ok(())
+}
+
+pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
+    let (path, lateness) = (setup.store(), Lateness::default());
+    let engine = Engine::open(&path).workflow("nap", nap).provide(lateness.clone()).start().await?;
+    let bar = bar::of(setup.n, "runs");
+    let watch = Stopwatch::start();
+    Flood { n: setup.n, in_flight: STARTS.min(setup.n) }.start(|id| engine.start(nap, &id)).await?;
+    until(&engine, Filter::new(), |counts| {
+        bar.set_position(counts.of(StatusKind::Completed));
+        counts.of(StatusKind::Completed) == setup.n
+    })
+    .await?;
+    let ended = Timestamp::from(SystemTime::now());
+    let spent = watch.read();
+    bar.finish_and_clear();
+    let durability = engine.durability();
+    let bytes = close(engine, &path).await?;
+    let late = ended.since(Timestamp::from_millis(lateness.last_due_ms.load(Ordering::Relaxed)));
+    let (steps, times) = (setup.n, lateness.notes.take());
+    let own = vec![("late_secs", rounded(Some(late.as_secs_f64()), 3))];
+    Ok(Measured { durability, steps, spent, times, bytes, runs: steps, own, ..Measured::default() })
+}

@@ -1,0 +1,81 @@
+//! W7: long journals are replayed after a restart: how many entries a second.
+
+use std::time::{Duration, Instant};
+
+use outlive::prelude::*;
+
+use crate::bar;
+use crate::figures::Measured;
+use crate::load::{close, until};
+use crate::notes::Notes;
+use crate::numbers::rounded;
+use crate::setup::Setup;
+use crate::steps::work;
+use crate::usage::{Spent, Stopwatch};
+
+/// How many journals there are; they are replayed one after the other.
+const RUNS: u64 = 8;
+
+/// What a replay took.
+#[derive(Clone, Default)]
+struct Replays {
+    /// From the first poll of the workflow until it was at its wait again.
+    alone: Notes,
+    /// From the engine's first day until the first body after the replay, to take the acknowledgement off.
+    body: Notes,
+}
+
+async fn long(ctx: Ctx, steps: u64) -> Result<()> {
+    let begun = Instant::now();
+    for step in 0..steps {
+        ctx.step("work", || work(0, step)).await?;
+    }
+    let replayed = begun.elapsed();
+    ctx.wait::<()>("go").await?;
+    let (replays, epoch) = (ctx.get::<Replays>(), *ctx.get::<Instant>());
+    ctx.step("note", || async move {
+        replays.body.add(epoch.elapsed());
+        replays.alone.add(replayed);
+        Ok::<_, Error>(())
+    })
+    .await?;
+    Ok(())
+}
+
+fn id(run: u64) -> String {
+    format!("long-{run}")
+}
+
+pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
+    let (path, replays, epoch) = (setup.store(), Replays::default(), Instant::now());
+    let builder = || Engine::open(&path).workflow("long", long).provide(replays.clone()).provide(epoch);
+    let engine = builder().start().await?;
+    for run in 0..RUNS {
+        engine.start(long, &setup.n).id(&id(run)).await?;
+    }
+    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Paused) == RUNS).await?;
+    engine.shutdown().await?;
+
+    let engine = builder().start().await?;
+    let (mut times, mut spent, bar) = (Vec::new(), Spent::default(), bar::of(RUNS, "replays"));
+    for run in 0..RUNS {
+        let run = engine.run::<()>(&id(run)).await?;
+        let watch = Stopwatch::start();
+        run.signal("go", &()).await?;
+        let acknowledged = epoch.elapsed();
+        run.result().await?;
+        spent.cpu += watch.read().cpu;
+        times.extend(replays.body.take().iter().map(|body| body.saturating_sub(acknowledged)));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    spent.elapsed = times.iter().sum();
+    let durability = engine.durability();
+    let bytes = close(engine, &path).await?;
+    let per_sec = |times: &[Duration]| {
+        let secs = times.iter().sum::<Duration>().as_secs_f64();
+        rounded(Some((setup.n * RUNS) as f64 / secs), 0)
+    };
+    let own = vec![("entries_per_sec", per_sec(&times)), ("replay_entries_per_sec", per_sec(&replays.alone.take()))];
+    Ok(Measured { durability, steps: setup.n * RUNS, spent, times, bytes, runs: RUNS, own, ..Measured::default() })
+}

@@ -1,0 +1,37 @@
+//! W9: how long a start takes until it is acknowledged, with one client and with many.
+
+use outlive::prelude::*;
+
+use crate::figures::{Against, Measured};
+use crate::load::{Flood, close, until};
+use crate::numbers::{micros, rounded};
+use crate::setup::Setup;
+use crate::steps::no_step;
+use crate::usage::Stopwatch;
+
+/// How many start at the same time.
+const CLIENTS: u64 = 64;
+
+pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
+    let path = setup.store();
+    let engine = Engine::open(&path).workflow("nothing", no_step).start().await?;
+    let watch = Stopwatch::start();
+    let times = Flood { n: setup.n, in_flight: 1 }.start(|id| engine.start(no_step, &id)).await?;
+    let spent = watch.read();
+    let many = setup.n * CLIENTS / 4;
+    let watch = Stopwatch::start();
+    let mut crowded = Flood { n: many, in_flight: CLIENTS }.start(|id| engine.start(no_step, &id)).await?;
+    let starts_per_sec = many as f64 / watch.read().elapsed.as_secs_f64();
+    let runs = setup.n + many;
+    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Completed) == runs).await?;
+    let durability = engine.durability();
+    let bytes = close(engine, &path).await?;
+    crowded.sort();
+    let own = vec![
+        ("clients", CLIENTS.into()),
+        ("p50_us_clients", rounded(micros(&crowded, 50), 0)),
+        ("p99_us_clients", rounded(micros(&crowded, 99), 0)),
+        ("starts_per_sec_clients", rounded(Some(starts_per_sec), 0)),
+    ];
+    Ok(Measured { durability, spent, times, bytes, runs, against: Against::Sync, own, ..Measured::default() })
+}

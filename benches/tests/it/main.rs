@@ -1,0 +1,97 @@
+//! Every workload as a process of its own, with numbers so small that only its figures' names say anything.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What programs may rely on, of every workload.
+const EVERYWHERE: [&str; 13] = [
+    "workload",
+    "n",
+    "durability",
+    "steps_per_sec",
+    "cpu_us_per_step",
+    "elapsed_secs",
+    "p50_us",
+    "p99_us",
+    "peak_rss_mb",
+    "bytes_per_run",
+    "floor_fdatasync_p50_us",
+    "floor_append_log_steps_per_sec",
+    "ratio_to_floor",
+];
+
+/// Workloads, with what is typed after their name and the figures that must be numbers.
+const WORKLOADS: [(&str, &str, &[&str]); 15] = [
+    ("floor", "", &["floor_fdatasync_p50_us", "floor_append_log_steps_per_sec"]),
+    ("w1", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
+    ("w2", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
+    ("w3", "--n 20", &["late_secs", "p50_us", "p99_us", "bytes_per_run"]),
+    ("w4", "--n 100", &["all_done_secs", "durable_at_kill", "peak_rss_mb", "bytes_per_run"]),
+    ("w5", "--n 20", &["rss_over_empty_mb", "start_secs", "bytes_per_run"]),
+    ("w6", "--n 20", &["steps_per_sec", "p50_us", "p99_us"]),
+    ("w7", "--n 20", &["entries_per_sec", "replay_entries_per_sec", "p50_us"]),
+    ("w8", "--n 20", &["p50_us", "p99_us", "p50_us_same_process", "p99_us_same_process"]),
+    ("w9", "--n 10", &["p50_us", "p99_us", "p50_us_clients", "p99_us_clients", "ratio_to_floor"]),
+    ("w10", "--n 50", &["steps_per_sec", "steps_per_sec_empty", "ratio_to_empty"]),
+    ("soak", "--n 20 --minutes 0.02", &["rss_mb_per_hour", "file_mb_per_hour", "wal_mb_per_hour", "late_p99_ms"]),
+    ("in-flight", "--n 8", &["steps_per_sec"]),
+    ("journal-length", "--n 20", &["cpu_us_per_step"]),
+    ("sleepers", "--n 100", &["cpu_us_per_step"]),
+];
+
+/// The JSON on the last line.
+fn measure(workload: &str, options: &str, dir: &Path) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outlive-bench"));
+    command.arg(workload).args(options.split_whitespace()).arg("--json").arg("--dir").arg(dir);
+    let output = command.current_dir(dir).output().unwrap();
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{workload}: {out}{err}");
+    serde_json::from_str(out.lines().last().unwrap()).unwrap_or_else(|error| panic!("{workload}: {error} in {out}"))
+}
+
+#[test]
+fn every_workload_gives_the_figures_that_programs_rely_on_and_leaves_nothing_behind() {
+    std::thread::scope(|scope| {
+        for (workload, options, own) in WORKLOADS {
+            scope.spawn(move || {
+                let dir = tempfile::tempdir().unwrap();
+                let figures = measure(workload, options, dir.path());
+                for name in EVERYWHERE {
+                    assert!(figures.get(name).is_some(), "{workload} has no {name}: {figures}");
+                }
+                for name in own {
+                    assert!(figures[*name].is_number(), "{workload} has no number {name}: {figures}");
+                }
+                assert_eq!(figures["workload"], workload);
+                let durability = figures["durability"].as_str().unwrap_or_default();
+                assert!(workload == "floor" || durability.contains("synchronous=full"), "{workload}: {durability}");
+                assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{workload} left something behind");
+            });
+        }
+    });
+}
+
+#[test]
+fn all_of_it_writes_a_page_with_plots() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let all = measure("all", &format!("--shrink 5000 --out {}", out.display()), dir.path());
+    assert_eq!(all["workload"], "all");
+    for (workload, _, _) in WORKLOADS {
+        assert!(all[workload].is_object(), "{workload} is not in {all}");
+    }
+    let page = std::fs::read_to_string(out.join("RESULTS.md")).unwrap();
+    assert!(page.contains("All numbers are divided by 5000") && page.contains("| w10 | `ratio_to_empty` |"), "{page}");
+    assert_eq!(std::fs::read_dir(out.join("plots")).unwrap().count(), 3);
+    assert!(!page.contains(dir.path().to_str().unwrap()), "no path of this machine: {page}");
+}
+
+#[test]
+fn nothing_to_measure_is_an_error_with_a_way_out() {
+    let output = Command::new(env!("CARGO_BIN_EXE_outlive-bench")).args(["w1", "--n", "0"]).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && err.contains("give at least 1"), "{err}");
+}
