@@ -1,5 +1,6 @@
 //! Putting load on an engine: many starts, and waiting for what becomes of them.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use indicatif::ProgressBar;
 use outlive::prelude::*;
 use outlive::{Counts, Start};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 
 use crate::usage::{Spent, Stopwatch};
 
@@ -57,22 +58,30 @@ impl Flood {
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(usize::try_from(self.in_flight.max(1))?));
-        let (mut tasks, mut times) = (JoinSet::new(), Vec::with_capacity(usize::try_from(self.n)?));
-        for id in 0..self.n {
+        let (mut tasks, mut times) = (VecDeque::new(), Vec::with_capacity(usize::try_from(self.n)?));
+        let each = (0..self.n).map(|id| then(start(id).into_future()));
+        // At once means that nothing is left to prepare between two starts.
+        let each: Box<dyn Iterator<Item = F>> = match self.in_flight < self.n {
+            true => Box::new(each),
+            false => Box::new(each.collect::<Vec<_>>().into_iter()),
+        };
+        for one in each {
             let place = places.clone().acquire_owned().await?;
-            let one = then(start(id).into_future());
-            tasks.spawn(async move {
+            tasks.push_back(tokio::spawn(async move {
                 let begun = Instant::now();
                 one.await?;
                 drop(place);
                 Ok::<_, Error>(begun.elapsed())
-            });
-            while let Some(ended) = tasks.try_join_next() {
-                times.push(ended??);
+            }));
+            // Those that have ended are let go of, so that they are not the memory that is measured.
+            while tasks.front().is_some_and(|task: &JoinHandle<_>| task.is_finished()) {
+                if let Some(ended) = tasks.pop_front() {
+                    times.push(ended.await??);
+                }
             }
         }
-        while let Some(ended) = tasks.join_next().await {
-            times.push(ended??);
+        for task in tasks {
+            times.push(task.await??);
         }
         Ok(times)
     }
