@@ -17,6 +17,9 @@ use crate::schema::{self, Content};
 /// Earlier ones can corrupt a file that two connections write and checkpoint (sqlite.org/wal.html#walresetbug).
 const LIBRARY_MIN: i32 = 3_051_003;
 
+/// How often another connection's lock is asked for again at once, nearly.
+const SHORT_WAITS: i32 = 500;
+
 /// How often the lock for changing to WAL mode is tried for.
 const WAL_WAIT: Duration = Duration::from_millis(10);
 
@@ -306,12 +309,27 @@ fn connect(path: &Path, access: OpenFlags, options: &Options) -> Result<Connecti
         None => Connection::open_with_flags(path, flags),
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str()),
     };
-    let connection = connection.map_err(trouble)?;
-    connection.busy_timeout(BUSY_MAX).map_err(trouble)?;
+    let mut connection = connection.map_err(trouble)?;
+    wait_for_others(&mut connection).map_err(trouble)?;
     connection.set_prepared_statement_cache_capacity(64);
     // Else SQLite prepares a statement again whenever a value is bound that could change its plan. Ours are meant.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(trouble)?;
     Ok(connection)
+}
+
+/// Has a connection wait while another one writes, for [`BUSY_MAX`] at most. SQLite's own waits soon get as long as a
+/// hundred writes take; most locks are held for the time of one.
+pub(crate) fn wait_for_others(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.busy_handler(Some(wait as fn(i32) -> bool))
+}
+
+/// Waits before try number `tries`. Answers whether to try again.
+fn wait(tries: i32) -> bool {
+    let short = |tries: i32| Duration::from_micros(100) * tries.unsigned_abs();
+    let long = |tries: i32| Duration::from_millis(5) * tries.unsigned_abs();
+    let waited = short(tries.min(SHORT_WAITS)) + long((tries - SHORT_WAITS).max(0));
+    thread::sleep(if tries < SHORT_WAITS { short(1) } else { long(1) });
+    waited < BUSY_MAX
 }
 
 /// Puts the file into WAL mode, which it then keeps. SQLite does not wait by itself for the lock that this takes.

@@ -10,6 +10,10 @@ use tokio::sync::Notify;
 /// How often the writer looks for foreign writes while it has nothing to do.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// How often it looks after it has found some, and how many times: who has written may write again.
+pub(crate) const LOOK_CLOSELY: Duration = Duration::from_millis(1);
+pub(crate) const CLOSE_LOOKS: u32 = 200;
+
 /// Between the writer, which sees that others have written, and those who wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {

@@ -13,11 +13,11 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::batch::{Again, Batch};
-use crate::error::{self, BUSY_MAX};
+use crate::error;
 use crate::lease::Lock;
 use crate::ledger::{Foreign, Ledger};
 use crate::open::{self, Options};
-use crate::watch::{LOOK_EVERY, Watch};
+use crate::watch::{CLOSE_LOOKS, LOOK_CLOSELY, LOOK_EVERY, Watch};
 
 /// A checkpoint is made when about this many pages wait in the log. A page that is written again and again is in the
 /// log as often, and SQLite passes all of them by to add one more: a longer log makes small writes slower.
@@ -56,6 +56,8 @@ pub(crate) struct Writer {
     lock: Option<Lock>,
     /// The epoch given to this handle, 0 if it does not execute.
     epoch: u64,
+    /// How many more times foreign writes are looked for closely.
+    close_looks: u32,
     /// How many writes were made since the log was last looked at.
     unlogged: usize,
     /// A batch whose COMMIT failed without saying whether it is durable.
@@ -73,7 +75,19 @@ impl Writer {
     ) -> Result<Self, Error> {
         let mut ledger = Ledger::default();
         ledger.look(&connection).map_err(|e| error::on_open(&path, &e))?;
-        Ok(Self { path, options, connection, ledger, jobs, watch, lock: None, epoch: 0, unlogged: 0, unsure: None })
+        Ok(Self {
+            path,
+            options,
+            connection,
+            ledger,
+            jobs,
+            watch,
+            lock: None,
+            epoch: 0,
+            close_looks: 0,
+            unlogged: 0,
+            unsure: None,
+        })
     }
 
     /// Does what is asked until nobody can ask any more.
@@ -103,9 +117,13 @@ impl Writer {
             if !self.watch.is_on() {
                 return self.jobs.recv().ok();
             }
-            match self.jobs.recv_timeout(LOOK_EVERY) {
+            let wait = if self.close_looks > 0 { LOOK_CLOSELY } else { LOOK_EVERY };
+            match self.jobs.recv_timeout(wait) {
                 Ok(job) => return Some(job),
-                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.close_looks = self.close_looks.saturating_sub(1);
+                    self.look();
+                }
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
@@ -114,8 +132,14 @@ impl Writer {
     /// Sees whether others have written. Trouble with the file is left for the next write to tell.
     fn look(&mut self) {
         if let Ok(Foreign::Changed) = self.ledger.look(&self.connection) {
-            self.watch.tell();
+            self.tell();
         }
+    }
+
+    /// Others have written.
+    fn tell(&mut self) {
+        self.close_looks = CLOSE_LOOKS;
+        self.watch.tell();
     }
 
     fn write(&mut self, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, Error> {
@@ -201,7 +225,7 @@ impl Writer {
 
     fn apply<T>(&mut self, again: Again, work: &impl Fn(&mut Batch<'_>) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         if self.ledger.look(&self.connection)? == Foreign::Changed {
-            self.watch.tell();
+            self.tell();
         }
         let mut batch = Batch::new(&self.connection, &mut self.ledger, self.epoch, again)?;
         let value = work(&mut batch)?;
@@ -254,10 +278,10 @@ impl Writer {
     }
 
     /// Moves the log into the file and has the next write begin it anew, unless a reader stays for long.
-    fn restart_log(&self) -> rusqlite::Result<(i64, i64)> {
+    fn restart_log(&mut self) -> rusqlite::Result<(i64, i64)> {
         self.connection.busy_timeout(RESTART_WAIT)?;
         let moved = self.ask_log("PRAGMA wal_checkpoint(restart)");
-        self.connection.busy_timeout(BUSY_MAX)?;
+        open::wait_for_others(&mut self.connection)?;
         moved
     }
 
