@@ -131,7 +131,7 @@ impl Driver<'_> {
             _ => Retry::times(1).max_duration(bytes.duration()),
         };
         StepSpec {
-            retry: self.bytes.maybe(retry),
+            retry: self.bytes.maybe(retry).map(Arc::new),
             attempt_timeout: self.bytes.maybe(Bytes::duration),
             total_timeout: self.bytes.maybe(Bytes::duration),
             is_at_most_once: self.bytes.is(4),

@@ -1,6 +1,7 @@
 //! Makes everything durable that this process writes: takes whatever is waiting, writes it in one transaction, and
 //! only then tells anybody. While one batch is synced, the next one gathers.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -30,8 +31,9 @@ pub(crate) struct Committer {
 
 #[derive(Default)]
 struct Queue {
-    batch: Batch,
-    /// Memory for the next one.
+    /// What waits to be written, in its order.
+    batches: VecDeque<Batch>,
+    /// An empty one, whose memory is used again.
     spare: Batch,
     /// Nothing is written any more.
     is_closed: bool,
@@ -40,12 +42,34 @@ struct Queue {
 }
 
 impl Queue {
-    /// Adds all that waits to what is left.
-    fn move_to(&mut self, left: &mut Batch) {
-        left.append(&mut self.batch);
-        if self.batch.writes.capacity() == 0 {
-            self.batch = std::mem::take(&mut self.spare);
+    /// Adds to the last batch, or begins a new one.
+    fn push(&mut self, write: Write, reply: Reply) {
+        if self.batches.back().is_none_or(|last| last.writes.len() >= BATCH_MAX) {
+            self.batches.push_back(std::mem::take(&mut self.spare));
         }
+        if let Some(last) = self.batches.back_mut() {
+            last.push(write, reply);
+        }
+    }
+
+    /// The next batch, unless it is so small that others are to be told first.
+    fn next(&mut self, is_telling: bool) -> Option<Batch> {
+        let is_small = self.batches.len() < 2 && self.batches.iter().all(|batch| batch.writes.len() < BATCH_MIN);
+        if is_small && is_telling { None } else { self.batches.pop_front() }
+    }
+
+    /// Takes out what callers want, and leaves what runs have done.
+    fn take_callers(&mut self) -> Batch {
+        let mut callers = Batch::default();
+        for batch in std::mem::take(&mut self.batches) {
+            for (write, reply) in batch.writes.into_iter().zip(batch.replies) {
+                match reply {
+                    Reply::Run { .. } => self.push(write, reply),
+                    Reply::Caller(_) => callers.push(write, reply),
+                }
+            }
+        }
+        callers
     }
 }
 
@@ -60,32 +84,6 @@ impl Batch {
     fn push(&mut self, write: Write, reply: Reply) {
         self.writes.push(write);
         self.replies.push(reply);
-    }
-
-    /// Adds all of another one, which comes later.
-    fn append(&mut self, later: &mut Self) {
-        if self.writes.is_empty() {
-            return std::mem::swap(self, later);
-        }
-        self.writes.append(&mut later.writes);
-        self.replies.append(&mut later.replies);
-    }
-
-    /// Takes as much from the front as fits into one transaction.
-    fn take(&mut self) -> Self {
-        let len = self.writes.len().min(BATCH_MAX);
-        let rest = Self { writes: self.writes.split_off(len), replies: self.replies.split_off(len) };
-        std::mem::replace(self, rest)
-    }
-
-    /// Those of runs, and those of callers.
-    fn split(self) -> (Self, Self) {
-        let (mut runs, mut callers) = (Self::default(), Self::default());
-        for (write, reply) in self.writes.into_iter().zip(self.replies) {
-            let place = if matches!(reply, Reply::Run { .. }) { &mut runs } else { &mut callers };
-            place.push(write, reply);
-        }
-        (runs, callers)
     }
 }
 
@@ -149,9 +147,9 @@ impl Committer {
             // Whoever waits for the reply learns by its end that there will be none.
             return;
         }
-        queue.batch.push(write, reply);
+        let is_first = queue.batches.is_empty();
+        queue.push(write, reply);
         queue.activity += 1;
-        let is_first = queue.batch.writes.len() == 1;
         drop(queue);
         if is_first {
             self.news.notify_one();
@@ -162,7 +160,7 @@ impl Committer {
     pub(crate) fn close(&self) {
         let mut queue = self.lock();
         queue.is_closed = true;
-        queue.batch = Batch::default();
+        queue.batches.clear();
     }
 
     /// A number that grows with everything that is written.
@@ -187,62 +185,58 @@ impl Committer {
 
     /// The committer's task.
     pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) {
-        let (mut left, mut done) = (Batch::default(), None);
+        let mut done = None;
         loop {
-            self.lock().move_to(&mut left);
-            if left.writes.len() < BATCH_MIN
-                && let Some(written) = done.take()
-            {
-                self.tell(written, &*router);
-                give_way().await;
-                continue;
-            }
-            if left.writes.is_empty() {
-                self.news.notified().await;
-                continue;
-            }
+            let next = self.lock().next(done.is_some());
+            let batch = match (next, done.is_some()) {
+                (Some(batch), _) => batch,
+                (None, true) => {
+                    self.tell(done.take(), &*router);
+                    give_way().await;
+                    continue;
+                }
+                (None, false) => {
+                    self.news.notified().await;
+                    continue;
+                }
+            };
             // While the store has this batch, whoever waits for the last one is told.
-            let last = done.take();
-            let tell = async { last.into_iter().for_each(|written| self.tell(written, &*router)) };
-            let (written, ()) = tokio::join!(biased; write_batch(left.take(), &*store, &*router), tell);
+            let tell = async { self.tell(done.take(), &*router) };
+            let (written, ()) = tokio::join!(biased; write_batch(batch, &*store, &*router), tell);
             match written {
                 Ok(written) => done = Some(written),
-                Err(mut failed) => {
+                Err(failed) => {
                     // What a run has done stays in its order, ahead of what came later.
-                    failed.append(&mut left);
-                    left = failed;
+                    if !failed.writes.is_empty() {
+                        self.lock().batches.push_front(failed);
+                    }
                     tokio::time::sleep(RETRY_MIN).await;
-                    self.write_callers(&mut left, &*store, &*router).await;
+                    self.write_callers(&*store, &*router).await;
                 }
             }
         }
     }
 
     /// While the store has no room for what runs have done, what callers want is tried by itself: it may make room.
-    async fn write_callers(&self, left: &mut Batch, store: &dyn Store, router: &dyn Router) {
-        let mut later = std::mem::take(&mut self.lock().batch);
-        if is_on(Mutant::RefusedIsReordered) {
-            std::mem::swap(left, &mut later);
-        }
-        left.append(&mut later);
-        let (runs, callers) = std::mem::take(left).split();
-        *left = runs;
-        if !callers.writes.is_empty()
-            && let Ok(written) = write_batch(callers, store, router).await
-        {
-            self.tell(written, router);
+    async fn write_callers(&self, store: &dyn Store, router: &dyn Router) {
+        let callers = {
+            let mut queue = self.lock();
+            if is_on(Mutant::RefusedIsReordered) {
+                queue.batches.make_contiguous().reverse();
+            }
+            queue.take_callers()
+        };
+        if !callers.writes.is_empty() {
+            self.tell(write_batch(callers, store, router).await.ok(), router);
         }
     }
 
-    fn tell(&self, written: Written, router: &dyn Router) {
+    fn tell(&self, written: Option<Written>, router: &dyn Router) {
+        let Some(written) = written else { return };
         let spare = written.tell(router);
         let mut queue = self.lock();
         queue.activity += 1;
-        if queue.batch.writes.is_empty() {
-            queue.batch = spare;
-        } else {
-            queue.spare = spare;
-        }
+        queue.spare = spare;
     }
 }
 
