@@ -16,6 +16,7 @@ mod notes;
 mod numbers;
 mod page;
 mod plot;
+mod resident;
 mod setup;
 mod soak;
 mod steps;

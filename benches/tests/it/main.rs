@@ -24,7 +24,7 @@ const EVERYWHERE: [&str; 13] = [
 ];
 
 /// Workloads, with what is typed after their name and the figures that must be numbers.
-const WORKLOADS: [(&str, &str, &[&str]); 15] = [
+const WORKLOADS: [(&str, &str, &[&str]); 16] = [
     ("floor", "", &["floor_fdatasync_p50_us", "floor_append_log_steps_per_sec"]),
     ("w1", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
     ("w2", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
@@ -32,11 +32,12 @@ const WORKLOADS: [(&str, &str, &[&str]); 15] = [
     ("w4", "--n 100", &["all_done_secs", "durable_at_kill", "peak_rss_mb", "bytes_per_run"]),
     ("w5", "--n 20", &["rss_over_empty_mb", "start_secs", "bytes_per_run"]),
     ("w6", "--n 20", &["steps_per_sec", "p50_us", "p99_us"]),
-    ("w7", "--n 20", &["entries_per_sec", "replay_entries_per_sec", "p50_us"]),
+    ("w7", "--n 20", &["entries_per_sec", "entries_per_sec_from_store", "p50_us"]),
     ("w8", "--n 20", &["p50_us", "p99_us", "p50_us_same_process", "p99_us_same_process"]),
     ("w9", "--n 10", &["p50_us", "p99_us", "p50_us_clients", "p99_us_clients", "ratio_to_floor"]),
     ("w10", "--n 50", &["steps_per_sec", "steps_per_sec_empty", "ratio_to_empty"]),
     ("soak", "--n 20 --minutes 0.02", &["rss_mb_per_hour", "file_mb_per_hour", "wal_mb_per_hour", "late_p99_ms"]),
+    ("resident", "--n 20", &["memory_bytes_per_resident_run"]),
     ("in-flight", "--n 8", &["steps_per_sec"]),
     ("journal-length", "--n 20", &["cpu_us_per_step"]),
     ("sleepers", "--n 100", &["cpu_us_per_step"]),

@@ -285,6 +285,8 @@ impl Machine {
                 Slot(index)
             }
             None => {
+                // Most runs have one at a time.
+                self.ops.reserve_exact(usize::from(self.ops.is_empty()));
                 self.ops.push(Some(op));
                 Slot(self.ops.len() - 1)
             }
