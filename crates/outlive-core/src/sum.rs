@@ -76,6 +76,34 @@ impl Sum {
     /// ```
     #[must_use]
     pub fn end(self) -> u32 {
-        (self.0 ^ (self.0 >> 32)) as u32
+        // The lower half holds both halves of the last product.
+        self.0 as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end undid the last step of mixing, so that the upper half of the last number counted for nothing.
+    #[test]
+    fn every_bit_of_every_field_counts() {
+        let sum = |text: &[u8], number: u64| Sum::new().number(number).text(str::from_utf8(text).unwrap()).end();
+        let last = |text: &[u8], number: u64| Sum::new().text(str::from_utf8(text).unwrap()).number(number).end();
+        for length in 1..=40 {
+            let text = vec![b'a'; length];
+            for place in 0..length {
+                for bit in 0..7 {
+                    let mut flipped = text.clone();
+                    flipped[place] ^= 1 << bit;
+                    assert_ne!(sum(&text, 7), sum(&flipped, 7), "bit {bit} of byte {place} of {length}");
+                    assert_ne!(last(&text, 7), last(&flipped, 7), "bit {bit} of byte {place} of {length}");
+                }
+            }
+        }
+        for bit in 0..64 {
+            assert_ne!(sum(b"tea", 7), sum(b"tea", 7 ^ 1 << bit), "bit {bit}");
+            assert_ne!(last(b"tea", 7), last(b"tea", 7 ^ 1 << bit), "bit {bit}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::InstanceNum;
+use outlive_core::payload::Payload;
 use outlive_core::store::{Error, ErrorKind};
 use outlive_core::time::Timestamp;
 use rusqlite::Connection;
@@ -31,7 +32,7 @@ const RESTART_AT: i64 = 2;
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 
 /// Past this many pages a reader holds the log open, and people should know.
-const LOG_PAGES_LONG: i64 = 10 * CHECKPOINT_PAGES;
+const LOG_PAGES_LONG: i64 = 40_000;
 
 /// Where an answer is awaited.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -58,8 +59,8 @@ pub(crate) struct Writer {
     epoch: u64,
     /// How many more times foreign writes are looked for closely.
     close_looks: u32,
-    /// How many writes were made since the log was last looked at.
-    unlogged: usize,
+    /// About how many pages were written since the log was last looked at.
+    unlogged: i64,
     /// A batch whose COMMIT failed without saying whether it is durable.
     unsure: Option<Arc<Vec<Write>>>,
 }
@@ -96,8 +97,10 @@ impl Writer {
             match job {
                 Job::Write(batch, reply) => {
                     let done = self.write(&batch);
-                    self.unlogged += batch.len();
+                    self.unlogged += batch.iter().map(pages).sum::<i64>();
                     let wanted = if done.is_ok() { Wanted::Order } else { Wanted::Room };
+                    // Whoever is answered has the batch to himself again.
+                    drop(batch);
                     let _ = reply.send(done);
                     self.checkpoint(wanted);
                 }
@@ -253,7 +256,7 @@ impl Writer {
     fn checkpoint(&mut self, wanted: Wanted) {
         let pages_max = self.options.checkpoint_pages.unwrap_or(CHECKPOINT_PAGES);
         // To look costs as much as a small write does, and a few writes more or less do not matter.
-        if wanted == Wanted::Order && (self.unlogged as i64) < pages_max / 16 {
+        if wanted == Wanted::Order && self.unlogged < pages_max / 16 {
             return;
         }
         self.unlogged = 0;
@@ -289,6 +292,19 @@ impl Writer {
     fn ask_log(&self, sql: &str) -> rusqlite::Result<(i64, i64)> {
         self.connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
     }
+}
+
+/// About how many pages of the log a write takes by itself.
+fn pages(write: &Write) -> i64 {
+    let bytes = match write {
+        Write::Start(start) => start.input.len(),
+        Write::Send(send) => send.message.to_parts().2.map_or(0, Payload::len),
+        Write::Commit(commit) => {
+            commit.entries.iter().filter_map(|entry| entry.payload.as_ref()).map(Payload::len).sum()
+        }
+        _ => 0,
+    };
+    1 + (bytes / 4096) as i64
 }
 
 /// In which order a batch is applied: as it is, but commits that follow one another by instance, so that neighbours in

@@ -1,6 +1,7 @@
 //! The way in: starts runs, finds them, and sends to them, whether this process executes them or another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlive_core::commit::{Answer, Write};
 use outlive_core::id::{InstanceNum, Name};
@@ -19,6 +20,9 @@ use crate::shared::Shared;
 use crate::start::Start;
 use crate::waiters::Waiters;
 use crate::workflow::Target;
+
+/// How often those who wait for runs of another process ask what became of them, at most.
+const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// A client of a store: starts, finds and tells runs. An [`Engine`](crate::Engine) is one too.
 ///
@@ -81,6 +85,8 @@ impl Client {
                 loop {
                     store.changed().await;
                     router.0.ask_all();
+                    // Whoever waits reads the store each time.
+                    tokio::time::sleep(ASK_EVERY).await;
                 }
             })
         };

@@ -116,9 +116,9 @@ impl Residency {
         is_here
     }
 
-    /// Whether a run is in memory: if it ends, that is noticed here.
-    pub(crate) fn has(&self, num: InstanceNum) -> bool {
-        self.lock().residents.contains_key(&num)
+    /// Whether a run is in memory and not paused: the store takes it for ours.
+    pub(crate) fn is_at_work(&self, num: InstanceNum) -> bool {
+        self.lock().residents.get(&num).is_some_and(|resident| resident.paused.is_none())
     }
 
     /// A run has ended: it is in memory for a moment still, but nothing reaches it any more.

@@ -495,8 +495,7 @@ impl<O: DeserializeOwned> Run<O> {
         loop {
             // Whoever ends the run from here on tells us; who ended it before is found in the store.
             let news = self.shared.waiters.news(self.num);
-            let is_here = self.shared.worker.as_ref().is_some_and(|worker| worker.residency.has(self.num));
-            if !is_here {
+            if !self.shared.worker.as_ref().is_some_and(|worker| worker.hears_of(self.num)) {
                 let instance = self.instance().await?;
                 if End::is_in(instance.status) {
                     return self.outcome(instance.into());

@@ -225,6 +225,12 @@ impl Worker {
         });
     }
 
+    /// Whether the end of a run is heard of here, whoever brings it about. A paused run belongs to nobody, and somebody
+    /// outside may replace any.
+    pub(crate) fn hears_of(&self, num: InstanceNum) -> bool {
+        self.residency.is_at_work(num) && !self.has_foreign.load(Ordering::Relaxed)
+    }
+
     /// Has an instance claimed that is due in the store.
     fn queue_due(&self, num: InstanceNum) {
         let claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

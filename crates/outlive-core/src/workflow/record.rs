@@ -47,8 +47,8 @@ pub(super) struct Recorded {
 pub(super) struct Records {
     /// Each operation in the order of its first entry, with its record until that is asked for.
     ops: Vec<(Arc<str>, Option<Record>)>,
-    /// Where the record of an operation is, by a number for its text; the next number if that is another one's.
-    places: BTreeMap<u64, usize>,
+    /// Where the record of an operation is, by a number for its text, which is compared faster, and the text.
+    places: BTreeMap<(u64, Arc<str>), usize>,
     /// Where the next operation that is asked for most likely is.
     next: usize,
     /// How many have not been asked for.
@@ -108,8 +108,7 @@ impl Records {
 
     /// The record of an operation, made if there is none.
     fn of(&mut self, op: &Arc<str>) -> &mut Record {
-        let place = self.place(op).unwrap_or_else(|free| {
-            self.places.insert(free, self.ops.len());
+        let place = *self.places.entry(numbered(op)).or_insert_with(|| {
             self.ops.push((op.clone(), None));
             self.ops.len() - 1
         });
@@ -118,24 +117,12 @@ impl Records {
         record.get_or_insert_default()
     }
 
-    /// Where the record of an operation is, or the number under which it would be found.
-    fn place(&self, op: &str) -> Result<usize, u64> {
-        let mut number = Sum::new().text(op).whole();
-        while let Some(place) = self.places.get(&number) {
-            if &*self.ops[*place].0 == op {
-                return Ok(*place);
-            }
-            number = number.wrapping_add(1);
-        }
-        Err(number)
-    }
-
     /// The record of an operation, which is now asked for.
-    pub(super) fn take(&mut self, op: &str) -> Option<Record> {
+    pub(super) fn take(&mut self, op: &Arc<str>) -> Option<Record> {
         let place = match self.ops.get(self.next) {
             None if self.unasked == 0 => return None,
-            Some((next, _)) if &**next == op => self.next,
-            _ => self.place(op).ok()?,
+            Some((next, _)) if next == op => self.next,
+            _ => *self.places.get(&numbered(op))?,
         };
         let record = self.ops[place].1.take()?;
         self.next = place + 1;
@@ -156,6 +143,10 @@ impl Records {
     pub(super) fn unasked(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.ops.iter().filter_map(|(op, record)| Some((op, &record.as_ref()?.site)))
     }
+}
+
+fn numbered(op: &Arc<str>) -> (u64, Arc<str>) {
+    (Sum::new().text(op).whole(), op.clone())
 }
 
 impl Record {

@@ -367,3 +367,24 @@ async fn a_hundred_starts_of_one_id_by_three_handles_on_a_file_are_one_run() {
     let run: Run<u32> = engine.run("r").await.unwrap();
     assert_eq!(run.journal().await.unwrap().len(), 1);
 }
+
+/// The engine waited for the end of a run in its memory, which had come about elsewhere.
+#[tokio::test]
+async fn who_waits_for_a_run_is_told_that_another_process_has_replaced_it() {
+    const WAITS: outlive::Workflow<u32, u32> = outlive::Workflow::new("waits");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.db");
+    let engine = Engine::open(&path).workflow("waits", waits).start().await.unwrap();
+    let old = engine.start(waits, &1).id("r").await.unwrap();
+    while !matches!(old.status().await.unwrap(), Status::Paused { .. }) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (early, late) = (old.clone(), old);
+    let early = tokio::spawn(async move { early.result().await });
+    let client = Client::open(&path).unwrap();
+    client.start(WAITS, &2).id("r").on_conflict(OnConflict::Replace).await.unwrap();
+    let told = |ended: Result<u32, Error>| assert!(matches!(ended, Err(Error::NotFound { .. })), "{ended:?}");
+    told(tokio::time::timeout(Duration::from_secs(30), early).await.expect("it is told").unwrap());
+    told(tokio::time::timeout(Duration::from_secs(30), late.result()).await.expect("it is told"));
+    engine.shutdown().await.unwrap();
+}
