@@ -1,7 +1,7 @@
 //! Who an operation is: scope, kind, name, and key or occurrence, as one readable text.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::mutant::{Mutant, is_on};
@@ -44,9 +44,23 @@ pub(super) fn numbered(base: &Arc<str>, occurrence: u32) -> Arc<str> {
     match occurrence {
         1 => base.clone(),
         _ if is_on(Mutant::OccurrencesShared) => base.clone(),
-        // Writing to memory cannot fail.
-        n => scratch::text(|text| write!(text, "{base}#{n}")).unwrap_or_else(|_| base.clone()),
+        n => scratch::text(|text| {
+            text.extend_from_slice(base.as_bytes());
+            text.push(b'#');
+            push_number(text, n);
+            Ok::<_, Infallible>(())
+        })
+        .unwrap_or_else(|never| match never {}),
     }
+}
+
+fn push_number(text: &mut Vec<u8>, mut number: u32) {
+    let place = text.len();
+    while number > 0 {
+        text.push(b'0' + (number % 10) as u8);
+        number /= 10;
+    }
+    text[place..].reverse();
 }
 
 /// "step", "sleep" or "wait for one name", for people.
