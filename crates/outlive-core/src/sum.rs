@@ -88,8 +88,9 @@ mod tests {
     /// The end undid the last step of mixing, so that the upper half of the last number counted for nothing.
     #[test]
     fn every_bit_of_every_field_counts() {
-        let sum = |text: &[u8], number: u64| Sum::new().number(number).text(str::from_utf8(text).unwrap()).end();
-        let last = |text: &[u8], number: u64| Sum::new().text(str::from_utf8(text).unwrap()).number(number).end();
+        let sum = |text: &[u8], number: u64| Sum::new().number(number).text(str::from_utf8(text).expect("ASCII")).end();
+        let last =
+            |text: &[u8], number: u64| Sum::new().text(str::from_utf8(text).expect("ASCII")).number(number).end();
         for length in 1..=40 {
             let text = vec![b'a'; length];
             for place in 0..length {
