@@ -37,7 +37,7 @@ impl Machine {
     /// # let now = Timestamp::from_millis(0);
     /// # let mut machine = Machine::new(Mode::Live, 7, now, &[]).unwrap();
     /// # let slot = machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
-    /// let retry = Some(Retry::times(3).constant("1 second").jitter(Jitter::none()));
+    /// let retry = Some(Retry::times(3).constant("1 second").jitter(Jitter::none()).into());
     /// machine.begin(slot, Spec::Step(StepSpec { retry, ..StepSpec::default() }));
     /// machine.poll(slot, now);
     /// machine.finish(slot, Err(Failure::new(Cause::Error, "declined")), now);

@@ -75,7 +75,7 @@ pub enum Spec {
 /// ```
 /// use outlive_core::retry::Retry;
 /// use outlive_core::workflow::StepSpec;
-/// let spec = StepSpec { retry: Some(Retry::times(3).constant("1 second")), ..StepSpec::default() };
+/// let spec = StepSpec { retry: Some(Retry::times(3).constant("1 second").into()), ..StepSpec::default() };
 /// assert!(!spec.is_at_most_once && spec.total_timeout.is_none());
 /// ```
 #[derive(Clone, Debug, Default)]
