@@ -41,6 +41,13 @@ pub(crate) struct Measured {
     pub(crate) own: Vec<(&'static str, Value)>,
 }
 
+impl Measured {
+    /// Steps per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.steps as f64 / self.spent.elapsed.as_secs_f64()
+    }
+}
+
 /// What it is held against.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Against {

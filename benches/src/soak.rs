@@ -23,6 +23,8 @@ const SLEEP: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(20);
 /// How often it is looked at what is used.
 const SAMPLES: u32 = 120;
+/// About how many times are kept: memory is what is measured here.
+const TIMES: u64 = 50_000;
 /// The first of so many parts of the time does not count: memory and files have not come to their size yet.
 const WARM_UP: usize = 3;
 
@@ -52,6 +54,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let (mut samples, mut times, mut tasks) = (Vec::new(), Vec::new(), JoinSet::new());
     let (watch, begun, bar) = (Stopwatch::start(), Instant::now(), bar::of(total.as_secs(), "seconds"));
     let mut started = 0_u64;
+    let thin = usize::try_from(setup.n * total.as_secs() / TIMES)?.max(1);
     let (mut next_sample, mut late) = (every, Vec::new());
     while begun.elapsed() < total {
         while (started as f64) < begun.elapsed().as_secs_f64() * setup.n as f64 {
@@ -66,7 +69,8 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
         if begun.elapsed() >= next_sample {
             late.sort();
             samples.push(Sample::take(&path, begun.elapsed(), &late));
-            times.append(&mut late);
+            // They are in order, so that each of so many stands for its neighbours.
+            times.extend(late.drain(..).step_by(thin));
             next_sample += every;
             bar.set_position(begun.elapsed().as_secs());
         }
@@ -74,7 +78,9 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     while let Some(ended) = tasks.join_next().await {
         ended??;
     }
-    times.append(&mut notes.take());
+    late.extend(notes.take());
+    late.sort();
+    times.extend(late.drain(..).step_by(thin));
     let spent = watch.read();
     bar.finish_and_clear();
     let durability = engine.durability();

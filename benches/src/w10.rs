@@ -18,19 +18,18 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let path = setup.store();
     Crowd { sleepers: setup.n, finished: setup.n }.fill(&path).await?;
     let flood = Flood::of((setup.n / CROWD_PER_RUN).max(1));
-    let rate = |measured: &Measured| measured.steps as f64 / measured.spent.elapsed.as_secs_f64();
     let (mut empty, mut full) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        empty.push(rate(&w1::flood(&setup.dir.join(format!("empty-{round}.db")), flood).await?));
+        empty.push(w1::flood(&setup.dir.join(format!("empty-{round}.db")), flood).await?.rate());
         full.push(w1::flood(&path, flood).await?);
     }
     empty.sort_by(f64::total_cmp);
-    full.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    full.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
     let (empty, mut median) = (empty[ROUNDS / 2], full.swap_remove(ROUNDS / 2));
     median.runs = 2 * setup.n + ROUNDS as u64 * flood.n;
     median.own = vec![
         ("steps_per_sec_empty", rounded(Some(empty), 0)),
-        ("ratio_to_empty", rounded(Some(rate(&median) / empty), 3)),
+        ("ratio_to_empty", rounded(Some(median.rate() / empty), 3)),
     ];
     Ok(median)
 }
