@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 pub use crate::id::Epoch;
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
+use crate::lifecycle::News;
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::query::Instance;
+use crate::queue::{Bury, Dead, Moved, Push};
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -44,6 +46,16 @@ pub enum Write {
     Reopen(Reopen),
     /// Remove all that is kept of an ended or stuck instance.
     Purge(Name),
+    /// Give events to a job.
+    Push(Push),
+    /// All that one turn of a job changes.
+    Turn(Box<Turn>),
+    /// Try dead letters again, or drop them.
+    Bury(Bury),
+    /// Remember a number under a name: how far a reader of the feed has come.
+    Mark(Name, u64),
+    /// Forget what was told to the world before a time: at most a few thousand lines of it at once.
+    Trim(Timestamp),
 }
 
 /// A new instance.
@@ -249,6 +261,70 @@ pub struct State {
     pub at: Timestamp,
 }
 
+/// All that one turn of a job changes. Applied whole or not at all. Fenced unless `epoch` is that of the current lease,
+/// the instance is there, is neither ended nor stuck, and has told the world `before` times so far.
+///
+/// ```
+/// use outlive_core::commit::{Epoch, Turn};
+/// use outlive_core::id::InstanceNum;
+///
+/// let turn = Turn { taken: vec![3], ..Turn::new(InstanceNum(1), Epoch(1), 0) };
+/// assert!(turn.news.is_empty() && !turn.is_removed);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Which instance.
+    pub num: InstanceNum,
+    /// Under which lease.
+    pub epoch: Epoch,
+    /// How often it has told the world of something before: the number of its last news.
+    pub before: u64,
+    /// What it tells the world.
+    pub news: Vec<News>,
+    /// Inbox positions that are done with.
+    pub taken: Vec<u64>,
+    /// What becomes of events in its queue.
+    pub queue: Vec<Moved>,
+    /// What is given up, and kept for people to look at.
+    pub dead: Vec<Dead>,
+    /// Answers to events that ask for one, by their position.
+    pub replies: Vec<(u64, Payload)>,
+    /// Dedup keys of messages up to this position are forgotten; 0 forgets none.
+    pub keys_until: u64,
+    /// What it sends to others: pushes, messages and starts. If one is refused, so is the whole turn.
+    pub writes: Vec<Write>,
+    /// The new state, if it changes. Its `outcome` is the record that the job keeps.
+    pub state: Option<State>,
+    /// Whether nothing of the instance is to be left: neither state, inbox, queue nor wake.
+    pub is_removed: bool,
+}
+
+impl Turn {
+    /// One that changes nothing yet.
+    ///
+    /// ```
+    /// # use outlive_core::{commit::{Epoch, Turn}, id::InstanceNum};
+    /// assert_eq!(Turn::new(InstanceNum(1), Epoch(2), 3).before, 3);
+    /// ```
+    #[must_use]
+    pub fn new(num: InstanceNum, epoch: Epoch, before: u64) -> Self {
+        Self {
+            num,
+            epoch,
+            before,
+            news: Vec::new(),
+            taken: Vec::new(),
+            queue: Vec::new(),
+            dead: Vec::new(),
+            replies: Vec::new(),
+            keys_until: 0,
+            writes: Vec::new(),
+            state: None,
+            is_removed: false,
+        }
+    }
+}
+
 /// Instances to be driven by an epoch.
 ///
 /// ```
@@ -381,6 +457,26 @@ pub enum Answer {
     Fenced,
     /// To a commit with a new state: refused, because there are messages it has not seen; here they are.
     Unseen(Vec<Inbound>),
+    /// To a push: the events lie with the instance.
+    Pushed {
+        /// Whose they are.
+        num: InstanceNum,
+        /// Whether this push brought the instance into being.
+        created: bool,
+        /// The position of each event, in their order; 0 if one with its dedup key is there already.
+        positions: Vec<u64>,
+        /// As in [`Answer::Sent`].
+        before: u64,
+    },
+    /// To a turn: done, and so is all that it sent, in its order.
+    Turned(Vec<Answer>),
+    /// To what is to become of dead letters: how many there were, and whose they are again.
+    Buried {
+        /// How many.
+        count: u64,
+        /// The instances that have them again, once each.
+        nums: Vec<InstanceNum>,
+    },
     /// To a claim: what was claimed, in the order asked for.
     Claimed(Vec<Claimed>),
     /// Refused for what the store holds; nothing was changed.

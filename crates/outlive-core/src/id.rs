@@ -140,6 +140,7 @@ enum Problem {
     Empty,
     Long(usize),
     Control(char),
+    Colon,
 }
 
 impl fmt::Display for NameError {
@@ -153,9 +154,17 @@ impl fmt::Display for NameError {
                     "{what} {text:?}… is {bytes} bytes long; {LENGTH_MAX} is the limit, put the rest in the input"
                 )
             }
+            Problem::Colon => write!(f, "{what} {text:?} holds a colon, which parts kind, name and id; leave it out"),
             Problem::Control(found) => write!(f, "{what} {text:?} holds the control character {found:?}; leave it out"),
         }
     }
 }
 
 impl std::error::Error for NameError {}
+
+impl NameError {
+    /// A name with a colon where there must be none.
+    pub(crate) fn with_colon(what: &'static str, text: &str) -> Self {
+        Self { what, text: text.chars().take(40).collect(), problem: Problem::Colon }
+    }
+}

@@ -3,16 +3,20 @@
 
 pub mod commit;
 pub mod duration;
+pub mod event;
 pub mod failure;
 mod fault;
 pub mod id;
 pub mod journal;
+pub mod kind;
+pub mod lifecycle;
 pub mod memory;
 pub mod message;
 #[doc(hidden)]
 pub mod mutant;
 pub mod payload;
 pub mod query;
+pub mod queue;
 pub mod retry;
 mod scratch;
 pub mod status;

@@ -1,5 +1,6 @@
 //! The store for tests: every row in this process's memory, gone with it.
 
+mod jobs;
 mod row;
 mod rows;
 
@@ -11,7 +12,9 @@ use crate::commit::{Answer, Epoch, Write};
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::message::Inbound;
-use crate::query::{Counts, Filter, Instance, Page, Query, Wake};
+use crate::payload::Payload;
+use crate::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::store::{Answered, Store};
 use crate::time::Timestamp;
 
@@ -106,5 +109,29 @@ impl Query for MemoryStore {
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
         Box::pin(async move { Ok(self.rows().count(filter)) })
+    }
+
+    fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {
+        Box::pin(async move { Ok(self.rows().queue(num, &read)) })
+    }
+
+    fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth> {
+        Box::pin(async move { Ok(self.rows().depth(job, now)) })
+    }
+
+    fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>> {
+        Box::pin(async move { Ok(self.rows().dead(job, after, limit)) })
+    }
+
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+        Box::pin(async move { Ok(self.rows().feed_after(after, limit)) })
+    }
+
+    fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>> {
+        Box::pin(async move { Ok(self.rows().mark(name)) })
+    }
+
+    fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
+        Box::pin(async move { Ok(self.rows().reply(pos)) })
     }
 }

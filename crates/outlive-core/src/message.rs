@@ -1,7 +1,9 @@
 //! What can be sent to an instance from outside, and how it lies in the inbox until it is taken.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use crate::event::Event;
 use crate::id::Name;
 use crate::payload::Payload;
 use crate::time::Timestamp;
@@ -39,6 +41,12 @@ pub enum Message {
     Pause,
     /// Go on after a pause by hand.
     Resume,
+    /// For a job: a value.
+    Event(Event),
+    /// For a job: execute now, whatever is scheduled.
+    Trigger,
+    /// For a job: forget what was collected.
+    Clear,
 }
 
 /// A message in an inbox.
@@ -74,6 +82,9 @@ pub enum MessageKind {
     Terminate = 3,
     Pause = 4,
     Resume = 5,
+    Event = 6,
+    Trigger = 7,
+    Clear = 8,
 }
 
 impl Message {
@@ -94,16 +105,19 @@ impl Message {
     /// ```
     /// # use outlive_core::message::{Message, MessageKind};
     /// let message = Message::Cancel { reason: "sold out".to_owned() };
-    /// assert_eq!(message.to_parts(), (MessageKind::Cancel, Some("sold out"), None));
+    /// assert_eq!(message.to_parts(), (MessageKind::Cancel, Some("sold out".into()), None));
     /// ```
     #[must_use]
-    pub fn to_parts(&self) -> (MessageKind, Option<&str>, Option<&Payload>) {
+    pub fn to_parts(&self) -> (MessageKind, Option<Cow<'_, str>>, Option<&Payload>) {
         match self {
-            Self::Signal { name, payload } => (MessageKind::Signal, Some(name.as_str()), Some(payload)),
-            Self::Cancel { reason } => (MessageKind::Cancel, Some(reason), None),
-            Self::Terminate { reason } => (MessageKind::Terminate, Some(reason), None),
+            Self::Signal { name, payload } => (MessageKind::Signal, Some(name.as_str().into()), Some(payload)),
+            Self::Cancel { reason } => (MessageKind::Cancel, Some(reason.into()), None),
+            Self::Terminate { reason } => (MessageKind::Terminate, Some(reason.into()), None),
             Self::Pause => (MessageKind::Pause, None, None),
             Self::Resume => (MessageKind::Resume, None, None),
+            Self::Event(event) => (MessageKind::Event, event.to_text().map(Cow::Owned), Some(&event.payload)),
+            Self::Trigger => (MessageKind::Trigger, None, None),
+            Self::Clear => (MessageKind::Clear, None, None),
         }
     }
 
@@ -125,6 +139,9 @@ impl Message {
             (3, _, None) => Ok(Self::Terminate { reason: reason() }),
             (4, None, None) => Ok(Self::Pause),
             (5, None, None) => Ok(Self::Resume),
+            (6, text, Some(payload)) => Event::from_parts(text, payload).map(Self::Event).ok_or(UnknownMessage(kind)),
+            (7, None, None) => Ok(Self::Trigger),
+            (8, None, None) => Ok(Self::Clear),
             _ => Err(UnknownMessage(kind)),
         }
     }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use crate::fault::Answered;
 use crate::id::{Epoch, InstanceNum, Name};
 use crate::journal::Entry;
+use crate::lifecycle::News;
 use crate::message::Inbound;
 use crate::payload::Payload;
+use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::status::{Status, StatusKind};
 use crate::time::Timestamp;
 
@@ -63,6 +65,8 @@ pub struct Instance {
     pub owner: Epoch,
     /// When it is to be woken if nobody drives it.
     pub wake: Option<Timestamp>,
+    /// How often the world was told of it, beside the entries of its journal.
+    pub news: u64,
 }
 
 /// From this many recoveries without getting on, an instance may be what takes the process down.
@@ -347,6 +351,50 @@ impl Counts {
     }
 }
 
+/// One line of the feed: something that happened to an instance.
+///
+/// ```
+/// use outlive_core::query::{Line, Told};
+/// fn words(told: &Told) -> &'static str {
+///     match &told.line {
+///         Line::Entry(entry) => entry.kind.as_str(),
+///         Line::News(news) => news.kind.as_str(),
+///     }
+/// }
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Told {
+    /// Its place among all that is told; grows.
+    pub pos: u64,
+    /// Which instance.
+    pub num: InstanceNum,
+    /// Its id.
+    pub id: Name,
+    /// Its workflow, or its job with the kind.
+    pub workflow: Name,
+    /// Its number among all that is told of this instance, from 1, without a gap.
+    pub number: u64,
+    /// What.
+    pub line: Line,
+}
+
+/// What a line of the feed says.
+///
+/// ```
+/// use outlive_core::lifecycle::{News, NewsKind};
+/// use outlive_core::query::Line;
+/// # use outlive_core::time::Timestamp;
+/// let line = Line::News(News::new(NewsKind::JobStarted, Timestamp::from_millis(0)));
+/// assert!(matches!(line, Line::News(_)));
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub enum Line {
+    /// An entry of its journal.
+    Entry(Entry),
+    /// Anything else.
+    News(News),
+}
+
 /// The read path of a store. What it answers was durable when it was read.
 ///
 /// ```
@@ -471,4 +519,91 @@ pub trait Query: Send + Sync {
     /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
     /// ```
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts>;
+
+    /// What is next in the queue of an instance.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::{id::InstanceNum, query::Query, queue::QueueRead, time::Timestamp};
+    /// let read = QueueRead { now: Timestamp::from_millis(0), after: None, limit: 100 };
+    /// assert!(store.queue(InstanceNum(1), read).await?.events.is_empty());
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage>;
+
+    /// How many events a job has where.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::{id::Name, query::Query, queue::Depth, time::Timestamp};
+    /// let depth = store.depth(&Name::recorded("pool:mail"), Timestamp::from_millis(0)).await?;
+    /// assert_eq!(depth, Depth::default());
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth>;
+
+    /// Dead letters of a job past a number, in order of their numbers, at most `limit`.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::{id::Name, query::Query};
+    /// assert!(store.dead(&Name::recorded("pool:mail"), 0, 100).await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>>;
+
+    /// What was told to the world after a position of the feed, in order, at most `limit`.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::query::Query;
+    /// assert!(store.feed(0, 100).await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>>;
+
+    /// The position of the feed as it is now, or the number kept under a name.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::{id::Name, query::Query};
+    /// assert_eq!(store.mark(Some(&Name::recorded("sink"))).await?, None);
+    /// assert_eq!(store.mark(None).await?, Some(0));
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>>;
+
+    /// The answer to the event at a position, if it has come and is not forgotten yet.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::query::Query;
+    /// assert_eq!(store.reply(7).await?, None);
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>>;
 }

@@ -6,7 +6,7 @@ use outlive_core::mutant::{Mutant, is_on};
 use rusqlite::{CachedStatement, Connection};
 
 use crate::ledger::Ledger;
-use crate::row;
+use crate::row::{self, FeedPlace};
 
 const UNKNOWN_WRITE: &str =
     "outlive-core has a kind of write that outlive-sqlite does not know; use the same release of both";
@@ -52,6 +52,11 @@ impl<'a> Batch<'a> {
             Write::Claim(claim) => self.claim(claim),
             Write::Reopen(reopen) => self.reopen(reopen),
             Write::Purge(id) => self.purge(id),
+            Write::Push(push) => self.push(push),
+            Write::Turn(turn) => self.turn(turn),
+            Write::Bury(bury) => self.bury(bury),
+            Write::Mark(name, value) => self.set_mark(name, *value),
+            Write::Trim(before) => self.trim(*before),
             _ => Err(rusqlite::Error::ToSqlConversionFailure(UNKNOWN_WRITE.into())),
         }
     }
@@ -61,8 +66,9 @@ impl<'a> Batch<'a> {
         epoch.0 != 0 && (epoch.0 == self.epoch || is_on(Mutant::SqliteUnfenced))
     }
 
-    /// Adds one line to the journal of an instance.
-    pub(crate) fn insert(&mut self, num: u64, entry: &Entry) -> rusqlite::Result<()> {
-        row::insert_entry(&mut self.insert_entry, num, entry)
+    /// Adds one line to the journal of an instance of which the world was told `news` times beside.
+    pub(crate) fn insert(&mut self, num: u64, entry: &Entry, news: u64) -> rusqlite::Result<()> {
+        let place = FeedPlace { pos: self.ledger.next_in_feed(), number: entry.seq + news };
+        row::insert_entry(&mut self.insert_entry, num, entry, place)
     }
 }

@@ -8,11 +8,12 @@ use outlive_core::time::Timestamp;
 use rusqlite::params;
 
 use crate::batch::Batch;
+use crate::feed::Change;
 use crate::ledger::{Damage, Facts};
 use crate::row::{self, Read};
 
-const OWN: &str = "UPDATE instance SET owner = ?2, wake = NULL, status = ?3, pause = ?4, until = ?5, started_at = ?6 \
-     WHERE num = ?1";
+const OWN: &str = "UPDATE instance SET owner = ?2, wake = NULL, status = ?3, pause = ?4, until = ?5, started_at = ?6, \
+     news = ?7 WHERE num = ?1";
 
 type Contents = (Result<Vec<Entry>, String>, Result<Vec<Inbound>, String>);
 
@@ -59,6 +60,17 @@ impl Batch<'_> {
         instance.wake = None;
         let is_first = instance.started_at.is_none() || is_again;
         let started_at = *instance.started_at.get_or_insert(claim.at);
+        let (journal, inbox) = self.contents(num, damage)?;
+        if journal.is_err() || inbox.is_err() {
+            // Before anything is written: a transaction that has met a damaged page takes nothing more.
+            let damage = Damage { journal: journal.as_ref().err().cloned(), inbox: inbox.as_ref().err().cloned() };
+            self.ledger.know_damage(num, damage);
+        }
+        if let Ok(journal) = &journal {
+            let seq = journal.last().map_or(0, |last| last.seq);
+            let change = Change { num, workflow: &instance.workflow, before, seq, at: claim.at };
+            instance.news = self.tell_status(change, instance.status, None, instance.news)?;
+        }
         let (pause, until) = instance.status.pause();
         self.connection.prepare_cached(OWN)?.execute(params![
             num.cast_signed(),
@@ -67,20 +79,18 @@ impl Batch<'_> {
             pause.map(Pause::as_str),
             until.map(Timestamp::as_millis),
             started_at.as_millis(),
+            instance.news.cast_signed(),
         ])?;
         self.ledger.count(&instance.workflow, before, Some(instance.status.kind()));
-        let (journal, inbox) = self.contents(num, damage)?;
         if let (Ok(journal), Ok(inbox)) = (&journal, &inbox) {
             let facts = Facts {
                 seq: journal.last().map_or(0, |last| last.seq),
                 status: instance.status.kind(),
                 recoveries: instance.recoveries,
                 inbox_last: inbox.last().map_or(0, |last| last.pos),
+                news: instance.news,
             };
             self.ledger.know(num, facts, instance.workflow.clone());
-        } else {
-            let damage = Damage { journal: journal.as_ref().err().cloned(), inbox: inbox.as_ref().err().cloned() };
-            self.ledger.know_damage(num, damage);
         }
         Ok(Claimed { is_first, instance, journal, inbox })
     }

@@ -10,11 +10,12 @@ use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
 use crate::batch::Batch;
+use crate::feed::Change;
 use crate::ledger::Facts;
 use crate::row;
 
 const ENTER: &str = "UPDATE instance SET status = ?2, pause = ?3, until = ?4, owner = ?5, wake = ?6, outcome = ?7, \
-     note = ?8, ended_at = ?9, started_at = coalesce(started_at, ?10), recoveries = ?11 WHERE num = ?1";
+     note = ?8, ended_at = ?9, started_at = coalesce(started_at, ?10), recoveries = ?11, news = ?12 WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn commit(&mut self, commit: &Commit) -> rusqlite::Result<Answer> {
@@ -34,7 +35,7 @@ impl Batch<'_> {
         if !facts.is_open() || facts.seq != commit.seq_before || !is_dense(commit) {
             return Ok(Answer::Fenced);
         }
-        let unseen = self.unseen_by(commit, &facts)?;
+        let unseen = self.unseen_by(num, commit.state.as_ref(), &commit.taken, &facts)?;
         if !unseen.is_empty() {
             return Ok(Answer::Unseen(unseen));
         }
@@ -86,16 +87,23 @@ impl Batch<'_> {
         Ok(statement.query_row(key, |_| Ok(())).optional()?.is_some())
     }
 
-    fn unseen_by(&self, commit: &Commit, facts: &Facts) -> rusqlite::Result<Vec<Inbound>> {
-        let Some(seen) = commit.state.as_ref().and_then(|state| state.seen) else {
+    /// What a state has not seen that takes these.
+    pub(crate) fn unseen_by(
+        &self,
+        num: u64,
+        state: Option<&State>,
+        taken: &[u64],
+        facts: &Facts,
+    ) -> rusqlite::Result<Vec<Inbound>> {
+        let Some(seen) = state.and_then(|state| state.seen) else {
             return Ok(Vec::new());
         };
         if facts.inbox_last <= seen || is_on(Mutant::SqlitePassesMessage) {
             return Ok(Vec::new());
         }
         // A damaged message cannot be told to anybody: the claim that met it has said so already.
-        let mut later = row::messages(self.connection, commit.num.0, seen)?.unwrap_or_default();
-        later.retain(|inbound| !commit.taken.contains(&inbound.pos));
+        let mut later = row::messages(self.connection, num, seen)?.unwrap_or_default();
+        later.retain(|inbound| !taken.contains(&inbound.pos));
         Ok(later)
     }
 
@@ -103,12 +111,9 @@ impl Batch<'_> {
     fn take(&mut self, commit: &Commit, mut facts: Facts) -> rusqlite::Result<()> {
         let num = commit.num.0;
         for entry in &commit.entries {
-            self.insert(num, entry)?;
+            self.insert(num, entry, facts.news)?;
         }
-        for pos in &commit.taken {
-            let mut statement = self.connection.prepare_cached("DELETE FROM inbox WHERE instance = ?1 AND pos = ?2")?;
-            statement.execute(params![num.cast_signed(), pos.cast_signed()])?;
-        }
+        self.take_messages(num, &commit.taken)?;
         facts.seq += commit.entries.len() as u64;
         let is_progress = !commit.entries.is_empty() && facts.recoveries > 0;
         if is_progress {
@@ -132,11 +137,22 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// Removes messages from the inbox of an instance.
+    pub(crate) fn take_messages(&self, num: u64, taken: &[u64]) -> rusqlite::Result<()> {
+        for pos in taken {
+            let sql = "DELETE FROM inbox WHERE instance = ?1 AND rank = 0 AND lane = '' AND pos = ?2";
+            self.connection.prepare_cached(sql)?.execute(params![num.cast_signed(), pos.cast_signed()])?;
+        }
+        Ok(())
+    }
+
     /// Puts an instance into a state, and forgets its facts unless it is driven on.
-    fn enter(&mut self, num: u64, state: &State, mut facts: Facts, workflow: Name) -> rusqlite::Result<()> {
+    pub(crate) fn enter(&mut self, num: u64, state: &State, mut facts: Facts, workflow: Name) -> rusqlite::Result<()> {
         let kind = state.status.kind();
         let is_open = !state.status.is_ended() && kind != StatusKind::Stuck;
         let owner = if is_open && state.is_owned { self.epoch } else { 0 };
+        let change = Change { num, workflow: &workflow, before: Some(facts.status), seq: facts.seq, at: state.at };
+        facts.news = self.tell_status(change, state.status, state.note.as_deref(), facts.news)?;
         let (pause, until) = state.status.pause();
         let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
         self.connection.prepare_cached(ENTER)?.execute(params![
@@ -151,6 +167,7 @@ impl Batch<'_> {
             millis(state.status.is_ended().then_some(state.at)),
             millis((state.status == Status::Running).then_some(state.at)),
             facts.recoveries,
+            facts.news.cast_signed(),
         ])?;
         if state.status.is_ended() && facts.inbox_last > 0 {
             self.empty_inbox(num)?;

@@ -2,29 +2,32 @@
 
 use outlive_core::commit::{self, Answer, OnConflict, Refusal, Start};
 use outlive_core::id::{InstanceNum, Name};
+use outlive_core::kind::JobKind;
+use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
+use outlive_core::queue::Spot;
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
 use crate::batch::Batch;
+use crate::feed::Change;
 use crate::ledger::Facts;
 use crate::row;
 
 const CREATE: &str = "INSERT INTO instance (num, status, owner, wake, recoveries, created_at, started_at, seed, token, \
-     sum, id, workflow, tags, input) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+     sum, id, workflow, tags, input, news) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
      ON CONFLICT (id) DO NOTHING";
 
 const BEARER: &str = "SELECT num, token, workflow, input, status FROM instance WHERE id = ?1";
 
-const RECEIVER: &str = "SELECT num, status, pause, until, owner, wake, workflow FROM instance WHERE id = ?1";
+const RECEIVER: &str = "SELECT num, status, pause, until, owner, wake, workflow, news FROM instance WHERE id = ?1";
 
-const KEEP: &str =
-    "INSERT INTO inbox (instance, pos, at, kind, text, payload, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const KEEP: &str = "INSERT INTO inbox (instance, rank, lane, pos, at, kind, text, payload, sum) VALUES (?1, ?8, ?9, ?2, ?3, ?4, ?5, ?6, ?7)";
 
-const CANCEL: &str = "UPDATE instance SET status = ?2, note = ?3, ended_at = ?4 WHERE num = ?1";
+const CANCEL: &str = "UPDATE instance SET status = ?2, note = ?3, ended_at = ?4, news = ?5 WHERE num = ?1";
 
 /// Who has an id that a start asks for.
 struct Bearer {
@@ -36,12 +39,13 @@ struct Bearer {
 }
 
 /// To whom a message goes.
-struct Receiver {
-    num: u64,
-    status: Status,
-    owner: u64,
-    wake: Option<Timestamp>,
-    workflow: Name,
+pub(crate) struct Receiver {
+    pub(crate) num: u64,
+    pub(crate) status: Status,
+    pub(crate) owner: u64,
+    pub(crate) wake: Option<Timestamp>,
+    pub(crate) workflow: Name,
+    pub(crate) news: u64,
 }
 
 impl Batch<'_> {
@@ -76,11 +80,13 @@ impl Batch<'_> {
     }
 
     /// Makes the instance unless its id is taken.
-    fn create(&mut self, start: &Start) -> rusqlite::Result<Option<InstanceNum>> {
+    pub(crate) fn create(&mut self, start: &Start) -> rusqlite::Result<Option<InstanceNum>> {
         let num = self.ledger.marks.num + 1;
         let is_driven = self.holds(start.owner);
         let status = if is_driven { StatusKind::Running } else { StatusKind::Pending };
         let tags = row::tags_text(&start.tags);
+        let begun = if is_driven { NewsKind::RunBegun } else { NewsKind::RunQueued };
+        let news = JobKind::of(&start.workflow).is_none().then_some(begun);
         let created = self.connection.prepare_cached(CREATE)?.execute(params![
             num.cast_signed(),
             status.code(),
@@ -95,14 +101,18 @@ impl Batch<'_> {
             start.workflow.as_str(),
             tags,
             start.input.as_str(),
+            news.map_or(0, NewsKind::count).cast_signed(),
         ])?;
         if created == 0 {
             return Ok(None);
         }
         self.ledger.marks.num = num;
         self.ledger.count(&start.workflow, None, Some(status));
+        if let Some(kind) = news {
+            self.tell(num, kind.count(), &News::new(kind, start.at))?;
+        }
         if is_driven {
-            let facts = Facts { seq: 0, status, recoveries: 0, inbox_last: 0 };
+            let facts = Facts { seq: 0, status, recoveries: 0, inbox_last: 0, news: news.map_or(0, NewsKind::count) };
             self.ledger.know(num, facts, start.workflow.clone());
         }
         Ok(Some(InstanceNum(num)))
@@ -147,7 +157,7 @@ impl Batch<'_> {
         Ok(Answer::Sent { num, pos, before, is_new: true })
     }
 
-    fn receiver(&self, id: &Name) -> rusqlite::Result<Option<Receiver>> {
+    pub(crate) fn receiver(&self, id: &Name) -> rusqlite::Result<Option<Receiver>> {
         let mut statement = self.connection.prepare_cached(RECEIVER)?;
         let read = statement.query_row([id.as_str()], |row| {
             let kind = row::int(row, 1).and_then(row::status_kind).unwrap_or(StatusKind::Stuck);
@@ -158,6 +168,7 @@ impl Batch<'_> {
                 owner: row::int(row, 4).unwrap_or(0).cast_unsigned(),
                 wake: row::int(row, 5).map(Timestamp::from_millis),
                 workflow: Name::recorded(&row::text(row, 6)),
+                news: row::int(row, 7).unwrap_or(0).cast_unsigned(),
             })
         });
         read.optional()
@@ -171,14 +182,15 @@ impl Batch<'_> {
     }
 
     /// The last message before another that is not taken.
-    fn last_before(&self, num: u64, pos: u64) -> rusqlite::Result<u64> {
-        let mut statement =
-            self.connection.prepare_cached("SELECT MAX(pos) FROM inbox WHERE instance = ?1 AND pos < ?2")?;
+    pub(crate) fn last_before(&self, num: u64, pos: u64) -> rusqlite::Result<u64> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT MAX(pos) FROM inbox WHERE instance = ?1 AND rank = 0 AND lane = '' AND pos < ?2")?;
         let last: Option<i64> = statement.query_row(params![num.cast_signed(), pos.cast_signed()], |row| row.get(0))?;
         Ok(last.map_or(0, i64::cast_unsigned))
     }
 
-    fn pos_of_key(&self, num: u64, key: &Name) -> rusqlite::Result<Option<u64>> {
+    pub(crate) fn pos_of_key(&self, num: u64, key: &Name) -> rusqlite::Result<Option<u64>> {
         let mut statement = self.connection.prepare_cached("SELECT pos FROM dedup WHERE instance = ?1 AND key = ?2")?;
         let pos = statement.query_row(params![num.cast_signed(), key.as_str()], |row| row.get(0));
         Ok(pos.optional()?.map(i64::cast_unsigned))
@@ -195,8 +207,9 @@ impl Batch<'_> {
             }
             message => {
                 let inbound = Inbound { pos, at: send.at, message: message.clone() };
-                self.keep(receiver.num, &inbound)?;
-                if receiver.status != Status::Pending || message.is_end() {
+                self.keep(receiver.num, &inbound, None)?;
+                let is_job = JobKind::of(&receiver.workflow).is_some();
+                if receiver.status != Status::Pending || message.is_end() || is_job {
                     self.wake(receiver)?;
                 }
             }
@@ -217,7 +230,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn keep(&mut self, num: u64, inbound: &Inbound) -> rusqlite::Result<()> {
+    /// Adds a message to the inbox, or to a spot of the queue.
+    pub(crate) fn keep(&mut self, num: u64, inbound: &Inbound, spot: Option<&Spot>) -> rusqlite::Result<()> {
         let (kind, text, payload) = inbound.message.to_parts();
         self.connection.prepare_cached(KEEP)?.execute(params![
             num.cast_signed(),
@@ -227,8 +241,10 @@ impl Batch<'_> {
             text,
             payload.map(Payload::as_str),
             row::message_sum(inbound),
+            spot.map_or(0, |spot| spot.rank),
+            spot.map_or("", |spot| &spot.lane),
         ])?;
-        if let Some(known) = self.ledger.known(num) {
+        if let Some(known) = self.ledger.known(num).filter(|_| spot.is_none()) {
             known.inbox_last = inbound.pos;
         }
         Ok(())
@@ -236,7 +252,7 @@ impl Batch<'_> {
 
     /// Makes the receiver due, unless it is stuck or driven in this process, where its driver is told. One driven by
     /// another process is made due as well: that is how its driver hears of it.
-    fn wake(&self, receiver: &Receiver) -> rusqlite::Result<()> {
+    pub(crate) fn wake(&self, receiver: &Receiver) -> rusqlite::Result<()> {
         let is_driven_here = receiver.owner != 0 && receiver.owner == self.epoch;
         let is_due = receiver.wake == Some(Timestamp::AT_ONCE);
         if is_driven_here || is_due || receiver.status == Status::Stuck || is_on(Mutant::SqliteWakesNobody) {
@@ -249,8 +265,13 @@ impl Batch<'_> {
 
     fn cancel_stuck(&mut self, receiver: &Receiver, reason: &str, at: Timestamp) -> rusqlite::Result<()> {
         let cancelled = StatusKind::Cancelled;
+        let seq = self.ledger.facts(self.connection, receiver.num)?.map_or(0, |facts| facts.seq);
+        let (num, workflow, before) = (receiver.num, &receiver.workflow, Some(receiver.status.kind()));
+        let change = Change { num, workflow, before, seq, at };
+        let news = self.tell_status(change, Status::Cancelled, Some(reason), receiver.news)?;
         let mut statement = self.connection.prepare_cached(CANCEL)?;
-        statement.execute(params![receiver.num.cast_signed(), cancelled.code(), reason, at.as_millis()])?;
+        let values = params![num.cast_signed(), cancelled.code(), reason, at.as_millis(), news.cast_signed()];
+        statement.execute(values)?;
         self.empty_inbox(receiver.num)?;
         self.ledger.count(&receiver.workflow, Some(receiver.status.kind()), Some(cancelled));
         self.ledger.drop_facts(receiver.num);

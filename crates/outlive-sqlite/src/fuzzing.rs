@@ -82,7 +82,7 @@ pub fn message_columns(inbound: &Inbound) -> Vec<Value> {
         Value::Integer(inbound.pos.cast_signed()),
         Value::Integer(inbound.at.as_millis()),
         Value::Integer(i64::from(kind as u8)),
-        text.map_or(Value::Null, |text| Value::Text(text.to_owned())),
+        text.map_or(Value::Null, |text| Value::Text(text.into_owned())),
         payload.map_or(Value::Null, |payload| Value::Text(payload.as_str().to_owned())),
         Value::Integer(row::message_sum(inbound).into()),
     ]

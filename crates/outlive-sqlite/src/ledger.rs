@@ -13,15 +13,18 @@ use crate::row;
 /// Past this many, the facts are forgotten and read again as they are needed.
 const FACTS_MAX: usize = 262_144;
 
-const LOAD: &str = "SELECT status, recoveries, workflow, \
-     (SELECT max(seq) FROM entry WHERE instance = num), (SELECT max(pos) FROM inbox WHERE instance = num) \
-     FROM instance WHERE num = ?1";
+const LOAD: &str = "SELECT status, recoveries, workflow, (SELECT max(seq) FROM entry WHERE instance = num), \
+     (SELECT max(pos) FROM inbox WHERE instance = num AND rank = 0 AND lane = ''), news FROM instance WHERE num = ?1";
 
 const COUNT: &str = "INSERT INTO counter (workflow, status, n) VALUES (?1, ?2, ?3) \
      ON CONFLICT DO UPDATE SET n = n + excluded.n";
 
+/// Positions of the feed are set aside in steps, so that few batches have to write how far it is. Those of a step that
+/// nobody used when somebody else writes are never used.
+const FEED_STEP: u64 = 1 << 16;
+
 /// As [`LOAD`], for an instance whose journal or inbox cannot be read.
-const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL FROM instance WHERE num = ?1";
+const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL, news FROM instance WHERE num = ?1";
 
 /// What a commit has to know of an instance.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,8 @@ pub(crate) struct Facts {
     pub(crate) recoveries: u32,
     /// No message lies past this position; 0 if there is none at all.
     pub(crate) inbox_last: u64,
+    /// How often the world was told of it, beside its entries.
+    pub(crate) news: u64,
 }
 
 /// The facts of an instance, and for the counters its workflow.
@@ -71,6 +76,10 @@ pub(crate) struct Marks {
     pub(crate) num: u64,
     /// The inbox position given last, of all inboxes together.
     pub(crate) pos: u64,
+    /// The last position of the feed that is set aside.
+    pub(crate) feed: u64,
+    /// The inbox position at which tokens of pushes were last forgotten, with the table they go to since in its last bit.
+    pub(crate) pushed: u64,
 }
 
 /// The writer's memory of the file. Between batches it says what the file says.
@@ -82,12 +91,25 @@ pub(crate) struct Ledger {
     /// The marks as the file has them; they differ from `marks` within a batch only.
     marks_kept: Marks,
     facts: HashMap<u64, Known, BuildHasherDefault<Spread>>,
+    /// How many positions of the feed are left of those set aside.
+    feed_left: u64,
     /// By how much the counters change in this batch.
     moves: BTreeMap<(Name, u8), i64>,
     /// What is wrong with instances whose claim met damage. SQLite commits nothing more in a transaction that has
     /// met a damaged page, so what is known here is not read again until the instance is reopened.
     damage: HashMap<u64, Damage>,
 }
+
+/// What the ledger was before a part of a batch.
+pub(crate) struct Saved {
+    marks: Marks,
+    feed_left: u64,
+    moves: BTreeMap<(Name, u8), i64>,
+}
+
+/// In the counters, beside the codes of statuses: events in the queues of a job, and its dead letters.
+pub(crate) const QUEUED: u8 = 20;
+pub(crate) const DEAD: u8 = 21;
 
 /// What is wrong with the journal and the inbox of an instance, each if anything is.
 #[derive(Clone, Debug, Default)]
@@ -130,7 +152,13 @@ impl Ledger {
         }
         let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
         let mut read = |key: &str| statement.query_row([key], |row| row.get(0)).map(i64::cast_unsigned);
-        self.marks = Marks { epoch: read("epoch")?, num: read("num")?, pos: read("pos")? };
+        self.marks = Marks {
+            epoch: read("epoch")?,
+            num: read("num")?,
+            pos: read("pos")?,
+            feed: read("feed")?,
+            pushed: read("pushed")?,
+        };
         self.marks_kept = self.marks;
         Ok(())
     }
@@ -204,6 +232,34 @@ impl Ledger {
         self.facts.clear();
     }
 
+    /// Counts what is no status: by how much a number of a job changes.
+    pub(crate) fn add(&mut self, job: &Name, what: u8, by: i64) {
+        if by != 0 {
+            *self.moves.entry((job.clone(), what)).or_default() += by;
+        }
+    }
+
+    /// The next position of the feed.
+    pub(crate) fn next_in_feed(&mut self) -> u64 {
+        if self.feed_left == 0 {
+            self.marks.feed += FEED_STEP;
+            self.feed_left = FEED_STEP;
+        }
+        self.feed_left -= 1;
+        self.marks.feed - self.feed_left
+    }
+
+    /// What a part of a batch can be taken back to.
+    pub(crate) fn save(&self) -> Saved {
+        Saved { marks: self.marks, feed_left: self.feed_left, moves: self.moves.clone() }
+    }
+
+    /// Takes a part of a batch back. What was remembered of instances may not be so any more.
+    pub(crate) fn restore(&mut self, saved: Saved) {
+        (self.marks, self.feed_left, self.moves) = (saved.marks, saved.feed_left, saved.moves);
+        self.facts.clear();
+    }
+
     /// Counts one instance out of a status and into another.
     pub(crate) fn count(&mut self, workflow: &Name, from: Option<StatusKind>, to: Option<StatusKind>) {
         if from == to {
@@ -224,9 +280,13 @@ impl Ledger {
             }
         }
         let (new, kept) = (self.marks, self.marks_kept);
-        for (key, new, kept) in
-            [("epoch", new.epoch, kept.epoch), ("num", new.num, kept.num), ("pos", new.pos, kept.pos)]
-        {
+        for (key, new, kept) in [
+            ("epoch", new.epoch, kept.epoch),
+            ("num", new.num, kept.num),
+            ("pos", new.pos, kept.pos),
+            ("feed", new.feed, kept.feed),
+            ("pushed", new.pushed, kept.pushed),
+        ] {
             debug_assert!(new >= kept, "marks only grow");
             if new != kept && !is_on(Mutant::SqliteMarksUnkept) {
                 let mut statement = connection.prepare_cached("UPDATE meta SET value = ?2 WHERE key = ?1")?;
@@ -247,6 +307,7 @@ fn load(connection: &Connection, num: u64, sql: &str) -> rusqlite::Result<Option
             recoveries: row::recoveries(row, 1),
             seq: row::int(row, 3).unwrap_or(0).cast_unsigned(),
             inbox_last: row::int(row, 4).unwrap_or(0).cast_unsigned(),
+            news: row::int(row, 5).unwrap_or(0).cast_unsigned(),
         };
         Ok((facts, Name::recorded(&row::text(row, 2))))
     });

@@ -22,13 +22,16 @@ mod commit;
 mod deliver;
 pub mod doctor;
 mod error;
+mod feed;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod lease;
 mod ledger;
 mod open;
+mod push;
 mod query;
+mod queue;
 mod reader;
 mod remove;
 mod reopen;
@@ -36,6 +39,7 @@ mod row;
 mod scan;
 mod schema;
 mod store;
+mod turn;
 mod view;
 mod watch;
 mod writer;

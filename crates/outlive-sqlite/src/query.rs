@@ -3,11 +3,15 @@
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Error, ErrorKind};
 use outlive_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
+use crate::feed;
+use crate::queue;
 use crate::row::{self, Read};
 use crate::scan;
 use crate::view::SqliteReader;
@@ -42,6 +46,33 @@ impl Query for SqliteReader {
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
         let filter = filter.clone();
         self.lists.ask(move |connection| scan::count(connection, &filter))
+    }
+
+    fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {
+        self.lookups.ask(move |connection| queue::read(connection, num.0, &read))
+    }
+
+    fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth> {
+        let job = job.clone();
+        self.lists.ask(move |connection| queue::depth(connection, &job, now))
+    }
+
+    fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>> {
+        let job = job.clone();
+        self.lists.ask(move |connection| queue::dead(connection, &job, after, limit))
+    }
+
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+        self.lists.ask(move |connection| feed::read(connection, after, limit))
+    }
+
+    fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>> {
+        let name = name.cloned();
+        self.lookups.ask(move |connection| feed::mark(connection, name.as_ref()))
+    }
+
+    fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
+        self.lookups.ask(move |connection| queue::reply(connection, pos))
     }
 }
 

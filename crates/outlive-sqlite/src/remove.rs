@@ -2,9 +2,12 @@
 
 use outlive_core::commit::{Answer, Refusal};
 use outlive_core::id::Name;
+use outlive_core::kind::JobKind;
 use outlive_core::status::{Status, StatusKind};
+use rusqlite::params;
 
 use crate::batch::{Again, Batch};
+use crate::ledger::QUEUED;
 use crate::row::{self, Read};
 
 const ALL_OF_IT: [&str; 5] = [
@@ -14,6 +17,10 @@ const ALL_OF_IT: [&str; 5] = [
     "DELETE FROM dedup WHERE instance = ?1",
     "DELETE FROM instance WHERE num = ?1",
 ];
+
+/// What stays: whose its news were.
+const LEAVE: &str = "INSERT OR REPLACE INTO gone (num, pos, news, id, workflow) \
+     SELECT num, ?2, news, id, workflow FROM instance WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn purge(&mut self, id: &Name) -> rusqlite::Result<Answer> {
@@ -30,6 +37,12 @@ impl Batch<'_> {
 
     /// Removes an instance whatever its state.
     pub(crate) fn remove(&mut self, num: u64, workflow: &Name, status: StatusKind) -> rusqlite::Result<()> {
+        self.connection
+            .prepare_cached(LEAVE)?
+            .execute(params![num.cast_signed(), self.ledger.next_in_feed().cast_signed()])?;
+        if JobKind::of(workflow).is_some() {
+            self.ledger.add(workflow, QUEUED, -self.queue_len(num)?);
+        }
         for sql in ALL_OF_IT {
             self.connection.prepare_cached(sql)?.execute([num.cast_signed()])?;
         }

@@ -6,10 +6,11 @@ use outlive_core::status::{Status, StatusKind};
 use rusqlite::params;
 
 use crate::batch::{Again, Batch};
+use crate::feed::Change;
 use crate::row::{self, Read};
 
 const OPEN: &str = "UPDATE instance SET status = ?2, wake = ?3, outcome = NULL, note = NULL, ended_at = NULL, \
-     recoveries = 0 WHERE num = ?1";
+     recoveries = 0, news = ?4 WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn reopen(&mut self, reopen: &Reopen) -> rusqlite::Result<Answer> {
@@ -25,9 +26,13 @@ impl Batch<'_> {
         if !matches!(instance.status, Status::Failed | Status::Stuck) {
             return Ok(Answer::Refused(Refusal::Status(instance.status)));
         }
-        self.insert(num, &Entry::reopened(seq + 1, reopen.at, instance.status))?;
+        self.insert(num, &Entry::reopened(seq + 1, reopen.at, instance.status), instance.news)?;
+        let before = Some(instance.status.kind());
+        let change = Change { num, workflow: &instance.workflow, before, seq: seq + 1, at: reopen.at };
+        let news = self.tell_status(change, Status::Pending, None, instance.news)?.cast_signed();
         let mut statement = self.connection.prepare_cached(OPEN)?;
-        statement.execute(params![num.cast_signed(), StatusKind::Pending.code(), reopen.at.as_millis()])?;
+        let pending = StatusKind::Pending.code();
+        statement.execute(params![num.cast_signed(), pending, reopen.at.as_millis(), news])?;
         self.ledger.count(&instance.workflow, Some(instance.status.kind()), Some(StatusKind::Pending));
         self.ledger.drop_facts(num);
         Ok(Answer::Done)

@@ -21,7 +21,7 @@ use crate::error;
 macro_rules! select_instance {
     () => {
         "SELECT num, status, owner, wake, until, pause, recoveries, created_at, started_at, ended_at, seed, sum, id, \
-         workflow, tags, note, input, outcome FROM instance WHERE "
+         workflow, tags, note, input, outcome, news FROM instance WHERE "
     };
 }
 
@@ -29,14 +29,14 @@ const BY_NUM: &str = concat!(select_instance!(), "num = ?1");
 
 const BY_ID: &str = concat!(select_instance!(), "id = ?1");
 
-const INSERT_ENTRY: &str = "INSERT INTO entry (instance, seq, at, kind, op, site, attempt, started, due, payload, sum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const INSERT_ENTRY: &str = "INSERT INTO entry (instance, seq, at, kind, op, site, attempt, started, due, payload, sum, pos, \
+     number) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
 const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum FROM entry \
      WHERE instance = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
 
-const MESSAGES: &str =
-    "SELECT pos, at, kind, text, payload, sum FROM inbox WHERE instance = ?1 AND pos > ?2 ORDER BY pos";
+const MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum FROM inbox \
+     WHERE instance = ?1 AND rank = 0 AND lane = '' AND pos > ?2 ORDER BY pos";
 
 /// What [`instance`] reads, of every instance.
 pub(crate) const ALL_INSTANCES: &str = concat!(select_instance!(), "TRUE");
@@ -100,6 +100,7 @@ pub(crate) fn instance(row: &Row<'_>) -> Read {
         note: optional_text(row, 15).map(Cow::into_owned),
         input: Payload::recorded(&input),
         outcome: optional_text(row, 17).map(|json| Payload::recorded(&json)),
+        news: int(row, 18).unwrap_or(0).cast_unsigned(),
     };
     Read { instance, damage, is_status_known: kind.is_some() }
 }
@@ -143,8 +144,20 @@ pub(crate) fn prepare_entry(connection: &Connection) -> rusqlite::Result<CachedS
     connection.prepare_cached(INSERT_ENTRY)
 }
 
+/// Where a line of a journal is in the feed, and its number among all that is told of its instance.
+#[derive(Clone, Copy)]
+pub(crate) struct FeedPlace {
+    pub(crate) pos: u64,
+    pub(crate) number: u64,
+}
+
 /// Adds one line to a journal.
-pub(crate) fn insert_entry(statement: &mut CachedStatement<'_>, num: u64, entry: &Entry) -> rusqlite::Result<()> {
+pub(crate) fn insert_entry(
+    statement: &mut CachedStatement<'_>,
+    num: u64,
+    entry: &Entry,
+    place: FeedPlace,
+) -> rusqlite::Result<()> {
     statement.execute(params![
         num.cast_signed(),
         entry.seq.cast_signed(),
@@ -157,6 +170,8 @@ pub(crate) fn insert_entry(statement: &mut CachedStatement<'_>, num: u64, entry:
         entry.due.map(Timestamp::as_millis),
         entry.payload.as_ref().map(Payload::as_str),
         entry.checksum(),
+        place.pos.cast_signed(),
+        place.number.cast_signed(),
     ])?;
     Ok(())
 }
@@ -260,7 +275,7 @@ pub(crate) fn message_sum(inbound: &Inbound) -> u32 {
         .number(inbound.pos)
         .number(inbound.at.as_millis().cast_unsigned())
         .number(kind as u64)
-        .optional(text)
+        .optional(text.as_deref())
         .optional(payload.map(Payload::as_str))
         .end()
 }
@@ -273,7 +288,7 @@ pub(crate) fn int(row: &Row<'_>, column: usize) -> Option<i64> {
     }
 }
 
-fn time(row: &Row<'_>, column: usize) -> Option<Timestamp> {
+pub(crate) fn time(row: &Row<'_>, column: usize) -> Option<Timestamp> {
     int(row, column).map(Timestamp::from_millis)
 }
 
@@ -282,7 +297,7 @@ pub(crate) fn text<'a>(row: &'a Row<'_>, column: usize) -> Cow<'a, str> {
     optional_text(row, column).unwrap_or_default()
 }
 
-fn optional_text<'a>(row: &'a Row<'_>, column: usize) -> Option<Cow<'a, str>> {
+pub(crate) fn optional_text<'a>(row: &'a Row<'_>, column: usize) -> Option<Cow<'a, str>> {
     match row.get_ref(column) {
         Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => {
             Some(str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed))

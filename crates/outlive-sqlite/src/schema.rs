@@ -36,6 +36,7 @@ CREATE TABLE instance (
     seed        INTEGER NOT NULL,
     token       INTEGER NOT NULL,
     sum         INTEGER NOT NULL,
+    news        INTEGER NOT NULL,
     id          TEXT NOT NULL UNIQUE,
     workflow    TEXT NOT NULL,
     tags        TEXT,
@@ -52,6 +53,7 @@ CREATE TABLE entry (
     pos         INTEGER PRIMARY KEY,
     instance    INTEGER NOT NULL,
     seq         INTEGER NOT NULL,
+    number      INTEGER NOT NULL,
     at          INTEGER NOT NULL,
     kind        INTEGER NOT NULL,
     op          TEXT NOT NULL,
@@ -64,15 +66,39 @@ CREATE TABLE entry (
 ) STRICT;
 CREATE UNIQUE INDEX entry_by_instance ON entry (instance, seq);
 
+-- What is told to the world beside the entries of journals; the positions of both are one row of numbers, the feed.
+CREATE TABLE news (
+    pos         INTEGER PRIMARY KEY,
+    instance    INTEGER NOT NULL,
+    number      INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    kind        INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    detail      TEXT
+) STRICT;
+
+-- Whose the news are of instances that are not there any more.
+CREATE TABLE gone (
+    num         INTEGER PRIMARY KEY,
+    pos         INTEGER NOT NULL,
+    news        INTEGER NOT NULL,
+    id          TEXT NOT NULL,
+    workflow    TEXT NOT NULL
+) STRICT;
+
+-- Rank 0 is the inbox, in order of arrival. Other ranks are the queue of a job: by priority, lanes taking turns, and in
+-- the last rank those that wait for a time, which is their lane.
 CREATE TABLE inbox (
     instance    INTEGER NOT NULL,
+    rank        INTEGER NOT NULL,
+    lane        TEXT NOT NULL,
     pos         INTEGER NOT NULL,
     at          INTEGER NOT NULL,
     kind        INTEGER NOT NULL,
     text        TEXT,
     payload     TEXT,
     sum         INTEGER NOT NULL,
-    PRIMARY KEY (instance, pos)
+    PRIMARY KEY (instance, rank, lane, pos)
 ) STRICT, WITHOUT ROWID;
 
 -- The position each message got, by its token: kept when the message is taken, as its answer may have been lost.
@@ -90,6 +116,40 @@ CREATE TABLE dedup (
     PRIMARY KEY (instance, key)
 ) STRICT, WITHOUT ROWID;
 
+-- Pushes by their token, for the same reason. There are many, so only those of late are kept: two tables take turns.
+CREATE TABLE pushed_a (
+    token       INTEGER PRIMARY KEY,
+    instance    INTEGER NOT NULL,
+    created     INTEGER NOT NULL,
+    first       INTEGER NOT NULL,
+    positions   TEXT
+) STRICT;
+CREATE TABLE pushed_b (
+    token       INTEGER PRIMARY KEY,
+    instance    INTEGER NOT NULL,
+    created     INTEGER NOT NULL,
+    first       INTEGER NOT NULL,
+    positions   TEXT
+) STRICT;
+
+CREATE TABLE dead (
+    pos         INTEGER PRIMARY KEY,
+    job         TEXT NOT NULL,
+    id          TEXT NOT NULL,
+    at          INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL,
+    queued      INTEGER NOT NULL,
+    text        TEXT,
+    failure     TEXT NOT NULL,
+    payload     TEXT NOT NULL
+) STRICT;
+CREATE INDEX dead_by_job ON dead (job, pos);
+
+CREATE TABLE reply (
+    pos         INTEGER PRIMARY KEY,
+    outcome     TEXT NOT NULL
+) STRICT;
+
 CREATE TABLE counter (
     workflow    TEXT NOT NULL,
     status      INTEGER NOT NULL,
@@ -97,7 +157,7 @@ CREATE TABLE counter (
     PRIMARY KEY (workflow, status)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (key, value) VALUES ('schema', 1), ('epoch', 0), ('num', 0), ('pos', 0);
+INSERT INTO meta (key, value) VALUES ('schema', 1), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
 PRAGMA application_id = 0x4f75746c;
 ";
 

@@ -12,7 +12,9 @@ use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Error, Store};
 use outlive_core::time::Timestamp;
 use tokio::sync::oneshot;
@@ -150,6 +152,30 @@ impl Query for SqliteStore {
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
         self.reader.count(filter)
+    }
+
+    fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {
+        self.reader.queue(num, read)
+    }
+
+    fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth> {
+        self.reader.depth(job, now)
+    }
+
+    fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>> {
+        self.reader.dead(job, after, limit)
+    }
+
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+        self.reader.feed(after, limit)
+    }
+
+    fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>> {
+        self.reader.mark(name)
+    }
+
+    fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
+        self.reader.reply(pos)
     }
 }
 

@@ -9,7 +9,9 @@ use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use tokio::sync::Notify;
@@ -286,5 +288,29 @@ impl Query for Faults {
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
         self.inner.count(filter)
+    }
+
+    fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {
+        self.inner.queue(num, read)
+    }
+
+    fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth> {
+        self.inner.depth(job, now)
+    }
+
+    fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>> {
+        self.inner.dead(job, after, limit)
+    }
+
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+        self.inner.feed(after, limit)
+    }
+
+    fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>> {
+        self.inner.mark(name)
+    }
+
+    fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
+        self.inner.reply(pos)
     }
 }

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::commit::{self, Commit, Epoch, State};
+use crate::commit::{self, Commit, Epoch, State, Turn};
+use crate::event::Event;
 use crate::id::Name;
 use crate::journal::Entry;
 use crate::message::{Inbound, Message};
 use crate::mutant::{Mutant, is_on};
 use crate::query::Instance;
+use crate::queue::{Place, Spot};
 use crate::status::Status;
+use crate::time::Timestamp;
 
 /// One instance.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) instance: Instance,
     /// The token of the start that made it.
@@ -22,12 +25,15 @@ pub(super) struct Row {
     pub(super) tokens: BTreeMap<u64, u64>,
     /// The position of the first message of each dedup key.
     pub(super) keys: BTreeMap<Name, u64>,
+    /// Events that are taken by priority and not by arrival, with when they were accepted.
+    pub(super) queue: BTreeMap<(Spot, u64), (Timestamp, Event)>,
 }
 
 impl Row {
     pub(super) fn new(instance: Instance, token: u64) -> Self {
         let (entries, inbox) = (Vec::new(), BTreeMap::new());
-        Self { instance, token, entries, inbox, tokens: BTreeMap::new(), keys: BTreeMap::new() }
+        let (tokens, keys, queue) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { instance, token, entries, inbox, tokens, keys, queue }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -84,12 +90,13 @@ impl Row {
             })
     }
 
-    pub(super) fn unseen_by(&self, commit: &Commit) -> Vec<Inbound> {
-        let Some(seen) = commit.state.as_ref().and_then(|state| state.seen) else {
+    /// What a state has not seen that takes these.
+    pub(super) fn unseen_by(&self, state: Option<&State>, taken: &[u64]) -> Vec<Inbound> {
+        let Some(seen) = state.and_then(|state| state.seen) else {
             return Vec::new();
         };
         let mut later = self.inbox_after(seen);
-        later.retain(|inbound| !commit.taken.contains(&inbound.pos) && !is_on(Mutant::PausePassesMessage));
+        later.retain(|inbound| !taken.contains(&inbound.pos) && !is_on(Mutant::PausePassesMessage));
         later
     }
 
@@ -99,6 +106,48 @@ impl Row {
             self.inbox.remove(pos);
         }
         if !commit.entries.is_empty() && !is_on(Mutant::ProgressUncounted) {
+            self.instance.recoveries = 0;
+        }
+    }
+
+    /// Keeps an event. Answers its position, or 0 if one with its dedup key is there.
+    pub(super) fn keep(&mut self, pos: u64, at: Timestamp, event: &Event, place: Place) -> bool {
+        if let Some(key) = &event.dedup {
+            if self.keys.contains_key(key) && !is_on(Mutant::DedupIgnored) {
+                return false;
+            }
+            self.keys.insert(key.clone(), pos);
+        }
+        match place {
+            Place::Inbox => {
+                self.inbox.insert(pos, Inbound { pos, at, message: Message::Event(event.clone()) });
+            }
+            Place::Queue => {
+                self.queue.insert((Spot::of(event), pos), (at, event.clone()));
+            }
+        }
+        true
+    }
+
+    /// Takes events as a turn says, and moves those that stay.
+    pub(super) fn take_turn(&mut self, turn: &Turn) {
+        for pos in turn.taken.iter().filter(|_| !is_on(Mutant::TakenMessageStays)) {
+            self.inbox.remove(pos);
+        }
+        for moved in &turn.queue {
+            let Some((at, _)) = self.queue.remove(&(moved.from.clone(), moved.pos)) else { continue };
+            match (&moved.to, &moved.key) {
+                (Some(event), _) => {
+                    self.queue.insert((Spot::of(event), moved.pos), (at, event.clone()));
+                }
+                (None, Some(key)) => {
+                    self.keys.remove(key);
+                }
+                (None, None) => {}
+            }
+        }
+        self.keys.retain(|_, pos| *pos > turn.keys_until);
+        if !turn.news.is_empty() && !is_on(Mutant::ProgressUncounted) {
             self.instance.recoveries = 0;
         }
     }

@@ -5,28 +5,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::commit::{self, Answer, Claim, Claimed, Commit, Epoch, OnConflict, Refusal, Reopen, Start, Write};
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
+use crate::kind::JobKind;
+use crate::lifecycle::{News, NewsKind};
 use crate::message::{Inbound, Message};
 use crate::mutant::{Mutant, is_on};
-use crate::query::{Counts, Filter, Instance, Page, Wake};
-use crate::status::{Pause, Status};
+use crate::payload::Payload;
+use crate::query::{Counts, Filter, Instance, Line, Page, Told, Wake};
+use crate::queue::Dead;
+use crate::status::{Pause, Status, StatusKind};
 use crate::time::Timestamp;
 
 use super::row::{Row, is_dense};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
-    instances: BTreeMap<InstanceNum, Row>,
-    ids: BTreeMap<Name, InstanceNum>,
+    pub(super) instances: BTreeMap<InstanceNum, Row>,
+    pub(super) ids: BTreeMap<Name, InstanceNum>,
     /// Each wake of an instance once more, in the order of due time. Only [`set_wake`] changes it.
-    wakes: BTreeSet<Wake>,
+    pub(super) wakes: BTreeSet<Wake>,
     /// The number given last; only grows, also when instances are purged.
-    num_last: u64,
+    pub(super) num_last: u64,
     /// The inbox position given last, of all inboxes together; only grows.
-    pos_last: u64,
+    pub(super) pos_last: u64,
     /// The epoch given last; only grows.
     epoch_last: u64,
     /// The epoch that may execute, if there is one.
-    lease: Option<Epoch>,
+    pub(super) lease: Option<Epoch>,
+    /// All that was told to the world, by position.
+    pub(super) feed: BTreeMap<u64, Told>,
+    /// The position of the feed given last; only grows.
+    pub(super) feed_last: u64,
+    /// How often instances had told the world of something when they were removed by a turn.
+    pub(super) gone: BTreeMap<InstanceNum, u64>,
+    /// The answers to pushes, by their tokens.
+    pub(super) pushed: BTreeMap<u64, Answer>,
+    pub(super) dead: BTreeMap<u64, Dead>,
+    pub(super) replies: BTreeMap<u64, Payload>,
+    pub(super) marks: BTreeMap<Name, u64>,
 }
 
 impl Rows {
@@ -38,6 +53,11 @@ impl Rows {
             Write::Claim(claim) => self.claim(claim),
             Write::Reopen(reopen) => self.reopen(reopen),
             Write::Purge(id) => self.purge(id),
+            Write::Push(push) => self.push(push),
+            Write::Turn(turn) => self.turn(turn),
+            Write::Bury(bury) => self.bury(bury),
+            Write::Mark(name, value) => self.set_mark(name, *value),
+            Write::Trim(before) => self.trim(*before),
         }
     }
 
@@ -66,6 +86,37 @@ impl Rows {
         }
     }
 
+    /// Tells the world of an instance.
+    pub(super) fn tell(&mut self, num: InstanceNum, news: News) {
+        let Some(row) = self.instances.get_mut(&num) else { return };
+        row.instance.news += news.kind.count();
+        let number = row.seq_last() + row.instance.news;
+        self.feed_last += 1;
+        let (id, workflow) = (row.instance.id.clone(), row.instance.workflow.clone());
+        let told = Told { pos: self.feed_last, num, id, workflow, number, line: Line::News(news) };
+        self.feed.insert(self.feed_last, told);
+    }
+
+    fn tell_entry(&mut self, num: InstanceNum, entry: &Entry) {
+        let Some(row) = self.instances.get(&num) else { return };
+        self.feed_last += 1;
+        let (id, workflow) = (row.instance.id.clone(), row.instance.workflow.clone());
+        let number = entry.seq + row.instance.news;
+        let line = Line::Entry(entry.clone());
+        self.feed.insert(self.feed_last, Told { pos: self.feed_last, num, id, workflow, number, line });
+    }
+
+    /// Tells the world of a run's status, if it has changed to one that is worth it.
+    fn tell_status(&mut self, num: InstanceNum, before: Option<StatusKind>, at: Timestamp) {
+        let Some(instance) = self.instances.get(&num).map(|row| &row.instance) else { return };
+        if before == Some(instance.status.kind()) || JobKind::of(&instance.workflow).is_some() {
+            return;
+        }
+        if let Some(news) = News::of_run(before, instance.status, instance.note.as_deref(), at) {
+            self.tell(num, news);
+        }
+    }
+
     fn start(&mut self, start: &Start) -> Answer {
         if let Some(row) = self.row(&start.id) {
             let held = &row.instance;
@@ -86,7 +137,7 @@ impl Rows {
         Answer::Started { num: self.create(start), created: true, is_driven: self.lease == Some(start.owner) }
     }
 
-    fn create(&mut self, start: &Start) -> InstanceNum {
+    pub(super) fn create(&mut self, start: &Start) -> InstanceNum {
         self.num_last += 1;
         let num = InstanceNum(self.num_last);
         let is_driven = self.lease == Some(start.owner);
@@ -106,10 +157,15 @@ impl Rows {
             recoveries: 0,
             owner: if is_driven { start.owner } else { Epoch(0) },
             wake: None,
+            news: 0,
         };
         set_wake(&mut self.wakes, &mut instance, (!is_driven).then_some(start.due));
         self.ids.insert(start.id.clone(), num);
         self.instances.insert(num, Row::new(instance, start.token));
+        if JobKind::of(&start.workflow).is_none() {
+            let kind = if is_driven { NewsKind::RunBegun } else { NewsKind::RunQueued };
+            self.tell(num, News::new(kind, start.at));
+        }
         num
     }
 
@@ -137,11 +193,14 @@ impl Rows {
         }
         let before = row.inbox.keys().next_back().copied().unwrap_or(0);
         self.pos_last += 1;
+        let before_status = row.instance.status;
         row.accept(self.pos_last, send);
-        let is_kept = row.instance.status == Status::Pending && !send.message.is_end();
+        let is_run = JobKind::of(&row.instance.workflow).is_none();
+        let is_kept = row.instance.status == Status::Pending && !send.message.is_end() && is_run;
         if row.is_open() && row.instance.owner == Epoch(0) && !is_kept && !is_on(Mutant::MessageWakesNobody) {
             set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
         }
+        self.tell_status(num, Some(before_status.kind()), send.at);
         Answer::Sent { num, pos: self.pos_last, before, is_new: true }
     }
 
@@ -159,15 +218,20 @@ impl Rows {
         if !row.is_open() || !is_next || !is_dense(commit) {
             return Answer::Fenced;
         }
-        let unseen = row.unseen_by(commit);
+        let unseen = row.unseen_by(commit.state.as_ref(), &commit.taken);
         if !unseen.is_empty() {
             return Answer::Unseen(unseen);
         }
+        let before = row.instance.status.kind();
         row.take(commit);
         if let Some(state) = commit.state.as_ref().filter(|_| !is_on(Mutant::CommitHalved)) {
             row.enter(state, commit.epoch);
             let wake = state.wake.filter(|_| row.is_open());
             set_wake(&mut self.wakes, &mut row.instance, wake);
+        }
+        commit.entries.iter().for_each(|entry| self.tell_entry(commit.num, entry));
+        if let Some(state) = &commit.state {
+            self.tell_status(commit.num, Some(before), state.at);
         }
         Answer::Done
     }
@@ -191,6 +255,7 @@ impl Rows {
             if !row.is_open() || !is_free || is_too_much || is_early {
                 continue;
             }
+            let before = row.instance.status.kind();
             let is_again = row.instance.owner == claim.epoch && row.instance.started_at == Some(claim.at);
             let is_first = row.instance.started_at.is_none() || is_again;
             row.instance.owner = if is_on(Mutant::ClaimOwnsNothing) { Epoch(0) } else { claim.epoch };
@@ -199,12 +264,10 @@ impl Rows {
                 row.instance.status = Status::Running;
             }
             set_wake(&mut self.wakes, &mut row.instance, None);
-            claimed.push(Claimed {
-                is_first,
-                instance: row.instance.clone(),
-                journal: Ok(row.entries.clone()),
-                inbox: Ok(row.inbox_after(0)),
-            });
+            let (journal, inbox) = (Ok(row.entries.clone()), Ok(row.inbox_after(0)));
+            self.tell_status(*num, Some(before), claim.at);
+            let Some(row) = self.instances.get(num) else { continue };
+            claimed.push(Claimed { is_first, instance: row.instance.clone(), journal, inbox });
         }
         Answer::Claimed(claimed)
     }
@@ -223,7 +286,8 @@ impl Rows {
         if is_on(Mutant::ReopenForgets) {
             row.entries.clear();
         }
-        row.entries.push(Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status));
+        let entry = Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status);
+        row.entries.push(entry.clone());
         let instance = &mut row.instance;
         instance.status = Status::Pending;
         instance.outcome = None;
@@ -231,6 +295,11 @@ impl Rows {
         instance.ended_at = None;
         instance.recoveries = 0;
         set_wake(&mut self.wakes, instance, Some(reopen.at));
+        let (num, is_run) = (instance.num, JobKind::of(&instance.workflow).is_none());
+        self.tell_entry(num, &entry);
+        if is_run {
+            self.tell(num, News::new(NewsKind::RunQueued, reopen.at));
+        }
         Answer::Done
     }
 
@@ -245,11 +314,11 @@ impl Rows {
         Answer::Done
     }
 
-    fn row(&self, id: &Name) -> Option<&Row> {
+    pub(super) fn row(&self, id: &Name) -> Option<&Row> {
         self.ids.get(id).and_then(|num| self.instances.get(num))
     }
 
-    fn remove(&mut self, id: &Name) {
+    pub(super) fn remove(&mut self, id: &Name) {
         if let Some(mut row) = self.ids.remove(id).and_then(|num| self.instances.remove(&num)) {
             set_wake(&mut self.wakes, &mut row.instance, None);
         }
@@ -290,7 +359,7 @@ impl Rows {
 }
 
 /// Replaces the wake of an instance in its row and in the order of due time.
-fn set_wake(wakes: &mut BTreeSet<Wake>, instance: &mut Instance, wake: Option<Timestamp>) {
+pub(super) fn set_wake(wakes: &mut BTreeSet<Wake>, instance: &mut Instance, wake: Option<Timestamp>) {
     let num = instance.num;
     if let Some(due) = std::mem::replace(&mut instance.wake, wake) {
         wakes.remove(&Wake { due, num });

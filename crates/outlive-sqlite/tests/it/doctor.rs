@@ -157,7 +157,7 @@ const DAMAGE: [(&str, Problem, Option<&str>, &str); 37] = [
     ("UPDATE inbox SET payload = '2'", Problem::Inbox, Some("waiting"), "checksum"),
     ("UPDATE inbox SET kind = 9", Problem::Inbox, Some("waiting"), "kind 9"),
     (
-        "INSERT INTO inbox SELECT instance, 1, at, kind, text, payload, sum FROM inbox",
+        "INSERT INTO inbox SELECT instance, 0, '', 1, at, kind, text, payload, sum FROM inbox",
         Problem::Inbox,
         Some("waiting"),
         "taken by entry 1",

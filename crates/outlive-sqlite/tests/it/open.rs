@@ -145,7 +145,7 @@ fn many_can_make_the_same_file_at_once() {
             opened.join().unwrap().unwrap();
         }
     });
-    assert_eq!(place.number("SELECT count(*) FROM meta"), 4);
+    assert_eq!(place.number("SELECT count(*) FROM meta"), 6);
 }
 
 #[tokio::test]

@@ -32,6 +32,7 @@ async fn a_start_keeps_all_that_it_was_given(w: &mut World) -> Checked {
     let held = w.held("a").await?;
     same(&answer, &Answer::Started { num: held.num, created: true, is_driven: false })?;
     let want = Instance {
+        news: 1,
         num: held.num,
         id: name("a"),
         workflow: name("checkout"),

@@ -64,6 +64,8 @@ pub(super) struct RunLine {
     tags: BTreeMap<String, String>,
     #[serde(default)]
     recoveries: u32,
+    #[serde(default)]
+    news: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     wake: Option<i64>,
     #[serde(default)]
@@ -133,6 +135,7 @@ impl RunLine {
             seed: instance.seed,
             tags: instance.tags.clone(),
             recoveries: instance.recoveries,
+            news: instance.news,
             wake: instance.wake.map(Timestamp::as_millis),
             journal: entries.iter().map(EntryLine::of).collect(),
             journal_damage: journal.as_ref().err().cloned(),
@@ -173,6 +176,7 @@ impl RunLine {
             seed: self.seed,
             tags: self.tags,
             recoveries: self.recoveries,
+            news: self.news,
             // Who drives it is about the process it was read from, and not about the run.
             owner: Epoch(0),
             wake: self.wake.map(Timestamp::from_millis),
@@ -220,7 +224,7 @@ impl MessageLine {
             pos: inbound.pos,
             at: inbound.at.as_millis(),
             kind: kind as u8,
-            text: text.map(ToOwned::to_owned),
+            text: text.map(std::borrow::Cow::into_owned),
             payload: payload.map(raw),
         }
     }

@@ -9,7 +9,9 @@ use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
-use outlive_core::query::{Counts, Instance, Page, Query, Wake};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Counts, Instance, Page, Query, Told, Wake};
+use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_testkit::{TestEngine, check};
 
 /// A store whose lists are of an earlier moment than all else it says.
@@ -41,6 +43,30 @@ impl Query for Late {
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
         self.store.count(filter)
+    }
+
+    fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {
+        self.store.queue(num, read)
+    }
+
+    fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth> {
+        self.store.depth(job, now)
+    }
+
+    fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>> {
+        self.store.dead(job, after, limit)
+    }
+
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+        self.store.feed(after, limit)
+    }
+
+    fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>> {
+        self.store.mark(name)
+    }
+
+    fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
+        self.store.reply(pos)
     }
 }
 

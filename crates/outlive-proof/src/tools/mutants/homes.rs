@@ -10,7 +10,9 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::memory::MemoryStore;
 use outlive_core::message::Inbound;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Wake};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Store};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::{Durability, Options, SqliteStore};
@@ -117,5 +119,29 @@ impl Query for Guested {
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
         self.host.count(filter)
+    }
+
+    fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {
+        self.host.queue(num, read)
+    }
+
+    fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth> {
+        self.host.depth(job, now)
+    }
+
+    fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>> {
+        self.host.dead(job, after, limit)
+    }
+
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+        self.host.feed(after, limit)
+    }
+
+    fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>> {
+        self.host.mark(name)
+    }
+
+    fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
+        self.host.reply(pos)
     }
 }

@@ -1,0 +1,183 @@
+//! Events for jobs, and dead letters that are tried again.
+
+use outlive_core::commit::{Answer, Epoch, OnConflict, Refusal, Start};
+use outlive_core::event::Event;
+use outlive_core::id::InstanceNum;
+use outlive_core::message::{Inbound, Message};
+use outlive_core::mutant::{Mutant, is_on};
+use outlive_core::payload::Payload;
+use outlive_core::queue::{Bury, Dead, Letters, Place, Push, Spot};
+use outlive_core::time::Timestamp;
+use rusqlite::{OptionalExtension, params};
+
+use crate::batch::Batch;
+use crate::deliver::Receiver;
+use crate::ledger::{DEAD, QUEUED};
+use crate::queue;
+
+/// The most dead letters that are dealt with in one write.
+const BURY_MAX: usize = 1_000;
+
+/// After so many positions the older half of the tokens is forgotten.
+const TOKENS_KEPT: u64 = 1 << 20;
+
+/// Where the tokens of late are, and where the older ones.
+const REMEMBER: [&str; 2] = [
+    "INSERT INTO pushed_a (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5)",
+    "INSERT INTO pushed_b (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5)",
+];
+const FORGET: [&str; 2] = ["DELETE FROM pushed_a", "DELETE FROM pushed_b"];
+const KNOWN: &str = "SELECT instance, created, first, positions FROM pushed_a WHERE token = ?1 \
+     UNION ALL SELECT instance, created, first, positions FROM pushed_b WHERE token = ?1 LIMIT 1";
+
+impl Batch<'_> {
+    pub(crate) fn push(&mut self, push: &Push) -> rusqlite::Result<Answer> {
+        if let Some(answer) = self.pushed_before(push)? {
+            return Ok(answer);
+        }
+        let found = self.receiver(&push.id)?;
+        if let Some(receiver) = found.as_ref().filter(|receiver| receiver.status.is_ended()) {
+            return Ok(Answer::Refused(Refusal::Status(receiver.status)));
+        }
+        let created = found.is_none();
+        let receiver = match found {
+            Some(receiver) => receiver,
+            None => {
+                self.create(&start_of(push))?;
+                self.receiver(&push.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
+            }
+        };
+        let before = match push.place {
+            Place::Inbox => self.ledger.facts(self.connection, receiver.num)?.map_or(0, |facts| facts.inbox_last),
+            Place::Queue => 0,
+        };
+        let positions = self.keep_all(&receiver, push)?;
+        self.remember_push(receiver.num, created, &positions, push.token)?;
+        self.wake(&receiver)?;
+        Ok(Answer::Pushed { num: InstanceNum(receiver.num), created, positions, before })
+    }
+
+    /// Keeps the events whose dedup key is new. Answers their positions, and 0 for the others.
+    fn keep_all(&mut self, receiver: &Receiver, push: &Push) -> rusqlite::Result<Vec<u64>> {
+        let mut positions = Vec::with_capacity(push.events.len());
+        let mut queued = 0;
+        for event in &push.events {
+            if let Some(key) = &event.dedup
+                && self.pos_of_key(receiver.num, key)?.is_some()
+                && !is_on(Mutant::SqliteDedupIgnored)
+            {
+                positions.push(0);
+                continue;
+            }
+            let pos = self.ledger.marks.pos + 1;
+            self.ledger.marks.pos = pos;
+            if let Some(key) = &event.dedup {
+                let sql = "INSERT OR REPLACE INTO dedup (instance, key, pos) VALUES (?1, ?2, ?3)";
+                let values = params![receiver.num.cast_signed(), key.as_str(), pos.cast_signed()];
+                self.connection.prepare_cached(sql)?.execute(values)?;
+            }
+            let inbound = Inbound { pos, at: push.at, message: Message::Event(event.clone()) };
+            let spot = (push.place == Place::Queue).then(|| Spot::of(event));
+            self.keep(receiver.num, &inbound, spot.as_ref())?;
+            queued += i64::from(spot.is_some());
+            positions.push(pos);
+        }
+        self.ledger.add(&push.job, QUEUED, queued);
+        Ok(positions)
+    }
+
+    fn remember_push(&mut self, num: u64, created: bool, positions: &[u64], token: u64) -> rusqlite::Result<()> {
+        let marks = &mut self.ledger.marks;
+        if marks.pos - (marks.pushed >> 1) > TOKENS_KEPT {
+            marks.pushed = marks.pos << 1 | (!marks.pushed & 1);
+            let side = usize::from(marks.pushed & 1 == 1);
+            self.connection.prepare_cached(FORGET[side])?.execute([])?;
+        }
+        let side = usize::from(self.ledger.marks.pushed & 1 == 1);
+        let first = positions.first().copied().unwrap_or(0);
+        let is_dense = first > 0 && (first..).zip(positions).all(|(wanted, pos)| *pos == wanted);
+        let text = (!is_dense).then(|| Payload::encode(positions).map(|text| text.to_string()).unwrap_or_default());
+        let values = params![token.cast_signed(), num.cast_signed(), created, first.cast_signed(), text];
+        self.connection.prepare_cached(REMEMBER[side])?.execute(values)?;
+        Ok(())
+    }
+
+    /// The answer to this very push, if it was written before and the answer lost.
+    fn pushed_before(&self, push: &Push) -> rusqlite::Result<Option<Answer>> {
+        let mut statement = self.connection.prepare_cached(KNOWN)?;
+        let known: Option<(i64, bool, i64, Option<String>)> = statement
+            .query_row([push.token.cast_signed()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .optional()?;
+        let Some((num, created, first, positions)) = known else { return Ok(None) };
+        let (num, first) = (num.cast_unsigned(), first.cast_unsigned());
+        let positions = match positions {
+            Some(text) => Payload::recorded(&text).decode().unwrap_or_default(),
+            None => (first..).take(push.events.len()).collect(),
+        };
+        // One that came before may not be known to whoever hears of this.
+        let before = self.last_before(num, first)?;
+        Ok(Some(Answer::Pushed { num: InstanceNum(num), created, positions, before }))
+    }
+
+    pub(crate) fn bury(&mut self, bury: &Bury) -> rusqlite::Result<Answer> {
+        let meant = match bury.letters {
+            Letters::All => queue::dead(self.connection, &bury.job, 0, BURY_MAX)?,
+            Letters::One(pos) => {
+                let mut one = queue::dead(self.connection, &bury.job, pos.saturating_sub(1), 1)?;
+                one.retain(|dead| dead.pos == pos);
+                one
+            }
+        };
+        if meant.is_empty() && bury.letters != Letters::All {
+            return Ok(Answer::Refused(Refusal::NotFound));
+        }
+        let mut nums = Vec::new();
+        let mut count = 0;
+        for dead in &meant {
+            if bury.is_retry {
+                let Some(num) = self.revive(dead, bury.at)? else { continue };
+                nums.push(num);
+            }
+            count += 1;
+            self.connection.prepare_cached("DELETE FROM dead WHERE pos = ?1")?.execute([dead.pos.cast_signed()])?;
+        }
+        self.ledger.add(&bury.job, DEAD, -i64::try_from(count).unwrap_or(0));
+        nums.sort_unstable();
+        nums.dedup();
+        Ok(Answer::Buried { count, nums })
+    }
+
+    /// Gives a dead letter to its instance again; `None` if that has ended otherwise.
+    fn revive(&mut self, dead: &Dead, at: Timestamp) -> rusqlite::Result<Option<InstanceNum>> {
+        let push = Push {
+            id: dead.id.clone(),
+            job: dead.job.clone(),
+            events: vec![Event::clone(&dead.event).anew()],
+            place: dead.place,
+            at,
+            seed: dead.pos,
+            // It leaves the dead in the same write, so that it cannot be revived twice.
+            token: dead.pos << 1,
+        };
+        match self.push(&push)? {
+            Answer::Pushed { num, .. } => Ok(Some(num)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The birth of the instance that a push is for.
+fn start_of(push: &Push) -> Start {
+    Start {
+        id: push.id.clone(),
+        workflow: push.job.clone(),
+        input: Payload::recorded("null"),
+        seed: push.seed,
+        tags: Default::default(),
+        at: push.at,
+        due: Timestamp::AT_ONCE,
+        on_conflict: OnConflict::Join,
+        token: push.token,
+        owner: Epoch(0),
+    }
+}

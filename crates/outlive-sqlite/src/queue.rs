@@ -1,0 +1,178 @@
+//! Reading the queues of jobs: what is next, without looking at what is not, and how much there is.
+
+use outlive_core::event::Event;
+use outlive_core::id::Name;
+use outlive_core::message::Message;
+use outlive_core::payload::Payload;
+use outlive_core::queue::{Dead, Depth, Place, QueuePage, QueueRead, Queued, Spot, take_turns};
+use outlive_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::batch::Batch;
+use crate::ledger::{DEAD, QUEUED};
+use crate::row;
+
+/// The most lanes of a rank that are looked at for one page.
+const LANES_MAX: usize = 1_024;
+
+macro_rules! select_events {
+    () => {
+        "SELECT pos, at, kind, text, payload, sum, rank, lane FROM inbox WHERE instance = ?1 AND "
+    };
+}
+
+const OF_LANE: &str = concat!(select_events!(), "rank = ?2 AND lane = ?3 ORDER BY pos LIMIT ?4");
+
+const DUE: &str = concat!(select_events!(), "rank = ?2 AND lane <= ?3 ORDER BY lane, pos LIMIT ?4");
+
+const NEXT_RANK: &str = "SELECT rank FROM inbox WHERE instance = ?1 AND rank > ?2 AND rank < ?3 ORDER BY rank LIMIT 1";
+
+const NEXT_LANE: &str = "SELECT lane FROM inbox WHERE instance = ?1 AND rank = ?2 AND lane > ?3 ORDER BY lane LIMIT 1";
+
+const FIRST_LANE: &str = "SELECT lane FROM inbox WHERE instance = ?1 AND rank = ?2 ORDER BY lane LIMIT 1";
+
+const DEAD_LETTERS: &str = "SELECT pos, id, at, attempts, queued, text, failure, payload FROM dead \
+     WHERE job = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3";
+
+/// What is next in the queue of an instance.
+pub(crate) fn read(connection: &Connection, num: u64, read: &QueueRead) -> rusqlite::Result<QueuePage> {
+    let whole = connection.unchecked_transaction()?;
+    let limit = read.limit;
+    let now = Spot::delayed_until(read.now);
+    let mut ready = events(&whole, DUE, num, &now, limit)?;
+    let mut rank = 0;
+    while let Some(next) = next_rank(&whole, num, rank)? {
+        rank = next;
+        of_rank(&whole, num, rank, read, &mut ready)?;
+        if ready.len() >= limit {
+            break;
+        }
+    }
+    let mut statement = whole.prepare_cached(NEXT_LANE)?;
+    let next_due: Option<String> =
+        statement.query_row(params![num.cast_signed(), Spot::DELAYED, now.lane], |row| row.get(0)).optional()?;
+    let next_due = next_due.map(|lane| Spot { rank: Spot::DELAYED, lane }.due());
+    Ok(QueuePage { events: take_turns(ready, read.after.as_deref(), limit, Queued::turn), next_due })
+}
+
+fn next_rank(connection: &Connection, num: u64, after: i64) -> rusqlite::Result<Option<i64>> {
+    let mut statement = connection.prepare_cached(NEXT_RANK)?;
+    statement.query_row(params![num.cast_signed(), after, Spot::DELAYED], |row| row.get(0)).optional()
+}
+
+/// As much of a rank as is wanted, the same of each lane.
+fn of_rank(
+    connection: &Connection,
+    num: u64,
+    rank: i64,
+    read: &QueueRead,
+    ready: &mut Vec<Queued>,
+) -> rusqlite::Result<()> {
+    let lanes = lanes(connection, num, rank, read)?;
+    let wanted = read.limit.saturating_sub(ready.len()).div_ceil(lanes.len().max(1)).max(1);
+    for lane in lanes {
+        ready.extend(events(connection, OF_LANE, num, &Spot { rank, lane }, wanted)?);
+    }
+    Ok(())
+}
+
+/// The lanes whose turn is next, beginning after the one that had its turn last.
+fn lanes(connection: &Connection, num: u64, rank: i64, read: &QueueRead) -> rusqlite::Result<Vec<String>> {
+    let lanes_max = read.limit.min(LANES_MAX);
+    let mut lanes: Vec<String> = Vec::new();
+    let mut after = read.after.clone();
+    let mut has_wrapped = after.is_none();
+    while lanes.len() < lanes_max {
+        let next: Option<String> = match &after {
+            None => connection
+                .prepare_cached(FIRST_LANE)?
+                .query_row(params![num.cast_signed(), rank], |row| row.get(0))
+                .optional()?,
+            Some(after) => connection
+                .prepare_cached(NEXT_LANE)?
+                .query_row(params![num.cast_signed(), rank, after], |row| row.get(0))
+                .optional()?,
+        };
+        match next {
+            // All have been seen.
+            Some(lane) if has_wrapped && lanes.first() == Some(&lane) => break,
+            Some(lane) => {
+                after = Some(lane.clone());
+                lanes.push(lane);
+            }
+            None if has_wrapped => break,
+            None => (after, has_wrapped) = (None, true),
+        }
+    }
+    Ok(lanes)
+}
+
+fn events(connection: &Connection, sql: &str, num: u64, spot: &Spot, limit: usize) -> rusqlite::Result<Vec<Queued>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![num.cast_signed(), spot.rank, spot.lane, limit], |row| Ok(queued(row)))?;
+    rows.collect()
+}
+
+fn queued(row: &Row<'_>) -> Queued {
+    let pos = row::int(row, 0).unwrap_or(0).cast_unsigned();
+    let spot = Spot { rank: row::int(row, 6).unwrap_or(0), lane: row::text(row, 7).into_owned() };
+    let event = row::message(row).and_then(|inbound| match inbound.message {
+        Message::Event(event) => Ok(event),
+        other => Err(format!("message {pos} is no event but {other:?}")),
+    });
+    Queued { pos, spot, at: row::time(row, 1).unwrap_or_default(), event }
+}
+
+/// How much a job has where.
+pub(crate) fn depth(connection: &Connection, job: &Name, now: Timestamp) -> rusqlite::Result<Depth> {
+    let mut statement = connection.prepare_cached("SELECT n FROM counter WHERE workflow = ?1 AND status = ?2")?;
+    let mut counted = |what: u8| -> rusqlite::Result<u64> {
+        let n: Option<i64> = statement.query_row(params![job.as_str(), what], |row| row.get(0)).optional()?;
+        Ok(n.unwrap_or(0).max(0).cast_unsigned())
+    };
+    let (queued, dead) = (counted(QUEUED)?, counted(DEAD)?);
+    let sql = "SELECT count(*) FROM instance JOIN inbox ON inbox.instance = instance.num \
+         WHERE workflow = ?1 AND rank = ?2 AND lane > ?3";
+    let now = Spot::delayed_until(now);
+    let delayed: i64 =
+        connection.prepare_cached(sql)?.query_row(params![job.as_str(), now.rank, now.lane], |row| row.get(0))?;
+    Ok(Depth { queued, delayed: delayed.cast_unsigned(), dead })
+}
+
+/// Dead letters of a job past a number.
+pub(crate) fn dead(connection: &Connection, job: &Name, after: u64, limit: usize) -> rusqlite::Result<Vec<Dead>> {
+    let mut statement = connection.prepare_cached(DEAD_LETTERS)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![job.as_str(), after.cast_signed(), limit], |row| {
+        let payload = Payload::recorded(&row::text(row, 7));
+        let text = row::optional_text(row, 5);
+        Ok(Dead {
+            pos: row::int(row, 0).unwrap_or(0).cast_unsigned(),
+            job: job.clone(),
+            id: Name::recorded(&row::text(row, 1)),
+            at: row::time(row, 2).unwrap_or_default(),
+            attempts: row::int(row, 3).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX),
+            failure: Payload::recorded(&row::text(row, 6)),
+            event: Event::from_parts(text.as_deref(), payload.clone()).unwrap_or_else(|| Event::new(payload)),
+            place: if row::int(row, 4) == Some(1) { Place::Queue } else { Place::Inbox },
+        })
+    })?;
+    rows.collect()
+}
+
+/// The answer to the event at a position.
+pub(crate) fn reply(connection: &Connection, pos: u64) -> rusqlite::Result<Option<Payload>> {
+    let mut statement = connection.prepare_cached("SELECT outcome FROM reply WHERE pos = ?1")?;
+    let outcome = statement.query_row([pos.cast_signed()], |row| Ok(Payload::recorded(&row::text(row, 0))));
+    outcome.optional()
+}
+
+impl Batch<'_> {
+    /// How many events are in the queue of an instance.
+    pub(crate) fn queue_len(&self, num: u64) -> rusqlite::Result<i64> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT count(*) FROM inbox WHERE instance = ?1 AND rank > 0")?;
+        statement.query_row([num.cast_signed()], |row| row.get(0))
+    }
+}

@@ -1,0 +1,190 @@
+//! What a job changes: events pushed to it, and all that one turn of it does, or nothing.
+
+use outlive_core::commit::{Answer, Refusal, Turn};
+use outlive_core::message::{Inbound, Message};
+use outlive_core::mutant::{Mutant, is_on};
+use outlive_core::payload::Payload;
+use outlive_core::queue::{Dead, Moved, Spot};
+use rusqlite::{OptionalExtension, params};
+
+use crate::batch::Batch;
+use crate::ledger::{DEAD, Facts, QUEUED};
+
+/// Answers are kept for as many positions: whoever waits for one looks many times a second.
+const REPLIES_KEPT: u64 = 100_000;
+
+const TAKE: &str = "DELETE FROM inbox WHERE instance = ?1 AND rank = ?2 AND lane = ?3 AND pos = ?4";
+
+impl Batch<'_> {
+    pub(crate) fn turn(&mut self, turn: &Turn) -> rusqlite::Result<Answer> {
+        if !self.holds(turn.epoch) {
+            return Ok(Answer::Fenced);
+        }
+        let num = turn.num.0;
+        let after = turn.before + turn.news.iter().map(|news| news.kind.count()).sum::<u64>();
+        let Some(facts) = self.ledger.facts(self.connection, num)? else {
+            let is_done = turn.is_removed && self.news_when_gone(num)? == Some(after);
+            return if is_done { self.answer_again(turn) } else { Ok(Answer::Fenced) };
+        };
+        if after > turn.before && facts.news == after {
+            return self.answer_again(turn);
+        }
+        if !facts.is_open() || facts.news != turn.before {
+            return Ok(Answer::Fenced);
+        }
+        let unseen = self.unseen_by(num, turn.state.as_ref(), &turn.taken, &facts)?;
+        if !unseen.is_empty() {
+            return Ok(Answer::Unseen(unseen));
+        }
+        match self.send_out(turn)? {
+            Ok(answers) => {
+                self.take_turn(turn, facts)?;
+                Ok(Answer::Turned(answers))
+            }
+            Err(refusal) => Ok(Answer::Refused(refusal)),
+        }
+    }
+
+    /// The same turn again: what it sent is known by its tokens.
+    fn answer_again(&mut self, turn: &Turn) -> rusqlite::Result<Answer> {
+        let answers: rusqlite::Result<_> = turn.writes.iter().map(|write| self.apply(write)).collect();
+        Ok(Answer::Turned(answers?))
+    }
+
+    fn news_when_gone(&self, num: u64) -> rusqlite::Result<Option<u64>> {
+        let mut statement = self.connection.prepare_cached("SELECT news FROM gone WHERE num = ?1")?;
+        let news: Option<i64> = statement.query_row([num.cast_signed()], |row| row.get(0)).optional()?;
+        Ok(news.map(i64::cast_unsigned))
+    }
+
+    /// Does what a turn asks of others. If one thing is refused, nothing of it is done.
+    fn send_out(&mut self, turn: &Turn) -> rusqlite::Result<Result<Vec<Answer>, Refusal>> {
+        if turn.writes.is_empty() {
+            return Ok(Ok(Vec::new()));
+        }
+        let saved = self.ledger.save();
+        self.connection.prepare_cached("SAVEPOINT turn")?.execute([])?;
+        let mut answers = Vec::with_capacity(turn.writes.len());
+        for write in &turn.writes {
+            match self.apply(write)? {
+                Answer::Refused(refusal) => {
+                    self.connection.prepare_cached("ROLLBACK TO turn")?.execute([])?;
+                    self.connection.prepare_cached("RELEASE turn")?.execute([])?;
+                    self.ledger.restore(saved);
+                    return Ok(Err(refusal));
+                }
+                answer => answers.push(answer),
+            }
+        }
+        self.connection.prepare_cached("RELEASE turn")?.execute([])?;
+        Ok(Ok(answers))
+    }
+
+    /// Applies a turn that has been found good.
+    fn take_turn(&mut self, turn: &Turn, mut facts: Facts) -> rusqlite::Result<()> {
+        let num = turn.num.0;
+        for news in &turn.news {
+            facts.news += news.kind.count();
+            self.tell(num, facts.seq + facts.news, news)?;
+        }
+        self.take_messages(num, &turn.taken)?;
+        let job = self.ledger.workflow(self.connection, num)?;
+        let mut done = 0;
+        for moved in &turn.queue {
+            done += self.shift(num, moved)?;
+        }
+        self.ledger.add(&job, QUEUED, -done);
+        for dead in &turn.dead {
+            self.give_up(dead)?;
+        }
+        for (pos, outcome) in &turn.replies {
+            self.reply(*pos, outcome)?;
+        }
+        if turn.keys_until > 0 {
+            let mut statement =
+                self.connection.prepare_cached("DELETE FROM dedup WHERE instance = ?1 AND pos <= ?2")?;
+            statement.execute(params![num.cast_signed(), turn.keys_until.cast_signed()])?;
+        }
+        if !turn.news.is_empty() {
+            facts.recoveries = 0;
+        }
+        self.end_turn(turn, facts)
+    }
+
+    /// What a turn leaves of the row: nothing, a new state, or how often the world was told of it.
+    fn end_turn(&mut self, turn: &Turn, facts: Facts) -> rusqlite::Result<()> {
+        let num = turn.num.0;
+        let job = self.ledger.workflow(self.connection, num)?;
+        match &turn.state {
+            _ if turn.is_removed => {
+                self.keep_count(num, &facts)?;
+                self.remove(num, &job, facts.status)
+            }
+            Some(state) if !is_on(Mutant::SqliteHalved) => self.enter(num, state, facts, job),
+            _ => {
+                self.keep_count(num, &facts)?;
+                if let Some(known) = self.ledger.known(num) {
+                    *known = facts;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn keep_count(&self, num: u64, facts: &Facts) -> rusqlite::Result<()> {
+        let mut statement =
+            self.connection.prepare_cached("UPDATE instance SET news = ?2, recoveries = ?3 WHERE num = ?1")?;
+        statement.execute(params![num.cast_signed(), facts.news.cast_signed(), facts.recoveries])?;
+        Ok(())
+    }
+
+    /// Takes an event out of the queue, or puts it where it belongs now. Answers how many are gone.
+    fn shift(&mut self, num: u64, moved: &Moved) -> rusqlite::Result<i64> {
+        let (pos, from) = (moved.pos, &moved.from);
+        let key = params![num.cast_signed(), from.rank, from.lane, pos.cast_signed()];
+        let Some(event) = &moved.to else {
+            let gone = self.connection.prepare_cached(TAKE)?.execute(key)?;
+            if let Some(key) = &moved.key {
+                let sql = "DELETE FROM dedup WHERE instance = ?1 AND key = ?2 AND pos = ?3";
+                let values = params![num.cast_signed(), key.as_str(), pos.cast_signed()];
+                self.connection.prepare_cached(sql)?.execute(values)?;
+            }
+            return Ok(i64::try_from(gone).unwrap_or(0));
+        };
+        let sql = "DELETE FROM inbox WHERE instance = ?1 AND rank = ?2 AND lane = ?3 AND pos = ?4 RETURNING at";
+        let at: Option<i64> = self.connection.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
+        if let Some(at) = at {
+            let at = outlive_core::time::Timestamp::from_millis(at);
+            let inbound = Inbound { pos, at, message: Message::Event(event.clone()) };
+            self.keep(num, &inbound, Some(&Spot::of(event)))?;
+        }
+        Ok(0)
+    }
+
+    fn give_up(&mut self, dead: &Dead) -> rusqlite::Result<()> {
+        let sql = "INSERT OR REPLACE INTO dead (pos, job, id, at, attempts, queued, text, failure, payload) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        self.connection.prepare_cached(sql)?.execute(params![
+            dead.pos.cast_signed(),
+            dead.job.as_str(),
+            dead.id.as_str(),
+            dead.at.as_millis(),
+            dead.attempts,
+            dead.place == outlive_core::queue::Place::Queue,
+            dead.event.to_text(),
+            dead.failure.as_str(),
+            dead.event.payload.as_str(),
+        ])?;
+        self.ledger.add(&dead.job, DEAD, 1);
+        Ok(())
+    }
+
+    fn reply(&self, pos: u64, outcome: &Payload) -> rusqlite::Result<()> {
+        let mut statement =
+            self.connection.prepare_cached("INSERT OR REPLACE INTO reply (pos, outcome) VALUES (?1, ?2)")?;
+        statement.execute(params![pos.cast_signed(), outcome.as_str()])?;
+        let old = pos.saturating_sub(REPLIES_KEPT);
+        self.connection.prepare_cached("DELETE FROM reply WHERE pos < ?1")?.execute([old.cast_signed()])?;
+        Ok(())
+    }
+}
