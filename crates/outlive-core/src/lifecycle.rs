@@ -1,5 +1,9 @@
 //! What we tell the world of an instance: one line for each thing that was committed and is no entry of a journal.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
 use crate::payload::Payload;
 use crate::status::{Status, StatusKind};
 use crate::time::Timestamp;
@@ -176,5 +180,82 @@ impl NewsKind {
     #[must_use]
     pub fn count(self) -> u64 {
         if self == Self::RunBegun { 2 } else { 1 }
+    }
+}
+
+/// More of what happened to a job, each part of it where it applies: the [`detail`](News::detail) of its news.
+///
+/// ```
+/// use outlive_core::lifecycle::Detail;
+///
+/// let detail = Detail { events: Some(3), reason: Some("max events".into()), ..Detail::default() };
+/// let payload = detail.to_payload();
+/// assert_eq!(payload.as_str(), r#"{"events":3,"reason":"max events"}"#);
+/// assert_eq!(Detail::from_payload(&payload), Some(detail));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Detail {
+    /// The position of the event that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<u64>,
+    /// How many events it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
+    /// Which run of the job, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<u64>,
+    /// Which handler: `execute`, `on_event`, `on_idle`, `on_error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handler: Option<Cow<'static, str>>,
+    /// For how long it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// What went wrong: the message with its causes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    /// The delay until then, with chance in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// The delay as the backoff gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_delay_ms: Option<u64>,
+    /// The kind of backoff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Cow<'static, str>>,
+    /// The kind of jitter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Cow<'static, str>>,
+    /// Why: the reason of a flush, of the end of retries, of a termination, of being stuck.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Cow<'static, str>>,
+    /// When something is to happen: a flush, the wake of a task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+impl Detail {
+    /// As JSON.
+    ///
+    /// ```
+    /// assert_eq!(outlive_core::lifecycle::Detail::default().to_payload().as_str(), "{}");
+    /// ```
+    #[must_use]
+    pub fn to_payload(&self) -> Payload {
+        Payload::encode(self).unwrap_or_else(|_| Payload::recorded("{}"))
+    }
+
+    /// Back from JSON; `None` if it is something else.
+    ///
+    /// ```
+    /// # use outlive_core::{lifecycle::Detail, payload::Payload};
+    /// assert_eq!(Detail::from_payload(&Payload::recorded("42")), None);
+    /// ```
+    #[must_use]
+    pub fn from_payload(payload: &Payload) -> Option<Self> {
+        payload.decode().ok()
     }
 }
