@@ -14,6 +14,7 @@ pub mod mutant;
 pub mod payload;
 pub mod query;
 pub mod retry;
+pub mod schedule;
 mod scratch;
 pub mod status;
 pub mod store;
