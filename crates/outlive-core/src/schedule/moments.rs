@@ -48,7 +48,7 @@ impl Moments<'_> {
     fn once(&self, local: DateTime) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(local);
         match ambiguous.offset() {
-            AmbiguousOffset::Gap { before, .. } => self.change_until(before.to_timestamp(local).ok()?),
+            AmbiguousOffset::Gap { after, .. } => self.change_after(after.to_timestamp(local).ok()?),
             AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => ambiguous.earlier().ok(),
         }
     }
@@ -57,7 +57,7 @@ impl Moments<'_> {
     fn second_pass_end(&self, at: Timestamp, local: DateTime) -> Option<DateTime> {
         match self.zone.to_ambiguous_timestamp(local).offset() {
             AmbiguousOffset::Fold { before, after } if self.zone.to_offset(at) == after => {
-                Some(before.to_datetime(self.change_until(at)?))
+                Some(before.to_datetime(self.change_after(before.to_timestamp(local).ok()?)?))
             }
             _ => None,
         }
@@ -69,7 +69,7 @@ impl Moments<'_> {
         loop {
             let offset = self.zone.to_offset(from);
             let found = offset.to_timestamp(self.pattern.next(offset.to_datetime(from))?).ok()?;
-            match self.zone.following(from).next().map(|change| change.timestamp()) {
+            match self.change_after(from) {
                 // Nothing matches from one search to shortly before what it found, so the changes between are passed
                 // over; except for one that comes at once, which may set the clock back to before the search began.
                 Some(change) if change <= found && change.duration_since(from) > APART => {
@@ -86,19 +86,22 @@ impl Moments<'_> {
         loop {
             let offset = self.zone.to_offset(until);
             let found = offset.to_timestamp(self.pattern.latest(offset.to_datetime(until))?).ok()?;
-            match self.change_until(until) {
-                Some(change) if change > found => {
-                    let before = change.checked_sub(SECOND).ok()?;
-                    let is_far = until.duration_since(change) > APART;
-                    until = if is_far { before.min(found.checked_add(APART).ok()?) } else { before };
-                }
-                _ => return Some(found),
-            }
+            let Some(change) = self.changes_after(found).take_while(|change| *change <= until).last() else {
+                return Some(found);
+            };
+            let before = change.checked_sub(SECOND).ok()?;
+            let is_far = until.duration_since(change) > APART;
+            until = if is_far { before.min(found.checked_add(APART).ok()?) } else { before };
         }
     }
 
-    /// The last change of the clock at `at` or before.
-    fn change_until(&self, at: Timestamp) -> Option<Timestamp> {
-        self.zone.preceding(at.checked_add(SignedDuration::from_nanos(1)).ok()?).next().map(|change| change.timestamp())
+    fn change_after(&self, at: Timestamp) -> Option<Timestamp> {
+        self.changes_after(at).next()
+    }
+
+    /// Changes of the clock. Those before a moment are not asked for: jiff 0.2.39 gives a wrong one where the table of a
+    /// zone ends and its rule begins.
+    fn changes_after(&self, at: Timestamp) -> impl Iterator<Item = Timestamp> {
+        self.zone.following(at).map(|change| change.timestamp())
     }
 }
