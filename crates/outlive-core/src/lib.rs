@@ -18,6 +18,7 @@ pub mod payload;
 pub mod query;
 pub mod queue;
 pub mod retry;
+pub mod schedule;
 mod scratch;
 pub mod status;
 pub mod store;

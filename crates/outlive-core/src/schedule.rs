@@ -1,0 +1,371 @@
+//! When a recurring job runs: the rules alone, given the time.
+
+mod cron;
+mod error;
+mod moments;
+mod pattern;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use self::cron::Cron;
+pub use self::error::ScheduleError;
+use crate::duration::IntoDuration;
+use crate::time::Timestamp;
+
+/// When a job runs, one run after the other. Each run has a **tick**, its nominal time, which it may come later than.
+///
+/// The tick that follows depends on the one before, on when that run ended and on what is done about [`Missed`] ticks,
+/// and on nothing else. So a long run and a process that was down are the same case.
+///
+/// ```
+/// use outlive_core::schedule::{Missed, Schedule};
+/// use outlive_core::time::Timestamp;
+///
+/// let at = Timestamp::from_millis;
+/// let schedule = Schedule::every("1 minute")?;
+/// assert_eq!(schedule.first(at(0), true), Some(at(0)));
+/// assert_eq!(schedule.next(at(0), at(3_000), Missed::CatchUpOne), Some(at(60_000)));
+/// // Down for five minutes and a half: one run at once, for the tick of minute five; then on as before.
+/// assert_eq!(schedule.next(at(0), at(330_000), Missed::CatchUpOne), Some(at(300_000)));
+/// assert_eq!(schedule.next(at(300_000), at(332_000), Missed::CatchUpOne), Some(at(360_000)));
+/// # Ok::<(), outlive_core::schedule::ScheduleError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schedule(Kind);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Kind {
+    Every(Duration),
+    PauseBetween(Duration),
+    Cron(Cron),
+}
+
+impl Schedule {
+    /// At a fixed rate: ticks lie this far apart, however long a run takes. A part of a millisecond counts as a whole
+    /// one.
+    ///
+    /// ```
+    /// # use outlive_core::schedule::Schedule;
+    /// assert_eq!(Schedule::every("30 minutes")?.to_string(), "every 1800s");
+    /// let error = Schedule::every(0).unwrap_err();
+    /// assert_eq!(error.to_string(), r#"every 0s is zero; give the time between two runs, as in "30 minutes""#);
+    /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If it is zero or no duration.
+    pub fn every(interval: impl IntoDuration) -> Result<Self, ScheduleError> {
+        read("every", interval).map(|interval| Self(Kind::Every(interval)))
+    }
+
+    /// With a fixed delay: the next run begins this long after the one before has ended. No tick is ever missed.
+    ///
+    /// ```
+    /// # use outlive_core::{schedule::{Missed, Schedule}, time::Timestamp};
+    /// let schedule = Schedule::pause_between("5s")?;
+    /// let (tick, ended) = (Timestamp::from_millis(0), Timestamp::from_millis(60_000));
+    /// assert_eq!(schedule.next(tick, ended, Missed::CatchUpOne), Some(Timestamp::from_millis(65_000)));
+    /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If it is zero or no duration.
+    pub fn pause_between(pause: impl IntoDuration) -> Result<Self, ScheduleError> {
+        read("pause_between", pause).map(|pause| Self(Kind::PauseBetween(pause)))
+    }
+
+    /// At the first moment at which the run is due. That is `started` itself if `is_immediate`, else one tick later;
+    /// none if the calendar has no such moment any more.
+    ///
+    /// ```
+    /// # use outlive_core::{schedule::{Cron, Schedule}, time::Timestamp};
+    /// let started = Timestamp::from_millis(1);
+    /// let schedule = Schedule::from(Cron::new("@hourly")?);
+    /// assert_eq!(schedule.first(started, true), Some(started));
+    /// assert_eq!(schedule.first(started, false).unwrap().to_string(), "1970-01-01T01:00:00Z");
+    /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
+    /// ```
+    #[must_use]
+    pub fn first(&self, started: Timestamp, is_immediate: bool) -> Option<Timestamp> {
+        match &self.0 {
+            _ if is_immediate => Some(started),
+            Kind::Every(time) | Kind::PauseBetween(time) => later(started, *time),
+            Kind::Cron(cron) => cron.next_after(started),
+        }
+    }
+
+    /// The tick after a run: `tick` is the one that ran or was given up, `ended` is when that was over. If the answer
+    /// is not after `ended`, it is a missed tick to be run at once. None if the calendar has no such moment any more.
+    ///
+    /// ```
+    /// # use outlive_core::{schedule::{Cron, Missed, Schedule}, time::Timestamp};
+    /// let schedule = Schedule::from(Cron::new("0 9 * * *")?.zone("Europe/Paris")?);
+    /// let tick: Timestamp = Timestamp::from_millis(1_774_684_800_000);
+    /// assert_eq!(tick.to_string(), "2026-03-28T08:00:00Z");
+    /// // Clocks are set forward in the night, so that 9 o'clock comes an hour earlier.
+    /// assert_eq!(schedule.next(tick, tick, Missed::Skip).unwrap().to_string(), "2026-03-29T07:00:00Z");
+    /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
+    /// ```
+    #[must_use]
+    pub fn next(&self, tick: Timestamp, ended: Timestamp, missed: Missed) -> Option<Timestamp> {
+        match &self.0 {
+            Kind::Every(interval) => next_on_grid(tick, ended, *interval, missed.runs_max()),
+            Kind::PauseBetween(pause) => later(ended, *pause),
+            Kind::Cron(cron) => next_match(cron, tick, ended, missed.runs_max()),
+        }
+    }
+}
+
+/// By the calendar.
+impl From<Cron> for Schedule {
+    fn from(cron: Cron) -> Self {
+        Self(Kind::Cron(cron))
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Every(interval) => write!(f, "every {interval:?}"),
+            Kind::PauseBetween(pause) => write!(f, "pause between {pause:?}"),
+            Kind::Cron(cron) => write!(f, "cron {cron}"),
+        }
+    }
+}
+
+/// What is done about ticks that came while the run before them went on, or while nothing ran at all.
+///
+/// ```
+/// use outlive_core::schedule::{Missed, Schedule};
+/// use outlive_core::time::Timestamp;
+///
+/// let schedule = Schedule::every("1s")?;
+/// let next = |tick, missed| {
+///     let (tick, ended) = (Timestamp::from_millis(tick), Timestamp::from_millis(5_500));
+///     schedule.next(tick, ended, missed).unwrap().as_millis()
+/// };
+/// assert_eq!(next(0, Missed::CatchUpOne), 5_000);
+/// assert_eq!(next(0, Missed::Skip), 6_000);
+/// assert_eq!([0, 4_000, 5_000].map(|tick| next(tick, Missed::All(2))), [4_000, 5_000, 6_000]);
+/// # Ok::<(), outlive_core::schedule::ScheduleError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[non_exhaustive]
+pub enum Missed {
+    /// One run at once, for the latest of them.
+    #[default]
+    CatchUpOne,
+    /// None: the next run is for the first tick after the one before has ended.
+    Skip,
+    /// One run after the other for the latest of them, up to that many. With a cron pattern, finding the first takes
+    /// time in proportion to that number, unless there cannot be as many.
+    All(u32),
+}
+
+impl Missed {
+    fn runs_max(self) -> u32 {
+        match self {
+            Self::CatchUpOne => 1,
+            Self::Skip => 0,
+            Self::All(runs) => runs,
+        }
+    }
+}
+
+fn read(what: &'static str, time: impl IntoDuration) -> Result<Duration, ScheduleError> {
+    match time.into_duration() {
+        Ok(Duration::ZERO) => Err(ScheduleError::Zero { what }),
+        Ok(time) => Ok(time),
+        Err(source) => Err(ScheduleError::Duration { what, source }),
+    }
+}
+
+/// `time` after that moment, if there is such a moment.
+fn later(at: Timestamp, time: Duration) -> Option<Timestamp> {
+    Some(at.after(time)).filter(|due| due.since(at) >= time)
+}
+
+fn next_on_grid(tick: Timestamp, ended: Timestamp, interval: Duration, runs_max: u32) -> Option<Timestamp> {
+    let [tick, ended] = [tick, ended].map(|at| i128::from(at.as_millis()));
+    let interval = i128::try_from(interval.as_nanos().div_ceil(1_000_000)).ok()?;
+    let missed = (ended - tick).max(0) / interval;
+    let given_up = missed - missed.min(runs_max.into());
+    i64::try_from(tick + (given_up + 1) * interval).ok().map(Timestamp::from_millis)
+}
+
+fn next_match(cron: &Cron, tick: Timestamp, ended: Timestamp, runs_max: u32) -> Option<Timestamp> {
+    let next = cron.next_after(tick)?;
+    if next > ended || cron.matches_max(ended.since(tick)) <= runs_max.into() {
+        return Some(next);
+    }
+    if runs_max == 0 {
+        return cron.next_after(ended);
+    }
+    let before = |at: Timestamp| cron.latest_until(Timestamp::from_millis(at.as_millis().saturating_sub(1)));
+    let missed = std::iter::successors(cron.latest_until(ended), |at| before(*at)).take_while(|at| *at > tick);
+    missed.take(usize::try_from(runs_max).unwrap_or(usize::MAX)).last()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::duration::LONGEST;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    fn seconds(time: Option<Timestamp>) -> Option<i64> {
+        time.map(|time| time.as_millis() / 1_000)
+    }
+
+    /// The ticks that run one after the other if each takes no time, from a run of tick 0 that ended at `ended`.
+    fn runs(schedule: &Schedule, ended: i64, missed: Missed, count: usize) -> Vec<i64> {
+        let next = |tick: &Timestamp| schedule.next(*tick, at(ended).max(*tick), missed);
+        std::iter::successors(next(&at(0)), next).take(count).map(|tick| tick.as_millis() / 1_000).collect()
+    }
+
+    #[test]
+    fn missed_ticks_are_dealt_with_as_the_policy_says() {
+        let table = [
+            // Not late: the next one, whatever the policy.
+            (0, Missed::CatchUpOne, [60, 120, 180]),
+            (59, Missed::Skip, [60, 120, 180]),
+            (59, Missed::All(9), [60, 120, 180]),
+            // A tick at the very end of the run before is one that did not run.
+            (60, Missed::CatchUpOne, [60, 120, 180]),
+            (60, Missed::Skip, [120, 180, 240]),
+            // Several missed.
+            (200, Missed::CatchUpOne, [180, 240, 300]),
+            (200, Missed::Skip, [240, 300, 360]),
+            (200, Missed::All(0), [240, 300, 360]),
+            (200, Missed::All(1), [180, 240, 300]),
+            (200, Missed::All(2), [120, 180, 240]),
+            (200, Missed::All(3), [60, 120, 180]),
+            (200, Missed::All(u32::MAX), [60, 120, 180]),
+        ];
+        let schedules = [Schedule::every("1 minute").unwrap(), Cron::new("* * * * *").unwrap().into()];
+        for (ended, missed, expected) in table {
+            for schedule in &schedules {
+                assert_eq!(runs(schedule, ended, missed, 3), expected, "{schedule} {missed:?} after {ended}s");
+            }
+        }
+    }
+
+    #[test]
+    fn one_run_to_catch_up_is_what_happens_if_nothing_is_said() {
+        assert_eq!(Missed::default(), Missed::CatchUpOne);
+    }
+
+    #[test]
+    fn ticks_missed_while_catching_up_are_made_up_for_too() {
+        let schedule = Schedule::every("10s").unwrap();
+        assert_eq!(seconds(schedule.next(at(0), at(35), Missed::All(2))), Some(20));
+        assert_eq!(seconds(schedule.next(at(20), at(48), Missed::All(2))), Some(30));
+        assert_eq!(seconds(schedule.next(at(30), at(52), Missed::All(2))), Some(40), "40 and 50 are left");
+        assert_eq!(seconds(schedule.next(at(40), at(75), Missed::All(2))), Some(60), "50 is one too many");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_bring_a_tick_again() {
+        for schedule in [Schedule::every("1 minute").unwrap(), Cron::new("* * * * *").unwrap().into()] {
+            assert_eq!(seconds(schedule.next(at(600), at(30), Missed::CatchUpOne)), Some(660), "{schedule}");
+        }
+    }
+
+    #[test]
+    fn a_pause_counts_from_the_end_whatever_was_missed() {
+        let schedule = Schedule::pause_between("5s").unwrap();
+        for missed in [Missed::CatchUpOne, Missed::Skip, Missed::All(7)] {
+            assert_eq!(seconds(schedule.next(at(0), at(1_000), missed)), Some(1_005));
+        }
+    }
+
+    #[test]
+    fn the_first_tick_is_the_start_or_one_later() {
+        let table = [
+            (Schedule::every("1 minute").unwrap(), 160),
+            (Schedule::pause_between("1s").unwrap(), 101),
+            (Cron::new("* * * * *").unwrap().into(), 120),
+        ];
+        for (schedule, later) in table {
+            assert_eq!(seconds(schedule.first(at(100), true)), Some(100), "{schedule}");
+            assert_eq!(seconds(schedule.first(at(100), false)), Some(later), "{schedule}");
+        }
+        let hourly = Schedule::from(Cron::new("@hourly").unwrap());
+        assert_eq!(seconds(hourly.first(at(3_600), false)), Some(7_200), "not at once means after the start");
+    }
+
+    #[test]
+    fn after_a_start_off_the_calendar_a_cron_keeps_to_the_calendar() {
+        let hourly = Schedule::from(Cron::new("@hourly").unwrap());
+        assert_eq!(seconds(hourly.next(at(100), at(101), Missed::CatchUpOne)), Some(3_600));
+    }
+
+    #[test]
+    fn no_time_between_runs_is_refused() {
+        assert_eq!(Schedule::every(0), Err(ScheduleError::Zero { what: "every" }));
+        let error = Schedule::pause_between("0 ms").unwrap_err().to_string();
+        assert_eq!(error, "pause_between 0s is zero; give the time between two runs, as in \"30 minutes\"");
+        let error = Schedule::every("5 parsecs").unwrap_err().to_string();
+        assert!(error.starts_with("every: duration \"5 parsecs\" is not understood; "), "{error}");
+    }
+
+    #[test]
+    fn less_than_a_millisecond_is_one() {
+        let schedule = Schedule::every(Duration::from_nanos(1)).unwrap();
+        assert_eq!(schedule.next(at(0), at(0), Missed::Skip), Some(Timestamp::from_millis(1)));
+    }
+
+    #[test]
+    fn at_the_end_of_time_there_is_no_next_tick() {
+        let schedules = [
+            Schedule::every("1s").unwrap(),
+            Schedule::pause_between("1s").unwrap(),
+            Schedule::every(LONGEST).unwrap(),
+            Cron::new("* * * * *").unwrap().zone("Europe/Paris").unwrap().into(),
+        ];
+        for schedule in schedules {
+            for missed in [Missed::Skip, Missed::CatchUpOne, Missed::All(3)] {
+                assert_eq!(schedule.next(Timestamp::MAX, Timestamp::MAX, missed), None, "{schedule} {missed:?}");
+                assert!(schedule.next(Timestamp::MIN, Timestamp::MIN, missed).is_some(), "{schedule} {missed:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_interval_keeps_its_grid_and_makes_up_for_what_it_should(
+            tick in -1_000_000..1_000_000_i64, late in -5_000..50_000_i64, interval in 1..2_000_i64, runs in 0..60_u32,
+        ) {
+            let schedule = Schedule::every(interval).unwrap();
+            let ended = tick + late;
+            let missed: Vec<i64> = (1..).map(|k| tick + k * interval).take_while(|tick| *tick <= ended).collect();
+            let after = tick + (missed.len() as i64 + 1) * interval;
+            let made_up = |runs: usize| missed.iter().rev().take(runs).min().copied().unwrap_or(after);
+            for (policy, expected) in [
+                (Missed::Skip, after),
+                (Missed::CatchUpOne, made_up(1)),
+                (Missed::All(runs), made_up(runs as usize)),
+            ] {
+                let next = schedule.next(Timestamp::from_millis(tick), Timestamp::from_millis(ended), policy);
+                prop_assert_eq!(next, Some(Timestamp::from_millis(expected)), "{:?}", policy);
+            }
+        }
+
+        #[test]
+        fn nothing_overflows_or_goes_backward(tick: i64, ended: i64, interval in 1..=i64::MAX, runs: u32) {
+            let [tick, ended] = [tick, ended].map(Timestamp::from_millis);
+            for missed in [Missed::Skip, Missed::CatchUpOne, Missed::All(runs)] {
+                let next = Schedule::every(interval).unwrap().next(tick, ended, missed);
+                prop_assert!(next.is_none_or(|next| next > tick));
+                let next = Schedule::pause_between(interval).unwrap().next(tick, ended, missed);
+                prop_assert!(next.is_none_or(|next| next > ended));
+            }
+        }
+    }
+}
