@@ -75,8 +75,8 @@ impl Schedule {
         read("pause_between", pause).map(|pause| Self(Kind::PauseBetween(pause)))
     }
 
-    /// At the first moment at which the run is due. That is `started` itself if `is_immediate`, else one tick later;
-    /// none if the calendar has no such moment any more.
+    /// The first tick of a job that was started at `started`: that moment itself if `is_immediate`, else the first tick
+    /// after it. None if the calendar has no such moment any more.
     ///
     /// ```
     /// # use outlive_core::{schedule::{Cron, Schedule}, time::Timestamp};

@@ -55,6 +55,7 @@ fn what_is_wrong_is_named_with_its_field() {
         ("MON * * * *", "minute \"MON\" is not a number"),
         ("* * * 1JAN *", "month \"1JAN\" is not a number or a name such as FEB"),
         ("* * * * MOON", "day of week \"MOON\" is not a number or a name such as MON"),
+        ("? * * * *", "minute \"?\" is not a number"),
         ("*/0 * * * *", "minute step \"0\" is not within 1-59"),
         ("*/90 * * * *", "minute step \"90\" is not within 1-59"),
         ("5/15 * * * *", "minute \"5/15\" has a step and no range such as * or 10-20 before it"),

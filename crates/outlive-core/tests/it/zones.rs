@@ -6,7 +6,7 @@ use std::process::Command;
 use jiff::civil::{Date, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp, ToSpan};
-use outlive_core::schedule::Cron;
+use outlive_core::schedule::{Cron, Missed, Schedule};
 use outlive_core::time::Timestamp as Moment;
 
 /// Zones whose rules differ: by half an hour or two, below zero in winter, around Ramadan, at midnight, on Fridays, given
@@ -233,6 +233,30 @@ fn a_rare_pattern_is_found_across_many_changes() {
     assert_eq!(leap_mondays.latest_until(from).unwrap().to_string(), "2016-02-29T22:00:00Z");
     let far = cron("0 0 * 1 1 * 4999", "Europe/Paris");
     assert_eq!(far.next_after(from).unwrap().to_string(), "4998-12-31T23:00:00Z");
+}
+
+#[test]
+fn a_match_that_is_had_twice_on_the_only_day_of_the_year_is_found_twice() {
+    // The last hour of the day again in Beirut, and the first hour of the day in Havana.
+    let table = [
+        ("30 * 24 10 *", "Asia/Beirut", "2026-10-24", ["20:30", "21:30"]),
+        ("30 * 1 11 *", "America/Havana", "2026-11-01", ["04:30", "05:30"]),
+    ];
+    for (pattern, zone, date, times) in table {
+        let [first, second] = times.map(|time| moment(format!("{date}T{time}Z").parse().unwrap()));
+        let cron = cron(pattern, zone);
+        assert_eq!(cron.next_after(first), Some(second), "{cron}");
+        assert_eq!(cron.latest_until(Moment::from_millis(second.as_millis() - 1)), Some(first), "{cron}");
+    }
+}
+
+#[test]
+fn an_hour_that_is_had_twice_counts_twice_among_the_missed() {
+    let schedule = Schedule::from(cron("* */23 * * *", "America/Havana"));
+    let [tick, ended, expected] = ["02:59", "05:59", "03:30"].map(|time| format!("2026-11-01T{time}Z"));
+    let [tick, ended, expected] = [tick, ended, expected].map(|at| moment(at.parse().unwrap()));
+    // Of 60 from 23:00 on and 120 in the hour that follows, the latest 150.
+    assert_eq!(schedule.next(tick, ended, Missed::All(150)), Some(expected));
 }
 
 #[test]
