@@ -107,6 +107,19 @@ impl JobKind {
         Name::new("instance id", &format!("{job}:{id}"))
     }
 
+    /// The job of an instance, out of its whole name.
+    ///
+    /// ```
+    /// # use outlive_core::{id::Name, kind::JobKind};
+    /// assert_eq!(JobKind::job_of(&Name::recorded("task:orders:paris:42")).as_str(), "task:orders");
+    /// ```
+    #[must_use]
+    pub fn job_of(instance: &Name) -> Name {
+        let text = instance.as_str();
+        let end = text.match_indices(':').nth(1).map_or(text.len(), |(place, _)| place);
+        Name::recorded(&text[..end])
+    }
+
     /// The id that a user gave to an instance, out of its whole name.
     ///
     /// ```

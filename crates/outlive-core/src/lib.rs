@@ -7,6 +7,7 @@ pub mod event;
 pub mod failure;
 mod fault;
 pub mod id;
+pub mod job;
 pub mod journal;
 pub mod kind;
 pub mod lifecycle;

@@ -153,6 +153,19 @@ impl Spot {
         Self { rank: Self::DELAYED, lane: format!("{:020}", due.as_millis().max(0)) }
     }
 
+    /// When an event here has its owner wake: at once, or when its time comes.
+    ///
+    /// ```
+    /// # use outlive_core::{queue::Spot, time::Timestamp};
+    /// let due = Timestamp::from_millis(60_000);
+    /// assert_eq!(Spot::delayed_until(due).wake(), due);
+    /// assert_eq!(Spot { rank: 1, lane: String::new() }.wake(), Timestamp::AT_ONCE);
+    /// ```
+    #[must_use]
+    pub fn wake(&self) -> Timestamp {
+        if self.rank == Self::DELAYED { self.due() } else { Timestamp::AT_ONCE }
+    }
+
     /// Until when a delayed event waits.
     ///
     /// ```

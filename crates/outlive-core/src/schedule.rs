@@ -115,6 +115,32 @@ impl Schedule {
             Kind::Cron(cron) => next_match(cron, tick, ended, missed.runs_max()),
         }
     }
+
+    /// The tick that is to run next if `tick` was, and it is `now`: `tick` itself, unless so much time has passed that
+    /// others were missed too. Then it is one of those, or a later one, as is to be done about missed ones.
+    ///
+    /// ```
+    /// # use outlive_core::{schedule::{Missed, Schedule}, time::Timestamp};
+    /// let schedule = Schedule::every("1s")?;
+    /// let overdue = |now, missed| {
+    ///     schedule.overdue(Timestamp::from_millis(1_000), Timestamp::from_millis(now), missed).unwrap().as_millis()
+    /// };
+    /// assert_eq!([1_400, 5_500].map(|now| overdue(now, Missed::CatchUpOne)), [1_000, 5_000]);
+    /// assert_eq!([1_400, 5_500].map(|now| overdue(now, Missed::Skip)), [1_000, 6_000]);
+    /// assert_eq!([2, 4, 5, 9].map(|n| overdue(5_500, Missed::All(n))), [4_000, 2_000, 1_000, 1_000]);
+    /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
+    /// ```
+    #[must_use]
+    pub fn overdue(&self, tick: Timestamp, now: Timestamp, missed: Missed) -> Option<Timestamp> {
+        let follower = self.next(tick, tick, Missed::Skip);
+        let is_missed = follower.is_some_and(|follower| follower <= now) && !matches!(self.0, Kind::PauseBetween(_));
+        match missed {
+            _ if !is_missed => Some(tick),
+            // It is one of the latest itself, if there are not as many after it.
+            Missed::All(runs) if runs > 1 && self.next(tick, now, Missed::All(runs - 1)) == follower => Some(tick),
+            missed => self.next(tick, now, missed),
+        }
+    }
 }
 
 /// By the calendar.

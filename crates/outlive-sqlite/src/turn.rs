@@ -1,10 +1,12 @@
 //! What a job changes: events pushed to it, and all that one turn of it does, or nothing.
 
-use outlive_core::commit::{Answer, Refusal, Turn};
+use outlive_core::commit::{Answer, Refusal, State, Turn};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Moved, Spot};
+use outlive_core::status::{Pause, Status};
+use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
 use crate::batch::Batch;
@@ -120,7 +122,10 @@ impl Batch<'_> {
                 self.keep_count(num, &facts)?;
                 self.remove(num, &job, facts.status)
             }
-            Some(state) if !is_on(Mutant::SqliteHalved) => self.enter(num, state, facts, job),
+            Some(state) if !is_on(Mutant::SqliteHalved) => {
+                let wake = self.wake_of(num, state)?;
+                self.enter(num, &State { wake, ..state.clone() }, facts, job)
+            }
             _ => {
                 self.keep_count(num, &facts)?;
                 if let Some(known) = self.ledger.known(num) {
@@ -129,6 +134,19 @@ impl Batch<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// When an instance is to wake. What lies in its queue is not forgotten, whatever the owner has seen of it.
+    fn wake_of(&self, num: u64, state: &State) -> rusqlite::Result<Option<Timestamp>> {
+        if state.is_owned || matches!(state.status, Status::Paused { why: Pause::Hand, .. }) {
+            return Ok(state.wake);
+        }
+        let sql = "SELECT rank, lane FROM inbox WHERE instance = ?1 AND rank > 0 ORDER BY rank, lane LIMIT 1";
+        let first = self
+            .connection
+            .prepare_cached(sql)?
+            .query_row([num.cast_signed()], |row| Ok(Spot { rank: row.get(0)?, lane: row.get(1)? }.wake()));
+        Ok([state.wake, first.optional()?].into_iter().flatten().min())
     }
 
     fn keep_count(&self, num: u64, facts: &Facts) -> rusqlite::Result<()> {
@@ -154,7 +172,7 @@ impl Batch<'_> {
         let sql = "DELETE FROM inbox WHERE instance = ?1 AND rank = ?2 AND lane = ?3 AND pos = ?4 RETURNING at";
         let at: Option<i64> = self.connection.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
         if let Some(at) = at {
-            let at = outlive_core::time::Timestamp::from_millis(at);
+            let at = Timestamp::from_millis(at);
             let inbound = Inbound { pos, at, message: Message::Event(event.clone()) };
             self.keep(num, &inbound, Some(&Spot::of(event)))?;
         }

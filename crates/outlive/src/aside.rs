@@ -19,6 +19,12 @@ pub(crate) fn deadly(recoveries: u32) -> String {
     )
 }
 
+/// Nobody here can handle it.
+#[cfg(feature = "tokio")]
+pub(crate) fn unregistered_job(job: &str) -> String {
+    format!("job {job:?} is not registered; add `.job(..)` to the engine, and it goes on at the next start")
+}
+
 /// Nobody here can run it.
 #[cfg(feature = "tokio")]
 pub(crate) fn unregistered(workflow: &str) -> String {

@@ -14,6 +14,7 @@ use crate::clock::SystemClock;
 use crate::committer::{Committer, Router};
 use crate::env::PAYLOAD_MAX;
 use crate::error::Error;
+use crate::handling::Names as _;
 use crate::open;
 use crate::run::{Run, RunInfo};
 use crate::shared::Shared;
@@ -97,7 +98,8 @@ impl Client {
             registry: Arc::default(),
             waiters,
             payload_max: PAYLOAD_MAX,
-            chance: Chance::new(None),
+            replies: Arc::default(),
+            chance: Arc::new(Chance::new(None)),
             worker: None,
             tasks: vec![task.abort_handle(), watch.abort_handle()],
         };
@@ -143,6 +145,24 @@ impl Client {
             problem: error.to_string(),
         });
         Start::new(self.shared.clone(), name, input)
+    }
+
+    /// The client of a job, by its contract.
+    ///
+    /// ```
+    /// use outlive::job::{Task, TaskCtx};
+    /// use outlive::prelude::*;
+    /// const ORDERS: Task<u32, u32> = Task::new("orders");
+    /// # async fn handle(ctx: TaskCtx<u32, u32>, n: u32) -> Result<()> { ctx.set_state(n); Ok(()) }
+    /// # async fn check(_: TaskCtx<u32, u32>) -> Result<()> { Ok(()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").job(ORDERS.on_event(handle).execute(check)).start().await?;
+    /// let orders = engine.job(ORDERS);
+    /// orders.send("42", &7).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn job<C: Contract>(&self, contract: C) -> C::Client {
+        contract.client(self)
     }
 
     /// Finds a run.
@@ -237,6 +257,23 @@ impl Client {
     pub fn durability(&self) -> String {
         self.shared.store.durability()
     }
+}
+
+/// A contract: names a job and its types, for clients and definitions alike.
+///
+/// ```
+/// use outlive::job::{Contract, Task};
+/// const ORDERS: Task<u32, u32> = Task::new("orders");
+/// fn is_contract(_: impl Contract) {}
+/// is_contract(ORDERS);
+/// ```
+pub trait Contract {
+    /// What its users are given.
+    type Client;
+
+    /// The client of this job.
+    #[doc(hidden)]
+    fn client(self, client: &Client) -> Self::Client;
 }
 
 /// How many runs are on a page.

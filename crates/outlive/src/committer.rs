@@ -64,7 +64,7 @@ impl Queue {
         for batch in std::mem::take(&mut self.batches) {
             for (write, reply) in batch.writes.into_iter().zip(batch.replies) {
                 match reply {
-                    Reply::Run { .. } => self.push(write, reply),
+                    Reply::Run { .. } | Reply::Job(_) => self.push(write, reply),
                     Reply::Caller(_) => callers.push(write, reply),
                 }
             }
@@ -119,6 +119,8 @@ impl Written {
 pub(crate) enum Reply {
     /// A run: everything up to the number is durable, and if there was a new state, what came of it.
     Run { mailbox: Arc<Mailbox>, seq: u64, has_state: bool },
+    /// An instance of a job: the answer, whatever it is.
+    Job(Arc<Mailbox>),
     /// Whoever waits. If the store cannot take it now, they are told so.
     Caller(oneshot::Sender<Result<Answer, StoreError>>),
 }
@@ -298,7 +300,7 @@ fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dy
                 let _ = caller.send(Err(error.clone()));
             }
             Reply::Run { .. } if is_on(Mutant::RefusedIsDropped) => {}
-            run @ Reply::Run { .. } => kept.push(write.clone(), run),
+            kept_for @ (Reply::Run { .. } | Reply::Job(_)) => kept.push(write.clone(), kept_for),
         }
     }
     kept
@@ -317,6 +319,9 @@ impl Reply {
             Self::Caller(caller) => {
                 // Nobody may be waiting any more; it is durable all the same.
                 let _ = caller.send(Ok(answer));
+            }
+            Self::Job(mailbox) => {
+                mailbox.post(|letters| letters.answers.push(answer));
             }
             Self::Run { mailbox, seq, has_state } => {
                 mailbox.post(|letters| match answer {

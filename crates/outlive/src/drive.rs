@@ -185,6 +185,9 @@ impl<S: Surroundings> Drive<S> {
         if letters.is_claimed {
             state.machine.set_news();
         }
+        if let Some(sentence) = letters.damage.take() {
+            state.machine.fail(sentence);
+        }
         if letters.is_foreign {
             let sentence = aside::foreign(&state.machine, "was woken by");
             state.machine.fail(sentence);

@@ -20,9 +20,11 @@ use crate::committer::Committer;
 use crate::env::{Env, PAYLOAD_MAX, StepHook};
 use crate::error::Error;
 use crate::export::Source;
+use crate::handling::JobDefinition;
 use crate::open::{self, Durability};
 use crate::panics;
 use crate::registry::{Registered, Registry};
+use crate::replies::Replies;
 use crate::shadow;
 use crate::shared::Shared;
 use crate::waiters::Waiters;
@@ -169,6 +171,7 @@ impl Engine {
         self.worker.residency.abort();
         shared.committer.close();
         shared.waiters.ask_all();
+        shared.replies.close();
     }
 
     /// A client that can be kept and cloned. It does not keep the engine running.
@@ -255,6 +258,25 @@ impl Builder {
             self.refuse(error);
         }
         self.last = name.to_owned();
+        self
+    }
+
+    /// Registers a job: see [`job`](crate::job).
+    ///
+    /// ```
+    /// use outlive::job::{Continuous, ContinuousCtx};
+    /// use outlive::prelude::*;
+    /// const BEAT: Continuous<u32> = Continuous::new("heartbeat");
+    /// async fn beat(ctx: ContinuousCtx<u32>) -> Result<()> { ctx.update_state(|beats| *beats += 1); Ok(()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").job(BEAT.every("1 minute").execute(beat)).start().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn job(mut self, job: impl JobDefinition) -> Self {
+        let added = job.definition().and_then(|definition| self.registry.add_job(definition));
+        if let Err(error) = added {
+            self.refuse(error);
+        }
         self
     }
 
@@ -541,12 +563,15 @@ impl Builder {
             is_paranoid: self.is_paranoid,
         });
         let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
+        let (replies, chance) = (Arc::new(Replies::default()), Arc::new(Chance::new(self.seed)));
         let worker = Worker::new(Parts {
             env,
             store: store.clone(),
             committer: committer.clone(),
             registry: registry.clone(),
             waiters: waiters.clone(),
+            replies: replies.clone(),
+            chance: chance.clone(),
             epoch,
             residents_max: self.residents_max,
             recoveries_max: self.recoveries_max,
@@ -560,8 +585,9 @@ impl Builder {
             clock: self.clock,
             registry,
             waiters,
+            replies,
             payload_max: self.payload_max,
-            chance: Chance::new(self.seed),
+            chance,
             worker: Some(worker.clone()),
             tasks: vec![working.abort_handle(), reopening.abort_handle(), committing.abort_handle()],
         };

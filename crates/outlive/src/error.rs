@@ -9,6 +9,7 @@ use outlive_core::failure::Failure;
 use outlive_core::id::NameError;
 use outlive_core::payload::Payload;
 use outlive_core::retry::{PolicyError, Reason};
+use outlive_core::schedule::ScheduleError;
 use outlive_core::status::Status;
 use outlive_core::store;
 use serde::de::DeserializeOwned;
@@ -155,6 +156,17 @@ pub enum Error {
         /// What there is.
         known: String,
     },
+    /// A job that this engine does not know.
+    #[error("job {job:?} is not registered here (registered: {known}); add `.job(..)` to the engine")]
+    UnknownJob {
+        /// Its name.
+        job: String,
+        /// Those it knows.
+        known: String,
+    },
+    /// What is wrong with a schedule.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// A value was not provided to the engine.
     #[error("no value of type {type_name} was provided; add `.provide(value)` to the engine")]
     NotProvided {
@@ -282,6 +294,8 @@ impl Error {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Status { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
             Self::UnknownWorkflow { .. }
+            | Self::UnknownJob { .. }
+            | Self::Schedule(_)
             | Self::NotProvided { .. }
             | Self::Duration(_)
             | Self::Policy(_)
@@ -317,6 +331,8 @@ impl Error {
             Self::Status { .. } => "status",
             Self::Conflict { .. } => "conflict",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::UnknownJob { .. } => "unknown_job",
+            Self::Schedule(_) => "schedule",
             Self::NotProvided { .. } => "not_provided",
             Self::Duration(_) => "duration",
             Self::Policy(_) => "policy",

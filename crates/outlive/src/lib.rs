@@ -53,9 +53,15 @@ mod engine;
 #[cfg(feature = "tokio")]
 pub mod export;
 #[cfg(feature = "tokio")]
+mod handling;
+#[cfg(feature = "tokio")]
+pub mod job;
+#[cfg(feature = "tokio")]
 mod open;
 #[cfg(feature = "tokio")]
 mod registry;
+#[cfg(feature = "tokio")]
+mod replies;
 #[cfg(feature = "tokio")]
 mod residency;
 #[cfg(feature = "tokio")]

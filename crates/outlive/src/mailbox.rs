@@ -32,6 +32,10 @@ pub(crate) struct Letters {
     pub(crate) messages: Vec<(Inbound, u64)>,
     /// The whole inbox, as it was read, perhaps more than once.
     pub(crate) inbox: Vec<Inbound>,
+    /// What is wrong with its inbox, if that could not be read.
+    pub(crate) damage: Option<String>,
+    /// Events were added to its queue.
+    pub(crate) is_pushed: bool,
     /// The run was claimed though it was in memory: the store takes it for running.
     pub(crate) is_claimed: bool,
     /// The user's future was woken by somebody who is no part of the run.
@@ -88,6 +92,16 @@ impl Mailbox {
             inner.waker = Some(cx.waker().clone());
         }
         false
+    }
+
+    /// Takes the letters if there are any.
+    pub(crate) fn take_now(&self, read: &mut Letters) -> bool {
+        let mut inner = self.lock();
+        let is_new = inner.letters.is_new;
+        if is_new {
+            std::mem::swap(&mut inner.letters, read);
+        }
+        is_new
     }
 
     /// Closes the box if it is empty. If it is not, the driver must read on.

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use outlive_core::id::Name;
+use outlive_core::kind::JobKind;
 
 use crate::error::Error;
+use crate::handling::{Definition, Names};
 use crate::workflow::{Handler, Reference};
 
 /// The registered workflows.
@@ -14,6 +16,7 @@ use crate::workflow::{Handler, Reference};
 pub(crate) struct Registry {
     by_name: BTreeMap<Name, Registered>,
     by_function: HashMap<TypeId, Vec<Name>>,
+    jobs: BTreeMap<Name, Arc<Definition>>,
 }
 
 /// One of them.
@@ -27,11 +30,36 @@ pub(crate) struct Registered {
 impl Registry {
     pub(crate) fn add(&mut self, name: &str, function: TypeId, registered: Registered) -> Result<(), Error> {
         let name = Name::new("workflow name", name)?;
+        if let Some(kind) = JobKind::of(&name) {
+            let problem =
+                format!("workflow name {name:?} begins with \"{kind}:\", as names of jobs do; give it another one");
+            return Err(Error::Setup(problem));
+        }
         if self.by_name.insert(name.clone(), registered).is_some() {
             return Err(Error::Setup(format!("workflow {name:?} is registered twice; give each its own name")));
         }
         self.by_function.entry(function).or_default().push(name);
         Ok(())
+    }
+
+    /// Adds a job.
+    pub(crate) fn add_job(&mut self, definition: Definition) -> Result<(), Error> {
+        let (name, kind) = (definition.job.clone(), definition.kind());
+        debug_assert_eq!(JobKind::of(&name), Some(kind), "the name says the kind");
+        match self.jobs.insert(name.clone(), Arc::new(definition)) {
+            Some(_) => Err(Error::Setup(format!("job {name:?} is registered twice; give each its own name"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn job(&self, name: &Name) -> Option<&Arc<Definition>> {
+        self.jobs.get(name)
+    }
+
+    pub(crate) fn unknown_job(&self, name: &Name) -> Error {
+        let names: Vec<_> = self.jobs.keys().map(Name::as_str).collect();
+        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Error::UnknownJob { job: name.to_string(), known }
     }
 
     /// Makes the workflow registered last strict.
@@ -45,8 +73,15 @@ impl Registry {
         self.by_name.get(name)
     }
 
-    /// The name of what is to be started.
-    pub(crate) fn name_of(&self, reference: Reference) -> Result<Name, Error> {
+    pub(crate) fn unknown(&self, workflow: String) -> Error {
+        let names: Vec<_> = self.by_name.keys().map(Name::as_str).collect();
+        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Error::UnknownWorkflow { workflow, known }
+    }
+}
+
+impl Names for Registry {
+    fn name_of(&self, reference: Reference) -> Result<Name, Error> {
         match reference {
             Reference::Name(name) => Ok(Name::new("workflow name", name)?),
             Reference::Function { type_id, type_name } => match self.by_function.get(&type_id).map(Vec::as_slice) {
@@ -57,11 +92,5 @@ impl Registry {
                 None => Err(self.unknown(format!("function {type_name}"))),
             },
         }
-    }
-
-    pub(crate) fn unknown(&self, workflow: String) -> Error {
-        let names: Vec<_> = self.by_name.keys().map(Name::as_str).collect();
-        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        Error::UnknownWorkflow { workflow, known }
     }
 }

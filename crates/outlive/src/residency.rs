@@ -8,7 +8,6 @@ use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::time::Timestamp;
 use tokio::task::AbortHandle;
 
-use crate::cell::Cell;
 use crate::mailbox::Mailbox;
 
 /// The runs in memory.
@@ -30,7 +29,8 @@ struct Inner {
 }
 
 struct Resident {
-    cell: Arc<Cell>,
+    id: String,
+    mailbox: Arc<Mailbox>,
     abort: Option<AbortHandle>,
     paused: Option<u64>,
     cold_at: Option<Timestamp>,
@@ -69,7 +69,7 @@ impl Residency {
             let Some(num) = inner.paused.values().next().or_else(working).copied() else { break };
             inner.unpause(num);
             if let Some(resident) = inner.residents.get_mut(&num) {
-                resident.cell.mailbox.post(|letters| letters.is_evicted = true);
+                resident.mailbox.post(|letters| letters.is_evicted = true);
             }
         }
         got
@@ -82,18 +82,18 @@ impl Residency {
     }
 
     /// A run moves into its reserved place.
-    pub(crate) fn enter(&self, cell: Arc<Cell>) {
+    pub(crate) fn enter(&self, num: InstanceNum, id: String, mailbox: Arc<Mailbox>) {
         let mut inner = self.lock();
         inner.reserved = inner.reserved.saturating_sub(1);
-        inner.residents.insert(cell.info.num, Resident { cell, abort: None, paused: None, cold_at: None });
+        inner.residents.insert(num, Resident { id, mailbox, abort: None, paused: None, cold_at: None });
     }
 
     /// Ends those of an id whose number is another: they were replaced.
     pub(crate) fn replace(&self, id: &str, num: InstanceNum) {
         let inner = self.lock();
-        let old = inner.residents.iter().filter(|(other, resident)| **other != num && resident.cell.info.id == id);
+        let old = inner.residents.iter().filter(|(other, resident)| **other != num && resident.id == id);
         old.for_each(|(_, resident)| {
-            resident.cell.mailbox.post(|letters| letters.is_fenced = true);
+            resident.mailbox.post(|letters| letters.is_fenced = true);
         });
     }
 
@@ -108,7 +108,7 @@ impl Residency {
     /// whether it does.
     pub(crate) fn leave(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) -> bool {
         let mut inner = self.lock();
-        let is_here = inner.residents.get(&num).is_some_and(|resident| Arc::ptr_eq(&resident.cell.mailbox, mailbox));
+        let is_here = inner.residents.get(&num).is_some_and(|resident| Arc::ptr_eq(&resident.mailbox, mailbox));
         if is_here {
             inner.unpause(num);
             inner.residents.remove(&num);
@@ -128,14 +128,9 @@ impl Residency {
         inner.residents.remove(&num);
     }
 
-    /// A run, if it is in memory.
-    pub(crate) fn cell(&self, num: InstanceNum) -> Option<Arc<Cell>> {
-        self.lock().residents.get(&num).map(|resident| resident.cell.clone())
-    }
-
     /// The mailbox of a run, if it is in memory.
     pub(crate) fn mailbox(&self, num: InstanceNum) -> Option<Arc<Mailbox>> {
-        self.lock().residents.get(&num).map(|resident| resident.cell.mailbox.clone())
+        self.lock().residents.get(&num).map(|resident| resident.mailbox.clone())
     }
 
     /// A run pauses; if that is for long, it is to leave at `cold_at`. Answers whether there is room for it to stay.
@@ -175,7 +170,7 @@ impl Residency {
             }
             inner.unpause(num);
             if let Some(resident) = inner.residents.get(&num) {
-                resident.cell.mailbox.post(|letters| letters.is_evicted = true);
+                resident.mailbox.post(|letters| letters.is_evicted = true);
             }
         }
     }
@@ -194,7 +189,7 @@ impl Residency {
 
     /// All mailboxes.
     pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
-        self.lock().residents.values().map(|resident| resident.cell.mailbox.clone()).collect()
+        self.lock().residents.values().map(|resident| resident.mailbox.clone()).collect()
     }
 
     /// Ends all tasks at once.

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::committer::Committer;
 use crate::error::Error;
 use crate::registry::Registry;
+use crate::replies::Replies;
 use crate::waiters::Waiters;
 use crate::worker::Worker;
 
@@ -24,8 +25,9 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) replies: Arc<Replies>,
     pub(crate) payload_max: usize,
-    pub(crate) chance: Chance,
+    pub(crate) chance: Arc<Chance>,
     /// Who executes, if this process does.
     pub(crate) worker: Option<Arc<Worker>>,
     /// Tasks that end with the last handle.

@@ -12,6 +12,7 @@ use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 
 use crate::error::Error;
+use crate::handling::run_id;
 use crate::run::Run;
 use crate::shared::{Gives, Shared};
 
@@ -90,7 +91,7 @@ impl<O> Start<O> {
     /// # Ok(()) }
     /// ```
     pub fn id(mut self, id: &str) -> Self {
-        match Name::new("run id", id) {
+        match run_id(id) {
             Ok(id) => self.id = Some(id),
             Err(error) => self.refuse(error),
         }

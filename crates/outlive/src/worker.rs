@@ -1,13 +1,18 @@
 //! Executes: claims what is due, brings runs into memory, and hands them what comes for them.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+mod jobs;
+mod pooling;
+mod turns;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
-use outlive_core::id::InstanceNum;
+use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
+use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
@@ -20,13 +25,16 @@ use tokio::sync::Notify;
 
 use crate::aside;
 use crate::cell::Cell;
+use crate::chance::Chance;
 use crate::committer::{Committer, Reply, Router};
 use crate::drive::{Drive, Surroundings};
 use crate::env::Env;
 use crate::error::Error;
+use crate::handling::Surroundings as JobSurroundings;
 use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::registry::Registry;
+use crate::replies::Replies;
 use crate::residency::Residency;
 use crate::waiters::{End, Waiters};
 use crate::wakes::Wakes;
@@ -52,6 +60,13 @@ pub(crate) struct Worker {
     pub(crate) committer: Arc<Committer>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) replies: Arc<Replies>,
+    /// What handlers of jobs find around them.
+    pub(crate) around: Arc<JobSurroundings>,
+    /// How many handlers of each pool are at work.
+    pools: Mutex<BTreeMap<Name, Arc<AtomicUsize>>>,
+    /// Told when a pool has nothing left to do.
+    pub(crate) rested: Notify,
     pub(crate) epoch: Epoch,
     pub(crate) residency: Residency,
     pub(crate) wakes: Wakes,
@@ -94,6 +109,8 @@ pub(crate) struct Parts {
     pub(crate) committer: Arc<Committer>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) replies: Arc<Replies>,
+    pub(crate) chance: Arc<Chance>,
     pub(crate) epoch: Epoch,
     pub(crate) residents_max: usize,
     pub(crate) recoveries_max: u32,
@@ -101,7 +118,12 @@ pub(crate) struct Parts {
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let around = JobSurroundings { env: parts.env.clone(), names: parts.registry.clone(), chance: parts.chance };
         Arc::new_cyclic(|this| Self {
+            replies: parts.replies,
+            around: Arc::new(around),
+            pools: Mutex::default(),
+            rested: Notify::new(),
             env: parts.env,
             store: parts.store,
             committer: parts.committer,
@@ -193,13 +215,13 @@ impl Worker {
 
     /// An instance is due: tells it if it is in memory, else has it claimed.
     fn wake(&self, wake: Wake) {
-        let is_told = match self.residency.cell(wake.num) {
+        let is_told = match self.residency.mailbox(wake.num) {
             // Somebody outside may have sent it something.
-            Some(cell) if wake.due == Timestamp::AT_ONCE => {
-                self.read_inbox(&cell);
+            Some(mailbox) if wake.due == Timestamp::AT_ONCE => {
+                self.read_inbox(wake.num, &mailbox);
                 true
             }
-            Some(cell) => cell.mailbox.post(|_| {}),
+            Some(mailbox) => mailbox.post(|_| {}),
             None => false,
         };
         if !is_told {
@@ -208,15 +230,20 @@ impl Worker {
     }
 
     /// Reads the inbox of a run in memory and hands it over.
-    fn read_inbox(&self, cell: &Arc<Cell>) {
-        let (store, cell) = (self.store.clone(), cell.clone());
+    pub(crate) fn read_inbox(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
+        let (store, mailbox) = (self.store.clone(), mailbox.clone());
         tokio::spawn(async move {
             loop {
-                match store.inbox(cell.info.num, 0).await {
-                    Ok(inbox) => return cell.mailbox.post(|letters| letters.inbox.extend(inbox)),
+                match store.inbox(num, 0).await {
+                    Ok(inbox) => {
+                        return mailbox.post(|letters| {
+                            letters.inbox.extend(inbox);
+                            letters.is_pushed = true;
+                        });
+                    }
                     Err(error) if error.kind == ErrorKind::Corrupt => {
-                        cell.lock().machine.fail(format!("its inbox is damaged: {error}; restore it from a backup"));
-                        return cell.mailbox.post(|_| {});
+                        let sentence = format!("its inbox is damaged: {error}; restore it from a backup");
+                        return mailbox.post(|letters| letters.damage = Some(sentence));
                     }
                     Err(error) => tracing::warn!("an inbox could not be read: {error}"),
                 }
@@ -392,6 +419,9 @@ impl Worker {
 
     /// Brings a claimed run into memory, or sets it aside if that cannot be.
     fn bring_back(&self, claimed: Claimed) {
+        if JobKind::of(&claimed.instance.workflow).is_some() {
+            return self.bring_back_job(claimed);
+        }
         let Claimed { is_first, instance, journal, inbox } = claimed;
         let info = Info::of(&instance);
         let (journal, inbox) = match (journal, inbox) {
@@ -432,7 +462,7 @@ impl Worker {
         }
         let mailbox = Arc::new(Mailbox::default());
         let cell = Arc::new(Cell::new(info, self.env.clone(), mailbox, machine));
-        self.residency.enter(cell.clone());
+        self.residency.enter(num, cell.info.id.clone(), cell.mailbox.clone());
         if self.is_stopping() {
             cell.mailbox.post(|letters| letters.is_stopping = true);
         }
@@ -527,10 +557,13 @@ fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
 
 impl Router for Worker {
     fn written(&self, write: &Write, answer: &mut Answer) {
-        if let (Write::Commit(commit), Answer::Done) = (write, &*answer)
-            && self.has_suspect.load(Ordering::Relaxed)
-        {
-            self.clear_suspect(commit.num);
+        let progressed = match (write, &*answer) {
+            (Write::Commit(commit), Answer::Done) => Some(commit.num),
+            (Write::Turn(turn), Answer::Turned(_)) => Some(turn.num),
+            _ => None,
+        };
+        if let Some(num) = progressed.filter(|_| self.has_suspect.load(Ordering::Relaxed)) {
+            self.clear_suspect(num);
         }
         match (write, answer) {
             (Write::Start(start), Answer::Started { num, created: true, is_driven }) => {
@@ -540,8 +573,16 @@ impl Router for Worker {
             (Write::Claim(claim), Answer::Claimed(claimed)) => self.claimed(claim, std::mem::take(claimed)),
             (Write::Claim(claim), _) => self.unreserve(claim.nums.len()),
             (Write::Send(send), Answer::Sent { num, pos, before, is_new: true }) => {
+                self.replies.place(send.token, *pos);
                 self.sent(send, *num, *pos, *before)
             }
+            (Write::Push(push), Answer::Pushed { num, positions, before, .. }) => {
+                self.pushed(push, *num, positions, *before);
+            }
+            (Write::Turn(turn), Answer::Turned(answers)) => {
+                turn.writes.iter().zip(answers).for_each(|(write, answer)| self.written(write, answer));
+            }
+            (Write::Bury(_), Answer::Buried { nums, .. }) => self.look_again(nums),
             (Write::Reopen(reopen), Answer::Done) => {
                 // It is due now; the store knows its number.
                 let (this, id) = (self.this.clone(), reopen.id.clone());
@@ -594,13 +635,13 @@ impl Surroundings for Place {
     }
 
     fn read_inbox(&self, cell: &Arc<Cell>) {
-        self.worker.read_inbox(cell);
+        self.worker.read_inbox(cell.info.num, &cell.mailbox);
     }
 
     fn went_on(&self, cell: &Arc<Cell>) {
         // A message from outside may have come just before, and its wake gone with the pause.
         if self.worker.has_foreign.load(Ordering::Relaxed) {
-            self.worker.read_inbox(cell);
+            self.worker.read_inbox(cell.info.num, &cell.mailbox);
         }
     }
 

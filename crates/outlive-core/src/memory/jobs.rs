@@ -6,6 +6,7 @@ use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::query::{Line, Told};
 use crate::queue::{Bury, Dead, Depth, Letters, Push, QueuePage, QueueRead, Queued, Spot, take_turns};
+use crate::status::{Pause, Status};
 use crate::time::Timestamp;
 
 use super::rows::{Rows, set_wake};
@@ -107,7 +108,10 @@ impl Rows {
         }
         if let Some(state) = turn.state.as_ref().filter(|_| !is_on(Mutant::CommitHalved)) {
             row.enter(state, turn.epoch);
-            let wake = state.wake.filter(|_| row.is_open());
+            // What lies in the queue is not forgotten, whatever the owner has seen of it.
+            let is_left = !state.is_owned && !matches!(state.status, Status::Paused { why: Pause::Hand, .. });
+            let queued = row.queue.keys().next().filter(|_| is_left).map(|(spot, _)| spot.wake());
+            let wake = [state.wake, queued].into_iter().flatten().min().filter(|_| row.is_open());
             set_wake(&mut self.wakes, &mut row.instance, wake);
         }
     }

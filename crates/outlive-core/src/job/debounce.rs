@@ -1,0 +1,156 @@
+//! A job that collects events, and handles them together.
+
+use std::time::Duration;
+
+use super::call::{FlushReason, HandlerKind};
+use super::record::Troubled;
+use super::retrying::Policy;
+use super::{Job, Next, Rules};
+use crate::event::Event;
+use crate::lifecycle::{Detail, NewsKind};
+use crate::message::Message;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// What a definition says of when a batch is flushed: whichever comes first.
+///
+/// ```
+/// use outlive_core::job::{DebounceRules, Policy};
+/// # use std::time::Duration;
+/// let rules = DebounceRules {
+///     policy: Policy::default(),
+///     window: Some(Duration::from_secs(5)),
+///     quiet: None,
+///     events_max: Some(100),
+/// };
+/// assert!(rules.quiet.is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct DebounceRules {
+    /// What failures lead to.
+    pub policy: Policy,
+    /// So long after the first event.
+    pub window: Option<Duration>,
+    /// So long after the last event.
+    pub quiet: Option<Duration>,
+    /// At so many events.
+    pub events_max: Option<u64>,
+}
+
+impl Job {
+    /// What is next, with nothing to be tried again: a flush that is due, else the next event.
+    pub(super) fn next_batch(&mut self, now: Timestamp) -> Next {
+        loop {
+            self.record.flush = self.record.flush.or_else(|| self.flush_due(now));
+            if self.record.flush.is_some() {
+                return Next::Call(self.call(HandlerKind::Execute, None));
+            }
+            let Some(inbound) = self.inbox.front() else { break };
+            let pos = inbound.pos;
+            match inbound.message.clone() {
+                Message::Event(event) if event.batch > 0 && self.record.events > 0 => {
+                    // One batch after the other.
+                    self.record.flush = Some(FlushReason::Manual);
+                    continue;
+                }
+                Message::Event(event) if event.batch > 0 => self.restore(pos, event),
+                Message::Event(_) => return Next::Call(self.call(HandlerKind::Event, Some(pos))),
+                Message::Trigger if self.record.events > 0 => self.record.flush = Some(FlushReason::Manual),
+                _ => {}
+            }
+            self.touch();
+            self.take(pos);
+        }
+        match self.record.next {
+            None => Next::Over,
+            next => self.waiting_until(next),
+        }
+    }
+
+    /// Why the batch is to be flushed now, if it is.
+    fn flush_due(&self, now: Timestamp) -> Option<FlushReason> {
+        let Rules::Debounce(rules) = &self.rules else { return None };
+        if self.record.events == 0 {
+            return None;
+        }
+        if rules.events_max.is_some_and(|max| self.record.events >= max) {
+            return Some(FlushReason::MaxEvents);
+        }
+        let is_window = self.window_end().is_some_and(|end| end <= now);
+        match self.record.next {
+            _ if is_window => Some(FlushReason::Window),
+            Some(next) if next <= now => Some(FlushReason::Quiet),
+            _ => None,
+        }
+    }
+
+    fn window_end(&self) -> Option<Timestamp> {
+        let Rules::Debounce(rules) = &self.rules else { return None };
+        Some(self.record.opened_at?.after(rules.window?))
+    }
+
+    /// An event was added to the batch.
+    pub(super) fn collected(&mut self, pos: u64, at: Timestamp, event: &Event, now: Timestamp) {
+        let Rules::Debounce(rules) = &self.rules else { return };
+        let quiet = rules.quiet;
+        let is_first = self.record.events == 0;
+        self.record.events += 1;
+        self.record.batch.1 = pos;
+        if is_first {
+            self.record.opened_at = Some(at);
+            self.record.first_event = Some(event.payload.clone());
+            self.record.batch.0 = pos;
+        }
+        let quiet_end = quiet.map(|quiet| at.after(quiet));
+        // The first event sets the end of the window. Later ones leave it, or a steady stream would put the flush off
+        // for ever.
+        self.record.next = [self.window_end(), quiet_end].into_iter().flatten().min();
+        if is_first {
+            self.tell(NewsKind::DebounceStarted, now, Detail { at: self.record.next, ..Detail::default() });
+        }
+    }
+
+    /// A batch that was given up is tried again.
+    fn restore(&mut self, pos: u64, event: Event) {
+        self.record.events = event.batch;
+        self.record.batch = (pos, pos);
+        self.record.first_event = None;
+        self.record.state = Some(event.payload);
+        self.record.flush = Some(FlushReason::Retried);
+    }
+
+    /// Forgets what was collected, also what is being tried again, and all that came before this was said.
+    pub(super) fn clear(&mut self, pos: u64, at: Timestamp) {
+        let before: Vec<u64> = self.inbox.iter().map(|inbound| inbound.pos).filter(|other| *other < pos).collect();
+        let events = Some(self.record.events + before.len() as u64);
+        before.into_iter().for_each(|pos| self.take(pos));
+        self.tell(NewsKind::DebounceCleared, at, Detail { events, ..Detail::default() });
+        (self.record.retry, self.record.trouble) = (None, None);
+        self.record.batch.1 = pos;
+        self.empty();
+    }
+
+    /// Begins anew: the keys of this batch can be used again.
+    fn empty(&mut self) {
+        self.change.keys_until = self.change.keys_until.max(self.record.batch.1);
+        let record = &mut self.record;
+        (record.state, record.first_event, record.opened_at, record.next) = (None, None, None, None);
+        (record.events, record.flush, record.batch) = (0, None, (0, 0));
+    }
+
+    /// The batch was handled.
+    pub(super) fn flushed(&mut self, reason: Option<FlushReason>, now: Timestamp) {
+        let reason = reason.map(|reason| reason.as_str().into());
+        let detail = Detail { reason, events: Some(self.record.events), ..Detail::default() };
+        self.tell(NewsKind::DebounceFlushed, now, detail);
+        self.empty();
+    }
+
+    /// The batch could not be handled: it is kept as one dead letter, and the next one begins.
+    pub(super) fn batch_given_up(&mut self, trouble: &Troubled, now: Timestamp) {
+        let payload = self.record.state.clone().unwrap_or_else(|| Payload::recorded("null"));
+        let event = Event { batch: self.record.events.max(1), ..Event::new(payload) };
+        self.bury(self.record.batch.0, event, trouble, now);
+        self.empty();
+    }
+}

@@ -1,0 +1,94 @@
+//! What is registered with an engine: a job's rules and its handlers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive_core::id::Name;
+use outlive_core::job::{Exhausted, Policy, Rules};
+use outlive_core::kind::JobKind;
+
+use super::handler::{Handlers, PoolHandlers};
+use crate::error::Error;
+
+/// A job that can be registered: a contract with everything that it needs.
+///
+/// ```
+/// use outlive::job::{Continuous, ContinuousCtx, JobDefinition};
+/// use outlive::prelude::*;
+/// const BEAT: Continuous<()> = Continuous::new("heartbeat");
+/// async fn beat(_: ContinuousCtx<()>) -> Result<()> { Ok(()) }
+/// fn is_complete(_: impl JobDefinition) {}
+/// is_complete(BEAT.every("1 minute").execute(beat));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be registered as a job",
+    label = "this is not a complete definition",
+    note = "a contract needs its rules and an `.execute(handler)`, as in `TOKENS.every(\"30 minutes\").execute(refresh)`"
+)]
+pub trait JobDefinition {
+    /// What the engine needs of it.
+    #[doc(hidden)]
+    fn definition(self) -> Result<Definition, Error>;
+}
+
+/// Marks a builder that has no `execute` yet.
+#[derive(Debug)]
+pub struct Unfinished;
+
+/// Marks a builder that has its `execute`.
+#[derive(Debug)]
+pub struct Executes;
+
+/// A registered job.
+pub struct Definition {
+    pub(crate) job: Name,
+    pub(crate) work: Work,
+    pub(crate) handlers: Arc<dyn Handlers>,
+    pub(crate) on_exhausted: Option<OnExhausted>,
+}
+
+/// Who is told when retries have come to their end.
+pub(crate) type OnExhausted = Arc<dyn Fn(&Exhausted) + Send + Sync>;
+
+/// How a job is driven.
+pub(crate) enum Work {
+    /// One handler at a time for each instance.
+    Single(Rules),
+    /// Many at a time.
+    Pool(PoolRules, Arc<dyn PoolHandlers>),
+}
+
+/// What a definition says of a pool.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolRules {
+    pub(crate) policy: Policy,
+    /// How many handlers run at a time.
+    pub(crate) concurrency: usize,
+    /// How many events one call is given at most.
+    pub(crate) batch: usize,
+    /// At most so many calls begin in any stretch of this length.
+    pub(crate) rate: Option<(usize, Duration)>,
+}
+
+impl std::fmt::Debug for Definition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Definition({})", self.job)
+    }
+}
+
+impl Definition {
+    pub(crate) fn kind(&self) -> JobKind {
+        match &self.work {
+            Work::Single(rules) => rules.kind(),
+            Work::Pool(..) => JobKind::Pool,
+        }
+    }
+}
+
+/// Checks a retry policy where it is given.
+pub(crate) fn check_policy(policy: &Policy) -> Result<(), Error> {
+    match &policy.retry {
+        Some(retry) => Ok(retry.check()?),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,138 @@
+//! What a handler asks of others: part of its own commit, or nothing of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outlive_core::commit::{self, OnConflict, Write};
+use outlive_core::event::Event;
+use outlive_core::id::{Epoch, Name};
+use outlive_core::job::Planned;
+use outlive_core::kind::JobKind;
+use outlive_core::message::Message;
+use outlive_core::payload::Payload;
+use outlive_core::queue::{Place, Push};
+use outlive_core::time::Timestamp;
+use serde::Serialize;
+
+use crate::chance::Chance;
+use crate::env::Env;
+use crate::error::Error;
+use crate::workflow::{Reference, Target};
+
+/// What handlers find around them.
+pub(crate) struct Surroundings {
+    pub(crate) env: Arc<Env>,
+    pub(crate) names: Arc<dyn Names>,
+    pub(crate) chance: Arc<Chance>,
+}
+
+/// Knows the names of workflows.
+pub(crate) trait Names: Send + Sync {
+    /// The name of what is to be started.
+    fn name_of(&self, reference: Reference) -> Result<Name, Error>;
+}
+
+/// What a handler has asked for so far.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) writes: Vec<Write>,
+    pub(crate) plan: Option<Planned>,
+    /// Why the instance is to end.
+    pub(crate) terminate: Option<String>,
+}
+
+/// Gathers it.
+pub(crate) struct Outbox {
+    surroundings: Arc<Surroundings>,
+    asked: Mutex<Asked>,
+}
+
+impl Outbox {
+    pub(crate) fn new(surroundings: Arc<Surroundings>) -> Self {
+        Self { surroundings, asked: Mutex::default() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn env(&self) -> &Env {
+        &self.surroundings.env
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.surroundings.env.clock.now()
+    }
+
+    fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
+        encode(what, value, self.surroundings.env.payload_max)
+    }
+
+    pub(crate) fn push<E: Serialize>(&self, job: &Name, id: &str, event: &E, place: Place) -> Result<(), Error> {
+        let payload = self.encode("the event", event)?;
+        let chance = &self.surroundings.chance;
+        let push = Push {
+            id: JobKind::instance(job, id)?,
+            job: job.clone(),
+            events: vec![Event::new(payload)],
+            place,
+            at: self.now(),
+            seed: chance.number(),
+            token: chance.number(),
+        };
+        self.lock().writes.push(Write::Push(push));
+        Ok(())
+    }
+
+    pub(crate) fn start<T: Target<M>, M>(&self, target: T, input: &T::Input, id: &str) -> Result<(), Error> {
+        let workflow = self.surroundings.names.name_of(target.reference())?;
+        let input = self.encode("the input", input)?;
+        let (now, chance) = (self.now(), &self.surroundings.chance);
+        let start = commit::Start {
+            id: run_id(id)?,
+            workflow,
+            input,
+            seed: chance.number(),
+            tags: Default::default(),
+            at: now,
+            due: Timestamp::AT_ONCE,
+            on_conflict: OnConflict::Join,
+            token: chance.number(),
+            owner: Epoch(0),
+        };
+        self.lock().writes.push(Write::Start(start));
+        Ok(())
+    }
+
+    pub(crate) fn signal<T: Serialize + ?Sized>(&self, run: &str, name: &str, value: &T) -> Result<(), Error> {
+        let message =
+            Message::Signal { name: Name::new("signal name", name)?, payload: self.encode("the signal", value)? };
+        let (id, token) = (Name::new("run id", run)?, self.surroundings.chance.number());
+        let send = commit::Send { id, num: None, message, at: self.now(), dedup: None, token };
+        self.lock().writes.push(Write::Send(send));
+        Ok(())
+    }
+}
+
+/// A value as JSON, not longer than it may be.
+pub(crate) fn encode<T: Serialize + ?Sized>(what: &str, value: &T, bytes_max: usize) -> Result<Payload, Error> {
+    let payload = Payload::encode(value).map_err(|error| Error::Payload {
+        what: format!("{what} cannot be written as JSON"),
+        problem: error.to_string(),
+    })?;
+    match payload.len() {
+        bytes if bytes > bytes_max => Err(Error::PayloadTooLarge { what: what.to_owned(), bytes, bytes_max }),
+        _ => Ok(payload),
+    }
+}
+
+/// The id of a run, which is not one of a job's instances.
+pub(crate) fn run_id(id: &str) -> Result<Name, Error> {
+    let id = Name::new("run id", id)?;
+    match JobKind::of(&id) {
+        Some(kind) => Err(Error::Setup(format!(
+            "run id {:?} begins with \"{kind}:\", as ids of jobs do; give it another id",
+            id.as_str()
+        ))),
+        None => Ok(id),
+    }
+}

@@ -1,0 +1,42 @@
+//! Jobs: handlers with durable state, a wake and an inbox. Four kinds, each a contract to name it by, a definition to
+//! register, a context for its handlers, and a client.
+//!
+//! ```
+//! use outlive::prelude::*;
+//! use outlive::job::{Task, TaskCtx};
+//!
+//! const COUNTERS: Task<u32, u32> = Task::new("counter");
+//!
+//! async fn add(ctx: TaskCtx<u32, u32>, n: u32) -> Result<u32> {
+//!     ctx.update_state(|sum| *sum += n);
+//!     Ok(ctx.state().unwrap_or_default())
+//! }
+//! async fn nothing(_: TaskCtx<u32, u32>) -> Result<()> { Ok(()) }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+//! let engine = Engine::open("memory:").job(COUNTERS.on_event(add).execute(nothing)).start().await?;
+//! let counters = engine.job(COUNTERS);
+//! counters.send("tea", &2).await?;
+//! let sum: u32 = counters.ask("tea", &3).await?;
+//! assert_eq!(sum, 5);
+//! # Ok(()) }
+//! ```
+
+mod answer;
+mod client;
+mod context;
+mod continuous;
+mod debounce;
+mod pool;
+mod task;
+
+pub use self::answer::{Added, DeadLetter, JobInfo, JobStatus, Pushed, Sent, Started};
+pub use self::continuous::{Continuous, ContinuousBuilder, ContinuousClient, ContinuousCtx};
+pub use self::debounce::{Debounce, DebounceBuilder, DebounceClient, DebounceCtx};
+pub use self::pool::{PoolBuilder, PoolClient, PoolCtx, PoolEvent, PoolStatus, Push, WorkerPool};
+pub use self::task::{Task, TaskBuilder, TaskClient, TaskCtx};
+pub use crate::client::Contract;
+pub use crate::handling::{Definition, Executes, HandlerFuture, JobDefinition, JobHandler, Unfinished};
+pub use outlive_core::job::{Exhausted, FlushReason, HandlerKind};
+pub use outlive_core::kind::JobKind;
+pub use outlive_core::schedule::{Cron, Missed, Schedule, ScheduleError};

@@ -1,0 +1,253 @@
+//! What clients of jobs are answered.
+
+use outlive_core::failure::{Cause, Failure};
+use outlive_core::kind::JobKind;
+use outlive_core::payload::Payload;
+use outlive_core::query::Instance;
+use outlive_core::queue::Dead;
+use outlive_core::status::Status;
+use outlive_core::time::Timestamp;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+
+/// An instance was started, or was there.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const BEAT: Continuous<u32> = Continuous::new("heartbeat");
+/// # async fn beat(_: ContinuousCtx<u32>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(BEAT.every("1 minute").execute(beat)).start().await?;
+/// let started: Started = engine.job(BEAT).start("paris", &0).await?;
+/// assert!(started.created && started.instance == "continuous:heartbeat:paris");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Started {
+    /// Whether it came into being by this.
+    pub created: bool,
+    /// Its whole name: kind, job and id.
+    pub instance: String,
+    /// Where it is in its life.
+    pub status: Status,
+}
+
+/// An event was accepted by a task.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const ORDERS: Task<u32, u32> = Task::new("orders");
+/// # async fn handle(_: TaskCtx<u32, u32>, _: u32) -> Result<()> { Ok(()) }
+/// # async fn check(_: TaskCtx<u32, u32>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(ORDERS.on_event(handle).execute(check)).start().await?;
+/// let sent: Sent = engine.job(ORDERS).send("42", &1).await?;
+/// assert!(sent.created && sent.is_new);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Sent {
+    /// Whether the instance came into being by this.
+    pub created: bool,
+    /// Its whole name.
+    pub instance: String,
+    /// Whether the event is new; if not, one with its key was there.
+    pub is_new: bool,
+    /// The event's number.
+    pub event: u64,
+}
+
+/// An event was accepted by a debounce.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const HOOKS: Debounce<u32, u32> = Debounce::new("hooks");
+/// # async fn flush(_: DebounceCtx<u32, u32>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(HOOKS.flush_after("5 seconds").execute(flush)).start().await?;
+/// let added: Added = engine.job(HOOKS).add("shop", &1).await?;
+/// assert!(added.created && added.event_count == 1 && added.flush_at.is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Added {
+    /// Whether the instance came into being by this.
+    pub created: bool,
+    /// Whether the event is new; if not, one with its key is in the batch.
+    pub is_new: bool,
+    /// How many events its batch has so far.
+    pub event_count: u64,
+    /// When the batch is flushed at the latest, if that is known: the batch after one that is being flushed has no
+    /// time yet.
+    pub flush_at: Option<Timestamp>,
+}
+
+/// Events were accepted by a pool.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
+/// # async fn send(_: PoolCtx<u32>, _: u32) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(MAIL.concurrency(8).execute(send)).start().await?;
+/// let pushed: Pushed = engine.job(MAIL).push(&1).await?;
+/// assert!(pushed.is_new);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Pushed {
+    /// Whether the event is new; if not, one with its key is in the queue.
+    pub is_new: bool,
+    /// The event's number; 0 if it is not new.
+    pub event: u64,
+}
+
+/// Where an instance is, whatever its kind.
+///
+/// ```
+/// use outlive::job::JobStatus;
+/// assert_ne!(JobStatus::Running, JobStatus::Stopped);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum JobStatus {
+    /// There is none.
+    NotFound,
+    /// It has something to do, now or at a time.
+    Running,
+    /// It waits for an event.
+    Idle,
+    /// Somebody stopped it.
+    Stopped,
+    /// It was set aside; [`JobInfo::note`] says why.
+    Stuck,
+}
+
+/// What is known of an instance.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const BEAT: Continuous<u32> = Continuous::new("heartbeat");
+/// # async fn beat(_: ContinuousCtx<u32>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(BEAT.every("1 minute").execute(beat)).start().await?;
+/// let info: JobInfo = engine.job(BEAT).status("paris").await?;
+/// assert_eq!((info.status, info.run_count), (JobStatus::NotFound, 0));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct JobInfo {
+    /// Where it is.
+    pub status: JobStatus,
+    /// How often `execute` came to its end.
+    pub run_count: u64,
+    /// How many events were handled, or are in the batch.
+    pub event_count: u64,
+    /// When it goes on by itself: the next run, flush, wake or retry.
+    pub next_run: Option<Timestamp>,
+    /// How often what is tried again has failed so far; 0 if nothing is.
+    pub failed: u32,
+    /// When it came into being.
+    pub created_at: Option<Timestamp>,
+    /// The last failure, in words.
+    pub last_error: Option<String>,
+    /// Why it is stuck.
+    pub note: Option<String>,
+}
+
+impl JobInfo {
+    pub(crate) fn not_found() -> Self {
+        Self {
+            status: JobStatus::NotFound,
+            run_count: 0,
+            event_count: 0,
+            next_run: None,
+            failed: 0,
+            created_at: None,
+            last_error: None,
+            note: None,
+        }
+    }
+
+    /// What the row says.
+    pub(crate) fn of(instance: &Instance, record: &outlive_core::job::Record) -> Self {
+        let status = match instance.status {
+            Status::Stuck => JobStatus::Stuck,
+            Status::Paused { why: outlive_core::status::Pause::Hand, .. } => JobStatus::Stopped,
+            Status::Paused { until: None, .. } => JobStatus::Idle,
+            status if status.is_ended() => JobStatus::NotFound,
+            _ => JobStatus::Running,
+        };
+        let until = instance.status.pause().1;
+        Self {
+            status,
+            run_count: record.runs,
+            event_count: record.events,
+            next_run: until.or(instance.wake.filter(|wake| *wake != Timestamp::AT_ONCE)),
+            failed: record.retry.as_ref().map_or(0, |retry| retry.failed),
+            created_at: Some(instance.created_at),
+            last_error: record.error.clone(),
+            note: instance.note.clone(),
+        }
+    }
+}
+
+/// Something that was given up, and is kept for people to look at.
+///
+/// ```
+/// use outlive::job::DeadLetter;
+/// fn line(dead: &DeadLetter<String>) -> String {
+///     format!("{}: {:?} failed {} times: {}", dead.number, dead.event, dead.attempts, dead.failure)
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeadLetter<E> {
+    /// Its number, for [`retry_dead`](crate::job::PoolClient::retry_dead) and `drop_dead`.
+    pub number: u64,
+    /// The instance it was for, as its user named it.
+    pub instance: String,
+    /// The event, or the batch.
+    pub event: E,
+    /// How many events it stands for: more than one if it is a batch.
+    pub events: u64,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// How it failed last.
+    pub failure: Failure,
+    /// When it was given up.
+    pub at: Timestamp,
+}
+
+impl<E: DeserializeOwned> DeadLetter<E> {
+    pub(crate) fn of(dead: Dead) -> Result<Self, Error> {
+        let event = dead.event.payload.decode().map_err(|error| {
+            let what = format!("dead letter {} does not read as {}", dead.pos, std::any::type_name::<E>());
+            Error::decode(what, &dead.event.payload, &error)
+        })?;
+        Ok(Self {
+            number: dead.pos,
+            instance: JobKind::own_id(&dead.id).to_owned(),
+            event,
+            events: dead.event.batch.max(1),
+            attempts: dead.attempts,
+            failure: failure_of(&dead.failure),
+            at: dead.at,
+        })
+    }
+}
+
+pub(crate) fn failure_of(payload: &Payload) -> Failure {
+    Failure::from_payload(payload).unwrap_or_else(|_| Failure::new(Cause::Error, payload.as_str()))
+}

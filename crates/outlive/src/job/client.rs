@@ -1,0 +1,241 @@
+//! What the clients of all kinds have in common: pushing, telling, asking and reading.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use outlive_core::commit::{self, Answer, Refusal, Write};
+use outlive_core::event::Event;
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::job::Record;
+use outlive_core::kind::JobKind;
+use outlive_core::message::Message;
+use outlive_core::payload::Payload;
+use outlive_core::query::Instance;
+use outlive_core::queue::{Bury, Letters, Place, Push};
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+
+use super::answer::{DeadLetter, JobInfo};
+use crate::client::Client;
+use crate::error::Error;
+use crate::replies::Reply;
+use crate::shared::Shared;
+
+/// How many dead letters are on a page.
+const PAGE: usize = 100;
+
+/// The client of one job, without its types.
+#[derive(Clone)]
+pub(crate) struct JobClient {
+    pub(crate) shared: Arc<Shared>,
+    job: Result<Name, Error>,
+}
+
+/// How long to wait for what becomes of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Patience {
+    /// Until it is dealt with.
+    UntilTaken,
+    /// Until it is dealt with, or has to wait for something that comes first.
+    UntilHeard,
+}
+
+/// Events that were accepted.
+pub(crate) struct Accepted {
+    pub(crate) num: InstanceNum,
+    pub(crate) id: Name,
+    pub(crate) created: bool,
+    pub(crate) positions: Vec<u64>,
+    /// What becomes of the first of them, if this process executes.
+    reply: Option<oneshot::Receiver<Reply>>,
+}
+
+impl JobClient {
+    pub(crate) fn new(client: &Client, job: Result<Name, Error>) -> Self {
+        Self { shared: client.shared.clone(), job }
+    }
+
+    pub(crate) fn job(&self) -> Result<&Name, Error> {
+        self.job.as_ref().map_err(Clone::clone)
+    }
+
+    /// Whether an event can be accepted: it is not too long, and reads as what the job takes if that is known here.
+    pub(crate) fn check(&self, event: &Payload) -> Result<(), Error> {
+        self.shared.check_size("the event", event)?;
+        let Some(worker) = &self.shared.worker else { return Ok(()) };
+        if worker.is_stopping() {
+            return Err(Error::Shutdown);
+        }
+        match self.shared.registry.job(self.job()?) {
+            Some(definition) => definition.handlers.check(event),
+            None => Err(self.shared.registry.unknown_job(self.job()?)),
+        }
+    }
+
+    pub(crate) async fn push(&self, id: &str, events: Vec<Event>, place: Place) -> Result<Accepted, Error> {
+        let job = self.job()?;
+        let id = JobKind::instance(job, id)?;
+        for event in &events {
+            self.check(&event.payload)?;
+        }
+        let (chance, token) = (&self.shared.chance, self.shared.chance.number());
+        let at = self.shared.clock.now();
+        let is_awaited = self.shared.worker.is_some() && place == Place::Inbox;
+        let reply = is_awaited.then(|| self.shared.replies.expect(token));
+        let push = Push { id: id.clone(), job: job.clone(), events, place, at, seed: chance.number(), token };
+        let answer = self.shared.committer.write(Write::Push(push)).await;
+        match answer {
+            Ok(Answer::Pushed { num, created, positions, .. }) => Ok(Accepted { num, id, created, positions, reply }),
+            other => {
+                self.shared.replies.forget(token);
+                Err(refused(&id, other))
+            }
+        }
+    }
+
+    /// Tells an instance something, and waits until it has dealt with it.
+    pub(crate) async fn tell(&self, id: &str, message: Message) -> Result<(), Error> {
+        let id = JobKind::instance(self.job()?, id)?;
+        let token = self.shared.chance.number();
+        let reply = self.shared.worker.is_some().then(|| self.shared.replies.expect(token));
+        let at = self.shared.clock.now();
+        let send = commit::Send { id: id.clone(), num: None, message, at, dedup: None, token };
+        match self.shared.committer.write(Write::Send(send)).await {
+            Ok(Answer::Sent { num, pos, .. }) => {
+                let accepted = Accepted { num, id, created: false, positions: vec![pos], reply };
+                self.outcome(accepted, Patience::UntilHeard).await.map(drop)
+            }
+            other => {
+                self.shared.replies.forget(token);
+                Err(refused(&id, other))
+            }
+        }
+    }
+
+    /// Waits for what becomes of the first event that was accepted.
+    pub(crate) async fn outcome(&self, accepted: Accepted, patience: Patience) -> Result<Reply, Error> {
+        let pos = accepted.positions.first().copied().unwrap_or(0);
+        if let Some(reply) = accepted.reply {
+            return reply.await.map_err(|_| Error::Shutdown);
+        }
+        loop {
+            // From here on, news of the store are not missed.
+            let news = self.shared.waiters.news(accepted.num);
+            match self.look(&accepted.id, accepted.num, pos).await? {
+                Some(Reply::Held { .. }) if patience == Patience::UntilTaken => {}
+                Some(reply) => return Ok(reply),
+                None => {}
+            }
+            news.await;
+        }
+    }
+
+    /// What has become of a message, as the store has it.
+    async fn look(&self, id: &Name, num: InstanceNum, pos: u64) -> Result<Option<Reply>, Error> {
+        let answer = self.shared.store.reply(pos).await?;
+        let found = self.shared.store.instance(id).await?.filter(|instance| instance.num == num);
+        let Some(instance) = found else {
+            return Ok(Some(Reply::Taken { answer, event_count: 0, next: None }));
+        };
+        let record = record_of(&instance);
+        let inbox = self.shared.store.inbox(num, 0).await?;
+        let before = inbox.iter().filter(|inbound| inbound.pos <= pos).count() as u64;
+        let is_held = record.retry.is_some() || record.flush.is_some();
+        Ok(match inbox.iter().any(|inbound| inbound.pos == pos) {
+            false => Some(Reply::Taken { answer, event_count: record.events, next: record.next }),
+            true if is_held => Some(Reply::Held { event_count: before }),
+            true => None,
+        })
+    }
+
+    /// Waits until a pool may have nothing left, from now on.
+    pub(crate) fn drained(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        match &self.shared.worker {
+            Some(worker) => {
+                let mut rested = Box::pin(worker.rested.notified());
+                rested.as_mut().enable();
+                rested
+            }
+            None => {
+                // No instance has this number: only a change of the store tells of it.
+                let news = self.shared.waiters.news(InstanceNum(0));
+                Box::pin(async move { drop(news.await) })
+            }
+        }
+    }
+
+    pub(crate) async fn instance(&self, id: &str) -> Result<Option<Instance>, Error> {
+        let id = JobKind::instance(self.job()?, id)?;
+        Ok(self.shared.store.instance(&id).await?.filter(|instance| !instance.status.is_ended()))
+    }
+
+    pub(crate) async fn info(&self, id: &str) -> Result<JobInfo, Error> {
+        let instance = self.instance(id).await?;
+        Ok(instance.map_or_else(JobInfo::not_found, |instance| JobInfo::of(&instance, &record_of(&instance))))
+    }
+
+    /// The state, read beside the handlers and without waiting for them.
+    pub(crate) async fn state<S: DeserializeOwned>(&self, id: &str) -> Result<Option<S>, Error> {
+        let Some(instance) = self.instance(id).await? else { return Ok(None) };
+        let is_begun = instance.outcome.is_some();
+        let record = record_of(&instance);
+        let given =
+            Some(instance.input).filter(|_| JobKind::of(&instance.id) == Some(JobKind::Continuous) && !is_begun);
+        let Some(payload) = record.state.or(given) else { return Ok(None) };
+        payload.decode().map(Some).map_err(|error| {
+            let what = format!("the state of {} does not read as {}", instance.id, std::any::type_name::<S>());
+            Error::decode(what, &payload, &error)
+        })
+    }
+
+    pub(crate) async fn dead<E: DeserializeOwned>(&self) -> Result<Vec<DeadLetter<E>>, Error> {
+        let (mut letters, mut after) = (Vec::new(), 0);
+        loop {
+            let page = self.shared.store.dead(self.job()?, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(letters) };
+            after = last.pos;
+            for dead in page {
+                letters.push(DeadLetter::of(dead)?);
+            }
+        }
+    }
+
+    /// Has dead letters tried again, or drops them. Answers how many there were.
+    pub(crate) async fn bury(&self, letters: Letters, is_retry: bool) -> Result<u64, Error> {
+        let mut total = 0;
+        loop {
+            let bury = Bury { job: self.job()?.clone(), letters, is_retry, at: self.shared.clock.now() };
+            match self.shared.committer.write(Write::Bury(bury)).await? {
+                Answer::Buried { count, .. } => {
+                    total += count;
+                    if count == 0 || letters != Letters::All {
+                        return Ok(total);
+                    }
+                }
+                Answer::Refused(_) => {
+                    let number = if let Letters::One(number) = letters { number } else { 0 };
+                    return Err(Error::NotFound { id: format!("dead letter {number} of {}", self.job()?) });
+                }
+                _ => return Err(Error::Shutdown),
+            }
+        }
+    }
+}
+
+/// What an instance keeps. One that has not begun keeps nothing yet.
+pub(crate) fn record_of(instance: &Instance) -> Record {
+    let record = instance.outcome.as_ref().map(Record::from_payload);
+    record.and_then(Result::ok).unwrap_or_default()
+}
+
+fn refused(id: &Name, answer: Result<Answer, Error>) -> Error {
+    match answer {
+        Ok(Answer::Refused(Refusal::NotFound)) => Error::NotFound { id: id.to_string() },
+        Ok(Answer::Refused(Refusal::Status(status))) => {
+            let way_out = "`outlive retry` has it go on, `terminate` removes it";
+            Error::Status { id: id.to_string(), status, way_out }
+        }
+        Err(error) => error,
+        Ok(_) => Error::Shutdown,
+    }
+}

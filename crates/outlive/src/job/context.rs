@@ -1,0 +1,204 @@
+//! The state of an instance while a handler works on it, and the methods that all contexts have.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outlive_core::payload::Payload;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::handling::{Setting, encode};
+
+/// A state as the handler sees it.
+pub(crate) struct Held<S> {
+    value: Option<S>,
+    is_changed: bool,
+}
+
+/// What a context with a state is made of.
+pub(crate) struct Inner<S> {
+    pub(crate) setting: Setting,
+    held: Mutex<Held<S>>,
+}
+
+impl<S: Serialize + DeserializeOwned> Inner<S> {
+    /// Reads the state; the error says what it does not read as.
+    pub(crate) fn new(setting: Setting, state: Option<&Payload>) -> Result<Arc<Self>, String> {
+        let value = match state {
+            Some(payload) => Some(read::<S>("the state", payload)?),
+            None => None,
+        };
+        Ok(Arc::new(Self { setting, held: Mutex::new(Held { value, is_changed: false }) }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held<S>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn state(&self) -> Option<S>
+    where
+        S: Clone,
+    {
+        self.lock().value.clone()
+    }
+
+    pub(crate) fn set(&self, state: S) {
+        *self.lock() = Held { value: Some(state), is_changed: true };
+    }
+
+    /// Changes the state in place, beginning with a new one if there is none.
+    pub(crate) fn update<R>(&self, new: impl FnOnce() -> S, change: impl FnOnce(&mut S) -> R) -> R {
+        let mut held = self.lock();
+        held.is_changed = true;
+        change(held.value.get_or_insert_with(new))
+    }
+
+    /// The state as it is to be kept, if it was changed.
+    pub(crate) fn changed(&self) -> Result<Option<Payload>, Error> {
+        let held = self.lock();
+        match &held.value {
+            Some(value) if held.is_changed => {
+                encode("the state", value, self.setting.outbox.env().payload_max).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Reads what was kept; the error is a sentence with the way out.
+pub(crate) fn read<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<T, String> {
+    payload.decode().map_err(|error| {
+        let shown: String = payload.as_str().chars().take(120).collect();
+        let wanted = std::any::type_name::<T>();
+        format!("{what} {shown} does not read as {wanted}: {error}; deploy code that reads it, then retry")
+    })
+}
+
+/// The methods that every context has. `$ctx` is the type, `$job` a few lines that bring a context `ctx` about.
+macro_rules! common_methods {
+    () => {
+        /// The instance, as its user named it.
+        #[must_use]
+        pub fn instance_id(&self) -> &str {
+            self.setting().own_id()
+        }
+
+        /// The job's name.
+        #[must_use]
+        pub fn job_name(&self) -> &str {
+            self.setting().job_name()
+        }
+
+        /// Which attempt this is, from 1.
+        #[must_use]
+        pub fn attempt(&self) -> u32 {
+            self.setting().attempt
+        }
+
+        /// Whether it was tried before.
+        #[must_use]
+        pub fn is_retry(&self) -> bool {
+            self.setting().attempt > 1
+        }
+
+        /// The same for all attempts of this call, and for no other call.
+        #[must_use]
+        pub fn idempotency_key(&self) -> &str {
+            &self.setting().key
+        }
+
+        /// When the instance came into being.
+        #[must_use]
+        pub fn created_at(&self) -> Timestamp {
+            self.setting().created_at
+        }
+
+        /// When this call began.
+        #[must_use]
+        pub fn started_at(&self) -> Timestamp {
+            self.setting().started_at
+        }
+
+        /// What was given to [`Builder::provide`](crate::Builder::provide).
+        ///
+        /// # Panics
+        /// If nothing of that type was; see [`try_get`](Self::try_get).
+        #[must_use]
+        pub fn get<T: Send + Sync + 'static>(&self) -> &T {
+            match self.try_get() {
+                Ok(value) => value,
+                Err(error) => panic!("{error}"),
+            }
+        }
+
+        /// As [`get`](Self::get), with an error where there is no such value.
+        ///
+        /// # Errors
+        /// [`Error::NotProvided`] if no such value was provided.
+        pub fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {
+            self.setting().try_get()
+        }
+
+        /// Ends this instance: its state, its events and its wake go with this call, whatever the handler returns.
+        pub fn terminate(&self, reason: &str) {
+            self.setting().outbox.lock().terminate.get_or_insert_with(|| reason.to_owned());
+        }
+
+        /// Sends an event to a task, as part of this call.
+        ///
+        /// # Errors
+        /// If the id or the event cannot be accepted.
+        pub fn send<E2: Serialize, S2>(
+            &self,
+            task: crate::job::Task<E2, S2>,
+            id: &str,
+            event: &E2,
+        ) -> Result<(), Error> {
+            self.setting().outbox.push(&task.job_name()?, id, event, Place::Inbox)
+        }
+
+        /// Adds an event to a batch, as part of this call.
+        ///
+        /// # Errors
+        /// If the id or the event cannot be accepted.
+        pub fn add<E2: Serialize, B2>(
+            &self,
+            batch: crate::job::Debounce<E2, B2>,
+            id: &str,
+            event: &E2,
+        ) -> Result<(), Error> {
+            self.setting().outbox.push(&batch.job_name()?, id, event, Place::Inbox)
+        }
+
+        /// Pushes an event to a pool, as part of this call.
+        ///
+        /// # Errors
+        /// If the event cannot be accepted.
+        pub fn push<E2: Serialize>(&self, pool: crate::job::WorkerPool<E2>, event: &E2) -> Result<(), Error> {
+            self.setting().outbox.push(&pool.job_name()?, crate::job::WorkerPool::<E2>::MAIN, event, Place::Queue)
+        }
+
+        /// Starts a run of a workflow, as part of this call. If there is a run of that id with the same input, that is
+        /// as good; if there is another, the call fails when it is committed.
+        ///
+        /// # Errors
+        /// If the id or the input cannot be accepted.
+        pub fn start<T: crate::workflow::Target<M>, M>(
+            &self,
+            target: T,
+            input: &T::Input,
+            id: &str,
+        ) -> Result<(), Error> {
+            self.setting().outbox.start(target, input, id)
+        }
+
+        /// Signals a run, as part of this call. If there is no such run, the call fails when it is committed.
+        ///
+        /// # Errors
+        /// If the name or the value cannot be accepted.
+        pub fn signal<T: Serialize + ?Sized>(&self, run: &str, name: &str, value: &T) -> Result<(), Error> {
+            self.setting().outbox.signal(run, name, value)
+        }
+    };
+}
+pub(crate) use common_methods;

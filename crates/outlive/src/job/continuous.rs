@@ -1,0 +1,421 @@
+//! A job that runs again and again, by a schedule.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use outlive_core::commit::{self, Answer, OnConflict, Refusal, Write};
+use outlive_core::duration::IntoDuration;
+use outlive_core::failure::Failure;
+use outlive_core::id::{Epoch, Name};
+use outlive_core::job::{ContinuousRules, Exhausted, HandlerKind, Policy, Rules};
+use outlive_core::kind::JobKind;
+use outlive_core::message::Message;
+use outlive_core::payload::Payload;
+use outlive_core::queue::Place;
+use outlive_core::retry::Retry;
+use outlive_core::schedule::{Cron, Missed, Schedule, ScheduleError};
+use outlive_core::status::{Pause, Status};
+use outlive_core::time::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::answer::{JobInfo, Started};
+use super::client::JobClient;
+use super::context::{Inner, common_methods};
+use crate::client::{Client, Contract};
+use crate::error::{BoxError, Error};
+use crate::handling::{
+    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, OnExhausted, RetryIf,
+    Setting, Unfinished, Work, check_policy, erase, run,
+};
+
+/// Names a recurring job and the type of its state.
+///
+/// ```
+/// use outlive::job::{Continuous, ContinuousCtx};
+/// use outlive::prelude::*;
+///
+/// const TOKENS: Continuous<String> = Continuous::new("token-refresher");
+///
+/// async fn refresh(ctx: ContinuousCtx<String>) -> Result<()> {
+///     ctx.set_state(format!("{}+", ctx.state()));
+///     Ok(())
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let engine = Engine::open("memory:").job(TOKENS.every("30 minutes").execute(refresh)).start().await?;
+/// engine.job(TOKENS).start("google", &"token".to_owned()).await?;
+/// # Ok(()) }
+/// ```
+pub struct Continuous<S> {
+    name: &'static str,
+    types: PhantomData<fn(S) -> S>,
+}
+
+impl<S> Clone for Continuous<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Continuous<S> {}
+
+impl<S> Continuous<S> {
+    /// Names it. The name is what is on disk.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, types: PhantomData }
+    }
+
+    pub(crate) fn job_name(self) -> Result<Name, Error> {
+        Ok(JobKind::Continuous.job(self.name)?)
+    }
+}
+
+impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Continuous<S> {
+    /// At a fixed rate: runs begin this far apart, however long they take.
+    pub fn every(self, interval: impl IntoDuration) -> ContinuousBuilder<S> {
+        ContinuousBuilder::new(self, Schedule::every(interval))
+    }
+
+    /// With a pause of this length after each run.
+    pub fn pause_between(self, pause: impl IntoDuration) -> ContinuousBuilder<S> {
+        ContinuousBuilder::new(self, Schedule::pause_between(pause))
+    }
+
+    /// By the calendar, in UTC unless a [`zone`](ContinuousBuilder::zone) is given: see [`Cron`].
+    pub fn cron(self, pattern: &str) -> ContinuousBuilder<S> {
+        let mut builder = ContinuousBuilder::new(self, Schedule::every("1 day"));
+        match Cron::new(pattern) {
+            Ok(cron) => builder.cron = Some(cron),
+            Err(error) => builder.refuse(error),
+        }
+        builder.is_immediate = false;
+        builder
+    }
+}
+
+/// A recurring job that is being defined.
+#[must_use = "a job does nothing until it is registered with `.job(..)`"]
+pub struct ContinuousBuilder<S, X = Unfinished> {
+    contract: Continuous<S>,
+    schedule: Option<Schedule>,
+    cron: Option<Cron>,
+    missed: Missed,
+    is_immediate: bool,
+    policy: Policy,
+    retry_if: Option<RetryIf>,
+    on_exhausted: Option<OnExhausted>,
+    execute: Option<Erased<(ContinuousCtx<S>,)>>,
+    on_error: Option<Erased<(ContinuousCtx<S>, Failure)>>,
+    problem: Option<Error>,
+    marker: PhantomData<X>,
+}
+
+impl<S> ContinuousBuilder<S> {
+    fn new(contract: Continuous<S>, schedule: Result<Schedule, ScheduleError>) -> Self {
+        let (schedule, problem) = match schedule {
+            Ok(schedule) => (Some(schedule), None),
+            Err(error) => (None, Some(Error::Schedule(error))),
+        };
+        Self {
+            contract,
+            schedule,
+            cron: None,
+            missed: Missed::default(),
+            is_immediate: true,
+            policy: Policy::default(),
+            retry_if: None,
+            on_exhausted: None,
+            execute: None,
+            on_error: None,
+            problem,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static, X> ContinuousBuilder<S, X> {
+    fn refuse(&mut self, error: ScheduleError) {
+        self.problem.get_or_insert(Error::Schedule(error));
+    }
+
+    /// The zone whose clocks a cron pattern goes by; without it, UTC.
+    pub fn zone(mut self, name: &str) -> Self {
+        match self.cron.take().map(|cron| cron.zone(name)) {
+            Some(Ok(cron)) => self.cron = Some(cron),
+            Some(Err(error)) => self.refuse(error),
+            None => {
+                let problem = format!("zone {name:?} is for a cron pattern; this job has none");
+                self.problem.get_or_insert(Error::Setup(problem));
+            }
+        }
+        self
+    }
+
+    /// Whether the first run is at the start of an instance: true, unless the job goes by the calendar.
+    pub fn start_immediately(mut self, is_immediate: bool) -> Self {
+        self.is_immediate = is_immediate;
+        self
+    }
+
+    /// What becomes of ticks at which it could not run: by default one run makes up for all of them.
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// When to try again after a failure. Without it, never: the schedule goes on.
+    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+        self.policy.retry = Some(retry.into());
+        self
+    }
+
+    /// Which errors are worth another attempt.
+    pub fn retry_if(mut self, test: impl Fn(&BoxError) -> bool + Send + Sync + 'static) -> Self {
+        self.retry_if = Some(Arc::new(test));
+        self
+    }
+
+    /// Told when retries have come to their end, after that is durable.
+    pub fn on_exhausted(mut self, tell: impl Fn(&Exhausted) + Send + Sync + 'static) -> Self {
+        self.on_exhausted = Some(Arc::new(tell));
+        self
+    }
+
+    /// Called when a run was given up; then the schedule goes on.
+    pub fn on_error<M>(mut self, handler: impl JobHandler<(ContinuousCtx<S>, Failure), M>) -> Self {
+        self.policy.has_error = true;
+        self.on_error = Some(erase(handler));
+        self
+    }
+
+    /// What a run does.
+    pub fn execute<M>(self, handler: impl JobHandler<(ContinuousCtx<S>,), M>) -> ContinuousBuilder<S, Executes> {
+        ContinuousBuilder {
+            contract: self.contract,
+            schedule: self.schedule,
+            cron: self.cron,
+            missed: self.missed,
+            is_immediate: self.is_immediate,
+            policy: self.policy,
+            retry_if: self.retry_if,
+            on_exhausted: self.on_exhausted,
+            execute: Some(erase(handler)),
+            on_error: self.on_error,
+            problem: self.problem,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> JobDefinition for ContinuousBuilder<S, Executes> {
+    fn definition(self) -> Result<Definition, Error> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        check_policy(&self.policy)?;
+        let schedule = self.cron.map(Schedule::from).or(self.schedule);
+        let schedule = schedule.ok_or_else(|| Error::Setup("a recurring job has no schedule".into()))?;
+        let (missed, is_immediate) = (self.missed, self.is_immediate);
+        let rules = ContinuousRules { policy: self.policy, schedule, missed, is_immediate };
+        Ok(Definition {
+            job: self.contract.job_name()?,
+            work: Work::Single(Rules::Continuous(rules)),
+            handlers: Arc::new(Own { execute: self.execute, on_error: self.on_error, retry_if: self.retry_if }),
+            on_exhausted: self.on_exhausted,
+        })
+    }
+}
+
+/// The handlers of a recurring job.
+struct Own<S> {
+    execute: Option<Erased<(ContinuousCtx<S>,)>>,
+    on_error: Option<Erased<(ContinuousCtx<S>, Failure)>>,
+    retry_if: Option<RetryIf>,
+}
+
+impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers for Own<S> {
+    fn call(&self, given: Given) -> Calling {
+        let ctx = match Inner::new(given.setting(), given.record.state.as_ref()) {
+            Ok(inner) => ContinuousCtx(inner),
+            Err(problem) => return Box::pin(std::future::ready(Ended::unreadable(problem))),
+        };
+        let finish = ctx.0.clone();
+        let finish = move || (finish.changed(), std::mem::take(&mut *finish.setting.outbox.lock()));
+        let retry_if = self.retry_if.clone();
+        match (given.call.handler, &self.execute, &self.on_error) {
+            (HandlerKind::Error, _, Some(on_error)) => {
+                let (on_error, failure) = (on_error.clone(), given.failure());
+                Box::pin(async move { run(|| on_error((ctx, failure)), None, finish).await })
+            }
+            (_, Some(execute), _) => {
+                let execute = execute.clone();
+                Box::pin(async move { run(|| execute((ctx,)), retry_if.as_ref(), finish).await })
+            }
+            _ => Box::pin(std::future::ready(Ended::unreadable("the job has no such handler".into()))),
+        }
+    }
+
+    fn check(&self, _: &Payload) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// What the handlers of a recurring job are given.
+pub struct ContinuousCtx<S>(Arc<Inner<S>>);
+
+impl<S> Clone for ContinuousCtx<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
+    fn setting(&self) -> &Setting {
+        &self.0.setting
+    }
+
+    /// The state.
+    ///
+    /// # Panics
+    /// Never: an instance is started with a state.
+    #[must_use]
+    pub fn state(&self) -> S {
+        self.0.state().expect("an instance is started with a state")
+    }
+
+    /// Replaces the state; kept if the handler succeeds.
+    pub fn set_state(&self, state: S) {
+        self.0.set(state);
+    }
+
+    /// Changes the state in place; kept if the handler succeeds.
+    pub fn update_state<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
+        self.0.update(|| unreachable!("an instance is started with a state"), change)
+    }
+
+    /// How many runs have come to their end before this one. A retry is no new run.
+    #[must_use]
+    pub fn run_count(&self) -> u64 {
+        self.setting().run_count
+    }
+
+    /// The moment that this run is for, by the schedule.
+    #[must_use]
+    pub fn scheduled_at(&self) -> Option<Timestamp> {
+        self.setting().due
+    }
+
+    common_methods!();
+}
+
+/// The client of a recurring job.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const BEAT: Continuous<u32> = Continuous::new("heartbeat");
+/// # async fn beat(_: ContinuousCtx<u32>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(BEAT.every("1 minute").execute(beat)).start().await?;
+/// let beats: ContinuousClient<u32> = engine.job(BEAT);
+/// beats.start("paris", &7).await?;
+/// assert_eq!(beats.state("paris").await?, Some(7));
+/// beats.stop("paris").await?;
+/// assert_eq!(beats.status("paris").await?.status, JobStatus::Stopped);
+/// beats.terminate("paris", "moved away").await?;
+/// assert_eq!(beats.state("paris").await?, None);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct ContinuousClient<S> {
+    client: JobClient,
+    types: PhantomData<fn(S) -> S>,
+}
+
+impl<S> Contract for Continuous<S> {
+    type Client = ContinuousClient<S>;
+
+    fn client(self, client: &Client) -> ContinuousClient<S> {
+        ContinuousClient { client: JobClient::new(client, self.job_name()), types: PhantomData }
+    }
+}
+
+impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
+    /// Starts an instance with a state. One that is there keeps its own; one that was stopped goes on.
+    ///
+    /// # Errors
+    /// If the id or the state cannot be accepted, or the job is not registered in an engine.
+    pub async fn start(&self, id: &str, state: &S) -> Result<Started, Error> {
+        let shared = &self.client.shared;
+        let job = self.client.job()?;
+        if shared.worker.is_some() && shared.registry.job(job).is_none() {
+            return Err(shared.registry.unknown_job(job));
+        }
+        let input = shared.encode("the state", state)?;
+        let whole = JobKind::instance(job, id)?;
+        let start = commit::Start {
+            id: whole.clone(),
+            workflow: job.clone(),
+            input,
+            seed: shared.chance.number(),
+            tags: Default::default(),
+            at: shared.clock.now(),
+            due: Timestamp::AT_ONCE,
+            on_conflict: OnConflict::Join,
+            token: shared.chance.number(),
+            owner: Epoch(0),
+        };
+        let created = match shared.committer.write(Write::Start(start)).await? {
+            Answer::Started { created, .. } => created,
+            Answer::Refused(Refusal::Conflict { .. }) => false,
+            _ => return Err(Error::Shutdown),
+        };
+        let mut status = self.client.instance(id).await?.map_or(Status::Pending, |instance| instance.status);
+        if matches!(status, Status::Paused { why: Pause::Hand, .. }) {
+            self.client.tell(id, Message::Resume).await?;
+            status = self.client.instance(id).await?.map_or(status, |instance| instance.status);
+        }
+        Ok(Started { created, instance: whole.to_string(), status })
+    }
+
+    /// Has it run once more, now; the schedule stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such instance.
+    pub async fn trigger(&self, id: &str) -> Result<(), Error> {
+        self.client.tell(id, Message::Trigger).await
+    }
+
+    /// Stops the schedule until [`start`](Self::start); the state is kept.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such instance.
+    pub async fn stop(&self, id: &str) -> Result<(), Error> {
+        self.client.tell(id, Message::Pause).await
+    }
+
+    /// Removes the instance with its state.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such instance.
+    pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), Error> {
+        self.client.tell(id, Message::Terminate { reason: reason.to_owned() }).await
+    }
+
+    /// Where the instance is.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn status(&self, id: &str) -> Result<JobInfo, Error> {
+        self.client.info(id).await
+    }
+
+    /// Its state as it was last kept, without waiting for a run that goes on.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or the state not decoded.
+    pub async fn state(&self, id: &str) -> Result<Option<S>, Error> {
+        self.client.state(id).await
+    }
+}

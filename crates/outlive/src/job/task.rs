@@ -1,0 +1,433 @@
+//! A job that handles one event after the other, and wakes itself.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use outlive_core::duration::IntoDuration;
+use outlive_core::event::Event;
+use outlive_core::failure::Failure;
+use outlive_core::id::Name;
+use outlive_core::job::{Exhausted, HandlerKind, Planned, Policy, Rules, TaskRules};
+use outlive_core::kind::JobKind;
+use outlive_core::message::Message;
+use outlive_core::payload::Payload;
+use outlive_core::queue::{Letters, Place};
+use outlive_core::retry::Retry;
+use outlive_core::time::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::answer::{DeadLetter, JobInfo, Sent, failure_of};
+use super::client::{Accepted, JobClient, Patience};
+use super::context::{Inner, common_methods, read};
+use crate::client::{Client, Contract};
+use crate::error::{BoxError, Error};
+use crate::handling::{
+    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, OnExhausted, RetryIf,
+    Setting, Unfinished, Work, check_policy, erase, run,
+};
+use crate::replies::Reply;
+
+/// Names a task and the types of its events and its state.
+///
+/// ```
+/// use outlive::job::{Task, TaskCtx};
+/// use outlive::prelude::*;
+///
+/// const ORDERS: Task<String, Vec<String>> = Task::new("order-processor");
+///
+/// async fn handle(ctx: TaskCtx<String, Vec<String>>, event: String) -> Result<usize> {
+///     ctx.schedule_in("1 hour")?;
+///     Ok(ctx.update_state(|events| { events.push(event); events.len() }))
+/// }
+/// async fn remind(_: TaskCtx<String, Vec<String>>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let engine = Engine::open("memory:").job(ORDERS.on_event(handle).execute(remind)).start().await?;
+/// let count: usize = engine.job(ORDERS).ask("42", &"paid".to_owned()).await?;
+/// assert_eq!(count, 1);
+/// # Ok(()) }
+/// ```
+pub struct Task<E, S> {
+    name: &'static str,
+    types: PhantomData<fn(E) -> S>,
+}
+
+impl<E, S> Clone for Task<E, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E, S> Copy for Task<E, S> {}
+
+impl<E, S> Task<E, S> {
+    /// Names it. The name is what is on disk.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, types: PhantomData }
+    }
+
+    pub(crate) fn job_name(self) -> Result<Name, Error> {
+        Ok(JobKind::Task.job(self.name)?)
+    }
+
+    /// What is done with each event, one after the other. What it returns is the answer to
+    /// [`ask`](TaskClient::ask).
+    pub fn on_event<M>(self, handler: impl JobHandler<(TaskCtx<E, S>, E), M>) -> TaskBuilder<E, S> {
+        TaskBuilder {
+            contract: self,
+            policy: Policy::default(),
+            own: Own { on_event: Some(erase(handler)), execute: None, on_idle: None, on_error: None, retry_if: None },
+            on_exhausted: None,
+            marker: PhantomData,
+        }
+    }
+}
+
+/// A task that is being defined.
+#[must_use = "a job does nothing until it is registered with `.job(..)`"]
+pub struct TaskBuilder<E, S, X = Unfinished> {
+    contract: Task<E, S>,
+    policy: Policy,
+    own: Own<E, S>,
+    on_exhausted: Option<OnExhausted>,
+    marker: PhantomData<X>,
+}
+
+impl<E, S, X> TaskBuilder<E, S, X> {
+    /// When to try again after a failure of `on_event` or `execute`. Without it, never.
+    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+        self.policy.retry = Some(retry.into());
+        self
+    }
+
+    /// Which errors are worth another attempt.
+    pub fn retry_if(mut self, test: impl Fn(&BoxError) -> bool + Send + Sync + 'static) -> Self {
+        self.own.retry_if = Some(Arc::new(test));
+        self
+    }
+
+    /// Told when retries have come to their end, after that is durable.
+    pub fn on_exhausted(mut self, tell: impl Fn(&Exhausted) + Send + Sync + 'static) -> Self {
+        self.on_exhausted = Some(Arc::new(tell));
+        self
+    }
+
+    /// Called when an event or an execution was given up. It may plan what is next.
+    pub fn on_error<M>(mut self, handler: impl JobHandler<(TaskCtx<E, S>, Failure), M>) -> Self {
+        self.policy.has_error = true;
+        self.own.on_error = Some(erase(handler));
+        self
+    }
+
+    /// Called when there is nothing to do and nothing planned.
+    pub fn on_idle<M>(mut self, handler: impl JobHandler<(TaskCtx<E, S>,), M>) -> Self {
+        self.own.on_idle = Some(erase(handler));
+        self
+    }
+
+    /// What is done at the time that a handler has planned.
+    pub fn execute<M>(mut self, handler: impl JobHandler<(TaskCtx<E, S>,), M>) -> TaskBuilder<E, S, Executes> {
+        self.own.execute = Some(erase(handler));
+        let Self { contract, policy, own, on_exhausted, .. } = self;
+        TaskBuilder { contract, policy, own, on_exhausted, marker: PhantomData }
+    }
+}
+
+impl<E, S> JobDefinition for TaskBuilder<E, S, Executes>
+where
+    E: DeserializeOwned + Send + Sync + 'static,
+    S: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    fn definition(self) -> Result<Definition, Error> {
+        check_policy(&self.policy)?;
+        let rules = TaskRules { policy: self.policy, has_idle: self.own.on_idle.is_some() };
+        Ok(Definition {
+            job: self.contract.job_name()?,
+            work: Work::Single(Rules::Task(rules)),
+            handlers: Arc::new(self.own),
+            on_exhausted: self.on_exhausted,
+        })
+    }
+}
+
+/// The handlers of a task.
+struct Own<E, S> {
+    on_event: Option<Erased<(TaskCtx<E, S>, E)>>,
+    execute: Option<Erased<(TaskCtx<E, S>,)>>,
+    on_idle: Option<Erased<(TaskCtx<E, S>,)>>,
+    on_error: Option<Erased<(TaskCtx<E, S>, Failure)>>,
+    retry_if: Option<RetryIf>,
+}
+
+impl<E, S> Handlers for Own<E, S>
+where
+    E: DeserializeOwned + Send + Sync + 'static,
+    S: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    fn call(&self, given: Given) -> Calling {
+        let unreadable = |problem: String| -> Calling { Box::pin(std::future::ready(Ended::unreadable(problem))) };
+        let ctx: TaskCtx<E, S> = match Inner::new(given.setting(), given.record.state.as_ref()) {
+            Ok(inner) => TaskCtx { inner, types: PhantomData },
+            Err(problem) => return unreadable(problem),
+        };
+        let finish = ctx.inner.clone();
+        let finish = move || (finish.changed(), std::mem::take(&mut *finish.setting.outbox.lock()));
+        let retry_if = self.retry_if.clone();
+        match given.call.handler {
+            HandlerKind::Event => {
+                let (Some(on_event), Some(event)) = (self.on_event.clone(), given.event()) else {
+                    return unreadable("there is no event to handle".into());
+                };
+                match read::<E>("the event", &event.payload) {
+                    Ok(event) => {
+                        Box::pin(async move { run(|| on_event((ctx, event)), retry_if.as_ref(), finish).await })
+                    }
+                    Err(problem) => unreadable(problem),
+                }
+            }
+            HandlerKind::Error => {
+                let (Some(on_error), failure) = (self.on_error.clone(), given.failure()) else {
+                    return unreadable("the job has no on_error".into());
+                };
+                Box::pin(async move { run(|| on_error((ctx, failure)), None, finish).await })
+            }
+            HandlerKind::Execute | HandlerKind::Idle => {
+                let is_idle = given.call.handler == HandlerKind::Idle;
+                let Some(handler) = (if is_idle { &self.on_idle } else { &self.execute }).clone() else {
+                    return unreadable("the job has no such handler".into());
+                };
+                Box::pin(async move { run(|| handler((ctx,)), retry_if.as_ref(), finish).await })
+            }
+        }
+    }
+
+    fn check(&self, event: &Payload) -> Result<(), Error> {
+        event.decode::<E>().map(drop).map_err(|error| {
+            let what = format!("the event does not read as {}", std::any::type_name::<E>());
+            Error::decode(what, event, &error)
+        })
+    }
+}
+
+/// What the handlers of a task are given.
+pub struct TaskCtx<E, S> {
+    inner: Arc<Inner<S>>,
+    types: PhantomData<fn(E)>,
+}
+
+impl<E, S> Clone for TaskCtx<E, S> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), types: PhantomData }
+    }
+}
+
+impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
+    fn setting(&self) -> &Setting {
+        &self.inner.setting
+    }
+
+    /// The state, if it has one yet.
+    #[must_use]
+    pub fn state(&self) -> Option<S>
+    where
+        S: Clone,
+    {
+        self.inner.state()
+    }
+
+    /// Replaces the state; kept if the handler succeeds.
+    pub fn set_state(&self, state: S) {
+        self.inner.set(state);
+    }
+
+    /// Changes the state in place, beginning with the default if there is none; kept if the handler succeeds.
+    pub fn update_state<R>(&self, change: impl FnOnce(&mut S) -> R) -> R
+    where
+        S: Default,
+    {
+        self.inner.update(S::default, change)
+    }
+
+    /// Has `execute` called after this time, in place of what was planned before.
+    ///
+    /// # Errors
+    /// [`Error::Duration`] if it is no duration.
+    pub fn schedule_in(&self, delay: impl IntoDuration) -> Result<(), Error> {
+        let delay = delay.into_duration()?;
+        self.schedule_at(self.setting().outbox.now().after(delay));
+        Ok(())
+    }
+
+    /// Has `execute` called at this time, in place of what was planned before.
+    pub fn schedule_at(&self, at: impl Into<Timestamp>) {
+        self.setting().outbox.lock().plan = Some(Planned::At(at.into()));
+    }
+
+    /// Takes back what was planned.
+    pub fn cancel_schedule(&self) {
+        self.setting().outbox.lock().plan = Some(Planned::Never);
+    }
+
+    /// When `execute` is to be called, as it is planned now.
+    #[must_use]
+    pub fn scheduled_at(&self) -> Option<Timestamp> {
+        match self.setting().outbox.lock().plan {
+            Some(Planned::At(at)) => Some(at),
+            Some(Planned::Never) => None,
+            None => self.setting().next,
+        }
+    }
+
+    /// How often `execute` came to its end before.
+    #[must_use]
+    pub fn execute_count(&self) -> u64 {
+        self.setting().run_count
+    }
+
+    /// How many events were handled before.
+    #[must_use]
+    pub fn event_count(&self) -> u64 {
+        self.setting().event_count
+    }
+
+    common_methods!();
+}
+
+/// The client of a task.
+#[derive(Clone)]
+pub struct TaskClient<E, S> {
+    client: JobClient,
+    types: PhantomData<fn(E) -> S>,
+}
+
+impl<E, S> Contract for Task<E, S> {
+    type Client = TaskClient<E, S>;
+
+    fn client(self, client: &Client) -> TaskClient<E, S> {
+        TaskClient { client: JobClient::new(client, self.job_name()), types: PhantomData }
+    }
+}
+
+/// An answer as it is kept.
+#[derive(Deserialize)]
+struct Answered {
+    ok: Option<Box<RawValue>>,
+    failed: Option<Box<RawValue>>,
+}
+
+impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
+    /// Sends an event. It is durable when this returns, and is handled after those that were sent before.
+    ///
+    /// # Errors
+    /// If the id or the event cannot be accepted.
+    pub async fn send(&self, id: &str, event: &E) -> Result<Sent, Error> {
+        let accepted = self.accept(id, event, None, false).await?;
+        Ok(sent(&accepted))
+    }
+
+    /// As [`send`](Self::send), once for each key as long as the instance lives.
+    ///
+    /// # Errors
+    /// If the id, the key or the event cannot be accepted.
+    pub async fn send_once(&self, id: &str, event: &E, key: &str) -> Result<Sent, Error> {
+        let accepted = self.accept(id, event, Some(key), false).await?;
+        Ok(sent(&accepted))
+    }
+
+    /// Sends an event and waits for what `on_event` answers. If the event is given up, that is the error.
+    ///
+    /// # Errors
+    /// If the event cannot be accepted, is given up, or the answer does not read as `A`.
+    pub async fn ask<A: DeserializeOwned>(&self, id: &str, event: &E) -> Result<A, Error> {
+        let accepted = self.accept(id, event, None, true).await?;
+        let instance = accepted.id.to_string();
+        match self.client.outcome(accepted, Patience::UntilTaken).await? {
+            Reply::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
+            // It was terminated, or the answer came so long ago that it is forgotten.
+            _ => Err(Error::NotFound { id: instance }),
+        }
+    }
+
+    async fn accept(&self, id: &str, event: &E, key: Option<&str>, is_asking: bool) -> Result<Accepted, Error> {
+        let payload = self.client.shared.encode("the event", event)?;
+        let dedup = key.map(|key| Name::new("event key", key)).transpose()?;
+        let event = Event { dedup, is_asking, ..Event::new(payload) };
+        self.client.push(id, vec![event], Place::Inbox).await
+    }
+
+    /// Has `execute` called now; what is planned for later stays.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such instance.
+    pub async fn trigger(&self, id: &str) -> Result<(), Error> {
+        self.client.tell(id, Message::Trigger).await
+    }
+
+    /// Removes the instance with its state, its events and what it planned.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such instance.
+    pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), Error> {
+        self.client.tell(id, Message::Terminate { reason: reason.to_owned() }).await
+    }
+
+    /// Where the instance is.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn status(&self, id: &str) -> Result<JobInfo, Error> {
+        self.client.info(id).await
+    }
+
+    /// Its state as it was last kept, without waiting for events that are under way.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or the state not decoded.
+    pub async fn state(&self, id: &str) -> Result<Option<S>, Error> {
+        self.client.state(id).await
+    }
+
+    /// Events that were given up, oldest first.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or an event not decoded.
+    pub async fn dead(&self) -> Result<Vec<DeadLetter<E>>, Error> {
+        self.client.dead().await
+    }
+
+    /// Sends all events again that were given up. Answers how many.
+    ///
+    /// # Errors
+    /// If the store cannot take it.
+    pub async fn retry_dead(&self) -> Result<u64, Error> {
+        self.client.bury(Letters::All, true).await
+    }
+
+    /// Drops all events that were given up. Answers how many.
+    ///
+    /// # Errors
+    /// If the store cannot take it.
+    pub async fn drop_dead(&self) -> Result<u64, Error> {
+        self.client.bury(Letters::All, false).await
+    }
+}
+
+fn sent(accepted: &Accepted) -> Sent {
+    let event = accepted.positions.first().copied().unwrap_or(0);
+    Sent { created: accepted.created, instance: accepted.id.to_string(), is_new: event > 0, event }
+}
+
+fn read_answer<A: DeserializeOwned>(instance: &str, answer: &Payload) -> Result<A, Error> {
+    let wire: Answered = answer.decode().map_err(|error| Error::decode("the answer".into(), answer, &error))?;
+    if let Some(failed) = wire.failed {
+        let failure = failure_of(&Payload::recorded(failed.get()));
+        return Err(Error::Failed { id: instance.to_owned(), failure });
+    }
+    let value = Payload::recorded(wire.ok.as_deref().map_or("null", RawValue::get));
+    value.decode().map_err(|error| {
+        let what = format!("the answer does not read as {}", std::any::type_name::<A>());
+        Error::decode(what, &value, &error)
+    })
+}

@@ -1,0 +1,169 @@
+//! What a worker does for jobs: brings their instances into memory, and tells them what was pushed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outlive_core::commit::{Claimed, State, Turn, Write};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::job::{Job, Record};
+use outlive_core::kind::JobKind;
+use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::message::{Inbound, Message};
+use outlive_core::query::Instance;
+use outlive_core::queue::{Place, Push};
+use outlive_core::status::Status;
+
+use super::Worker;
+use super::pooling::Pooling;
+use super::turns::Turns;
+use crate::aside;
+use crate::committer::Reply;
+use crate::handling::{Definition, Work};
+use crate::mailbox::Mailbox;
+
+impl Worker {
+    /// Brings a claimed instance of a job into memory, or sets it aside if that cannot be.
+    pub(super) fn bring_back_job(&self, claimed: Claimed) {
+        let Claimed { instance, inbox, .. } = claimed;
+        let record = instance.outcome.as_ref().map(Record::from_payload).transpose();
+        let problem = match (&inbox, &record, self.registry.job(&instance.workflow)) {
+            (Err(problem), ..) => aside::damaged(problem),
+            (_, Err(problem), _) => aside::damaged(&format!("its record does not read as one: {problem}")),
+            _ if instance.recoveries > self.recoveries_max => aside::deadly(instance.recoveries),
+            (_, _, None) => aside::unregistered_job(instance.workflow.as_str()),
+            (Ok(inbox), Ok(record), Some(definition)) => {
+                return self.spawn_job(definition.clone(), &instance, inbox.clone(), record.clone());
+            }
+        };
+        self.set_job_aside(&instance, problem);
+    }
+
+    fn spawn_job(&self, definition: Arc<Definition>, instance: &Instance, inbox: Vec<Inbound>, record: Option<Record>) {
+        let Some(worker) = self.this.upgrade() else { return };
+        let (num, id, mailbox) = (instance.num, instance.id.clone(), Arc::new(Mailbox::default()));
+        self.residency.enter(num, id.to_string(), mailbox.clone());
+        mailbox.post(|letters| {
+            letters.inbox = inbox;
+            letters.is_stopping = self.is_stopping();
+        });
+        let task = match &definition.work {
+            Work::Single(rules) => {
+                let is_new = record.is_none();
+                let mut job = Job::new(rules.clone(), id.clone(), record.unwrap_or_default(), instance.seed);
+                if is_new {
+                    let state = (rules.kind() == JobKind::Continuous).then(|| instance.input.clone());
+                    job.begin(state, instance.created_at);
+                }
+                let turns = Turns {
+                    worker,
+                    mailbox,
+                    num,
+                    id,
+                    created_at: instance.created_at,
+                    job,
+                    told: instance.news,
+                    is_owned: true,
+                    letters: Default::default(),
+                    replies: Vec::new(),
+                    definition,
+                };
+                tokio::spawn(turns.drive())
+            }
+            Work::Pool(rules, handlers) => {
+                let running: Arc<AtomicUsize> = Arc::default();
+                self.pools().insert(definition.job.clone(), running.clone());
+                let pooling = Pooling {
+                    worker,
+                    rules: rules.clone(),
+                    handlers: handlers.clone(),
+                    mailbox,
+                    num,
+                    id,
+                    told: instance.news,
+                    record: record.unwrap_or_default(),
+                    seed: instance.seed,
+                    seen: 0,
+                    is_owned: true,
+                    running,
+                    work: Default::default(),
+                    definition,
+                };
+                tokio::spawn(pooling.drive())
+            }
+        };
+        self.residency.set_abort(num, task.abort_handle());
+    }
+
+    fn pools(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Arc<AtomicUsize>>> {
+        self.pools.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// How many handlers of a pool are at work, if it is in memory.
+    pub(crate) fn pool_running(&self, job: &Name) -> Option<u64> {
+        self.pools().get(job).map(|running| running.load(Ordering::Relaxed) as u64)
+    }
+
+    pub(crate) fn pool_gone(&self, job: &Name) {
+        self.pools().remove(job);
+        self.rested.notify_waiters();
+    }
+
+    /// An instance of a job is not in memory any more.
+    pub(crate) fn job_gone(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
+        self.touch();
+        self.residency.leave(num, mailbox);
+        self.news.notify_one();
+    }
+
+    /// Sets an instance of a job aside, with all it has.
+    fn set_job_aside(&self, instance: &Instance, note: String) {
+        self.unreserve(1);
+        tracing::warn!(job = instance.id.as_str(), "job is stuck: {note}");
+        let reason = Some(note.clone().into());
+        let at = self.env.clock.now();
+        let news = News::new(NewsKind::JobStuck, at).with(Detail { reason, ..Detail::default() }.to_payload());
+        let state = State {
+            status: Status::Stuck,
+            wake: None,
+            is_owned: false,
+            seen: None,
+            outcome: instance.outcome.clone(),
+            note: Some(note),
+            at,
+        };
+        let turn = Turn { news: vec![news], state: Some(state), ..Turn::new(instance.num, self.epoch, instance.news) };
+        self.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(Arc::new(Mailbox::default())));
+    }
+
+    /// Events were pushed: their instance is told, or claimed.
+    pub(super) fn pushed(&self, push: &Push, num: InstanceNum, positions: &[u64], before: u64) {
+        self.replies.place(push.token, positions.first().copied().unwrap_or(0));
+        let Some(mailbox) = self.residency.mailbox(num) else { return self.queue_due(num) };
+        let is_told = mailbox.post(|letters| {
+            if push.place == Place::Queue {
+                letters.is_pushed = true;
+                return;
+            }
+            let mut before = before;
+            for (event, pos) in push.events.iter().zip(positions).filter(|(_, pos)| **pos > 0) {
+                let message = Message::Event(event.clone());
+                letters.messages.push((Inbound { pos: *pos, at: push.at, message }, before));
+                before = *pos;
+            }
+        });
+        if !is_told {
+            self.queue_due(num);
+        }
+    }
+
+    /// Something lies in the store for these: they look, or are claimed.
+    pub(super) fn look_again(&self, nums: &[InstanceNum]) {
+        for num in nums {
+            match self.residency.mailbox(*num) {
+                Some(mailbox) => self.read_inbox(*num, &mailbox),
+                None => self.queue_due(*num),
+            }
+        }
+    }
+}

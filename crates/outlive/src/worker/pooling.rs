@@ -1,0 +1,596 @@
+//! Drives a pool: hands the events of its queue to handlers, many at a time, and commits what comes of them.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outlive_core::commit::{Answer, State, Turn, Write};
+use outlive_core::event::Event;
+use outlive_core::failure::{Cause, Failure};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::job::{End, Exhausted, HandlerKind, Record, Verdict, failed_news};
+use outlive_core::kind::JobKind;
+use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::message::{Inbound, Message};
+use outlive_core::payload::Payload;
+use outlive_core::queue::{Dead, Moved, Place, QueuePage, QueueRead, Queued};
+use outlive_core::status::{Pause, Status};
+use outlive_core::time::Timestamp;
+
+use crate::committer::Reply;
+use crate::error::Error;
+use crate::handling::{Definition, Ended, PoolGiven, PoolHandlers, PoolRules, Surroundings};
+use crate::mailbox::{Letters, Mailbox};
+use crate::replies;
+
+use super::Worker;
+
+/// How many events are read ahead of the handlers.
+const AHEAD: usize = 512;
+/// How many events may be done and not durable yet before no more are begun.
+const UNDURABLE_MAX: usize = 8_192;
+
+/// A pool in memory.
+pub(crate) struct Pooling {
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) rules: PoolRules,
+    pub(crate) handlers: Arc<dyn PoolHandlers>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) num: InstanceNum,
+    pub(crate) id: Name,
+    /// How often the world was told of it, once all that was submitted is durable.
+    pub(crate) told: u64,
+    pub(crate) record: Record,
+    pub(crate) seed: u64,
+    /// The last message that was seen.
+    pub(crate) seen: u64,
+    pub(crate) is_owned: bool,
+    /// How many handlers are at work; for whoever asks.
+    pub(crate) running: Arc<AtomicUsize>,
+    pub(crate) work: Work,
+}
+
+/// What is under way.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// Read, and waiting for a handler.
+    window: VecDeque<Queued>,
+    /// Events that are in the window, at work, or done and not durable yet.
+    held: BTreeSet<u64>,
+    /// Events whose commits are under way, in their order.
+    undurable: VecDeque<Submitted>,
+    /// What handlers have ended with.
+    finished: Arc<Mutex<Vec<Finished>>>,
+    /// A page that was read.
+    page: Arc<Mutex<Option<Result<QueuePage, Error>>>>,
+    is_reading: bool,
+    /// Whether there may be more in the queue than was read.
+    is_unread: bool,
+    /// When the next event is ready that waits for a time.
+    next_due: Option<Timestamp>,
+    /// The lane that had its turn last.
+    lane: Option<String>,
+    /// When calls began of late.
+    begun: VecDeque<Timestamp>,
+    /// Messages that are done with, and what they change.
+    taken: Vec<u64>,
+    news: Vec<News>,
+    is_stopping: bool,
+    is_resting: bool,
+}
+
+/// A commit under way.
+struct Submitted {
+    events: Vec<u64>,
+    taken: Vec<u64>,
+    exhausted: Vec<Exhausted>,
+    /// What was done, in case it is refused.
+    again: Option<Finished>,
+    is_rest: bool,
+}
+
+/// The end of a call.
+struct Finished {
+    events: Vec<Queued>,
+    began: Timestamp,
+    ended: Ended,
+    /// What came of looking at each event that is given up.
+    given_up: Vec<(Dead, Vec<Write>)>,
+}
+
+/// Why driving ends.
+struct Over;
+
+impl Pooling {
+    pub(crate) async fn drive(mut self) {
+        self.work.is_unread = true;
+        let mut letters = Letters::default();
+        while self.turn(letters).is_ok() {
+            letters = Letters::default();
+            let mailbox = self.mailbox.clone();
+            std::future::poll_fn(|cx| match mailbox.take(cx, &mut letters) {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            })
+            .await;
+        }
+        self.mailbox.close();
+        self.worker.pool_gone(&self.definition.job);
+        self.worker.job_gone(self.num, &self.mailbox);
+    }
+
+    fn now(&self) -> Timestamp {
+        self.worker.env.clock.now()
+    }
+
+    /// Does what can be done without waiting.
+    fn turn(&mut self, letters: Letters) -> Result<(), Over> {
+        self.read(letters)?;
+        let now = self.now();
+        self.take_page(now);
+        self.settle(now);
+        self.begin(now);
+        self.read_on(now);
+        self.rest(now)
+    }
+
+    // ---- what comes ----
+
+    fn read(&mut self, letters: Letters) -> Result<(), Over> {
+        if letters.is_fenced || self.worker.committer.is_closed() {
+            return Err(Over);
+        }
+        self.work.is_stopping |= letters.is_stopping;
+        self.worker.residency.resume(self.num);
+        if letters.is_pushed {
+            self.work.is_unread = true;
+            self.work.is_resting = false;
+        }
+        for inbound in letters.inbox.into_iter().chain(letters.messages.into_iter().map(|(inbound, _)| inbound)) {
+            self.hear(inbound)?;
+        }
+        for answer in letters.answers {
+            self.answered(answer)?;
+        }
+        Ok(())
+    }
+
+    /// Somebody told it something.
+    fn hear(&mut self, inbound: Inbound) -> Result<(), Over> {
+        if inbound.pos <= self.seen {
+            return Ok(());
+        }
+        self.seen = inbound.pos;
+        self.work.is_resting = false;
+        match inbound.message {
+            Message::Pause if !self.record.is_stopped => {
+                self.record.is_stopped = true;
+                self.work.news.push(News::new(NewsKind::JobStopped, inbound.at));
+            }
+            Message::Resume if self.record.is_stopped => {
+                self.record.is_stopped = false;
+                self.work.news.push(News::new(NewsKind::JobResumed, inbound.at));
+            }
+            _ => {}
+        }
+        self.work.taken.push(inbound.pos);
+        Ok(())
+    }
+
+    /// A commit was answered.
+    fn answered(&mut self, answer: Answer) -> Result<(), Over> {
+        let Some(submitted) = self.work.undurable.pop_front() else { return Err(Over) };
+        match answer {
+            Answer::Turned(_) => {
+                submitted.events.iter().for_each(|pos| {
+                    self.work.held.remove(pos);
+                });
+                for pos in &submitted.taken {
+                    let taken = || replies::Reply::Taken { answer: None, event_count: 0, next: None };
+                    self.worker.replies.tell(*pos, taken);
+                }
+                self.tell(&submitted.exhausted);
+                if submitted.is_rest {
+                    self.is_owned = false;
+                    // What was pushed just before is in the queue, and nobody may have told.
+                    self.work.is_unread = true;
+                    self.worker.rested.notify_waiters();
+                }
+                Ok(())
+            }
+            Answer::Unseen(messages) => {
+                self.work.taken.extend(submitted.taken);
+                messages.into_iter().try_for_each(|inbound| self.hear(inbound))
+            }
+            Answer::Refused(refusal) => {
+                // What a handler asked of others: it has failed.
+                let Some(mut finished) = submitted.again else { return Err(Over) };
+                let problem = format!("what it asks of others was refused: {refusal:?}");
+                finished.ended = Ended { end: End::Failed(Failure::new(Cause::Error, problem)), writes: Vec::new() };
+                finished.given_up.clear();
+                self.finished().push(finished);
+                Ok(())
+            }
+            _ => Err(Over),
+        }
+    }
+
+    fn tell(&self, exhausted: &[Exhausted]) {
+        for info in exhausted {
+            if let Some(tell) = &self.definition.on_exhausted
+                && let Err(panic) = crate::panics::catch(|| tell(info))
+            {
+                tracing::warn!(job = self.id.as_str(), "on_exhausted panicked: {panic}");
+            }
+        }
+    }
+
+    fn finished(&self) -> std::sync::MutexGuard<'_, Vec<Finished>> {
+        self.work.finished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- reading ahead ----
+
+    /// Takes over what was read of the queue.
+    fn take_page(&mut self, now: Timestamp) {
+        let page = self.work.page.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(page) = page else { return };
+        self.work.is_reading = false;
+        match page {
+            Ok(page) => {
+                let (mut room, count) = (AHEAD.saturating_sub(self.work.window.len()), page.events.len());
+                self.work.is_unread |= count >= self.page_size();
+                for queued in page.events {
+                    if room > 0 && self.work.held.insert(queued.pos) {
+                        room -= 1;
+                        self.work.window.push_back(queued);
+                    }
+                }
+                self.work.is_unread |= room == 0;
+                self.work.next_due = page.next_due;
+                if let Some(due) = page.next_due.filter(|due| *due > now) {
+                    self.worker.wakes.add(due, self.num);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(job = self.id.as_str(), "its queue could not be read: {error}");
+                self.work.is_unread = true;
+            }
+        }
+    }
+
+    /// How many rows a page has: what is held is among them and is passed over.
+    fn page_size(&self) -> usize {
+        AHEAD + self.work.held.len()
+    }
+
+    /// Reads on if there may be more, and there is room for it.
+    fn read_on(&mut self, now: Timestamp) {
+        let work = &mut self.work;
+        if work.next_due.is_some_and(|due| due <= now) {
+            work.is_unread = true;
+        }
+        let is_wanted = work.is_unread && work.window.len() < AHEAD / 2 && !self.record.is_stopped;
+        if !is_wanted || work.is_reading || work.is_stopping {
+            return;
+        }
+        (work.is_unread, work.is_reading) = (false, true);
+        let read = QueueRead { now, after: work.lane.clone(), limit: AHEAD + work.held.len() };
+        let (store, page, mailbox, num) =
+            (self.worker.store.clone(), work.page.clone(), self.mailbox.clone(), self.num);
+        tokio::spawn(async move {
+            let found = store.queue(num, read).await;
+            if found.is_err() {
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+            *page.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.map_err(Error::from));
+            mailbox.post(|_| {});
+        });
+    }
+
+    // ---- handlers ----
+
+    /// Begins as many calls as there may be.
+    fn begin(&mut self, now: Timestamp) {
+        let work_max = self.rules.concurrency;
+        while !self.record.is_stopped && !self.work.is_stopping && self.work.held.len() < UNDURABLE_MAX {
+            if self.running.load(Ordering::Relaxed) >= work_max || self.work.window.is_empty() || !self.may_begin(now) {
+                return;
+            }
+            let count = self.rules.batch.min(self.work.window.len());
+            let events: Vec<Queued> = self.work.window.drain(..count).collect();
+            self.work.lane = events.last().map(|queued| queued.turn().1);
+            self.spawn(events, now);
+        }
+    }
+
+    /// Whether the rate allows another call; if not, has the pool woken when it does.
+    fn may_begin(&mut self, now: Timestamp) -> bool {
+        let Some((calls, per)) = self.rules.rate else { return true };
+        let begun = &mut self.work.begun;
+        while begun.front().is_some_and(|first| first.after(per) <= now) {
+            begun.pop_front();
+        }
+        if begun.len() < calls {
+            begun.push_back(now);
+            return true;
+        }
+        begun.front().into_iter().for_each(|first| self.worker.wakes.add(first.after(per), self.num));
+        false
+    }
+
+    fn spawn(&mut self, events: Vec<Queued>, began: Timestamp) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let readable: Result<Vec<(u64, Event)>, String> =
+            events.iter().map(|queued| queued.event.clone().map(|event| (queued.pos, event))).collect();
+        let given = |events: Vec<(u64, Event)>, pushed_at| PoolGiven {
+            around: self.worker.around.clone(),
+            id: self.id.clone(),
+            events,
+            pushed_at,
+            started_at: began,
+        };
+        let pushed_at = events.first().map_or(began, |queued| queued.at);
+        let calling = readable.map(|readable| self.handlers.call(given(readable, pushed_at)));
+        let judge = Judge {
+            handlers: self.handlers.clone(),
+            rules: self.rules.clone(),
+            around: self.worker.around.clone(),
+            id: self.id.clone(),
+            seed: self.seed,
+        };
+        let (finished, running, mailbox) = (self.work.finished.clone(), self.running.clone(), self.mailbox.clone());
+        let worker = self.worker.clone();
+        tokio::spawn(async move {
+            let ended = match calling {
+                Ok(calling) => calling.await,
+                Err(problem) => Ended::unreadable(problem),
+            };
+            let given_up = judge.look(&events, &ended, began, worker.env.clock.now()).await;
+            finished.lock().unwrap_or_else(PoisonError::into_inner).push(Finished { events, began, ended, given_up });
+            running.fetch_sub(1, Ordering::Relaxed);
+            mailbox.post(|_| {});
+        });
+    }
+
+    // ---- commits ----
+
+    /// Commits what handlers have ended with.
+    fn settle(&mut self, now: Timestamp) {
+        if self.work.undurable.iter().any(|submitted| submitted.again.is_some()) {
+            // It may be refused, and what follows would not fit.
+            return;
+        }
+        let finished = std::mem::take(&mut *self.finished());
+        if finished.is_empty() && self.work.taken.is_empty() {
+            return;
+        }
+        let mut together = self.new_turn();
+        let mut alone = Vec::new();
+        for one in finished {
+            match one.ended.writes.is_empty() && one.given_up.iter().all(|(_, writes)| writes.is_empty()) {
+                true => self.add(&mut together, one, now),
+                false => alone.push(one),
+            }
+        }
+        if !together.is_empty() {
+            self.submit(together, None, now);
+        }
+        let mut alone = alone.into_iter();
+        if let Some(first) = alone.next() {
+            let mut turn = self.new_turn();
+            let again = Finished {
+                ended: first.ended.clone(),
+                events: first.events.clone(),
+                given_up: first.given_up.clone(),
+                ..first
+            };
+            self.add(&mut turn, first, now);
+            self.submit(turn, Some(again), now);
+        }
+        self.finished().extend(alone);
+    }
+
+    fn new_turn(&mut self) -> Draft {
+        let (taken, news) = (std::mem::take(&mut self.work.taken), std::mem::take(&mut self.work.news));
+        Draft { taken, news, ..Draft::default() }
+    }
+
+    /// Adds what came of a call to what is to be committed.
+    fn add(&self, draft: &mut Draft, finished: Finished, now: Timestamp) {
+        let Finished { events, began, ended, given_up } = finished;
+        draft.writes.extend(ended.writes);
+        let mut dead = given_up.into_iter();
+        for queued in events {
+            let event = queued.event.clone().unwrap_or_else(|_| Event::new(Payload::recorded("null")));
+            let (pos, from) = (queued.pos, queued.spot.clone());
+            draft.events.push(pos);
+            let to = match &ended.end {
+                End::Done(_) => {
+                    let duration_ms = u64::try_from(now.since(began).as_millis()).ok().filter(|millis| *millis > 0);
+                    let detail = Detail { event: Some(pos), duration_ms, ..Detail::default() }.to_payload();
+                    let (kind, attempt) = (NewsKind::JobExecuted, event.failed + 1);
+                    draft.news.push(News { at: now, kind, attempt, detail: Some(detail) });
+                    None
+                }
+                end => {
+                    let (failure, is_readable) = match end {
+                        End::Failed(failure) => (failure.clone(), true),
+                        End::Unreadable(problem) => (Failure::new(Cause::Error, problem.as_str()).permanent(), false),
+                        End::Done(_) => (Failure::new(Cause::Error, ""), true),
+                    };
+                    debug_assert!(is_readable || !failure.retryable, "what cannot be read is not tried again");
+                    self.failed(draft, &queued, &event, &failure, began, now, &mut dead)
+                }
+            };
+            draft.moved.push(Moved { pos, from, key: event.dedup.clone(), to });
+        }
+    }
+
+    /// An event has failed: answers what it is from now on, if it is tried again.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of one failure")]
+    fn failed(
+        &self,
+        draft: &mut Draft,
+        queued: &Queued,
+        event: &Event,
+        failure: &Failure,
+        began: Timestamp,
+        now: Timestamp,
+        dead: &mut impl Iterator<Item = (Dead, Vec<Write>)>,
+    ) -> Option<Event> {
+        let failed = event.failed.saturating_add(1);
+        let since = event.tried_at.unwrap_or(began);
+        let verdict = self.rules.policy.judge(failure, failed, since, now, self.seed ^ queued.pos);
+        let about = Detail { event: Some(queued.pos), handler: Some("execute".into()), ..Detail::default() };
+        let (news, exhausted) = failed_news(&verdict, failure, failed, about, now);
+        draft.news.push(news);
+        draft.news.extend(exhausted);
+        match verdict {
+            Verdict::Again { due, .. } => {
+                let failure = Some(failure.to_payload());
+                Some(Event { failed, due: Some(due), tried_at: Some(since), failure, ..event.clone() })
+            }
+            Verdict::GiveUp(reason) => {
+                if let Some(reason) = reason {
+                    let (last, total) = (failure.clone(), now.since(since));
+                    draft.exhausted.push(Exhausted::new(&self.id, HandlerKind::Execute, failed, reason, last, total));
+                }
+                let (letter, writes) = dead
+                    .find(|(letter, _)| letter.pos == queued.pos)
+                    .unwrap_or_else(|| (letter(&self.id, queued.pos, event, failed, failure, now), Vec::new()));
+                draft.writes.extend(writes);
+                draft.dead.push(letter);
+                None
+            }
+        }
+    }
+
+    fn submit(&mut self, draft: Draft, again: Option<Finished>, now: Timestamp) {
+        let state = (!self.is_owned || draft.has_orders()).then(|| self.state(Status::Running, true, None, now));
+        self.is_owned = true;
+        self.send(draft, again, state);
+    }
+
+    fn send(&mut self, draft: Draft, again: Option<Finished>, state: Option<State>) {
+        let is_rest = state.as_ref().is_some_and(|state| !state.is_owned);
+        let before = self.told;
+        self.told += draft.news.iter().map(|news| news.kind.count()).sum::<u64>();
+        let Draft { news, taken, moved, dead, writes, events, exhausted } = draft;
+        self.work.undurable.push_back(Submitted { events, taken: taken.clone(), exhausted, again, is_rest });
+        let turn =
+            Turn { news, taken, queue: moved, dead, writes, state, ..Turn::new(self.num, self.worker.epoch, before) };
+        self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
+    }
+
+    fn state(&self, status: Status, is_owned: bool, wake: Option<Timestamp>, at: Timestamp) -> State {
+        let events = self.running.load(Ordering::Relaxed) as u64;
+        let record = Record { events, ..self.record.clone() }.to_payload();
+        let seen = (!is_owned).then_some(self.seen);
+        State { status, wake, is_owned, seen, outcome: Some(record), note: None, at }
+    }
+
+    /// If there is nothing to do, says so: what is pushed from here on makes it due.
+    fn rest(&mut self, now: Timestamp) -> Result<(), Over> {
+        let work = &self.work;
+        let is_idle = self.running.load(Ordering::Relaxed) == 0
+            && work.undurable.is_empty()
+            && work.taken.is_empty()
+            && self.finished().is_empty();
+        if !is_idle {
+            return Ok(());
+        }
+        let is_empty = work.window.is_empty() && !work.is_unread && !work.is_reading;
+        if work.is_stopping && !self.is_owned {
+            return Err(Over);
+        }
+        if (is_empty || self.record.is_stopped || work.is_stopping) && !work.is_resting && self.is_owned {
+            let due = work.next_due;
+            let (status, wake) = match (self.record.is_stopped, due) {
+                (true, _) => (Status::Paused { why: Pause::Hand, until: None }, None),
+                (_, Some(_)) => (Status::Paused { why: Pause::Sleep, until: due }, due),
+                _ => (Status::Paused { why: Pause::Wait, until: None }, None),
+            };
+            self.work.is_resting = true;
+            let state = self.state(status, false, wake, now);
+            let draft = self.new_turn();
+            self.send(draft, None, Some(state));
+        } else if is_empty || self.record.is_stopped {
+            self.worker.residency.pause(self.num, None);
+        }
+        Ok(())
+    }
+}
+
+/// What is to be committed.
+#[derive(Default)]
+struct Draft {
+    news: Vec<News>,
+    taken: Vec<u64>,
+    moved: Vec<Moved>,
+    dead: Vec<Dead>,
+    writes: Vec<Write>,
+    events: Vec<u64>,
+    exhausted: Vec<Exhausted>,
+}
+
+impl Draft {
+    fn has_orders(&self) -> bool {
+        !self.taken.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.moved.is_empty() && self.taken.is_empty()
+    }
+}
+
+/// Finds out which events of a call are given up, and lets the user look at them.
+struct Judge {
+    handlers: Arc<dyn PoolHandlers>,
+    rules: PoolRules,
+    around: Arc<Surroundings>,
+    id: Name,
+    seed: u64,
+}
+
+impl Judge {
+    async fn look(
+        &self,
+        events: &[Queued],
+        ended: &Ended,
+        began: Timestamp,
+        now: Timestamp,
+    ) -> Vec<(Dead, Vec<Write>)> {
+        let End::Failed(failure) = &ended.end else { return Vec::new() };
+        let mut looked = Vec::new();
+        for queued in events {
+            let Ok(event) = &queued.event else { continue };
+            let (failed, since) = (event.failed.saturating_add(1), event.tried_at.unwrap_or(began));
+            let verdict = self.rules.policy.judge(failure, failed, since, now, self.seed ^ queued.pos);
+            if matches!(verdict, Verdict::Again { .. }) {
+                continue;
+            }
+            let dead = letter(&self.id, queued.pos, event, failed, failure, now);
+            let given = PoolGiven {
+                around: self.around.clone(),
+                id: self.id.clone(),
+                events: vec![(queued.pos, event.clone())],
+                pushed_at: queued.at,
+                started_at: now,
+            };
+            let Some(calling) = self.handlers.dead(given, &dead) else { continue };
+            let Ended { end, writes } = calling.await;
+            if let End::Failed(failure) = end {
+                tracing::warn!(job = self.id.as_str(), "on_dead failed: {failure}");
+            }
+            looked.push((dead, writes));
+        }
+        looked
+    }
+}
+
+fn letter(id: &Name, pos: u64, event: &Event, attempts: u32, failure: &Failure, at: Timestamp) -> Dead {
+    let (job, failure) = (JobKind::job_of(id), failure.to_payload());
+    Dead { pos, job, id: id.clone(), at, attempts, failure, event: event.clone(), place: Place::Queue }
+}

@@ -1,0 +1,363 @@
+//! Drives one instance of a job: calls its handlers one at a time, and commits what comes of each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive_core::commit::{Answer, Refusal, State, Turn, Write};
+use outlive_core::failure::{Cause, Failure};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::job::{Call, Change, End, HandlerKind, Job, Next};
+use outlive_core::message::{Inbound, Message};
+use outlive_core::mutant::{Mutant, is_on};
+use outlive_core::status::Status;
+use outlive_core::time::Timestamp;
+
+use crate::committer::Reply;
+use crate::handling::{Definition, Ended, Given};
+use crate::mailbox::{Letters, Mailbox};
+use crate::replies;
+
+use super::Worker;
+
+/// The most calls whose changes are committed together.
+const CALLS_MAX: usize = 64;
+/// How long an instance with nothing to do stays in memory: who sends it one event often sends another.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// An instance in memory.
+pub(crate) struct Turns {
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) num: InstanceNum,
+    pub(crate) id: Name,
+    pub(crate) created_at: Timestamp,
+    pub(crate) job: Job,
+    /// How often the world was told of it, as the store knows.
+    pub(crate) told: u64,
+    /// Whether the store takes it for ours.
+    pub(crate) is_owned: bool,
+    pub(crate) letters: Letters,
+    /// Who is told what when the next commit is durable.
+    pub(crate) replies: Vec<(u64, replies::Reply)>,
+}
+
+/// Why driving ends.
+struct Over;
+
+impl Turns {
+    /// Drives it until there is nothing more to do, or it is not ours any more.
+    pub(crate) async fn drive(mut self) {
+        let _ = self.go_on().await;
+        self.mailbox.close();
+        self.worker.job_gone(self.num, &self.mailbox);
+    }
+
+    async fn go_on(&mut self) -> Result<(), Over> {
+        let mut calls = 0;
+        loop {
+            self.read_letters()?;
+            let now = self.now();
+            let next = self.job.next(now);
+            let is_full = calls >= CALLS_MAX && self.job.has_change();
+            match next {
+                Next::Call(_) if self.letters.is_stopping => return self.release(now).await,
+                Next::Call(_) if is_full => {
+                    calls = 0;
+                    self.commit(Standing::at_work(), Vec::new()).await?;
+                }
+                Next::Call(call) => {
+                    calls += 1;
+                    self.call(call, now).await?;
+                }
+                Next::Over => {
+                    calls = 0;
+                    if self.end().await? {
+                        return Err(Over);
+                    }
+                }
+                Next::Wait(status) => {
+                    calls = 0;
+                    self.rest(status).await?;
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.worker.env.clock.now()
+    }
+
+    // ---- what comes ----
+
+    /// Reads what has come, without waiting for it.
+    fn read_letters(&mut self) -> Result<(), Over> {
+        let mut letters = Letters::default();
+        if !self.mailbox.take_now(&mut letters) {
+            return Ok(());
+        }
+        self.read(letters)
+    }
+
+    fn read(&mut self, letters: Letters) -> Result<(), Over> {
+        if letters.is_fenced {
+            return Err(Over);
+        }
+        self.letters.is_stopping |= letters.is_stopping;
+        self.letters.is_evicted |= letters.is_evicted;
+        self.letters.answers.extend(letters.answers);
+        self.letters.damage = self.letters.damage.take().or(letters.damage);
+        let mut has_gap = false;
+        letters.inbox.into_iter().for_each(|inbound| self.job.receive(inbound));
+        for (inbound, before) in letters.messages {
+            has_gap |= !self.job.has_received(before) && !is_on(Mutant::GapIgnored);
+            if !has_gap {
+                self.hear(&inbound);
+                self.job.receive(inbound);
+            }
+        }
+        if has_gap {
+            // One from elsewhere came before it: order counts, so the whole inbox is read.
+            self.worker.read_inbox(self.num, &self.mailbox);
+        }
+        Ok(())
+    }
+
+    /// Tells whoever sent this that it has to wait, if it has to.
+    fn hear(&self, inbound: &Inbound) {
+        let is_patient = matches!(&inbound.message, Message::Event(event) if event.is_asking);
+        if self.job.is_held_up() && !is_patient {
+            let event_count = self.job.waiting() as u64 + 1;
+            self.worker.replies.tell(inbound.pos, || replies::Reply::Held { event_count });
+        }
+    }
+
+    /// Waits for something to come.
+    async fn wait(&mut self) -> Result<(), Over> {
+        let mut letters = Letters::default();
+        let mailbox = self.mailbox.clone();
+        std::future::poll_fn(|cx| match mailbox.take(cx, &mut letters) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        })
+        .await;
+        self.read(letters)
+    }
+
+    // ---- handlers ----
+
+    /// Calls a handler. A message that ends the instance does not wait for it.
+    async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), Over> {
+        let given = Given {
+            around: self.worker.around.clone(),
+            id: self.id.clone(),
+            call: call.clone(),
+            record: self.job.record().clone(),
+            created_at: self.created_at,
+            started_at: began,
+        };
+        let mut calling = self.definition.handlers.call(given);
+        let ended = loop {
+            tokio::select! {
+                biased;
+                ended = &mut calling => break ended,
+                heard = self.wait() => heard?,
+            }
+            if self.job.is_ended_by_message() {
+                return Ok(());
+            }
+        };
+        let Ended { end, writes } = ended;
+        if writes.is_empty() {
+            self.ended(&call, end, began);
+            return Ok(());
+        }
+        // What it asks of others may be refused: then it has failed, and nothing else may go with it.
+        if self.job.has_change() {
+            self.commit(Standing::at_work(), Vec::new()).await?;
+        }
+        let (job, told) = (self.job.clone(), self.replies.clone());
+        self.ended(&call, end, began);
+        if let Some(refusal) = self.commit(Standing::at_work(), writes).await? {
+            (self.job, self.replies) = (job, told);
+            let failure = Failure::new(Cause::Error, refused(&refusal));
+            self.ended(&call, End::Failed(failure), began);
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, call: &Call, end: End, began: Timestamp) {
+        let now = self.now();
+        if let (HandlerKind::Error | HandlerKind::Idle, End::Failed(failure)) = (call.handler, &end) {
+            tracing::warn!(job = self.id.as_str(), "{} failed: {failure}", call.handler.as_str());
+        }
+        let event = call.event.as_ref().map(|inbound| inbound.pos);
+        self.job.ended(call, end, began, now);
+        if let Some(pos) = event {
+            let record = self.job.record();
+            let reply = replies::Reply::Taken { answer: None, event_count: record.events, next: record.next };
+            self.replies.push((pos, reply));
+        }
+    }
+
+    // ---- commits ----
+
+    /// Commits what has changed, as it stands. Answers why that was refused, if it was.
+    async fn commit(&mut self, standing: Standing, writes: Vec<Write>) -> Result<Option<Refusal>, Over> {
+        let change = self.job.take_change();
+        match self.submit(&change, &standing, writes).await? {
+            Answer::Turned(_) => {
+                self.told += change.news.iter().map(|news| news.kind.count()).sum::<u64>();
+                self.is_owned = standing.is_owned;
+                self.tell(&change);
+                if change.is_removed || change.stuck.is_some() {
+                    return Err(Over);
+                }
+                Ok(None)
+            }
+            Answer::Unseen(messages) => {
+                self.job.put_back(change);
+                messages.into_iter().for_each(|inbound| self.job.receive(inbound));
+                Ok(None)
+            }
+            Answer::Refused(refusal) => Ok(Some(refusal)),
+            _ => Err(Over),
+        }
+    }
+
+    async fn submit(&mut self, change: &Change, standing: &Standing, writes: Vec<Write>) -> Result<Answer, Over> {
+        let stuck = change.stuck.clone();
+        let state = State {
+            status: if stuck.is_some() { Status::Stuck } else { standing.status },
+            wake: standing.status.pause().1,
+            is_owned: standing.is_owned && stuck.is_none(),
+            seen: (!standing.is_owned && !change.is_terminated && stuck.is_none()).then(|| self.job.seen()),
+            outcome: Some(self.job.record().to_payload()),
+            note: stuck,
+            at: self.now(),
+        };
+        let turn = Turn {
+            news: change.news.clone(),
+            taken: change.taken.clone(),
+            dead: change.dead.clone(),
+            replies: change.replies.clone(),
+            keys_until: change.keys_until,
+            writes,
+            state: Some(state),
+            is_removed: change.is_removed,
+            ..Turn::new(self.num, self.worker.epoch, self.told)
+        };
+        self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
+        loop {
+            if let Some(answer) = self.letters.answers.pop() {
+                return Ok(answer);
+            }
+            if self.worker.committer.is_closed() {
+                return Err(Over);
+            }
+            self.wait().await?;
+        }
+    }
+
+    /// Tells whoever waits for what is durable now.
+    fn tell(&mut self, change: &Change) {
+        for info in &change.exhausted {
+            if let Some(tell) = &self.definition.on_exhausted
+                && let Err(panic) = crate::panics::catch(|| tell(info))
+            {
+                tracing::warn!(job = self.id.as_str(), "on_exhausted panicked: {panic}");
+            }
+        }
+        let mut told: Vec<_> = std::mem::take(&mut self.replies);
+        for pos in &change.taken {
+            let known = told.iter().position(|(other, _)| other == pos).map(|place| told.swap_remove(place).1);
+            let answer = change.replies.iter().find(|(other, _)| other == pos).map(|(_, answer)| answer.clone());
+            let record = self.job.record();
+            self.worker.replies.tell(*pos, || match known {
+                Some(replies::Reply::Taken { event_count, next, .. }) => {
+                    replies::Reply::Taken { answer, event_count, next }
+                }
+                _ => replies::Reply::Taken { answer, event_count: record.events, next: record.next },
+            });
+        }
+        // What was tried and stays is heard all the same.
+        for (pos, _) in told {
+            let event_count = self.job.waiting() as u64;
+            if self.job.is_held_up() && !self.job.is_asked(pos) {
+                self.worker.replies.tell(pos, || replies::Reply::Held { event_count });
+            }
+        }
+    }
+
+    /// There is nothing to do until a time or a message: says so, and stays for a moment.
+    async fn rest(&mut self, status: Status) -> Result<(), Over> {
+        if self.is_owned || self.job.has_change() {
+            let seen = self.job.seen();
+            self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
+            if self.job.seen() != seen || self.job.has_change() {
+                return Ok(());
+            }
+            status.pause().1.into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
+        }
+        if self.letters.is_stopping || self.letters.is_evicted {
+            return self.leave();
+        }
+        let now = self.now();
+        let stays = !self.worker.is_stopping() && self.worker.residency.pause(self.num, Some(now.after(LINGER)));
+        if !stays {
+            return self.leave();
+        }
+        self.worker.news.notify_one();
+        self.wait().await?;
+        self.worker.residency.resume(self.num);
+        Ok(())
+    }
+
+    /// Leaves memory, unless something has just come.
+    fn leave(&mut self) -> Result<(), Over> {
+        self.letters.is_evicted = false;
+        if self.mailbox.close_if_empty() { Err(Over) } else { Ok(()) }
+    }
+
+    /// Nothing of it is worth keeping. Answers whether it is gone: a message may have come in time.
+    async fn end(&mut self) -> Result<bool, Over> {
+        let seen = self.job.seen();
+        self.job.remove();
+        self.commit(Standing { status: Status::Completed, is_owned: false }, Vec::new()).await?;
+        if self.job.seen() != seen {
+            self.job.keep();
+        }
+        Ok(false)
+    }
+
+    /// The engine stops: what is not begun is left for the next one.
+    async fn release(&mut self, now: Timestamp) -> Result<(), Over> {
+        let status = Status::Paused { why: outlive_core::status::Pause::Sleep, until: Some(now) };
+        if self.is_owned || self.job.has_change() {
+            self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
+        }
+        Err(Over)
+    }
+}
+
+/// How an instance stands after a commit.
+struct Standing {
+    status: Status,
+    is_owned: bool,
+}
+
+impl Standing {
+    fn at_work() -> Self {
+        Self { status: Status::Running, is_owned: true }
+    }
+}
+
+/// Why what a handler asked of others was refused.
+fn refused(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NotFound => "a run that it signals does not exist".to_owned(),
+        Refusal::Status(status) => format!("a run or job that it sends to is {status}"),
+        Refusal::Conflict { workflow } => format!("the id of a run that it starts is taken by one of {workflow:?}"),
+        other => format!("what it asks of others was refused: {other:?}"),
+    }
+}
