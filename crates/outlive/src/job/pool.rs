@@ -213,10 +213,13 @@ pub struct PoolEvent<E> {
     pub event: E,
 }
 
+/// What a handler of many events is given.
+type Batch<E> = (PoolCtx<E>, Vec<PoolEvent<E>>);
+
 /// The handlers of a pool.
 struct Own<E> {
     execute: Option<Erased<(PoolCtx<E>, E)>>,
-    execute_batch: Option<Erased<(PoolCtx<E>, Vec<PoolEvent<E>>)>>,
+    execute_batch: Option<Erased<Batch<E>>>,
     on_dead: Option<Erased<(PoolCtx<E>, DeadLetter<E>)>>,
     retry_if: Option<RetryIf>,
 }
