@@ -65,6 +65,8 @@ pub(crate) struct Work {
     /// A page that was read.
     page: Arc<Mutex<Option<Result<QueuePage, Error>>>>,
     is_reading: bool,
+    /// Events that became durable while a page was read: it may show them as they were before.
+    fading: Vec<u64>,
     /// Whether there may be more in the queue than was read.
     is_unread: bool,
     /// When the next event is ready that waits for a time.
@@ -78,6 +80,18 @@ pub(crate) struct Work {
     news: Vec<News>,
     is_stopping: bool,
     is_resting: bool,
+}
+
+impl Work {
+    /// What became of these is durable. A page that is being read may still show them as they were.
+    fn let_go(&mut self, events: Vec<u64>) {
+        if self.is_reading {
+            return self.fading.extend(events);
+        }
+        for pos in events {
+            self.held.remove(&pos);
+        }
+    }
 }
 
 /// A commit under way.
@@ -183,9 +197,7 @@ impl Pooling {
         let Some(submitted) = self.work.undurable.pop_front() else { return Err(Over) };
         match answer {
             Answer::Turned(_) => {
-                submitted.events.iter().for_each(|pos| {
-                    self.work.held.remove(pos);
-                });
+                self.work.let_go(submitted.events);
                 for pos in &submitted.taken {
                     let taken = || replies::Reply::Taken { answer: None, event_count: 0, next: None };
                     self.worker.replies.tell(*pos, taken);
@@ -248,6 +260,8 @@ impl Pooling {
                     }
                 }
                 self.work.is_unread |= room == 0;
+                let faded = std::mem::take(&mut self.work.fading);
+                self.work.let_go(faded);
                 self.work.next_due = page.next_due;
                 if let Some(due) = page.next_due.filter(|due| *due > now) {
                     self.worker.wakes.add(due, self.num);
