@@ -1,10 +1,11 @@
-//! What a job changes: events pushed to it, and all that one turn of it does, or nothing.
+//! All that one turn of a job changes, or nothing of it.
 
-use outlive_core::commit::{Answer, Refusal, Turn};
+use outlive_core::commit::{Answer, State, Turn};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Dead, Moved, Spot};
+use outlive_core::queue::{Dead, Moved, Place, Spot};
+use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
 use crate::batch::Batch;
@@ -36,13 +37,16 @@ impl Batch<'_> {
         if !unseen.is_empty() {
             return Ok(Answer::Unseen(unseen));
         }
-        match self.send_out(turn)? {
-            Ok(answers) => {
-                self.take_turn(turn, facts)?;
-                Ok(Answer::Turned(answers))
-            }
-            Err(refusal) => Ok(Answer::Refused(refusal)),
-        }
+        let answers = match self.send_out(turn)? {
+            Ok(answers) => answers,
+            Err(against) => return Ok(against),
+        };
+        let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
+        let wake = (reaches_itself && !is_on(Mutant::SqliteTurnPassesItself)).then_some(Timestamp::AT_ONCE);
+        // What it has sent may be for itself, so that what was known of it before is not so any more.
+        let facts = self.ledger.facts(self.connection, num)?.unwrap_or(facts);
+        self.take_turn(turn, facts, wake)?;
+        Ok(Answer::Turned(answers))
     }
 
     /// The same turn again: what it sent is known by its tokens.
@@ -57,31 +61,37 @@ impl Batch<'_> {
         Ok(news.map(i64::cast_unsigned))
     }
 
-    /// Does what a turn asks of others. If one thing is refused, nothing of it is done.
-    fn send_out(&mut self, turn: &Turn) -> rusqlite::Result<Result<Vec<Answer>, Refusal>> {
+    /// Does what a turn asks of others, or answers why it cannot be: if one thing is refused, nothing of it is done.
+    fn send_out(&mut self, turn: &Turn) -> rusqlite::Result<Result<Vec<Answer>, Answer>> {
         if turn.writes.is_empty() {
             return Ok(Ok(Vec::new()));
         }
         let saved = self.ledger.save();
         self.connection.prepare_cached("SAVEPOINT turn")?.execute([])?;
+        let sent = self.send_all(turn)?;
+        if sent.is_err() && !is_on(Mutant::SqliteRefusedTurnSends) {
+            self.connection.prepare_cached("ROLLBACK TO turn")?.execute([])?;
+            self.ledger.restore(saved);
+        }
+        self.connection.prepare_cached("RELEASE turn")?.execute([])?;
+        Ok(sent)
+    }
+
+    fn send_all(&mut self, turn: &Turn) -> rusqlite::Result<Result<Vec<Answer>, Answer>> {
         let mut answers = Vec::with_capacity(turn.writes.len());
         for write in &turn.writes {
             match self.apply(write)? {
-                Answer::Refused(refusal) => {
-                    self.connection.prepare_cached("ROLLBACK TO turn")?.execute([])?;
-                    self.connection.prepare_cached("RELEASE turn")?.execute([])?;
-                    self.ledger.restore(saved);
-                    return Ok(Err(refusal));
-                }
+                refused @ Answer::Refused(_) => return Ok(Err(refused)),
                 answer => answers.push(answer),
             }
         }
-        self.connection.prepare_cached("RELEASE turn")?.execute([])?;
-        Ok(Ok(answers))
+        // A start may have put another in its place.
+        let is_there = self.ledger.facts(self.connection, turn.num.0)?.is_some_and(|facts| facts.is_open());
+        Ok(if is_there { Ok(answers) } else { Err(Answer::Fenced) })
     }
 
-    /// Applies a turn that has been found good.
-    fn take_turn(&mut self, turn: &Turn, mut facts: Facts) -> rusqlite::Result<()> {
+    /// Applies a turn that has been found good. `wake` is for what it has sent to itself.
+    fn take_turn(&mut self, turn: &Turn, mut facts: Facts, wake: Option<Timestamp>) -> rusqlite::Result<()> {
         let num = turn.num.0;
         for news in &turn.news {
             facts.news += news.kind.count();
@@ -108,17 +118,20 @@ impl Batch<'_> {
         if !turn.news.is_empty() {
             facts.recoveries = 0;
         }
-        self.end_turn(turn, facts)
+        self.end_turn(turn, facts, wake)
     }
 
     /// What a turn leaves of the row: nothing, a new state, or how often the world was told of it.
-    fn end_turn(&mut self, turn: &Turn, facts: Facts) -> rusqlite::Result<()> {
+    fn end_turn(&mut self, turn: &Turn, facts: Facts, wake: Option<Timestamp>) -> rusqlite::Result<()> {
         let num = turn.num.0;
         let job = self.ledger.workflow(self.connection, num)?;
         match &turn.state {
             _ if turn.is_removed => {
                 self.keep_count(num, &facts)?;
                 self.remove(num, &job, facts.status)
+            }
+            Some(state) if wake.is_some() && !state.is_owned => {
+                self.enter(num, &State { wake, ..state.clone() }, facts, job)
             }
             Some(state) if !is_on(Mutant::SqliteHalved) => self.enter(num, state, facts, job),
             _ => {
@@ -154,15 +167,16 @@ impl Batch<'_> {
         let sql = "DELETE FROM inbox WHERE instance = ?1 AND rank = ?2 AND lane = ?3 AND pos = ?4 RETURNING at";
         let at: Option<i64> = self.connection.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
         if let Some(at) = at {
-            let at = outlive_core::time::Timestamp::from_millis(at);
-            let inbound = Inbound { pos, at, message: Message::Event(event.clone()) };
+            let inbound = Inbound { pos, at: Timestamp::from_millis(at), message: Message::Event(event.clone()) };
             self.keep(num, &inbound, Some(&Spot::of(event)))?;
         }
         Ok(0)
     }
 
     fn give_up(&mut self, dead: &Dead) -> rusqlite::Result<()> {
-        let sql = "INSERT OR REPLACE INTO dead (pos, job, id, at, attempts, queued, text, failure, payload) \
+        let mut forget = self.connection.prepare_cached("DELETE FROM dead WHERE pos = ?1")?;
+        let known = forget.execute([dead.pos.cast_signed()])?;
+        let sql = "INSERT INTO dead (pos, job, id, at, attempts, queued, text, failure, payload) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         self.connection.prepare_cached(sql)?.execute(params![
             dead.pos.cast_signed(),
@@ -170,12 +184,12 @@ impl Batch<'_> {
             dead.id.as_str(),
             dead.at.as_millis(),
             dead.attempts,
-            dead.place == outlive_core::queue::Place::Queue,
+            dead.place == Place::Queue,
             dead.event.to_text(),
             dead.failure.as_str(),
             dead.event.payload.as_str(),
         ])?;
-        self.ledger.add(&dead.job, DEAD, 1);
+        self.ledger.add(&dead.job, DEAD, 1 - i64::try_from(known).unwrap_or(0));
         Ok(())
     }
 
