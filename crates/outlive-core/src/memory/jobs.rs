@@ -124,7 +124,6 @@ impl Rows {
         row.take_turn(turn);
         if turn.is_removed {
             let id = row.instance.id.clone();
-            self.gone.insert(turn.num, row.instance.news);
             return self.remove(&id);
         }
         if let Some(state) = turn.state.as_ref().filter(|_| !is_on(Mutant::CommitHalved)) {

@@ -35,7 +35,7 @@ pub(super) struct Rows {
     pub(super) feed: BTreeMap<u64, Told>,
     /// The position of the feed given last; only grows.
     pub(super) feed_last: u64,
-    /// How often instances had told the world of something when they were removed by a turn.
+    /// How often instances had told the world of something when they were removed.
     pub(super) gone: BTreeMap<InstanceNum, u64>,
     /// The answers to pushes, by their tokens.
     pub(super) pushed: BTreeMap<u64, Answer>,
@@ -323,6 +323,7 @@ impl Rows {
     pub(super) fn remove(&mut self, id: &Name) {
         if let Some(mut row) = self.ids.remove(id).and_then(|num| self.instances.remove(&num)) {
             set_wake(&mut self.wakes, &mut row.instance, None);
+            self.gone.insert(row.instance.num, row.instance.news);
             if !row.entries.is_empty() {
                 let is_its = |told: &Told| told.num == row.instance.num && matches!(told.line, Line::Entry(_));
                 self.feed.retain(|_, told| !is_its(told));
