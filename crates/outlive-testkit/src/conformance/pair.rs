@@ -195,7 +195,9 @@ impl Pair {
 
     fn instance(&self, second: Instance) -> Instance {
         let owner = if second.owner == self.epoch_second { self.epoch } else { second.owner };
-        Instance { num: self.num(second.num), owner, ..second }
+        // One that a dead letter brought into being has the letter's number for a seed.
+        let seed = self.letters.to_first.get(&second.seed).copied().unwrap_or(second.seed);
+        Instance { num: self.num(second.num), owner, seed, ..second }
     }
 
     fn inbox(&self, num: InstanceNum, second: Vec<Inbound>) -> Vec<Inbound> {
