@@ -5,6 +5,7 @@ mod clients;
 mod conformance;
 mod damage;
 mod doctor;
+mod doctor_of_jobs;
 mod full;
 mod hot_path;
 mod log;
