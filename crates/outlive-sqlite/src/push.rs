@@ -10,7 +10,7 @@ use outlive_core::queue::{Bury, Dead, Letters, Place, Push, Spot};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
-use crate::batch::Batch;
+use crate::batch::{Again, Batch};
 use crate::deliver::Receiver;
 use crate::ledger::{DEAD, QUEUED};
 use crate::queue;
@@ -151,7 +151,9 @@ impl Batch<'_> {
             }
         };
         if meant.is_empty() && bury.letters != Letters::All {
-            return Ok(Answer::Refused(Refusal::NotFound));
+            let is_done = self.again == Again::Perhaps;
+            let done = Answer::Buried { count: 1, nums: Vec::new() };
+            return Ok(if is_done { done } else { Answer::Refused(Refusal::NotFound) });
         }
         let mut nums = Vec::new();
         let mut count = 0;

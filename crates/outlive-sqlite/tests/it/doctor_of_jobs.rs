@@ -14,16 +14,16 @@ use outlive_sqlite::doctor::{self, Problem};
 use crate::doctor::{examine, sound};
 use crate::support::{Place, assert_done, at, claim, claimed, json, name, reopen, signal, state, write};
 
-const POOL: &str = "pool:mail:main";
-const TASK: &str = "task:orders:42";
+pub(crate) const POOL: &str = "pool:mail:main";
+pub(crate) const TASK: &str = "task:orders:42";
 
-fn push(id: &str, events: Vec<Event>, token: u64) -> Push {
+pub(crate) fn push(id: &str, events: Vec<Event>, token: u64) -> Push {
     let job = name(&id.split(':').take(2).collect::<Vec<_>>().join(":"));
     let place = if id.starts_with("pool") { Where::Queue } else { Where::Inbox };
     Push { id: name(id), job, events, place, at: at(50), seed: 1, token }
 }
 
-async fn pushed(store: &SqliteStore, push: Push) -> (InstanceNum, Vec<u64>) {
+pub(crate) async fn pushed(store: &SqliteStore, push: Push) -> (InstanceNum, Vec<u64>) {
     match write(store, Write::Push(push)).await {
         Answer::Pushed { num, positions, .. } => (num, positions),
         other => panic!("not pushed: {other:?}"),
@@ -39,7 +39,7 @@ fn turn(num: InstanceNum, epoch: Epoch, before: u64) -> Turn {
     Turn { news: vec![News::new(NewsKind::JobExecuted, at(60))], ..Turn::new(num, epoch, before) }
 }
 
-fn event(text: &str) -> Event {
+pub(crate) fn event(text: &str) -> Event {
     Event::new(json(text))
 }
 
@@ -49,7 +49,7 @@ fn letter(pos: u64, event: Event) -> Dead {
 }
 
 /// All that jobs leave in a file: a record, an inbox, a queue, keys, dead letters, answers, and news of those gone.
-async fn with_jobs() -> Place {
+pub(crate) async fn with_jobs() -> Place {
     let place = sound().await;
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();

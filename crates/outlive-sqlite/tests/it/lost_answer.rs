@@ -35,7 +35,7 @@ fn mend_commits(place: &Place) {
 }
 
 /// Writes a batch whose COMMIT fails.
-async fn write_unknown(place: &Place, store: &SqliteStore, batch: &Arc<Vec<Write>>) {
+pub(crate) async fn write_unknown(place: &Place, store: &SqliteStore, batch: &Arc<Vec<Write>>) {
     break_commits(place);
     let error = store.write(batch.clone()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unknown, "{error}");

@@ -8,6 +8,7 @@ mod doctor;
 mod doctor_of_jobs;
 mod full;
 mod hot_path;
+mod jobs;
 mod log;
 mod lost_answer;
 mod open;
