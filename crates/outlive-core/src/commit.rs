@@ -285,6 +285,9 @@ pub struct Turn {
     pub taken: Vec<u64>,
     /// What becomes of events in its queue.
     pub queue: Vec<Moved>,
+    /// The last position in its queue that its owner has seen. If there is a later one and the turn lets the instance
+    /// go, it is due at once, so that no event of a queue waits for another. `None`: do not look.
+    pub queue_seen: Option<u64>,
     /// What is given up, and kept for people to look at.
     pub dead: Vec<Dead>,
     /// Answers to events that ask for one, by their position.
@@ -316,6 +319,7 @@ impl Turn {
             news: Vec::new(),
             taken: Vec::new(),
             queue: Vec::new(),
+            queue_seen: None,
             dead: Vec::new(),
             replies: Vec::new(),
             keys_until: 0,

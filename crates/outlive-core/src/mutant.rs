@@ -116,7 +116,7 @@ mutants! {
     SqlitePushKeptTwice,
     /// SQLite: what a turn has sent stays though the turn is refused. Breaks P1.
     SqliteRefusedTurnSends,
-    /// SQLite: what a turn has sent to its own instance is not looked at when it leaves. Breaks P4.
+    /// SQLite: what a turn has not seen, in its queue or sent to itself, is passed by when it leaves. Breaks P4.
     SqliteTurnPassesItself,
 
     // ---- the machine ----

@@ -42,7 +42,8 @@ impl Batch<'_> {
             Err(against) => return Ok(against),
         };
         let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
-        let wake = (reaches_itself && !is_on(Mutant::SqliteTurnPassesItself)).then_some(Timestamp::AT_ONCE);
+        let is_passed = reaches_itself || self.has_queued_past(turn)?;
+        let wake = (is_passed && !is_on(Mutant::SqliteTurnPassesItself)).then_some(Timestamp::AT_ONCE);
         // What it has sent may be for itself, so that what was known of it before is not so any more.
         let facts = self.ledger.facts(self.connection, num)?.unwrap_or(facts);
         self.take_turn(turn, facts, wake)?;
@@ -90,7 +91,17 @@ impl Batch<'_> {
         Ok(if is_there { Ok(answers) } else { Err(Answer::Fenced) })
     }
 
-    /// Applies a turn that has been found good. `wake` is for what it has sent to itself.
+    /// Whether there is an event in the queue that a turn has not seen which lets the instance go.
+    fn has_queued_past(&self, turn: &Turn) -> rusqlite::Result<bool> {
+        let Some(seen) = turn.queue_seen.filter(|_| turn.state.as_ref().is_some_and(|state| !state.is_owned)) else {
+            return Ok(false);
+        };
+        let sql = "SELECT 1 FROM inbox WHERE instance = ?1 AND rank > 0 AND pos > ?2 LIMIT 1";
+        let key = params![turn.num.0.cast_signed(), seen.cast_signed()];
+        Ok(self.connection.prepare_cached(sql)?.query_row(key, |_| Ok(())).optional()?.is_some())
+    }
+
+    /// Applies a turn that has been found good. `wake` is for what it has not seen: what it sent to itself, and events.
     fn take_turn(&mut self, turn: &Turn, mut facts: Facts, wake: Option<Timestamp>) -> rusqlite::Result<()> {
         let num = turn.num.0;
         for news in &turn.news {

@@ -99,7 +99,8 @@ impl Rows {
             return against;
         }
         let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
-        self.take_turn(turn, reaches_itself.then_some(Timestamp::AT_ONCE));
+        let is_passed = self.instances.get(&turn.num).is_some_and(|row| row.has_queued_past(turn.queue_seen));
+        self.take_turn(turn, (reaches_itself || is_passed).then_some(Timestamp::AT_ONCE));
         Answer::Turned(answers)
     }
 
@@ -115,7 +116,7 @@ impl Rows {
         Answer::Turned(turn.writes.iter().map(|write| self.apply(write)).collect())
     }
 
-    /// Applies a turn that has been found good. `wake` is for what it has sent to itself.
+    /// Applies a turn that has been found good. `wake` is for what it has not seen: what it sent to itself, and events.
     fn take_turn(&mut self, turn: &Turn, wake: Option<Timestamp>) {
         turn.news.iter().for_each(|news| self.tell(turn.num, news.clone()));
         self.dead.extend(turn.dead.iter().map(|dead| (dead.pos, dead.clone())));

@@ -151,6 +151,11 @@ impl Row {
         }
     }
 
+    /// Whether there is an event in the queue that its owner has not seen.
+    pub(super) fn has_queued_past(&self, seen: Option<u64>) -> bool {
+        seen.is_some_and(|seen| self.queue.keys().any(|(_, pos)| *pos > seen))
+    }
+
     /// Frees the key of an event that is done with. One that was freed before may be that of another event by now.
     fn free_key(&mut self, moved: &Moved) {
         if let Some(key) = &moved.key

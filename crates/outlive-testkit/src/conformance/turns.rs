@@ -23,6 +23,7 @@ cases![
     a_refused_turn_leaves_no_number_behind,
     what_a_turn_sends_to_itself_is_heard,
     what_a_turn_sends_to_itself_must_be_seen_by_the_next,
+    what_a_turn_has_not_seen_of_its_queue_makes_it_due,
     a_turn_that_puts_another_in_its_place_is_fenced,
     a_removed_instance_leaves_nothing_but_its_news,
     an_id_can_be_used_again_after_a_removal,
@@ -249,6 +250,24 @@ async fn what_a_turn_sends_to_itself_must_be_seen_by_the_next(w: &mut World) -> 
     let state = Some(State { seen: Some(0), ..asleep(at(9_000)) });
     let answer = w.turn(&Turn { state, ..w.new_turn(pushed.num, 1) }).await?;
     same(&answer, &Answer::Unseen(w.inbox(pushed.num).await?))
+}
+
+async fn what_a_turn_has_not_seen_of_its_queue_makes_it_due(w: &mut World) -> Checked {
+    let pushed = w.driven_job(MAIL, &["one", "two"]).await?;
+    let p = &pushed.positions;
+    let idle = Turn { state: Some(asleep(at(9_000))), ..w.new_turn(pushed.num, 0) };
+    for (before, seen, wake) in [(0, None, at(9_000)), (1, Some(p[1]), at(9_000)), (2, Some(p[0]), Timestamp::AT_ONCE)]
+    {
+        w.claim(&[pushed.num]).await?;
+        w.turned(&Turn { before, queue_seen: seen, ..idle.clone() }).await?;
+        same(&w.held(MAIL).await?.wake, &Some(wake))?;
+    }
+    // What stays with its driver is not due, and neither is what cannot go on.
+    w.claim(&[pushed.num]).await?;
+    w.turned(&Turn { before: 3, queue_seen: Some(0), state: Some(driven_on()), ..idle.clone() }).await?;
+    same(&w.held(MAIL).await?.wake, &None)?;
+    w.turned(&Turn { before: 4, queue_seen: Some(0), state: Some(released(Status::Stuck)), ..idle }).await?;
+    same(&w.held(MAIL).await?.wake, &None)
 }
 
 async fn a_turn_that_puts_another_in_its_place_is_fenced(w: &mut World) -> Checked {

@@ -56,6 +56,9 @@ impl Author {
         let mut turn = Turn { news, ..Turn::new(instance.num, self.epoch_or_not(15), before) };
         turn.taken.clone_from(&positions);
         turn.taken.retain(|_| self.random.is(2));
+        let seen = queue.iter().map(|queued| queued.pos).chain([0]).collect::<Vec<_>>();
+        let seen = self.random.pick(&seen);
+        turn.queue_seen = self.random.maybe(seen);
         self.shift(&mut turn, queue, &instance.id);
         turn.replies = turn.taken.iter().filter(|pos| *pos % 2 == 0).map(|pos| (*pos, json("[1]"))).collect();
         turn.keys_until = if self.random.is(3) { self.random.pick(&[&[0], &positions[..]].concat()) } else { 0 };

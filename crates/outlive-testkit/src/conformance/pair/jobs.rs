@@ -93,6 +93,7 @@ impl Pair {
         turn.dead.iter_mut().for_each(|dead| of(&mut dead.pos));
         turn.replies.iter_mut().for_each(|(pos, _)| of(pos));
         of(&mut turn.keys_until);
+        turn.queue_seen.iter_mut().for_each(of);
         turn.writes.iter_mut().for_each(|write| *write = self.write_for_second(write));
         if let Some(seen) = turn.state.as_mut().and_then(|state| state.seen.as_mut()) {
             of(seen);
