@@ -127,7 +127,7 @@ async fn a_stuck_job_that_is_cancelled_leaves_a_sound_store() {
 }
 
 /// What is done to a sound store with jobs, the problem it makes, about whom, and words of what is said.
-const DAMAGE: [(&str, Problem, Option<&str>, &str); 21] = [
+const DAMAGE: [(&str, Problem, Option<&str>, &str); 22] = [
     (
         "UPDATE counter SET n = n + 1 WHERE status = 20",
         Problem::Counter,
@@ -182,6 +182,12 @@ const DAMAGE: [(&str, Problem, Option<&str>, &str); 21] = [
         Problem::Orphan,
         Some(TASK),
         "it is there, and was removed at position 1",
+    ),
+    (
+        "UPDATE gone SET pos = 1",
+        Problem::Orphan,
+        None,
+        "removed at position 1 of the feed, and told something after it",
     ),
     ("UPDATE meta SET value = 1 WHERE key = 'feed'", Problem::Mark, None, "\"feed\" is 1, and"),
 ];

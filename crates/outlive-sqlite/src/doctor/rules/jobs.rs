@@ -46,7 +46,7 @@ pub(in crate::doctor) const RULES: [Rule; 8] = [
         name: "keys of queued events",
         problem: Problem::Token,
         question: "SELECT inbox.instance, 'the dedup key \"' || key || '\" of event ' || inbox.pos || ' belongs to event ' || dedup.pos \
-             FROM inbox JOIN dedup ON dedup.instance = inbox.instance \
+             FROM inbox CROSS JOIN dedup ON dedup.instance = inbox.instance \
                  AND key = CASE WHEN rank > 0 AND json_valid(text) THEN json_extract(text, '$.dedup') END \
              WHERE dedup.pos < inbox.pos",
         holds: "an event is not queued while another one with its dedup key counts",
@@ -93,8 +93,8 @@ pub(in crate::doctor) const RULES: [Rule; 8] = [
         problem: Problem::Orphan,
         question: "SELECT num, 'it is there, and was removed at position ' || pos || ' of the feed' FROM gone \
                  WHERE EXISTS (SELECT 1 FROM instance WHERE instance.num = gone.num) \
-             UNION ALL SELECT num, 'it was removed at position ' || pos || ' of the feed, and told something after it' FROM gone \
-                 WHERE EXISTS (SELECT 1 FROM news WHERE news.instance = gone.num AND news.pos > gone.pos)",
+             UNION ALL SELECT DISTINCT num, 'it was removed at position ' || gone.pos || ' of the feed, and told something after it' \
+                 FROM news CROSS JOIN gone ON gone.num = news.instance WHERE news.pos > gone.pos",
         holds: "what was removed is gone, and tells nothing more",
         remedy: REPORT,
     },
