@@ -116,10 +116,7 @@ impl Pair {
         same(&told(self.second.journal(num_second, 0, usize::MAX).await)?, &entries)?;
         let inbox = told(self.first.inbox(num, 0).await)?;
         let inbox_second = told(self.second.inbox(num_second, 0).await)?;
-        // Letters that are tried again have a position that nobody was told.
-        for (one, other) in inbox.iter().zip(&inbox_second) {
-            self.positions.learn((num, one.pos), (num_second, other.pos));
-        }
+        self.learn_inbox(num, &inbox, &inbox_second);
         same(&self.inbox(num, inbox_second), &inbox)?;
         let queue = self.compare_queue(num).await?;
         let positions = inbox.iter().map(|inbound| inbound.pos).collect();
@@ -205,6 +202,14 @@ impl Pair {
         second.into_iter().map(|inbound| Inbound { pos: self.pos(num_second, inbound.pos), ..inbound }).collect()
     }
 
+    /// Letters that are tried again have a position that nobody was told.
+    fn learn_inbox(&mut self, num: InstanceNum, first: &[Inbound], second: &[Inbound]) {
+        let num_second = self.num_second(num);
+        for (one, other) in first.iter().zip(second) {
+            self.positions.learn((num, one.pos), (num_second, other.pos));
+        }
+    }
+
     /// Learns from two answers to one write, and brings them into the same numbers.
     fn comparable(&mut self, write: &Write, first: Answer, second: Answer) -> (Answer, Answer) {
         match (&first, second) {
@@ -215,16 +220,25 @@ impl Pair {
             (Answer::Sent { .. }, second @ Answer::Sent { .. }) => self.comparable_sent(first, second),
             (_, second @ Answer::Pushed { .. }) => self.comparable_pushed(first, second),
             (_, second @ Answer::Buried { .. }) => self.comparable_buried(first, second),
-            (_, Answer::Unseen(inbox)) => match write {
-                Write::Commit(commit) => (first, Answer::Unseen(self.inbox(commit.num, inbox))),
-                Write::Turn(turn) => (first, Answer::Unseen(self.inbox(turn.num, inbox))),
-                _ => (first, Answer::Unseen(inbox)),
-            },
+            (Answer::Unseen(seen), Answer::Unseen(inbox)) => {
+                let num = match write {
+                    Write::Commit(commit) => commit.num,
+                    Write::Turn(turn) => turn.num,
+                    _ => return (first, Answer::Unseen(inbox)),
+                };
+                self.learn_inbox(num, seen, &inbox);
+                (first, Answer::Unseen(self.inbox(num, inbox)))
+            }
             (_, second @ Answer::Turned(_)) => match write {
                 Write::Turn(turn) => self.comparable_turned(turn, first, second),
                 _ => (first, second),
             },
-            (_, Answer::Claimed(claimed)) => {
+            (Answer::Claimed(ours), Answer::Claimed(claimed)) => {
+                for (one, other) in ours.iter().zip(&claimed) {
+                    if let (Ok(inbox), Ok(inbox_second)) = (&one.inbox, &other.inbox) {
+                        self.learn_inbox(one.instance.num, inbox, inbox_second);
+                    }
+                }
                 let claimed = claimed.into_iter().map(|one| self.claimed(one)).collect();
                 (first, Answer::Claimed(claimed))
             }
@@ -245,9 +259,7 @@ impl Pair {
             let unplaced = |num, is_new| Answer::Sent { num, pos: 0, before: 0, is_new };
             return (unplaced(*num, *is_new), unplaced(self.num(*num_second), *is_new_second));
         }
-        if *is_new {
-            self.positions.learn((*num, *pos), (*num_second, *pos_second));
-        }
+        self.positions.learn((*num, *pos), (*num_second, *pos_second));
         let (pos_first, pos) = (pos, self.pos(*num_second, *pos_second));
         let of = |num, pos, is_new| Answer::Sent { num, pos, before: 0, is_new };
         (of(*num, *pos_first, *is_new), of(self.num(*num_second), pos, *is_new_second))
