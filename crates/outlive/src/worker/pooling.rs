@@ -58,8 +58,8 @@ pub(crate) struct Work {
     window: VecDeque<Queued>,
     /// Events that are in the window, at work, or done and not durable yet.
     held: BTreeSet<u64>,
-    /// Events whose commits are under way, in their order.
-    undurable: VecDeque<Submitted>,
+    /// The commit that is under way.
+    undurable: Option<Submitted>,
     /// What handlers have ended with.
     finished: Arc<Mutex<Vec<Finished>>>,
     /// A page that was read.
@@ -96,6 +96,8 @@ impl Work {
 
 /// A commit under way.
 struct Submitted {
+    /// How often the world was told of the pool before it.
+    before: u64,
     events: Vec<u64>,
     taken: Vec<u64>,
     exhausted: Vec<Exhausted>,
@@ -194,7 +196,7 @@ impl Pooling {
 
     /// A commit was answered.
     fn answered(&mut self, answer: Answer) -> Result<(), Over> {
-        let Some(submitted) = self.work.undurable.pop_front() else { return Err(Over) };
+        let Some(submitted) = self.work.undurable.take() else { return Err(Over) };
         match answer {
             Answer::Turned(_) => {
                 self.work.let_go(submitted.events);
@@ -212,12 +214,16 @@ impl Pooling {
                 Ok(())
             }
             Answer::Unseen(messages) => {
+                self.told = submitted.before;
+                self.work.is_resting = false;
                 self.work.taken.extend(submitted.taken);
                 messages.into_iter().try_for_each(|inbound| self.hear(inbound))
             }
             Answer::Refused(refusal) => {
                 // What a handler asked of others: it has failed.
                 let Some(mut finished) = submitted.again else { return Err(Over) };
+                self.told = submitted.before;
+                self.work.taken.extend(submitted.taken);
                 let problem = format!("what it asks of others was refused: {refusal:?}");
                 finished.ended = Ended { end: End::Failed(Failure::new(Cause::Error, problem)), writes: Vec::new() };
                 finished.given_up.clear();
@@ -372,8 +378,8 @@ impl Pooling {
 
     /// Commits what handlers have ended with.
     fn settle(&mut self, now: Timestamp) {
-        if self.work.undurable.iter().any(|submitted| submitted.again.is_some()) {
-            // It may be refused, and what follows would not fit.
+        // One commit at a time: what ends meanwhile goes with the next one.
+        if self.work.undurable.is_some() {
             return;
         }
         let finished = std::mem::take(&mut *self.finished());
@@ -388,11 +394,11 @@ impl Pooling {
                 false => alone.push(one),
             }
         }
+        let mut alone = alone.into_iter();
         if !together.is_empty() {
             self.submit(together, None, now);
-        }
-        let mut alone = alone.into_iter();
-        if let Some(first) = alone.next() {
+        } else if let Some(first) = alone.next() {
+            // What it asks of others may be refused: then it has failed, and nothing else may go with it.
             let mut turn = self.new_turn();
             let again = Finished {
                 ended: first.ended.clone(),
@@ -492,7 +498,7 @@ impl Pooling {
         let before = self.told;
         self.told += draft.news.iter().map(|news| news.kind.count()).sum::<u64>();
         let Draft { news, taken, moved, dead, writes, events, exhausted } = draft;
-        self.work.undurable.push_back(Submitted { events, taken: taken.clone(), exhausted, again, is_rest });
+        self.work.undurable = Some(Submitted { before, events, taken: taken.clone(), exhausted, again, is_rest });
         let turn =
             Turn { news, taken, queue: moved, dead, writes, state, ..Turn::new(self.num, self.worker.epoch, before) };
         self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
@@ -509,7 +515,7 @@ impl Pooling {
     fn rest(&mut self, now: Timestamp) -> Result<(), Over> {
         let work = &self.work;
         let is_idle = self.running.load(Ordering::Relaxed) == 0
-            && work.undurable.is_empty()
+            && work.undurable.is_none()
             && work.taken.is_empty()
             && self.finished().is_empty();
         if !is_idle {
