@@ -1,5 +1,6 @@
 //! Crashes a workflow everywhere: before and after every commit, and at pairs of them, in memory and in virtual time.
 
+mod jobs;
 mod ledger;
 mod report;
 mod rules;
@@ -19,6 +20,7 @@ use outlive::{BoxError, Builder, IntoDuration, Payload, StepCall};
 use serde::Serialize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+pub use jobs::{CrashJobs, JobReport, crash_jobs_everywhere};
 pub use ledger::{Effect, Ledger};
 pub use report::{Broken, Report, Warning};
 

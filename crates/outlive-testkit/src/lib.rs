@@ -14,7 +14,7 @@ mod words;
 
 pub use check::check;
 pub use clock::TestClock;
-pub use crashes::crash_everywhere;
+pub use crashes::{crash_everywhere, crash_jobs_everywhere};
 pub use engine::{TestBuilder, TestEngine};
 pub use faults::{Fault, Faults};
 pub use program::programs;

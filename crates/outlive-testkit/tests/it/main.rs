@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod conformance;
+mod crashed_jobs;
 mod crashes;
 mod simulate;
