@@ -113,35 +113,57 @@ pub(crate) fn mark(connection: &Connection, name: Option<&Name>) -> rusqlite::Re
 pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Told>> {
     // Both parts and the names belong to one state of the file.
     let whole = connection.unchecked_transaction()?;
-    let limit_sql = i64::try_from(limit).unwrap_or(i64::MAX);
-    let key = params![after.cast_signed(), limit_sql];
-    let mut told: Vec<(u64, u64, u64, Line)> = Vec::new();
-    let mut statement = whole.prepare_cached(ENTRIES)?;
+    let mut after = after;
+    loop {
+        let mut rows = lines(&whole, after, limit)?;
+        rows.sort_unstable_by_key(|row| row.pos);
+        rows.truncate(limit);
+        let Some(last) = rows.last().map(|row| row.pos) else { return Ok(Vec::new()) };
+        let told = rows.into_iter().filter_map(|row| whose(&whole, row).transpose());
+        let told = told.collect::<rusqlite::Result<Vec<_>>>()?;
+        if !told.is_empty() || last <= after {
+            return Ok(told);
+        }
+        // All of them are damaged: what follows is not lost with them.
+        after = last;
+    }
+}
+
+/// A row of the feed. A damaged one keeps its place: else what lies behind it could be passed by.
+struct Place {
+    pos: u64,
+    num: u64,
+    number: u64,
+    line: Option<Line>,
+}
+
+/// The next rows of either part, at most `limit` of each.
+fn lines(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Place>> {
+    let key = params![after.cast_signed(), i64::try_from(limit).unwrap_or(i64::MAX)];
+    let mut lines = Vec::new();
+    let mut statement = connection.prepare_cached(ENTRIES)?;
     let mut rows = statement.query(key)?;
     while let Some(row) = rows.next()? {
         let seq = row::int(row, 0).unwrap_or(0).cast_unsigned();
         // A damaged entry is the trouble of its own run.
-        if let Ok(entry) = row::entry(row, seq) {
-            told.push((number(row, 10), number(row, 11), number(row, 12), Line::Entry(entry)));
-        }
+        let line = row::entry(row, seq).ok().map(Line::Entry);
+        lines.push(Place { pos: number(row, 10), num: number(row, 11), number: number(row, 12), line });
     }
-    let mut statement = whole.prepare_cached(NEWS)?;
+    let mut statement = connection.prepare_cached(NEWS)?;
     let mut rows = statement.query(key)?;
     while let Some(row) = rows.next()? {
-        if let Some(news) = news(row) {
-            told.push((number(row, 0), number(row, 1), number(row, 2), Line::News(news)));
-        }
+        let line = news(row).map(Line::News);
+        lines.push(Place { pos: number(row, 0), num: number(row, 1), number: number(row, 2), line });
     }
-    told.sort_unstable_by_key(|(pos, ..)| *pos);
-    told.truncate(limit);
-    told.into_iter().map(|(pos, num, number, line)| whose(&whole, pos, num, number, line)).collect()
+    Ok(lines)
 }
 
-fn whose(connection: &Connection, pos: u64, num: u64, number: u64, line: Line) -> rusqlite::Result<Told> {
+fn whose(connection: &Connection, row: Place) -> rusqlite::Result<Option<Told>> {
+    let Place { pos, num, number, line: Some(line) } = row else { return Ok(None) };
     let mut statement = connection.prepare_cached(WHOSE)?;
     let names = statement.query_row([num.cast_signed()], |row| Ok((name(row, 0), name(row, 1)))).optional()?;
     let (id, workflow) = names.unwrap_or_else(|| (Name::recorded(""), Name::recorded("")));
-    Ok(Told { pos, num: InstanceNum(num), id, workflow, number, line })
+    Ok(Some(Told { pos, num: InstanceNum(num), id, workflow, number, line }))
 }
 
 fn name(row: &Row<'_>, column: usize) -> Name {
