@@ -38,6 +38,8 @@ pub(crate) struct Change<'a> {
     /// The number of its last entry.
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
+    /// What it ended with, if it did.
+    pub(crate) outcome: Option<&'a Payload>,
 }
 
 impl Batch<'_> {
@@ -69,6 +71,7 @@ impl Batch<'_> {
             return Ok(news);
         }
         let Some(told) = News::of_run(change.before, status, note, change.at) else { return Ok(news) };
+        let told = told.because(change.outcome);
         let news = news + told.kind.count();
         self.tell(change.num, change.seq + news, &told)?;
         Ok(news)
@@ -88,7 +91,7 @@ impl Batch<'_> {
             let sql = "DELETE FROM gone WHERE pos < (SELECT coalesce(min(pos), ?1) FROM news)";
             self.connection.prepare_cached(sql)?.execute([self.ledger.marks.feed.cast_signed()])?;
         }
-        Ok(Answer::Done)
+        Ok(Answer::Trimmed(trimmed as u64))
     }
 }
 
