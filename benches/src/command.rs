@@ -10,7 +10,7 @@ use crate::all::{self, Plan};
 use crate::figures::{Figures, Measured};
 use crate::floor::{self, Floor};
 use crate::setup::Setup;
-use crate::{curves, resident, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
+use crate::{curves, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
 
 /// Worker threads of the runtime; the store has a writer and two readers beside them.
 const THREADS: usize = 2;
@@ -74,6 +74,8 @@ enum Workload {
     W10,
     /// n runs that wait in memory
     Resident,
+    /// W1 with a sink whose endpoint never answers
+    Sink,
     /// What the disk itself can do
     Floor,
     /// n runs a second, for minutes
@@ -121,6 +123,7 @@ impl Workload {
             Self::W9 => w9::run(setup).await,
             Self::W10 => w10::run(setup).await,
             Self::Resident => resident::run(setup).await,
+            Self::Sink => sink::run(setup).await,
             Self::Soak => soak::run(setup).await,
             Self::InFlight => curves::in_flight(setup).await,
             Self::JournalLength => curves::journal_length(setup).await,
