@@ -209,7 +209,8 @@ impl HttpSink {
             return Err(refused("has the name of another sink; give each `.name(..)`".into()));
         }
         let config = ureq::Agent::config_builder().timeout_global(Some(self.timeout)).http_status_as_error(false);
-        self.agent = config.build().into();
+        // Whoever follows a redirection asks with a GET, and would take the answer to that for a post that was taken.
+        self.agent = config.max_redirects(0).build().into();
         Ok(self)
     }
 

@@ -198,11 +198,6 @@ async fn a_stuck_run_says_why_and_tells_when_it_goes_on() {
 /// A replay writes nothing, so it tells nothing.
 #[tokio::test]
 async fn a_crash_at_any_moment_loses_no_event_and_repeats_none() {
-    let whole = {
-        let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
-        shop_to_its_end(&test).await;
-        all(&test).await.len()
-    };
     let mut test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
     (0..9).for_each(|_| test.fail_next("ship", "no truck"));
     let run = test.start(shop, &()).id("order-1").await.unwrap();
@@ -219,10 +214,12 @@ async fn a_crash_at_any_moment_loses_no_event_and_repeats_none() {
         test.advance("10 minutes").await;
     }
     let told = all(&test).await;
-    let failed = told.iter().filter(|event| event.kind.as_str() == "step.failed").count();
-    let ends = told.iter().filter(|event| event.kind.as_str() == "run.failed").count();
-    assert_eq!((failed, ends), (3, 1));
-    assert!(told.len() + 4 > whole - 6, "{:#?}", lines(&told));
+    // How often it paused depends on the crashes; nothing else does.
+    let kinds = told.iter().map(|event| event.kind.as_str());
+    let kinds: Vec<_> = kinds.filter(|kind| !["run.paused", "run.resumed"].contains(kind)).collect();
+    let expected = "run.queued run.started step.completed sleep.set sleep.done signal.taken wait.set wait.timed_out \
+                    step.failed step.failed step.failed run.failed";
+    assert_eq!(kinds, expected.split_whitespace().collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -284,8 +281,11 @@ async fn what_another_process_starts_reaches_a_subscriber_of_the_executor() {
     let engine = Engine::open(&path).workflow("shop", shop).start().await.unwrap();
     let mut events = engine.events().of("later").await.unwrap();
     let client = Client::open(&path).unwrap();
+    let mut next = std::pin::pin!(events.next());
+    // It waits, and nothing that this process writes could wake it.
+    assert!(tokio::time::timeout(Duration::from_millis(200), &mut next).await.is_err());
     client.start_json("shop", "null").id("later").after("1 day").await.unwrap();
-    let event = tokio::time::timeout(Duration::from_secs(20), events.next()).await.unwrap().unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(20), next).await.unwrap().unwrap();
     assert_eq!((event.number, event.kind), (1, LifecycleKind::RunQueued));
 }
 

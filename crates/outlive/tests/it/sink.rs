@@ -73,13 +73,21 @@ impl Server {
 
     async fn serve(&self, mut stream: TcpStream) {
         let Some((head, body)) = request(&mut stream).await else { return };
+        if !head.starts_with("post ") {
+            // As any page does.
+            return drop(stream.write_all(b"HTTP/1.1 200 So\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await);
+        }
         let does = self.plan.lock().unwrap().pop_front().unwrap_or(*self.then.lock().unwrap());
         let is_taken = matches!(does, Does::Answer(200..300));
         let body = serde_json::from_slice(&body).unwrap();
         self.posts.lock().unwrap().push(Post { head, body, is_taken });
         match does {
             Does::Answer(status) => {
-                let answer = format!("HTTP/1.1 {status} So\r\ncontent-length: 4\r\nconnection: close\r\n\r\nwhy?");
+                // The place that a redirection leads to; no other answer means anything by it.
+                let answer = format!(
+                    "HTTP/1.1 {status} So\r\ncontent-length: 4\r\nconnection: close\r\nlocation: {}\r\n\r\nwhy?",
+                    self.url
+                );
                 let _ = stream.write_all(answer.as_bytes()).await;
             }
             Does::BreakOff => {}
@@ -114,7 +122,8 @@ async fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse::<usize>().ok()?;
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = length.map_or(Ok(0), str::parse::<usize>).ok()?;
             if bytes.len() >= end + 4 + length {
                 return Some((head, bytes[end + 4..].to_vec()));
             }
@@ -168,7 +177,8 @@ async fn all(engine: &Engine) -> Vec<LifecycleEvent> {
 
 #[tokio::test]
 async fn an_endpoint_that_fails_hangs_breaks_off_and_recovers_gets_every_event_in_order() {
-    let plan = [Does::Answer(500), Does::BreakOff, Does::Hang, Does::Answer(404), Does::Answer(200), Does::Answer(429)];
+    let plan = [500, 302, 404, 200, 429].map(Does::Answer);
+    let plan = [&plan[..2], &[Does::BreakOff, Does::Hang], &plan[2..]].concat();
     let server = Server::new(&plan).await;
     let engine = engine("memory:").sink(quick(&server.url)).start().await.unwrap();
     run(&engine, 30).await;
