@@ -37,7 +37,7 @@ enum Place {
 use Place::{Crowd, New};
 
 /// W5 makes the crowd of sleepers; those after it find it there.
-const STAGES: [Stage; 16] = [
+const STAGES: [Stage; 17] = [
     Stage("floor", 1, New),
     Stage("w1", 4, New),
     Stage("w2", 2, New),
@@ -48,6 +48,7 @@ const STAGES: [Stage; 16] = [
     Stage("w8", 10, New),
     Stage("w9", 4, New),
     Stage("resident", 2, New),
+    Stage("sink", 20, New),
     Stage("in-flight", 15, New),
     Stage("journal-length", 20, New),
     Stage("w5", 70, Crowd),

@@ -10,7 +10,7 @@ use crate::all::{self, Plan};
 use crate::figures::{Figures, Measured};
 use crate::floor::{self, Floor};
 use crate::setup::Setup;
-use crate::{curves, j1, j2, j3, j4, resident, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
+use crate::{curves, j1, j2, j3, j4, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
 
 /// Worker threads of the runtime; the store has a writer and two readers beside them.
 const THREADS: usize = 2;
@@ -82,6 +82,8 @@ enum Workload {
     J4,
     /// n runs that wait in memory
     Resident,
+    /// W1 with a sink whose endpoint never answers
+    Sink,
     /// What the disk itself can do
     Floor,
     /// n runs a second, for minutes
@@ -134,6 +136,7 @@ impl Workload {
             Self::J3 => j3::run(setup).await,
             Self::J4 => j4::run(setup).await,
             Self::Resident => resident::run(setup).await,
+            Self::Sink => sink::run(setup).await,
             Self::Soak => soak::run(setup).await,
             Self::InFlight => curves::in_flight(setup).await,
             Self::JournalLength => curves::journal_length(setup).await,

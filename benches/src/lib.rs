@@ -23,6 +23,7 @@ mod page;
 mod plot;
 mod resident;
 mod setup;
+mod sink;
 mod soak;
 mod steps;
 mod targets;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use outlive::Builder;
 use outlive::prelude::*;
 use serde_json::json;
 
@@ -29,7 +30,12 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
 
 /// W1 on a file, which may hold other runs too.
 pub(crate) async fn flood(path: &Path, flood: Flood) -> Result<Measured> {
-    let engine = Engine::open(path).workflow("ten", ten_steps).start().await?;
+    flood_on(Engine::open(path), path, flood).await
+}
+
+/// W1 on an engine that is set up for that file.
+pub(crate) async fn flood_on(engine: Builder, path: &Path, flood: Flood) -> Result<Measured> {
+    let engine = engine.workflow("ten", ten_steps).start().await?;
     let bar = bar::of(flood.n, "runs");
     let (times, spent) = flood.run(&bar, |id| engine.start(ten_steps, &id)).await?;
     bar.finish_and_clear();

@@ -24,7 +24,7 @@ const EVERYWHERE: [&str; 13] = [
 ];
 
 /// Workloads, with what is typed after their name and the figures that must be numbers.
-const WORKLOADS: [(&str, &str, &[&str]); 16] = [
+const WORKLOADS: [(&str, &str, &[&str]); 17] = [
     ("floor", "", &["floor_fdatasync_p50_us", "floor_append_log_steps_per_sec"]),
     ("w1", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
     ("w2", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
@@ -38,6 +38,7 @@ const WORKLOADS: [(&str, &str, &[&str]); 16] = [
     ("w10", "--n 50", &["steps_per_sec", "steps_per_sec_empty", "ratio_to_empty"]),
     ("soak", "--n 20 --minutes 0.02", &["rss_mb_per_hour", "file_mb_per_hour", "wal_mb_per_hour", "late_p99_ms"]),
     ("resident", "--n 20", &["memory_bytes_per_resident_run"]),
+    ("sink", "--n 20", &["steps_per_sec_without_sink", "ratio_to_without_sink"]),
     ("in-flight", "--n 8", &["steps_per_sec"]),
     ("journal-length", "--n 20", &["cpu_us_per_step"]),
     ("sleepers", "--n 100", &["cpu_us_per_step"]),

@@ -479,6 +479,8 @@ pub enum Answer {
         /// The instances that have them again, once each.
         nums: Vec<InstanceNum>,
     },
+    /// To a trim: how many lines are gone; none once nothing older is left.
+    Trimmed(u64),
     /// To a claim: what was claimed, in the order asked for.
     Claimed(Vec<Claimed>),
     /// Refused for what the store holds; nothing was changed.

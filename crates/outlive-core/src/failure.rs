@@ -201,6 +201,16 @@ struct StepWire {
     failure: Box<serde_json::value::RawValue>,
 }
 
+/// A failure with a word more: JSON that reads as the failure, and has this member too.
+pub(crate) fn with_note(failure: &Failure, member: &str, value: &(impl Serialize + ?Sized)) -> Payload {
+    let (payload, note) = (failure.to_payload(), Payload::encode(value));
+    match (payload.as_str().strip_suffix('}'), note) {
+        // Put together by hand, because both are JSON already.
+        (Some(open), Ok(note)) => Payload::recorded(&format!(r#"{open},"{member}":{note}}}"#)),
+        _ => payload,
+    }
+}
+
 /// A failed step as JSON, for the journal.
 pub(crate) fn for_step(ended: &str, failure: &Failure) -> Payload {
     // Put together by hand, because the failure is JSON already.

@@ -84,6 +84,22 @@ impl News {
         };
         Some(Self { at, kind, attempt: 0, detail })
     }
+
+    /// The same; if it tells that a run failed, with what it failed with.
+    ///
+    /// ```
+    /// # use outlive_core::{lifecycle::{News, NewsKind}, payload::Payload, time::Timestamp};
+    /// let outcome = Payload::recorded(r#"{"cause":"error","message":"declined"}"#);
+    /// let news = News::new(NewsKind::RunFailed, Timestamp::from_millis(7)).because(Some(&outcome));
+    /// assert_eq!(news.detail, Some(outcome));
+    /// ```
+    #[must_use]
+    pub fn because(mut self, outcome: Option<&Payload>) -> Self {
+        if let (NewsKind::RunFailed, Some(failure)) = (self.kind, outcome) {
+            self.detail = Some(failure.clone());
+        }
+        self
+    }
 }
 
 macro_rules! kinds {

@@ -68,7 +68,7 @@ impl Batch<'_> {
         }
         if let Ok(journal) = &journal {
             let seq = journal.last().map_or(0, |last| last.seq);
-            let change = Change { num, workflow: &instance.workflow, before, seq, at: claim.at };
+            let change = Change { num, workflow: &instance.workflow, before, seq, at: claim.at, outcome: None };
             instance.news = self.tell_status(change, instance.status, None, instance.news)?;
         }
         let (pause, until) = instance.status.pause();

@@ -152,7 +152,8 @@ impl Batch<'_> {
         let kind = state.status.kind();
         let is_open = !state.status.is_ended() && kind != StatusKind::Stuck;
         let owner = if is_open && state.is_owned { self.epoch } else { 0 };
-        let change = Change { num, workflow: &workflow, before: Some(facts.status), seq: facts.seq, at: state.at };
+        let (before, outcome) = (Some(facts.status), state.outcome.as_ref());
+        let change = Change { num, workflow: &workflow, before, seq: facts.seq, at: state.at, outcome };
         facts.news = self.tell_status(change, state.status, state.note.as_deref(), facts.news)?;
         let (pause, until) = state.status.pause();
         let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);

@@ -267,7 +267,7 @@ impl Batch<'_> {
         let cancelled = StatusKind::Cancelled;
         let seq = self.ledger.facts(self.connection, receiver.num)?.map_or(0, |facts| facts.seq);
         let (num, workflow, before) = (receiver.num, &receiver.workflow, Some(receiver.status.kind()));
-        let change = Change { num, workflow, before, seq, at };
+        let change = Change { num, workflow, before, seq, at, outcome: None };
         let news = self.tell_status(change, Status::Cancelled, Some(reason), receiver.news)?;
         let mut statement = self.connection.prepare_cached(CANCEL)?;
         let values = params![num.cast_signed(), cancelled.code(), reason, at.as_millis(), news.cast_signed()];

@@ -42,6 +42,8 @@ pub(crate) struct Change<'a> {
     /// The number of its last entry.
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
+    /// What it ended with, if it did.
+    pub(crate) outcome: Option<&'a Payload>,
 }
 
 impl Batch<'_> {
@@ -73,6 +75,7 @@ impl Batch<'_> {
             return Ok(news);
         }
         let Some(told) = News::of_run(change.before, status, note, change.at) else { return Ok(news) };
+        let told = told.because(change.outcome);
         let news = news + told.kind.count();
         self.tell(change.num, change.seq + news, &told)?;
         Ok(news)
@@ -89,13 +92,13 @@ impl Batch<'_> {
         let sql = "SELECT max(pos) FROM (SELECT pos, at FROM news ORDER BY pos LIMIT ?2) WHERE at < ?1";
         let mut statement = self.connection.prepare_cached(sql)?;
         let last: Option<i64> = statement.query_row(params![before.as_millis(), TRIM_MAX], |row| row.get(0))?;
-        let Some(last) = last else { return Ok(Answer::Done) };
+        let Some(last) = last else { return Ok(Answer::Trimmed(0)) };
         let sql = "DELETE FROM news WHERE pos <= ?2 AND at < ?1";
-        self.connection.prepare_cached(sql)?.execute(params![before.as_millis(), last])?;
+        let trimmed = self.connection.prepare_cached(sql)?.execute(params![before.as_millis(), last])?;
         self.connection.prepare_cached(TRIMMED)?.execute([last])?;
         let sql = "DELETE FROM gone WHERE pos < (SELECT coalesce(min(pos), ?1) FROM news)";
         self.connection.prepare_cached(sql)?.execute([self.ledger.marks.feed.cast_signed()])?;
-        Ok(Answer::Done)
+        Ok(Answer::Trimmed(trimmed as u64))
     }
 }
 
@@ -121,51 +124,55 @@ pub(crate) fn read(connection: &Connection, mut after: u64, limit: usize) -> rus
     // Both parts and the names belong to one state of the file.
     let whole = connection.unchecked_transaction()?;
     loop {
-        let page = page(&whole, after, limit)?;
-        let Some(last) = page.last().map(|(pos, ..)| *pos) else { return Ok(Vec::new()) };
-        let told: rusqlite::Result<Vec<Told>> = page
-            .into_iter()
-            .filter_map(|(pos, num, number, line)| Some(whose(&whole, pos, num, number, line?)))
-            .collect();
-        // A page of which nothing can be read is not the end.
-        if !matches!(&told, Ok(told) if told.is_empty()) {
-            return told;
+        let mut rows = lines(&whole, after, limit)?;
+        rows.sort_unstable_by_key(|row| row.pos);
+        rows.truncate(limit);
+        let Some(last) = rows.last().map(|row| row.pos) else { return Ok(Vec::new()) };
+        let told = rows.into_iter().filter_map(|row| whose(&whole, row).transpose());
+        let told = told.collect::<rusqlite::Result<Vec<_>>>()?;
+        if !told.is_empty() || last <= after {
+            return Ok(told);
         }
+        // All of them are damaged: what follows is not lost with them.
         after = last;
     }
 }
 
-/// A line with its position, instance and number; `None` for one that cannot be read, which counts all the same.
-type Found = (u64, u64, u64, Option<Line>);
+/// A row of the feed. A damaged one keeps its place: else what lies behind it could be passed by.
+struct Place {
+    pos: u64,
+    num: u64,
+    number: u64,
+    line: Option<Line>,
+}
 
-/// The next lines after a position.
-fn page(whole: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Found>> {
-    let limit_sql = i64::try_from(limit).unwrap_or(i64::MAX);
-    let key = params![after.cast_signed(), limit_sql];
-    let mut told: Vec<Found> = Vec::new();
-    let mut statement = whole.prepare_cached(ENTRIES)?;
+/// The next rows of either part, at most `limit` of each.
+fn lines(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Place>> {
+    let key = params![after.cast_signed(), i64::try_from(limit).unwrap_or(i64::MAX)];
+    let mut lines = Vec::new();
+    let mut statement = connection.prepare_cached(ENTRIES)?;
     let mut rows = statement.query(key)?;
     while let Some(row) = rows.next()? {
         let seq = row::int(row, 0).unwrap_or(0).cast_unsigned();
         // A damaged entry is the trouble of its own run.
         let line = row::entry(row, seq).ok().map(Line::Entry);
-        told.push((number(row, 10), number(row, 11), number(row, 12), line));
+        lines.push(Place { pos: number(row, 10), num: number(row, 11), number: number(row, 12), line });
     }
-    let mut statement = whole.prepare_cached(NEWS)?;
+    let mut statement = connection.prepare_cached(NEWS)?;
     let mut rows = statement.query(key)?;
     while let Some(row) = rows.next()? {
-        told.push((number(row, 0), number(row, 1), number(row, 2), news(row).map(Line::News)));
+        let line = news(row).map(Line::News);
+        lines.push(Place { pos: number(row, 0), num: number(row, 1), number: number(row, 2), line });
     }
-    told.sort_unstable_by_key(|(pos, ..)| *pos);
-    told.truncate(limit);
-    Ok(told)
+    Ok(lines)
 }
 
-fn whose(connection: &Connection, pos: u64, num: u64, number: u64, line: Line) -> rusqlite::Result<Told> {
+fn whose(connection: &Connection, row: Place) -> rusqlite::Result<Option<Told>> {
+    let Place { pos, num, number, line: Some(line) } = row else { return Ok(None) };
     let mut statement = connection.prepare_cached(WHOSE)?;
     let names = statement.query_row([num.cast_signed()], |row| Ok((name(row, 0), name(row, 1)))).optional()?;
     let (id, workflow) = names.unwrap_or_else(|| (Name::recorded(""), Name::recorded("")));
-    Ok(Told { pos, num: InstanceNum(num), id, workflow, number, line })
+    Ok(Some(Told { pos, num: InstanceNum(num), id, workflow, number, line }))
 }
 
 fn name(row: &Row<'_>, column: usize) -> Name {

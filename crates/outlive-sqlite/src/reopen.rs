@@ -30,7 +30,7 @@ impl Batch<'_> {
         }
         self.insert(num, &Entry::reopened(seq + 1, reopen.at, instance.status), instance.news)?;
         let before = Some(instance.status.kind());
-        let change = Change { num, workflow: &instance.workflow, before, seq: seq + 1, at: reopen.at };
+        let change = Change { num, workflow: &instance.workflow, before, seq: seq + 1, at: reopen.at, outcome: None };
         let news = self.tell_status(change, Status::Pending, None, instance.news)?.cast_signed();
         let mut statement = self.connection.prepare_cached(OPEN)?;
         let pending = StatusKind::Pending.code();

@@ -7,7 +7,7 @@
 //! What can be told is what is recorded. A wait without a timeout leaves no record until its signal comes, so that
 //! another name of it is not noticed. Of what stands behind a new step nothing is known before the step has run.
 
-mod identity;
+pub(crate) mod identity;
 mod judge;
 mod order;
 mod renames;

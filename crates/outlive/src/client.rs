@@ -14,6 +14,7 @@ use crate::clock::SystemClock;
 use crate::committer::{Committer, Router};
 use crate::env::PAYLOAD_MAX;
 use crate::error::Error;
+use crate::events::Subscribe;
 use crate::handling::Names as _;
 use crate::open;
 use crate::run::{Run, RunInfo};
@@ -81,11 +82,12 @@ impl Client {
         let router = Arc::new(Nobody(waiters.clone()));
         let task = tokio::spawn(committer.clone().run(store.clone(), router.clone()));
         let watch = {
-            let store = store.clone();
+            let (store, bell) = (store.clone(), committer.bell.clone());
             tokio::spawn(async move {
                 loop {
                     store.changed().await;
                     router.0.ask_all();
+                    bell.ring();
                     // Whoever waits reads the store each time.
                     tokio::time::sleep(ASK_EVERY).await;
                 }
@@ -242,6 +244,24 @@ impl Client {
     /// If the store cannot be read.
     pub async fn count(&self, filter: Filter) -> Result<Counts, Error> {
         Ok(self.shared.store.count(&filter).await?)
+    }
+
+    /// Follows what happens to all runs and jobs of the store, whoever executes them: from now on, or from where
+    /// [`Subscribe`] is told to begin.
+    ///
+    /// ```
+    /// use outlive::LifecycleKind;
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let mut events = engine.events().await?;
+    /// engine.start(double, &21).await?;
+    /// while events.next().await?.kind != LifecycleKind::RunCompleted {}
+    /// # Ok(()) }
+    /// ```
+    pub fn events(&self) -> Subscribe {
+        Subscribe::new(self.shared.clone())
     }
 
     /// How durable an acknowledged write is, as read back from the store.

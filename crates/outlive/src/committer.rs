@@ -11,6 +11,7 @@ use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
 use tokio::sync::{Notify, oneshot};
 
+use crate::bell::Bell;
 use crate::error::Error;
 use crate::mailbox::Mailbox;
 
@@ -27,6 +28,8 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct Committer {
     queue: Mutex<Queue>,
     news: Notify,
+    /// Rung whenever something is durable.
+    pub(crate) bell: Arc<Bell>,
 }
 
 #[derive(Default)]
@@ -135,7 +138,7 @@ pub(crate) trait Router: Send + Sync {
 
 impl Committer {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { queue: Mutex::default(), news: Notify::new() })
+        Arc::new(Self { queue: Mutex::default(), news: Notify::new(), bell: Arc::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -163,6 +166,8 @@ impl Committer {
         let mut queue = self.lock();
         queue.is_closed = true;
         queue.batches.clear();
+        drop(queue);
+        self.bell.ring();
     }
 
     /// A number that grows with everything that is written.
@@ -236,6 +241,7 @@ impl Committer {
     fn tell(&self, written: Option<Written>, router: &dyn Router) {
         let Some(written) = written else { return };
         let spare = written.tell(router);
+        self.bell.ring();
         let mut queue = self.lock();
         queue.activity += 1;
         queue.spare = spare;

@@ -25,8 +25,11 @@ use crate::open::{self, Durability};
 use crate::panics;
 use crate::registry::{Registered, Registry};
 use crate::replies::Replies;
+use crate::retention::Retention;
 use crate::shadow;
 use crate::shared::Shared;
+#[cfg(feature = "http")]
+use crate::sink::{self, HttpSink, Sinks};
 use crate::waiters::Waiters;
 use crate::worker::{Parts, Worker};
 use crate::workflow::{Typed, WorkflowFn};
@@ -37,6 +40,8 @@ const RESIDENTS_MAX: usize = 32_768;
 const RECOVERIES_MAX: u32 = 3;
 /// How long a shutdown waits for step bodies, unless said otherwise.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long what has happened is told of, unless said otherwise.
+const KEEP_EVENTS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A running engine. It executes the store's runs, and is a [`Client`] of them.
 ///
@@ -56,6 +61,8 @@ pub struct Engine {
     client: Client,
     worker: Arc<Worker>,
     grace: Duration,
+    #[cfg(feature = "http")]
+    sinks: Sinks,
 }
 
 /// An engine that is being set up, made by [`Engine::open`].
@@ -84,6 +91,9 @@ pub struct Builder {
     payload_max: usize,
     grace: Duration,
     durability: Durability,
+    keep_events: Duration,
+    #[cfg(feature = "http")]
+    sinks: Vec<HttpSink>,
     seed: Option<u64>,
     /// The first thing that was wrong.
     problem: Option<Error>,
@@ -144,7 +154,8 @@ impl Engine {
     ///
     /// # Errors
     /// If the store cannot be given free; it is all the same when the process ends.
-    pub async fn shutdown(self) -> Result<(), Error> {
+    #[cfg_attr(not(feature = "http"), expect(unused_mut, reason = "only sinks are changed"))]
+    pub async fn shutdown(mut self) -> Result<(), Error> {
         self.worker.stop();
         // Nothing more is claimed; what is at work still needs the committer.
         let claiming = self.client.shared.tasks.split_last().map_or(&[][..], |(_, claiming)| claiming);
@@ -155,9 +166,14 @@ impl Engine {
             }
         };
         // The grace time is real, whatever clock the runs see: it is the process that is to end.
-        let in_time = tokio::time::timeout(self.grace, all_gone).await;
+        let end = tokio::time::Instant::now() + self.grace;
+        let in_time = tokio::time::timeout_at(end, all_gone).await;
         if in_time.is_err() {
             tracing::warn!("{} runs were still at work after {:?}", self.worker.residency.len(), self.grace);
+        }
+        #[cfg(feature = "http")]
+        if tokio::time::timeout_at(end, self.sinks.flush()).await.is_err() {
+            tracing::warn!("a sink had not taken all after {:?}; the rest is for the next start", self.grace);
         }
         let shared = &self.client.shared;
         self.halt();
@@ -168,6 +184,8 @@ impl Engine {
     fn halt(&self) {
         let shared = &self.client.shared;
         shared.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+        #[cfg(feature = "http")]
+        self.sinks.abort();
         self.worker.residency.abort();
         shared.committer.close();
         shared.waiters.ask_all();
@@ -228,6 +246,9 @@ impl Builder {
             payload_max: PAYLOAD_MAX,
             grace: GRACE,
             durability: Durability::Full,
+            keep_events: KEEP_EVENTS,
+            #[cfg(feature = "http")]
+            sinks: Vec::new(),
             seed: None,
             problem: None,
         }
@@ -399,6 +420,44 @@ impl Builder {
         match duration.into_duration() {
             Ok(grace) => self.grace = grace,
             Err(error) => self.refuse(error.into()),
+        }
+        self
+    }
+
+    /// How long the [events](Client::events) of what has happened are kept, at least; 7 days if this is not called.
+    ///
+    /// Whoever follows by cursor, and every sink, must come back within this time. What lies in the journals of runs is
+    /// kept as long as they are.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").keep_events("30 days").start().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn keep_events(mut self, duration: impl IntoDuration) -> Self {
+        match duration.into_duration() {
+            Ok(keep) => self.keep_events = keep,
+            Err(error) => self.refuse(error.into()),
+        }
+        self
+    }
+
+    /// Hands all [events](Client::events) to an endpoint, too. Several sinks need [names](HttpSink::name).
+    ///
+    /// ```
+    /// use outlive::HttpSink;
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let sink = HttpSink::new("http://127.0.0.1:9/events").env("test").service_key("shop");
+    /// let engine = Engine::open("memory:").sink(sink).start().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "http")]
+    pub fn sink(mut self, sink: HttpSink) -> Self {
+        match sink.ready(&self.sinks) {
+            Ok(sink) => self.sinks.push(sink),
+            Err(error) => self.refuse(error),
         }
         self
     }
@@ -576,9 +635,12 @@ impl Builder {
             residents_max: self.residents_max,
             recoveries_max: self.recoveries_max,
         });
+        #[cfg(feature = "http")]
+        let begins = sink::begins(&*store, &self.sinks).await?;
         let committing = tokio::spawn(committer.clone().run(store.clone(), worker.clone()));
         let working = tokio::spawn(worker.clone().run());
         let reopening = tokio::spawn(worker.clone().reopen_stuck());
+        let forgetting = tokio::spawn(Retention { worker: worker.clone(), keep: self.keep_events }.run());
         let shared = Shared {
             store,
             committer,
@@ -589,9 +651,16 @@ impl Builder {
             payload_max: self.payload_max,
             chance,
             worker: Some(worker.clone()),
-            tasks: vec![working.abort_handle(), reopening.abort_handle(), committing.abort_handle()],
+            tasks: [&forgetting, &working, &reopening, &committing].map(|task| task.abort_handle()).into(),
         };
-        Ok(Engine { client: Client { shared: Arc::new(shared) }, worker, grace: self.grace })
+        let client = Client { shared: Arc::new(shared) };
+        Ok(Engine {
+            #[cfg(feature = "http")]
+            sinks: Sinks::new(self.sinks, begins, &client.shared),
+            client,
+            worker,
+            grace: self.grace,
+        })
     }
 }
 

@@ -224,6 +224,14 @@ pub enum Error {
         /// What came of it.
         summary: String,
     },
+    /// A sink cannot work.
+    #[error("the sink to {endpoint:?} {problem}")]
+    Sink {
+        /// Where it is to post.
+        endpoint: String,
+        /// What is wrong, and the way out.
+        problem: String,
+    },
     /// The engine is shutting down or gone.
     #[error("the engine is shut down; start another one")]
     Shutdown,
@@ -302,6 +310,7 @@ impl Error {
             | Self::Name(_)
             | Self::Payload { .. }
             | Self::PayloadTooLarge { .. }
+            | Self::Sink { .. }
             | Self::Setup(_) => ErrorKind::Input,
             Self::Locked { .. } | Self::Store(_) => ErrorKind::Store,
             Self::Export(_) => ErrorKind::Input,
@@ -343,6 +352,7 @@ impl Error {
             Self::Store(_) => "store",
             Self::Export(_) => "export",
             Self::Checked { .. } => "checked",
+            Self::Sink { .. } => "sink",
             Self::Shutdown => "shutdown",
             Self::Setup(_) => "setup",
         }

@@ -41,6 +41,8 @@ mod shadow;
 pub mod workflow;
 
 #[cfg(feature = "tokio")]
+mod bell;
+#[cfg(feature = "tokio")]
 mod chance;
 #[cfg(feature = "tokio")]
 pub mod check;
@@ -50,6 +52,8 @@ mod client;
 mod committer;
 #[cfg(feature = "tokio")]
 mod engine;
+#[cfg(feature = "tokio")]
+mod events;
 #[cfg(feature = "tokio")]
 pub mod export;
 #[cfg(feature = "tokio")]
@@ -65,9 +69,13 @@ mod replies;
 #[cfg(feature = "tokio")]
 mod residency;
 #[cfg(feature = "tokio")]
+mod retention;
+#[cfg(feature = "tokio")]
 mod run;
 #[cfg(feature = "tokio")]
 mod shared;
+#[cfg(feature = "http")]
+mod sink;
 #[cfg(feature = "tokio")]
 mod start;
 #[cfg(feature = "tokio")]
@@ -98,9 +106,13 @@ pub use client::{Client, PageMark, RunPage};
 #[cfg(feature = "tokio")]
 pub use engine::{Builder, Engine};
 #[cfg(feature = "tokio")]
+pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetryScheduled, Subscribe};
+#[cfg(feature = "tokio")]
 pub use open::Durability;
 #[cfg(feature = "tokio")]
 pub use run::{CancelAnswer, Run, RunInfo, Signal};
+#[cfg(feature = "http")]
+pub use sink::HttpSink;
 #[cfg(feature = "tokio")]
 pub use start::Start;
 
@@ -145,4 +157,7 @@ mod guide {
     mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]
     mod changing_code {}
+    #[cfg(feature = "http")]
+    #[doc = include_str!("../../../docs/guide/events.md")]
+    mod events {}
 }

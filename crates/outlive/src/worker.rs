@@ -205,6 +205,7 @@ impl Worker {
     /// Somebody outside has written: sees what is due because of it.
     async fn look_outside(&self) -> Result<(), Error> {
         self.waiters.ask_all();
+        self.committer.bell.ring();
         let now = self.env.clock.now();
         for wake in self.store.wakes(now, WAKES_MAX).await? {
             self.wake(wake);

@@ -183,8 +183,9 @@ impl Rows {
     }
 
     pub(super) fn trim(&mut self, before: Timestamp) -> Answer {
+        let count = self.feed.len();
         self.feed.retain(|_, told| !matches!(&told.line, Line::News(news) if news.at < before));
-        Answer::Done
+        Answer::Trimmed((count - self.feed.len()) as u64)
     }
 
     pub(super) fn queue(&self, num: InstanceNum, read: &QueueRead) -> QueuePage {

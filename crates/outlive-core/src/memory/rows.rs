@@ -113,6 +113,7 @@ impl Rows {
             return;
         }
         if let Some(news) = News::of_run(before, instance.status, instance.note.as_deref(), at) {
+            let news = news.because(instance.outcome.as_ref());
             self.tell(num, news);
         }
     }

@@ -3,7 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::failure::{Cause, Failure};
+use serde::Serialize;
+
+use crate::failure::{self, Cause, Failure};
 use crate::journal::EntryKind;
 use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
@@ -11,7 +13,22 @@ use crate::retry::{Next, Reason, Retry};
 use crate::time::Timestamp;
 
 use super::op::{Ended, FailedStep, Outcome, Phase, StepSpec};
-use super::{Attempt, Machine, Slot};
+use super::{Attempt, Machine, Slot, record};
+
+/// Where the delay until a retry comes from: not needed to go on, but to tell.
+#[derive(Serialize)]
+struct Plan {
+    base_delay_ms: u64,
+    backoff: &'static str,
+    jitter: &'static str,
+}
+
+impl Plan {
+    fn new(retry: &Retry, base: Duration) -> Self {
+        let base_delay_ms = u64::try_from(base.as_millis()).unwrap_or(u64::MAX);
+        Self { base_delay_ms, backoff: retry.backoff_kind(), jitter: retry.jitter_kind() }
+    }
+}
 
 impl Machine {
     /// The attempt that is under way.
@@ -195,8 +212,11 @@ impl Machine {
         let ended = match (&failure.cause, &spec.retry) {
             (Cause::Interrupted, _) => Ended::Interrupted,
             (_, Some(retry)) if failure.retryable => match next_of(retry, attempt, first, now, seed) {
-                Ok(Next::RetryAt { due, .. }) => return self.schedule_retry(slot, attempt, &failure, due, now),
-                Ok(Next::Exhausted(reason)) => Ended::Exhausted(reason),
+                Ok((Next::RetryAt { due, .. }, base)) => {
+                    let plan = Plan::new(retry, base);
+                    return self.schedule_retry(slot, attempt, (&failure, &plan), due, now);
+                }
+                Ok((Next::Exhausted(reason), _)) => Ended::Exhausted(reason),
                 Err(panic) => {
                     let key = op.key.clone();
                     return self
@@ -209,11 +229,18 @@ impl Machine {
         self.give_up(slot, FailedStep { ended, attempts: attempt, failure }, now);
     }
 
-    fn schedule_retry(&mut self, slot: Slot, attempt: u32, failure: &Failure, due: Timestamp, now: Timestamp) {
+    fn schedule_retry(
+        &mut self,
+        slot: Slot,
+        attempt: u32,
+        (failure, plan): (&Failure, &Plan),
+        due: Timestamp,
+        now: Timestamp,
+    ) {
         self.push(slot, EntryKind::AttemptFailed, now, |entry| {
             entry.attempt = attempt;
             entry.due = Some(due);
-            entry.payload = Some(failure.to_payload());
+            entry.payload = Some(failure::with_note(failure, "retry", plan));
         });
         if let Some(op) = self.ops[slot.0].as_mut() {
             op.record.failed = if is_on(Mutant::AttemptsUncounted) { 0 } else { attempt };
@@ -239,15 +266,22 @@ impl Machine {
         let attempt = failed.attempts;
         self.push(slot, EntryKind::FallingBack, now, |entry| {
             entry.attempt = attempt;
-            entry.payload = Some(failed.failure.to_payload());
+            entry.payload = Some(failure::with_note(&failed.failure, "ended", record::ended_to(failed.ended)));
         });
         self.work(slot, Phase::FallingBack { attempt, started: now, failure: failed.failure.into() });
     }
 }
 
 /// What the policy says. A custom backoff is user code, and may panic.
-fn next_of(retry: &Retry, failed: u32, first: Timestamp, now: Timestamp, seed: u64) -> Result<Next, String> {
-    let next = catch_unwind(AssertUnwindSafe(|| retry.next(failed, first, now, seed)));
+fn next_of(
+    retry: &Retry,
+    failed: u32,
+    first: Timestamp,
+    now: Timestamp,
+    seed: u64,
+) -> Result<(Next, Duration), String> {
+    let both = || (retry.next(failed, first, now, seed), retry.base_delay(failed));
+    let next = catch_unwind(AssertUnwindSafe(both));
     next.map_err(|panic| match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => (*text).to_owned(),
         (_, Some(text)) => text.clone(),

@@ -210,13 +210,16 @@ pub(super) fn signal_mark(pos: u64) -> Timestamp {
 }
 
 pub(super) fn failed_to(failed: &FailedStep) -> Payload {
-    let ended = match failed.ended {
+    failure::for_step(ended_to(failed.ended), &failed.failure)
+}
+
+pub(super) fn ended_to(ended: Ended) -> &'static str {
+    match ended {
         Ended::Error => "error",
         Ended::Timeout => "timeout",
         Ended::Interrupted => "interrupted",
         Ended::Exhausted(reason) => reason.as_str(),
-    };
-    failure::for_step(ended, &failed.failure)
+    }
 }
 
 fn failed_from(payload: &Payload, attempts: u32) -> Result<FailedStep, String> {

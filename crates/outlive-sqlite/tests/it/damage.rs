@@ -8,7 +8,9 @@ use outlive_core::store::{ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;
 
-use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, ended, name, signal, start, write};
+use crate::support::{
+    Place, assert_done, at, claim, claimed, commit, driven, ended, name, signal, start, started, write,
+};
 
 /// Two instances with two entries and a message each, that nobody drives; then `damage` is done to the first.
 async fn after(damage: &str) -> (Place, InstanceNum, InstanceNum) {
@@ -139,4 +141,30 @@ async fn a_damaged_page_stops_neither_the_open_nor_the_reads_of_others() {
     assert!(damage.contains("entry 1 lies on a damaged page"), "{damage}");
     assert_is_set_aside(&place, &store, a, epoch).await;
     assert_eq!(store.list(&Filter::new(), None, 9).await.unwrap().instances.len(), 3);
+}
+
+/// What broke: a page was filled up behind a damaged entry with later news, so the sound entry between them was passed
+/// by; and a page of nothing but damage looked like the end of the feed.
+#[tokio::test]
+async fn a_damaged_entry_hides_nothing_else_of_the_feed() {
+    let place = Place::new();
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let num = driven(&store, "a", epoch).await;
+    for seq in 0..4 {
+        assert_done(&write(&store, Write::Commit(commit(num, epoch, seq))).await);
+    }
+    started(&store, start("b")).await;
+    started(&store, start("c")).await;
+    place.sql().execute("UPDATE entry SET payload = 'x' WHERE seq IN (1, 3)", []).unwrap();
+    let whole: Vec<u64> = store.feed(0, 100).await.unwrap().iter().map(|told| told.pos).collect();
+    assert_eq!(whole.len(), 5, "{whole:?}");
+    for limit in 1..6 {
+        let (mut after, mut seen) = (0, Vec::new());
+        while let Some(last) = store.feed(after, limit).await.unwrap().last() {
+            seen.extend(store.feed(after, limit).await.unwrap().iter().map(|told| told.pos));
+            after = last.pos;
+        }
+        assert_eq!(seen, whole, "in pages of {limit}");
+    }
 }

@@ -2,20 +2,20 @@
 
 /// The parts of an identity, as they are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     /// Empty, or ending with `/`.
-    pub(super) scope: &'a str,
+    pub(crate) scope: &'a str,
     /// `step:`, `wait:` or `sleep`.
-    pub(super) kind: &'a str,
-    pub(super) name: &'a str,
-    pub(super) key: Option<&'a str>,
-    pub(super) count: u32,
+    pub(crate) kind: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) count: u32,
     /// All of it but the count.
-    pub(super) base: &'a str,
+    pub(crate) base: &'a str,
 }
 
 impl<'a> Parts<'a> {
-    pub(super) fn of(identity: &'a str) -> Self {
+    pub(crate) fn of(identity: &'a str) -> Self {
         let begin = identity.rfind('/').map_or(0, |at| at + 1);
         let (scope, rest) = identity.split_at(begin);
         let (operation, count) = match rest.rsplit_once('#') {
@@ -34,7 +34,7 @@ impl<'a> Parts<'a> {
 }
 
 /// A name as user code has it.
-pub(super) fn unescaped(name: &str) -> String {
+pub(crate) fn unescaped(name: &str) -> String {
     if name == "%-" {
         return String::new();
     }

@@ -10,6 +10,7 @@ mod checking_live;
 mod compile;
 mod crashes;
 mod driving;
+mod events;
 mod exporting;
 mod foreign;
 mod ids;
@@ -20,6 +21,8 @@ mod programs;
 mod seed;
 mod shapes;
 mod signals;
+#[cfg(feature = "http")]
+mod sink;
 mod store_trouble;
 mod support;
 mod time;

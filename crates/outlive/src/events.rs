@@ -1,0 +1,260 @@
+//! Following what happens to runs and jobs: read from what is committed, so nothing is missed and nothing told twice.
+
+mod event;
+mod kind;
+#[cfg(test)]
+mod schema;
+mod told;
+
+use std::collections::VecDeque;
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use outlive_core::id::Name;
+
+pub use event::{Cursor, LifecycleEvent};
+pub use kind::{JobWork, LifecycleKind, RetryScheduled};
+
+use crate::bell::Listener;
+use crate::error::Error;
+use crate::shared::Shared;
+
+/// How many lines of the feed are read at once, and so are held in memory.
+const PAGE: usize = 256;
+
+/// From where to follow, made by [`Client::events`](crate::Client::events). Awaited, it gives [`Events`].
+///
+/// ```
+/// use outlive::Subscribe;
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+/// # engine.start(double, &21).id("twice").await?.result().await?;
+/// let from_start: Subscribe = engine.events().from_start().of("twice");
+/// assert_eq!(from_start.await?.next().await?.number, 1);
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is followed until it is awaited"]
+pub struct Subscribe {
+    shared: Arc<Shared>,
+    from: Option<Cursor>,
+    of: Option<String>,
+}
+
+impl Subscribe {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, from: None, of: None }
+    }
+
+    /// Goes on behind a [cursor](LifecycleEvent::cursor), however long ago that was.
+    ///
+    /// Lines older than [`keep_events`](crate::Builder::keep_events) are gone.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let kept = engine.events().await?.cursor().to_string(); // in a file of yours
+    /// engine.start(double, &21).await?.result().await?;
+    /// let mut events = engine.events().since(kept.parse()?).await?;
+    /// assert_eq!(events.next().await?.number, 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn since(mut self, cursor: Cursor) -> Self {
+        self.from = Some(cursor);
+        self
+    }
+
+    /// Begins with the first thing that the store still tells of.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").start().await?;
+    /// let events = engine.events().from_start().await?;
+    /// assert_eq!(events.cursor(), outlive::Cursor::START);
+    /// # Ok(()) }
+    /// ```
+    pub fn from_start(self) -> Self {
+        self.since(Cursor::START)
+    }
+
+    /// Only what happens to one run, or one instance of a job, by its id.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let mut events = engine.events().of("second").await?;
+    /// engine.start(double, &1).id("first").await?;
+    /// engine.start(double, &2).id("second").await?;
+    /// assert_eq!(events.next().await?.instance, "second");
+    /// # Ok(()) }
+    /// ```
+    pub fn of(mut self, instance: &str) -> Self {
+        self.of = Some(instance.to_owned());
+        self
+    }
+}
+
+impl IntoFuture for Subscribe {
+    type Output = Result<Events, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let of = self.of.map(|id| Name::new("instance id", &id)).transpose()?;
+            let listener = self.shared.committer.bell.listen();
+            let cursor = match self.from {
+                Some(cursor) => cursor,
+                None => Cursor::after(self.shared.store.mark(None).await?.unwrap_or(0)),
+            };
+            Ok(Events { shared: self.shared, listener, cursor, read: cursor.pos(), of, waiting: VecDeque::new() })
+        })
+    }
+}
+
+/// What happens, as it is committed: each thing once, in order, from where it was [asked for](Subscribe).
+///
+/// ```
+/// use outlive::{Events, LifecycleKind};
+/// # use outlive::prelude::*;
+/// # async fn charge() -> Result<u32> { Ok(42) }
+/// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+/// let mut events: Events = engine.events().await?;
+/// engine.start(pay, &()).await?;
+/// loop {
+///     match events.next().await?.kind {
+///         LifecycleKind::StepCompleted { step, attempt, .. } => assert_eq!((step.as_str(), attempt), ("charge", 1)),
+///         LifecycleKind::RunCompleted => break,
+///         _ => {}
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Events {
+    shared: Arc<Shared>,
+    listener: Listener,
+    /// Behind the last that was handed out.
+    cursor: Cursor,
+    /// The position of the last line that was read.
+    read: u64,
+    of: Option<Name>,
+    waiting: VecDeque<LifecycleEvent>,
+}
+
+impl Events {
+    /// The next thing that happens. It may be dropped while it waits: nothing is lost.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let mut events = engine.events().await?;
+    /// engine.start(double, &21).id("twice").await?;
+    /// assert!(events.next().await?.to_string().ends_with("double twice #1 run.queued"));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the store cannot be read; [`Error::Shutdown`] once the engine is shut down and all is told.
+    pub async fn next(&mut self) -> Result<LifecycleEvent, Error> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                self.cursor = event.cursor;
+                return Ok(event);
+            }
+            let is_closed = self.shared.committer.is_closed();
+            if !self.fill().await? {
+                if is_closed {
+                    return Err(Error::Shutdown);
+                }
+                self.news().await?;
+            }
+        }
+    }
+
+    /// What has happened until now and was not handed out yet, at most `max`; empty if there is nothing.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let mut events = engine.events().await?;
+    /// assert!(events.read(100).await?.is_empty());
+    /// engine.start(double, &21).await?.result().await?;
+    /// assert_eq!(events.read(100).await?.len(), 3); // queued, started, completed
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn read(&mut self, max: usize) -> Result<Vec<LifecycleEvent>, Error> {
+        while self.waiting.len() < max && self.fill().await? {}
+        let count = self.waiting.len().min(max);
+        let events: Vec<_> = self.waiting.drain(..count).collect();
+        self.cursor = events.last().map_or(self.cursor, |last| last.cursor);
+        Ok(events)
+    }
+
+    /// The place behind the last that was handed out.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// # engine.start(double, &21).await?.result().await?;
+    /// let mut events = engine.events().from_start().await?;
+    /// let event = events.next().await?;
+    /// assert_eq!(events.cursor(), event.cursor());
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
+    }
+
+    /// Reads the next page. Says whether there was one.
+    async fn fill(&mut self) -> Result<bool, Error> {
+        let page = self.shared.store.feed(self.read, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(false) };
+        self.read = last.pos;
+        let of = self.of.as_ref();
+        let wanted = page.iter().filter(|told| of.is_none_or(|of| *of == told.id));
+        self.waiting.extend(wanted.flat_map(told::events).filter(|event| event.cursor > self.cursor));
+        Ok(true)
+    }
+
+    /// Waits until there may be more to read.
+    pub(crate) async fn news(&mut self) -> Result<(), Error> {
+        let news = self.listener.news();
+        // What came before it listened is there already.
+        let shared = &self.shared;
+        if shared.committer.is_closed() || !shared.store.feed(self.read, 1).await?.is_empty() {
+            return Ok(());
+        }
+        news.await;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Events(behind {})", self.cursor)
+    }
+}
+
+impl std::fmt::Debug for Subscribe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Subscribe({:?}, of {:?})", self.from, self.of)
+    }
+}

@@ -1,0 +1,177 @@
+//! The JSON schema of all events, made from the code; `docs` must have it as it is made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use outlive_core::failure::{Cause, Failure};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Line, Told};
+use outlive_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::event::LifecycleEvent;
+use super::told;
+
+const AT: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+const LATER: Timestamp = Timestamp::from_millis(1_700_000_001_000);
+
+fn failure() -> Failure {
+    let details = Payload::recorded(r#"{"code":51}"#);
+    let mut failure = Failure::new(Cause::Error, "declined").with_details(details).permanent();
+    failure.causes.push("no funds".into());
+    failure
+}
+
+/// An entry of a kind with all that it can have, or with as little as it can.
+fn entry(kind: EntryKind, is_full: bool) -> Entry {
+    let bare = Entry { op: "step:charge".into(), attempt: 1, ..Entry::of_run(1, AT, kind) };
+    if !is_full {
+        return bare;
+    }
+    let kept = failure().to_payload();
+    let open = kept.as_str().trim_end_matches('}');
+    let payload = match kind {
+        EntryKind::AttemptFailed => {
+            format!(r#"{open},"retry":{{"base_delay_ms":900,"backoff":"linear","jitter":"full"}}}}"#)
+        }
+        EntryKind::FallingBack => format!(r#"{open},"ended":"max duration"}}"#),
+        EntryKind::StepFailed => format!(r#"{{"ended":"max attempts","failure":{kept}}}"#),
+        _ => "\"why\"".into(),
+    };
+    let payload = Some(Payload::recorded(&payload));
+    Entry { op: "a%2Fb/step:charge[42]#2".into(), started: Some(AT), due: Some(LATER), payload, ..bare }
+}
+
+/// News of a kind with all that they can have, or with as little as they can.
+fn news(kind: NewsKind, is_full: bool) -> News {
+    let detail = match kind {
+        _ if !is_full => return News::new(kind, AT),
+        NewsKind::RunPaused => Payload::encode(&("sleep", LATER)).expect("it is JSON"),
+        NewsKind::RunFailed => failure().to_payload(),
+        NewsKind::RunCancelled | NewsKind::RunStuck => Payload::recorded("\"why\""),
+        _ => Detail {
+            event: Some(1),
+            events: Some(2),
+            run: Some(3),
+            handler: Some("execute".into()),
+            duration_ms: Some(4),
+            error: Some("declined".into()),
+            retry_at: Some(LATER),
+            delay_ms: Some(1000),
+            base_delay_ms: Some(900),
+            backoff: Some("linear".into()),
+            jitter: Some("full".into()),
+            reason: Some("why".into()),
+            at: Some(LATER),
+        }
+        .to_payload(),
+    };
+    News { attempt: 2, ..News::new(kind, AT).with(detail) }
+}
+
+fn told_of(line: Line) -> Told {
+    let (id, workflow) = (Name::recorded("order-42"), Name::recorded("checkout"));
+    Told { pos: 9, num: InstanceNum(7), id, workflow, number: 5, line }
+}
+
+/// All that can be told: each kind of line, full and bare.
+fn samples() -> Vec<(String, Vec<LifecycleEvent>)> {
+    let both = [true, false];
+    let entries = EntryKind::ALL.into_iter().flat_map(|kind| both.map(|full| Line::Entry(entry(kind, full))));
+    let news = NewsKind::ALL.iter().flat_map(|kind| both.map(|full| Line::News(news(*kind, full))));
+    let lines = entries.chain(news);
+    lines.map(|line| (format!("{line:?}"), told::events(&told_of(line)))).collect()
+}
+
+/// The schema of a value, by example.
+fn of_value(member: &str, value: &Value) -> Value {
+    match value {
+        Value::Object(_) if member == "failure" => json!({ "$ref": "#/$defs/failure" }),
+        Value::Object(members) => {
+            let properties: Map<_, _> =
+                members.iter().map(|(key, value)| (key.clone(), of_value(key, value))).collect();
+            json!({ "type": "object", "properties": properties, "required": ["attempt", "due", "delay_ms"] })
+        }
+        Value::Bool(_) => json!({ "type": "boolean" }),
+        Value::Number(_) => json!({ "type": "integer" }),
+        Value::String(_) => json!({ "type": "string" }),
+        other => panic!("no event has {other} in {member}"),
+    }
+}
+
+fn schema() -> Value {
+    let mut types: BTreeMap<String, (Map<String, Value>, BTreeSet<String>)> = BTreeMap::new();
+    for event in samples().into_iter().flat_map(|(_, events)| events) {
+        let Ok(Value::Object(members)) = serde_json::to_value(&event) else { panic!("{event} is no object") };
+        let keys: BTreeSet<String> = members.keys().cloned().collect();
+        let known = types.entry(event.kind.as_str().to_owned()).or_insert_with(|| (Map::new(), keys.clone()));
+        known.1 = known.1.intersection(&keys).cloned().collect();
+        known.0.extend(members.iter().map(|(key, value)| (key.clone(), of_value(key, value))));
+        known.0.insert("type".into(), json!({ "const": event.kind.as_str() }));
+    }
+    let variants: Vec<Value> = types
+        .into_iter()
+        .map(|(name, (properties, required))| json!({ "title": name, "properties": properties, "required": required }))
+        .collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A lifecycle event of Outlive",
+        "description": "Times are milliseconds since 1970, in UTC. Members may be added.",
+        "type": "object",
+        "oneOf": variants,
+        "$defs": { "failure": {
+            "type": "object",
+            "properties": {
+                "cause": { "enum": ["error", "panic", "timeout", "interrupted", "output"] },
+                "message": { "type": "string" },
+                "causes": { "type": "array", "items": { "type": "string" } },
+                "details": true,
+                "permanent": { "type": "boolean" }
+            },
+            "required": ["cause", "message"]
+        } }
+    })
+}
+
+#[test]
+fn every_line_that_a_store_can_tell_is_an_event() {
+    for (line, events) in samples() {
+        assert!(!events.is_empty(), "nothing is told of {line}");
+        for event in events {
+            let json = serde_json::to_value(&event).expect("it is JSON");
+            assert_eq!(json["type"], event.kind.as_str());
+            assert!(event.to_string().contains(event.kind.as_str()));
+        }
+    }
+}
+
+#[test]
+fn one_line_that_tells_of_two_things_has_two_numbers_and_a_place_between() {
+    let events = told::events(&told_of(Line::News(news(NewsKind::RunBegun, false))));
+    let ids: Vec<_> = events.iter().map(|event| (event.id.as_str(), event.number, event.kind.as_str())).collect();
+    assert_eq!(ids, [("7-4", 4, "run.queued"), ("7-5", 5, "run.started")]);
+    assert_eq!((events[0].cursor.pos(), events[1].cursor.pos()), (8, 9));
+    assert!(events[0].cursor < events[1].cursor);
+}
+
+#[test]
+fn names_are_told_as_the_code_has_them() {
+    let event = told::events(&told_of(Line::Entry(entry(EntryKind::StepDone, true)))).remove(0);
+    let json = serde_json::to_value(&event).expect("it is JSON");
+    assert_eq!((json["step"].as_str(), json["operation"].as_str()), (Some("charge"), Some("a%2Fb/step:charge[42]#2")));
+}
+
+/// `OUTLIVE_WRITE_SCHEMA=1 cargo test -p outlive schema` writes it.
+#[test]
+fn the_schema_in_docs_is_that_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lifecycle-events.schema.json");
+    let made = serde_json::to_string_pretty(&schema()).expect("it is JSON") + "\n";
+    if std::env::var_os("OUTLIVE_WRITE_SCHEMA").is_some() {
+        std::fs::write(&path, &made).expect("docs can be written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == made, "{} is not as the code is: write it with OUTLIVE_WRITE_SCHEMA=1", path.display());
+}

@@ -1,0 +1,203 @@
+//! From a line of the store's feed to the events it tells of: complete, and nothing but the line is asked.
+
+use outlive_core::failure::{Cause, Failure};
+use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::payload::Payload;
+use outlive_core::query::{Line, Told};
+use outlive_core::retry::Reason;
+use outlive_core::status::Pause;
+use outlive_core::time::Timestamp;
+use serde::Deserialize;
+
+use super::event::{Cursor, LifecycleEvent};
+use super::kind::{JobWork, LifecycleKind, RetryScheduled};
+use crate::check::identity::{Parts, unescaped};
+
+/// The events that a line tells of, in order.
+pub(super) fn events(told: &Told) -> Vec<LifecycleEvent> {
+    let event = |cursor, number, at, kind| LifecycleEvent {
+        id: format!("{}-{number}", told.num.0),
+        at,
+        number,
+        instance: told.id.as_str().to_owned(),
+        name: told.workflow.as_str().to_owned(),
+        kind,
+        cursor,
+    };
+    let whole = Cursor::after(told.pos);
+    match &told.line {
+        Line::Entry(entry) => {
+            of_entry(entry).map(|kind| event(whole, told.number, entry.at, kind)).into_iter().collect()
+        }
+        Line::News(news) if news.kind == NewsKind::RunBegun => vec![
+            event(Cursor::within(told.pos), told.number.saturating_sub(1), news.at, LifecycleKind::RunQueued),
+            event(whole, told.number, news.at, LifecycleKind::RunStarted),
+        ],
+        Line::News(news) => of_news(news).map(|kind| event(whole, told.number, news.at, kind)).into_iter().collect(),
+    }
+}
+
+/// What an entry of a journal tells. `None` for a kind that a later release has added.
+fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
+    let name = || unescaped(Parts::of(&entry.op).name);
+    let operation = || entry.op.to_string();
+    let until = entry.due.unwrap_or(entry.at);
+    let attempt = entry.attempt;
+    Some(match entry.kind {
+        EntryKind::StepStarted => LifecycleKind::StepStarted { step: name(), operation: operation(), attempt },
+        EntryKind::StepDone => {
+            let duration_ms = entry.started.map(|started| millis(started, entry.at));
+            LifecycleKind::StepCompleted { step: name(), operation: operation(), attempt, duration_ms }
+        }
+        EntryKind::AttemptFailed | EntryKind::StepFailed | EntryKind::FallingBack => {
+            let note = Note::of(entry);
+            let retry = retry(entry, note.retry);
+            LifecycleKind::StepFailed {
+                step: name(),
+                operation: operation(),
+                attempt,
+                failure: entry.failure().unwrap_or_else(|| unknown(entry.payload.as_ref())),
+                will_retry: retry.is_some(),
+                retry,
+                exhausted: note.ended.as_deref().and_then(Reason::from_text),
+                falls_back: entry.kind == EntryKind::FallingBack,
+            }
+        }
+        EntryKind::SleepSet => LifecycleKind::SleepSet { operation: operation(), until },
+        EntryKind::SleepDone => LifecycleKind::SleepDone { operation: operation() },
+        EntryKind::WaitSet => LifecycleKind::WaitSet { signal: name(), operation: operation(), until },
+        EntryKind::SignalTaken => LifecycleKind::SignalTaken { signal: name(), operation: operation() },
+        EntryKind::WaitTimedOut => LifecycleKind::WaitTimedOut { signal: name(), operation: operation() },
+        EntryKind::OpCancelled => LifecycleKind::OperationCancelled { operation: operation() },
+        EntryKind::CancelTaken => LifecycleKind::RunCancelling { reason: sentence(entry.payload.as_ref()) },
+        EntryKind::Retried => LifecycleKind::RunRetried,
+        EntryKind::Reopened => LifecycleKind::RunReopened,
+        _ => return None,
+    })
+}
+
+/// What is kept beside a failure.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Note {
+    retry: Option<Plan>,
+    ended: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    base_delay_ms: u64,
+    backoff: String,
+    jitter: String,
+}
+
+impl Note {
+    fn of(entry: &Entry) -> Self {
+        entry.payload.as_ref().and_then(|payload| payload.decode().ok()).unwrap_or_default()
+    }
+}
+
+fn retry(entry: &Entry, plan: Option<Plan>) -> Option<RetryScheduled> {
+    let due = entry.due.filter(|_| entry.kind == EntryKind::AttemptFailed)?;
+    let (base_delay_ms, backoff, jitter) = match plan {
+        Some(plan) => (Some(plan.base_delay_ms), Some(plan.backoff), Some(plan.jitter)),
+        None => (None, None, None),
+    };
+    let (attempt, delay_ms) = (entry.attempt.saturating_add(1), millis(entry.at, due));
+    Some(RetryScheduled { attempt, due, delay_ms, base_delay_ms, backoff, jitter })
+}
+
+/// What other news tell. `None` for a kind that a later release has added.
+fn of_news(news: &News) -> Option<LifecycleKind> {
+    let reason = || sentence(news.detail.as_ref());
+    Some(match news.kind {
+        NewsKind::RunQueued => LifecycleKind::RunQueued,
+        NewsKind::RunStarted => LifecycleKind::RunStarted,
+        NewsKind::RunPaused => {
+            let (why, until) = paused(news.detail.as_ref());
+            LifecycleKind::RunPaused { why, until }
+        }
+        NewsKind::RunResumed => LifecycleKind::RunResumed,
+        NewsKind::RunCompleted => LifecycleKind::RunCompleted,
+        NewsKind::RunFailed => {
+            let kept = news.detail.as_ref().and_then(|payload| Failure::from_payload(payload).ok());
+            LifecycleKind::RunFailed { failure: kept.unwrap_or_else(|| unknown(news.detail.as_ref())) }
+        }
+        NewsKind::RunCancelled => LifecycleKind::RunCancelled { reason: reason() },
+        NewsKind::RunStuck => LifecycleKind::RunStuck { reason: reason() },
+        _ => return of_job(news),
+    })
+}
+
+/// What news of a job tell.
+fn of_job(news: &News) -> Option<LifecycleKind> {
+    let detail = news.detail.as_ref().and_then(Detail::from_payload).unwrap_or_default();
+    let (work, attempt) = (work(&detail), news.attempt);
+    let retry = job_retry(news, &detail);
+    let Detail { error, reason, at, .. } = detail;
+    let reason = reason.map(String::from);
+    Some(match news.kind {
+        NewsKind::JobStarted => LifecycleKind::JobStarted { work },
+        NewsKind::JobExecuted => LifecycleKind::JobExecuted { work },
+        NewsKind::JobFailed => {
+            let (error, will_retry) = (error.unwrap_or_default(), retry.is_some());
+            LifecycleKind::JobFailed { work, attempt, error, will_retry, retry }
+        }
+        NewsKind::JobExhausted => {
+            LifecycleKind::JobExhausted { work, attempt, error, reason: reason.unwrap_or_default() }
+        }
+        NewsKind::JobTerminated => LifecycleKind::JobTerminated { work, reason },
+        NewsKind::JobStopped => LifecycleKind::JobStopped { reason },
+        NewsKind::JobResumed => LifecycleKind::JobResumed,
+        NewsKind::JobStuck => LifecycleKind::JobStuck { reason: reason.or(error).unwrap_or_default() },
+        NewsKind::EventHandled => LifecycleKind::EventHandled { work, attempt },
+        NewsKind::DebounceStarted => LifecycleKind::DebounceStarted { work, until: at },
+        NewsKind::DebounceFlushed => LifecycleKind::DebounceFlushed { work, reason },
+        NewsKind::DebounceCleared => LifecycleKind::DebounceCleared { work },
+        NewsKind::TaskScheduled => LifecycleKind::TaskScheduled { work, due: at },
+        _ => return None,
+    })
+}
+
+fn work(detail: &Detail) -> JobWork {
+    JobWork {
+        handler: detail.handler.as_deref().map(ToOwned::to_owned),
+        run: detail.run,
+        event: detail.event,
+        events: detail.events,
+        duration_ms: detail.duration_ms,
+    }
+}
+
+fn job_retry(news: &News, detail: &Detail) -> Option<RetryScheduled> {
+    let due = detail.retry_at?;
+    Some(RetryScheduled {
+        attempt: news.attempt.saturating_add(1),
+        due,
+        delay_ms: detail.delay_ms.unwrap_or_else(|| millis(news.at, due)),
+        base_delay_ms: detail.base_delay_ms,
+        backoff: detail.backoff.as_deref().map(ToOwned::to_owned),
+        jitter: detail.jitter.as_deref().map(ToOwned::to_owned),
+    })
+}
+
+fn millis(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.since(from).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A sentence that is kept as JSON text.
+fn sentence(payload: Option<&Payload>) -> String {
+    payload.map(|payload| payload.decode().unwrap_or_else(|_| payload.as_str().to_owned())).unwrap_or_default()
+}
+
+fn paused(detail: Option<&Payload>) -> (Pause, Option<Timestamp>) {
+    let kept = detail.and_then(|detail| detail.decode::<(String, Option<Timestamp>)>().ok());
+    let (why, until) = kept.unwrap_or_default();
+    (Pause::from_text(&why).unwrap_or(Pause::Hand), until)
+}
+
+/// A failure whose record cannot be read.
+fn unknown(payload: Option<&Payload>) -> Failure {
+    Failure::new(Cause::Error, payload.map_or("what went wrong is not recorded", Payload::as_str))
+}

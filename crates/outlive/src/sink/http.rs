@@ -1,0 +1,285 @@
+//! The sink that posts batches of events as JSON to an endpoint.
+
+use std::fmt;
+use std::io::Read;
+use std::time::Duration;
+
+use outlive_core::duration::IntoDuration;
+use outlive_core::id::Name;
+use outlive_core::retry::Retry;
+use serde::Serialize;
+use tokio::sync::oneshot;
+use ureq::http::Uri;
+
+use super::Plan;
+use crate::error::Error;
+use crate::events::LifecycleEvent;
+
+/// How many events are posted at once, unless said otherwise.
+const BATCH: usize = 500;
+/// How long fewer than that are waited for, unless said otherwise.
+const EVERY: Duration = Duration::from_secs(2);
+/// How long an endpoint may take to answer, unless said otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How much of an answer is shown when it was a refusal.
+const SHOWN: u64 = 200;
+const WAY_OUT: &str = "give an address like https://host/path";
+
+/// A sink that posts lifecycle events to an endpoint, given to [`Builder::sink`](crate::Builder::sink).
+///
+/// Each post is `{"env": .., "service": .., "events": [..]}` with at least one event, in the shape that
+/// `docs/lifecycle-events.schema.json` says. Any status from 200 to 299 takes it; after anything else, or none, the same
+/// batch is posted again, for ever. So each event arrives at least once, in order, and its `id` tells a repetition; a post
+/// that is repeated whole has the same header `idempotency-key`.
+///
+/// How far it is lies in the store, under the sink's [name](Self::name). At the first start it begins with what happens
+/// from then on. It holds one batch in memory, and a run never waits for it.
+///
+/// ```no_run
+/// use outlive::HttpSink;
+/// # use outlive::prelude::*;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let sink = HttpSink::new("https://events.example.com/v1/batch").env("production").service_key("shop").bearer("s3cret");
+/// let engine = Engine::open("shop.db").sink(sink.batch(200).every("1 second")).start().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "a sink does nothing until it is given to an engine"]
+pub struct HttpSink {
+    pub(super) plan: Plan,
+    endpoint: String,
+    env: Option<String>,
+    service: Option<String>,
+    bearer: Option<String>,
+    timeout: Duration,
+    agent: ureq::Agent,
+    /// The first thing that was wrong.
+    problem: Option<Error>,
+}
+
+impl HttpSink {
+    /// A sink to an `http` or `https` URL.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let sink = outlive::HttpSink::new("ftp://example.com");
+    /// let error = Engine::open("memory:").sink(sink).start().await.unwrap_err();
+    /// assert!(error.to_string().contains("ftp://example.com"));
+    /// # Ok(()) }
+    /// ```
+    pub fn new(endpoint: &str) -> Self {
+        let plan = Plan {
+            name: Name::recorded("sink"),
+            from_start: false,
+            batch: BATCH,
+            every: EVERY,
+            retry: Retry::forever().exponential("1 second").max_delay("1 minute"),
+        };
+        let agent = ureq::Agent::new_with_defaults();
+        let endpoint = endpoint.to_owned();
+        Self { plan, endpoint, env: None, service: None, bearer: None, timeout: TIMEOUT, agent, problem: None }
+    }
+
+    /// The environment that each post names, as `production`.
+    ///
+    /// ```
+    /// let sink = outlive::HttpSink::new("https://example.com").env("staging");
+    /// ```
+    pub fn env(mut self, env: &str) -> Self {
+        self.env = Some(env.to_owned());
+        self
+    }
+
+    /// The service that each post names.
+    ///
+    /// ```
+    /// let sink = outlive::HttpSink::new("https://example.com").service_key("shop");
+    /// ```
+    pub fn service_key(mut self, service: &str) -> Self {
+        self.service = Some(service.to_owned());
+        self
+    }
+
+    /// The token for the header `authorization: Bearer ..`. It is never logged.
+    ///
+    /// ```
+    /// let sink = outlive::HttpSink::new("https://example.com").bearer("s3cret");
+    /// assert!(!format!("{sink:?}").contains("s3cret"));
+    /// ```
+    pub fn bearer(mut self, token: &str) -> Self {
+        self.bearer = Some(token.to_owned());
+        self
+    }
+
+    /// How many events are posted at once, at most; 500 if this is not called.
+    ///
+    /// ```
+    /// let sink = outlive::HttpSink::new("https://example.com").batch(100);
+    /// ```
+    pub fn batch(mut self, events_max: usize) -> Self {
+        if events_max == 0 {
+            self.refuse(Error::Setup("a sink's batch of 0 events hands over nothing; give 1 or more".into()));
+        }
+        self.plan.batch = events_max;
+        self
+    }
+
+    /// How long a batch that is not full waits for more; 2 seconds if this is not called.
+    ///
+    /// ```
+    /// let sink = outlive::HttpSink::new("https://example.com").every("500 ms");
+    /// ```
+    pub fn every(mut self, duration: impl IntoDuration) -> Self {
+        match duration.into_duration() {
+            Ok(every) => self.plan.every = every,
+            Err(error) => self.refuse(error.into()),
+        }
+        self
+    }
+
+    /// How long the endpoint may take to answer; 10 seconds if this is not called.
+    ///
+    /// ```
+    /// let sink = outlive::HttpSink::new("https://example.com").timeout("30 seconds");
+    /// ```
+    pub fn timeout(mut self, duration: impl IntoDuration) -> Self {
+        match duration.into_duration() {
+            Ok(timeout) => self.timeout = timeout,
+            Err(error) => self.refuse(error.into()),
+        }
+        self
+    }
+
+    /// How long to wait before a post is repeated. It is repeated for ever: of the policy, only the delays count.
+    ///
+    /// ```
+    /// use outlive::Retry;
+    /// let slow = Retry::forever().exponential("5 seconds").max_delay("10 minutes");
+    /// let sink = outlive::HttpSink::new("https://example.com").retry(slow);
+    /// ```
+    pub fn retry(mut self, retry: Retry) -> Self {
+        if let Err(error) = retry.check() {
+            self.refuse(error.into());
+        }
+        self.plan.retry = retry;
+        self
+    }
+
+    /// The name under which the store keeps how far it is; each sink of a store needs one of its own.
+    ///
+    /// ```
+    /// let audit = outlive::HttpSink::new("https://audit.example.com").name("audit");
+    /// ```
+    pub fn name(mut self, name: &str) -> Self {
+        match Name::new("sink name", name) {
+            Ok(_) => self.plan.name = Name::recorded(&format!("sink:{name}")),
+            Err(error) => self.refuse(error.into()),
+        }
+        self
+    }
+
+    /// At its first start it begins with the first thing that the store still tells of, not with what happens from then on.
+    ///
+    /// ```
+    /// let sink = outlive::HttpSink::new("https://example.com").from_start();
+    /// ```
+    pub fn from_start(mut self) -> Self {
+        self.plan.from_start = true;
+        self
+    }
+
+    fn refuse(&mut self, error: Error) {
+        self.problem.get_or_insert(error);
+    }
+
+    /// Whether it can work: with what it was told, and beside those there are.
+    pub(crate) fn ready(mut self, others: &[Self]) -> Result<Self, Error> {
+        if let Some(problem) = self.problem.take() {
+            return Err(problem);
+        }
+        let refused = |problem: String| Error::Sink { endpoint: self.endpoint.clone(), problem };
+        let uri: Uri = self.endpoint.parse().map_err(|error| refused(format!("is no URL ({error}); {WAY_OUT}")))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
+            return Err(refused(format!("is not of the web; {WAY_OUT}")));
+        }
+        if self.timeout.is_zero() {
+            return Err(refused("has no time to answer in; give `.timeout(..)` more than zero".into()));
+        }
+        if others.iter().any(|other| other.plan.name == self.plan.name) {
+            return Err(refused("has the name of another sink; give each `.name(..)`".into()));
+        }
+        let config = ureq::Agent::config_builder().timeout_global(Some(self.timeout)).http_status_as_error(false);
+        // Whoever follows a redirection asks with a GET, and would take the answer to that for a post that was taken.
+        self.agent = config.max_redirects(0).build().into();
+        Ok(self)
+    }
+
+    /// Posts a batch. If it was not taken, says why.
+    pub(super) async fn post(&self, batch: &[LifecycleEvent]) -> Result<(), String> {
+        let post = self.prepare(batch)?;
+        let (answer, answered) = oneshot::channel();
+        // A thread that nobody waits for: the process may end while an endpoint does not answer.
+        let thread = std::thread::Builder::new().name("outlive-sink".into()).spawn(move || {
+            let _ = answer.send(post.send());
+        });
+        thread.map_err(|error| format!("no thread for it: {error}"))?;
+        answered.await.unwrap_or_else(|_| Err("the post broke off".into()))
+    }
+
+    fn prepare(&self, batch: &[LifecycleEvent]) -> Result<Post, String> {
+        let body = Body { env: self.env.as_deref(), service: self.service.as_deref(), events: batch };
+        let ids = batch.first().zip(batch.last());
+        Ok(Post {
+            agent: self.agent.clone(),
+            endpoint: self.endpoint.clone(),
+            bearer: self.bearer.as_ref().map(|token| format!("Bearer {token}")),
+            key: ids.map(|(first, last)| format!("{}..{}", first.id, last.id)).unwrap_or_default(),
+            body: serde_json::to_vec(&body).map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+impl fmt::Debug for HttpSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HttpSink({} to {})", self.plan.name, self.endpoint)
+    }
+}
+
+/// What is posted.
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    env: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<&'a str>,
+    events: &'a [LifecycleEvent],
+}
+
+/// A request, ready to be sent.
+struct Post {
+    agent: ureq::Agent,
+    endpoint: String,
+    bearer: Option<String>,
+    key: String,
+    body: Vec<u8>,
+}
+
+impl Post {
+    fn send(self) -> Result<(), String> {
+        let mut request = self.agent.post(&self.endpoint).header("content-type", "application/json");
+        request = request.header("idempotency-key", &self.key);
+        if let Some(bearer) = &self.bearer {
+            request = request.header("authorization", bearer);
+        }
+        let mut answer = request.send(&self.body[..]).map_err(|error| error.to_string())?;
+        let status = answer.status();
+        let mut shown = Vec::new();
+        // The answer is read, so that the connection can be used again; what it says counts only if it refuses.
+        let read = answer.body_mut().as_reader().take(SHOWN).read_to_end(&mut shown);
+        if status.is_success() {
+            return Ok(());
+        }
+        let text = read.map(|_| String::from_utf8_lossy(&shown).into_owned()).unwrap_or_default();
+        Err(format!("status {status}: {:?}", text.trim()))
+    }
+}

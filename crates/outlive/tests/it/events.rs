@@ -1,0 +1,323 @@
+//! Lifecycle events: complete, numbered, told once, and none lost by a crash.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outlive::prelude::*;
+use outlive::{Cause, Client, Cursor, LifecycleEvent, LifecycleKind, Pause, Reason};
+use outlive_testkit::TestEngine;
+
+async fn work() -> Result<u32> {
+    Ok(42)
+}
+
+/// Steps, a sleep, a wait that is answered and one that is not.
+async fn shop(ctx: Ctx, _: ()) -> Result<u32> {
+    let retry = Retry::times(2).constant("1 minute").jitter(outlive::Jitter::none());
+    let paid = ctx.step("charge", work).retry(retry.clone()).await?;
+    ctx.sleep("1 hour").await?;
+    let _: String = ctx.wait("approval").timeout("1 day").await?;
+    let _: Result<String, Error> = ctx.wait("rating").timeout("2 hours").await;
+    ctx.step("ship", work).retry(retry).await?;
+    Ok(paid)
+}
+
+async fn all(client: &Client) -> Vec<LifecycleEvent> {
+    client.events().from_start().await.unwrap().read(usize::MAX).await.unwrap()
+}
+
+/// Each as one line without its time, as people see it.
+fn lines(events: &[LifecycleEvent]) -> Vec<String> {
+    events.iter().map(|event| format!("{} {}", event.number, event.kind)).collect()
+}
+
+/// Of each instance the numbers are 1, 2, 3 and so on, and no id comes twice.
+#[track_caller]
+fn assert_whole(events: &[LifecycleEvent]) {
+    let mut last: BTreeMap<&str, u64> = BTreeMap::new();
+    for event in events {
+        let before = last.insert(&event.instance, event.number).unwrap_or(0);
+        assert_eq!(event.number, before + 1, "of {}", event.instance);
+    }
+    let ids: std::collections::BTreeSet<&str> = events.iter().map(|event| event.id.as_str()).collect();
+    assert_eq!(ids.len(), events.len());
+    assert!(events.is_sorted_by_key(LifecycleEvent::cursor));
+}
+
+async fn shop_to_its_end(test: &TestEngine) {
+    test.fail_next("charge", "no route to bank");
+    test.fail_next("charge", "declined");
+    let run = test.start(shop, &()).id("order-1").await.unwrap();
+    test.advance("70 minutes").await;
+    run.signal("approval", "ada").await.unwrap();
+    (0..3).for_each(|_| test.fail_next("ship", "no truck"));
+    test.result(&run).await.unwrap_err();
+}
+
+/// L-D1, L-D3, L-15, L-20: each failed attempt has one event with its own number and the real error, and the one that
+/// succeeds has its own.
+#[tokio::test]
+async fn everything_that_happens_to_a_run_is_told_in_order() {
+    let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
+    shop_to_its_end(&test).await;
+    let events = all(&test).await;
+    assert_whole(&events);
+    let t = |minutes: u64| events[0].at.after(Duration::from_secs(60 * minutes));
+    let expected = [
+        "1 run.queued".to_owned(),
+        "2 run.started".into(),
+        format!("3 step.failed step:charge (attempt 1): no route to bank; attempt 2 at {}", t(1)),
+        format!("4 run.paused (retry until {})", t(1)),
+        "5 run.resumed".into(),
+        format!("6 step.failed step:charge (attempt 2): declined; attempt 3 at {}", t(2)),
+        format!("7 run.paused (retry until {})", t(2)),
+        "8 run.resumed".into(),
+        "9 step.completed step:charge (attempt 3)".into(),
+        format!("10 sleep.set sleep until {}", t(62)),
+        format!("11 run.paused (sleep until {})", t(62)),
+        // The end of a sleep or a wait is what the run is taken up with.
+        "12 sleep.done sleep".into(),
+        "13 run.resumed".into(),
+        format!("14 wait.set wait:approval until {}", t(62 + 24 * 60)),
+        format!("15 run.paused (wait until {})", t(62 + 24 * 60)),
+        "16 run.resumed".into(),
+        "17 signal.taken wait:approval".into(),
+        format!("18 wait.set wait:rating until {}", t(190)),
+        format!("19 run.paused (wait until {})", t(190)),
+        "20 wait.timed_out wait:rating".into(),
+        "21 run.resumed".into(),
+        format!("22 step.failed step:ship (attempt 1): no truck; attempt 2 at {}", t(191)),
+        format!("23 run.paused (retry until {})", t(191)),
+        "24 run.resumed".into(),
+        format!("25 step.failed step:ship (attempt 2): no truck; attempt 3 at {}", t(192)),
+        format!("26 run.paused (retry until {})", t(192)),
+        "27 run.resumed".into(),
+        "28 step.failed step:ship (attempt 3): no truck; no more (max attempts)".into(),
+        "29 run.failed: step \"ship\" gave up after 3 attempts (max attempts): no truck".into(),
+    ];
+    assert_eq!(lines(&events), expected);
+    assert!(events.iter().all(|event| event.instance == "order-1" && event.name == "shop"));
+}
+
+#[tokio::test]
+async fn a_failed_attempt_says_what_follows_and_where_the_delay_comes_from() {
+    let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
+    shop_to_its_end(&test).await;
+    let events = all(&test).await;
+    let LifecycleKind::StepFailed { step, attempt, failure, will_retry, retry, exhausted, .. } = &events[2].kind else {
+        panic!("{}", events[2]);
+    };
+    assert_eq!((step.as_str(), *attempt, *will_retry, *exhausted), ("charge", 1, true, None));
+    assert_eq!((failure.cause, failure.message.as_str()), (Cause::Error, "no route to bank"));
+    let retry = retry.as_ref().unwrap();
+    assert_eq!((retry.attempt, retry.delay_ms, retry.base_delay_ms), (2, 60_000, Some(60_000)));
+    assert_eq!((retry.backoff.as_deref(), retry.jitter.as_deref()), (Some("constant"), Some("none")));
+    assert_eq!(retry.due, events[2].at.after(Duration::from_secs(60)));
+    let last = events.iter().rev().find(|event| event.kind.as_str() == "step.failed").unwrap();
+    let LifecycleKind::StepFailed { will_retry: false, retry: None, exhausted, .. } = &last.kind else {
+        panic!("{last}")
+    };
+    assert_eq!(*exhausted, Some(Reason::MaxAttempts));
+}
+
+async fn with_fallback(ctx: Ctx, _: ()) -> Result<u32> {
+    let failing = || async { Err::<u32, BoxError>("down".into()) };
+    Ok(ctx
+        .step("ask", failing)
+        .retry(Retry::times(1).constant("1 ms"))
+        .fallback(|_| async { Ok::<_, BoxError>(7) })
+        .await?)
+}
+
+#[tokio::test]
+async fn a_step_that_falls_back_tells_why_it_did() {
+    let test = TestEngine::new(|engine| engine.workflow("with_fallback", with_fallback)).await;
+    let run = test.start(with_fallback, &()).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 7);
+    let events = all(&test).await;
+    assert_whole(&events);
+    let fell = events.iter().find_map(|event| match &event.kind {
+        LifecycleKind::StepFailed { attempt, exhausted, falls_back: true, will_retry, .. } => {
+            Some((*attempt, *exhausted, *will_retry))
+        }
+        _ => None,
+    });
+    assert_eq!(fell, Some((2, Some(Reason::MaxAttempts), false)));
+}
+
+/// L-25: the events of a run that is cancelled are told as those of any other.
+#[tokio::test]
+async fn a_cancelled_run_tells_of_its_end_and_of_what_it_left() {
+    let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
+    let run = test.start(shop, &()).await.unwrap();
+    test.settle().await;
+    run.cancel("changed my mind").await.unwrap();
+    test.settle().await;
+    let told = lines(&all(&test).await);
+    let tail: Vec<&str> = told.iter().skip(5).map(String::as_str).collect();
+    assert_eq!(
+        tail,
+        [
+            "6 run.cancelling: changed my mind",
+            "7 operation.cancelled sleep",
+            "8 run.resumed",
+            "9 run.cancelled: changed my mind"
+        ],
+        "{told:#?}"
+    );
+}
+
+async fn unsure(ctx: Ctx, _: ()) -> Result<()> {
+    ctx.step("charge", work).timeout("1 minute").await?;
+    Ok(ctx.sleep("1 day").await?)
+}
+
+async fn other(ctx: Ctx, _: ()) -> Result<()> {
+    ctx.step("refund", work).await?;
+    Ok(ctx.sleep("1 day").await?)
+}
+
+#[tokio::test]
+async fn a_stuck_run_says_why_and_tells_when_it_goes_on() {
+    let mut test = TestEngine::new(|engine| engine.workflow("pay", unsure)).paranoid(false).await;
+    test.start(unsure, &()).id("p").await.unwrap();
+    test.settle().await;
+    test.deploy(|engine| engine.workflow("pay", other).strict()).await;
+    test.advance("2 days").await;
+    let told = all(&test).await;
+    assert!(matches!(&told.last().unwrap().kind, LifecycleKind::RunStuck { reason } if reason.contains("charge")));
+    assert!(told.iter().any(|event| event.kind.as_str() == "step.started"), "a step with a timeout records its start");
+    test.deploy(|engine| engine.workflow("pay", unsure)).await;
+    test.advance("2 days").await;
+    let told = all(&test).await;
+    assert_whole(&told);
+    let kinds: Vec<&str> = told.iter().map(|event| event.kind.as_str()).collect();
+    assert!(kinds.contains(&"run.reopened") && kinds.ends_with(&["run.completed"]), "{kinds:?}");
+}
+
+/// A replay writes nothing, so it tells nothing.
+#[tokio::test]
+async fn a_crash_at_any_moment_loses_no_event_and_repeats_none() {
+    let mut test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
+    (0..9).for_each(|_| test.fail_next("ship", "no truck"));
+    let run = test.start(shop, &()).id("order-1").await.unwrap();
+    run.signal("approval", "ada").await.unwrap();
+    for _ in 0..40 {
+        test.crash().await;
+        let told = all(&test).await;
+        assert_whole(&told);
+        test.crash().await;
+        assert_eq!(all(&test).await, told[..], "a replay tells nothing");
+        if told.last().unwrap().kind.as_str() == "run.failed" {
+            break;
+        }
+        test.advance("10 minutes").await;
+    }
+    let told = all(&test).await;
+    // How often it paused depends on the crashes; nothing else does.
+    let kinds = told.iter().map(|event| event.kind.as_str());
+    let kinds: Vec<_> = kinds.filter(|kind| !["run.paused", "run.resumed"].contains(kind)).collect();
+    let expected = "run.queued run.started step.completed sleep.set sleep.done signal.taken wait.set wait.timed_out \
+                    step.failed step.failed step.failed run.failed";
+    assert_eq!(kinds, expected.split_whitespace().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_subscriber_in_this_process_is_woken_and_misses_none() {
+    let engine = Engine::open("memory:").workflow("with_fallback", with_fallback).start().await.unwrap();
+    let mut events = engine.events().await.unwrap();
+    let runs = 50;
+    let follower = tokio::spawn(async move {
+        let (mut told, mut ended) = (Vec::new(), 0);
+        while ended < runs {
+            let event = events.next().await.unwrap();
+            ended += u64::from(event.kind == LifecycleKind::RunCompleted);
+            told.push(event);
+        }
+        (told, events)
+    });
+    for _ in 0..runs {
+        engine.start(with_fallback, &()).await.unwrap();
+    }
+    let (told, mut events) = follower.await.unwrap();
+    assert_whole(&told);
+    assert_eq!(told, all(&engine).await);
+    let waiting = tokio::spawn(async move { events.next().await });
+    engine.shutdown().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap_err().code(), "shutdown");
+}
+
+/// It goes away after each event and comes back by cursor: between the two that one line tells of, too.
+#[tokio::test]
+async fn a_subscriber_in_another_client_goes_on_by_cursor_and_misses_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let client = Client::open(&path).unwrap();
+    let runs = 20;
+    let follower = tokio::spawn(async move {
+        let (mut told, mut ended, mut kept) = (Vec::<LifecycleEvent>::new(), 0, Cursor::START.to_string());
+        while ended < runs {
+            let mut events = client.events().since(kept.parse().unwrap()).await.unwrap();
+            let event = events.next().await.unwrap();
+            kept = serde_json::to_string(&event.cursor()).unwrap();
+            ended += u64::from(event.kind == LifecycleKind::RunCompleted);
+            told.push(event);
+        }
+        told
+    });
+    let engine = Engine::open(&path).workflow("with_fallback", with_fallback).start().await.unwrap();
+    for _ in 0..runs {
+        engine.start(with_fallback, &()).await.unwrap();
+    }
+    let told = tokio::time::timeout(Duration::from_secs(60), follower).await.unwrap().unwrap();
+    assert_whole(&told);
+    assert_eq!(told, all(&engine).await);
+}
+
+#[tokio::test]
+async fn what_another_process_starts_reaches_a_subscriber_of_the_executor() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let engine = Engine::open(&path).workflow("shop", shop).start().await.unwrap();
+    let mut events = engine.events().of("later").await.unwrap();
+    let client = Client::open(&path).unwrap();
+    let mut next = std::pin::pin!(events.next());
+    // It waits, and nothing that this process writes could wake it.
+    assert!(tokio::time::timeout(Duration::from_millis(200), &mut next).await.is_err());
+    client.start_json("shop", "null").id("later").after("1 day").await.unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(20), next).await.unwrap().unwrap();
+    assert_eq!((event.number, event.kind), (1, LifecycleKind::RunQueued));
+}
+
+#[tokio::test]
+async fn a_pause_by_hand_is_told() {
+    let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
+    let run = test.start(shop, &()).await.unwrap();
+    test.settle().await;
+    run.pause().await.unwrap();
+    test.settle().await;
+    let told = all(&test).await;
+    assert!(
+        told.iter().any(|event| matches!(event.kind, LifecycleKind::RunPaused { why: Pause::Hand, until: None })),
+        "{:#?}",
+        lines(&told)
+    );
+}
+
+#[tokio::test]
+async fn what_was_told_long_ago_is_forgotten_by_the_clock_of_the_engine() {
+    let test = TestEngine::new(|engine| engine.workflow("with_fallback", with_fallback).keep_events("2 days")).await;
+    let first = test.start(with_fallback, &()).await.unwrap();
+    test.result(&first).await.unwrap();
+    test.advance("1 day").await;
+    let second = test.start(with_fallback, &()).await.unwrap();
+    test.result(&second).await.unwrap();
+    let before = all(&test).await;
+    test.advance("20 hours").await;
+    assert_eq!(all(&test).await, before);
+    test.advance("6 hours").await;
+    let after = all(&test).await;
+    let of = |run: &Run<u32>| -> Vec<_> { after.iter().filter(|event| event.instance == run.id()).collect() };
+    assert!(of(&first).iter().all(|event| event.kind.as_str().starts_with("step.")), "its journal is still there");
+    assert_eq!(of(&second).len(), before.iter().filter(|event| event.instance == second.id()).count());
+}
