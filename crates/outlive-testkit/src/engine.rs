@@ -293,6 +293,12 @@ impl TestEngine {
         }
     }
 
+    /// Moves time to the next due moment, or to the end if that comes first.
+    pub(crate) async fn skip_to_next(&self, end: Timestamp) {
+        let due = self.next_due().await.unwrap_or(end);
+        self.move_to(due.min(end)).await;
+    }
+
     pub(crate) async fn move_to(&self, moment: Timestamp) {
         if moment > self.clock.now() {
             self.clock.set(moment);
