@@ -210,19 +210,6 @@ impl Job {
         self.seen
     }
 
-    /// How many events wait for their turn.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert_eq!(job.waiting(), 0);
-    /// ```
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.inbox.iter().filter(|inbound| matches!(inbound.message, Message::Event(_))).count()
-    }
-
     /// Whether events that come now have to wait: something is tried again first.
     ///
     /// ```
@@ -234,6 +221,29 @@ impl Job {
     #[must_use]
     pub fn is_held_up(&self) -> bool {
         self.record.retry.is_some() || self.record.trouble.is_some() || self.record.flush.is_some()
+    }
+
+    /// Who has to wait because something is tried again first: messages, each with how many events there are up to it.
+    /// Those who wait for an answer are not among them.
+    ///
+    /// ```
+    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
+    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
+    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
+    /// assert!(job.held().is_empty());
+    /// ```
+    #[must_use]
+    pub fn held(&self) -> Vec<(u64, u64)> {
+        let mut events = 0;
+        let held = self.inbox.iter().filter(|_| self.is_held_up()).filter_map(|inbound| match &inbound.message {
+            Message::Event(event) => {
+                events += 1;
+                (!event.is_asking).then_some((inbound.pos, events))
+            }
+            Message::Trigger => Some((inbound.pos, events)),
+            _ => None,
+        });
+        held.collect()
     }
 
     /// A message has come. One that was received before is passed over.
@@ -315,7 +325,7 @@ impl Job {
         match end {
             End::Done(Done { terminate: Some(reason), .. }) => self.terminate(&reason, now),
             End::Done(done) => self.done(call, done, began, now),
-            End::Failed(failure) => self.failed(call, failure, now),
+            End::Failed(failure) => self.failed(call, failure, began, now),
             End::Unreadable(problem) => self.unreadable(call, problem, now),
         }
     }
@@ -357,20 +367,6 @@ impl Job {
     #[must_use]
     pub fn is_ended_by_message(&self) -> bool {
         self.inbox.iter().any(|inbound| inbound.message.is_end())
-    }
-
-    /// Whether somebody waits for the answer to the event at a position that is not handled yet.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert!(!job.is_asked(7));
-    /// ```
-    #[must_use]
-    pub fn is_asked(&self, pos: u64) -> bool {
-        let mut found = self.inbox.iter().filter(|inbound| inbound.pos == pos);
-        found.any(|inbound| matches!(&inbound.message, Message::Event(event) if event.is_asking))
     }
 
     /// Nothing of it is to be left, because there is nothing in it.
@@ -509,7 +505,7 @@ impl Job {
             self.record.state = Some(state);
         }
         let retry = self.record.retry.take();
-        let was_trigger = retry.map_or_else(|| self.is_trigger(call, now), |retry| retry.is_trigger);
+        let was_trigger = retry.map_or_else(|| self.is_trigger(call, began), |retry| retry.is_trigger);
         match call.handler {
             HandlerKind::Event => self.event_done(call, done.answer, now),
             HandlerKind::Execute => {
@@ -527,9 +523,10 @@ impl Job {
         }
     }
 
-    /// Whether the first attempt of an execution is one that somebody asked for, beside the schedule.
-    fn is_trigger(&self, call: &Call, now: Timestamp) -> bool {
-        let is_due = self.record.next.is_some_and(|next| next <= now);
+    /// Whether the first attempt of an execution is one that somebody asked for, beside the schedule: nothing else was
+    /// due when it began. What came due since then is still to be done.
+    fn is_trigger(&self, call: &Call, began: Timestamp) -> bool {
+        let is_due = self.record.next.is_some_and(|next| next <= began);
         call.handler == HandlerKind::Execute && self.record.is_triggered && !is_due
     }
 
@@ -567,7 +564,7 @@ impl Job {
         match self.rules.kind() {
             JobKind::Continuous => self.tick_over(call.tick, was_trigger, now),
             JobKind::Debounce => self.flushed(call.flush, now),
-            _ => self.task_executed(was_trigger, now),
+            _ => self.task_executed(was_trigger),
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Letters {
     pub(crate) damage: Option<String>,
     /// Events were added to its queue.
     pub(crate) is_pushed: bool,
+    /// The smallest rank of what was pushed, if it may go before what was read of the queue.
+    pub(crate) rank_pushed: Option<i64>,
     /// The run was claimed though it was in memory: the store takes it for running.
     pub(crate) is_claimed: bool,
     /// The user's future was woken by somebody who is no part of the run.

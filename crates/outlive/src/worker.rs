@@ -240,6 +240,7 @@ impl Worker {
                         return mailbox.post(|letters| {
                             letters.inbox.extend(inbox);
                             letters.is_pushed = true;
+                            letters.rank_pushed = Some(i64::MIN);
                         });
                     }
                     Err(error) if error.kind == ErrorKind::Corrupt => {

@@ -65,8 +65,10 @@ impl Job {
             Message::Trigger => self.record.is_triggered = true,
             Message::Pause if !self.record.is_stopped => {
                 self.record.is_stopped = true;
-                // What failed is not tried again before somebody starts it.
-                self.record.retry = None;
+                // What failed is not tried again, nor begun anew because somebody had asked for it.
+                if self.record.retry.take().is_some_and(|retry| retry.is_trigger) {
+                    self.record.is_triggered = false;
+                }
                 self.tell(NewsKind::JobStopped, at, Detail::default());
             }
             Message::Resume if self.record.is_stopped => {

@@ -76,12 +76,26 @@ impl Job {
         if rules.events_max.is_some_and(|max| self.record.events >= max) {
             return Some(FlushReason::MaxEvents);
         }
+        if self.has_in_time() {
+            return None;
+        }
         let is_window = self.window_end().is_some_and(|end| end <= now);
         match self.record.next {
             _ if is_window => Some(FlushReason::Window),
             Some(next) if next <= now => Some(FlushReason::Quiet),
             _ => None,
         }
+    }
+
+    /// Whether the next message was accepted before the batch was to be flushed, and is only dealt with now because
+    /// something held it up: then it counts as it would have then, or each such event would be a batch of its own.
+    fn has_in_time(&self) -> bool {
+        let (Some(inbound), Some(next)) = (self.inbox.front(), self.record.next) else { return false };
+        let is_meant = match &inbound.message {
+            Message::Event(event) => event.batch == 0,
+            message => matches!(message, Message::Trigger),
+        };
+        is_meant && inbound.at < next
     }
 
     fn window_end(&self) -> Option<Timestamp> {

@@ -125,7 +125,7 @@ pub fn failed_news(
 
 impl Job {
     /// A handler has failed: what it did does not count.
-    pub(super) fn failed(&mut self, call: &Call, failure: Failure, now: Timestamp) {
+    pub(super) fn failed(&mut self, call: &Call, failure: Failure, began: Timestamp, now: Timestamp) {
         self.record.error = Some(failure.to_string());
         if matches!(call.handler, HandlerKind::Error | HandlerKind::Idle) {
             return self.hook_failed(call, &failure, now);
@@ -133,7 +133,7 @@ impl Job {
         let before = self.record.retry.take();
         let failed = call.attempt;
         let since = before.as_ref().map_or(now, |retry| retry.since);
-        let is_trigger = before.map_or_else(|| self.is_trigger(call, now), |retry| retry.is_trigger);
+        let is_trigger = before.map_or_else(|| self.is_trigger(call, began), |retry| retry.is_trigger);
         let event = call.event.as_ref().map(|inbound| inbound.pos);
         let verdict = self.rules.policy().judge(&failure, failed, since, now, self.seed);
         let about = Detail { event, handler: Some(call.handler.as_str().into()), ..Detail::default() };
@@ -188,7 +188,7 @@ impl Job {
                 match &self.rules {
                     Rules::Continuous(_) => self.tick_over(self.record.next, trouble.is_trigger, now),
                     Rules::Debounce(_) => self.batch_given_up(&trouble, now),
-                    Rules::Task(_) => self.task_executed(trouble.is_trigger, now),
+                    Rules::Task(_) => self.task_executed(trouble.is_trigger),
                 }
             }
         }

@@ -39,11 +39,11 @@ impl Job {
     }
 
     /// `execute` came to its end. What the handler plans is set after this.
-    pub(super) fn task_executed(&mut self, was_trigger: bool, now: Timestamp) {
+    pub(super) fn task_executed(&mut self, was_trigger: bool) {
         self.record.is_triggered = false;
         self.record.is_restless = true;
-        // One that somebody asked for leaves a later wake as it is.
-        if !was_trigger || self.record.next.is_some_and(|next| next <= now) {
+        // One that somebody asked for leaves the wake as it is, also if that came due meanwhile.
+        if !was_trigger {
             self.record.next = None;
         }
     }

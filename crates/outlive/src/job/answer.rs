@@ -185,7 +185,7 @@ impl JobInfo {
         let status = match instance.status {
             Status::Stuck => JobStatus::Stuck,
             Status::Paused { why: outlive_core::status::Pause::Hand, .. } => JobStatus::Stopped,
-            Status::Paused { until: None, .. } => JobStatus::Idle,
+            Status::Paused { until: None, .. } if instance.wake.is_none() => JobStatus::Idle,
             status if status.is_ended() => JobStatus::NotFound,
             _ => JobStatus::Running,
         };

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use outlive_core::commit::{self, Answer, Refusal, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
@@ -200,24 +201,38 @@ impl JobClient {
         }
     }
 
-    /// Has dead letters tried again, or drops them. Answers how many there were.
-    pub(crate) async fn bury(&self, letters: Letters, is_retry: bool) -> Result<u64, Error> {
-        let mut total = 0;
-        loop {
-            let bury = Bury { job: self.job()?.clone(), letters, is_retry, at: self.shared.clock.now() };
-            match self.shared.committer.write(Write::Bury(bury)).await? {
-                Answer::Buried { count, .. } => {
-                    total += count;
-                    if count == 0 || letters != Letters::All {
-                        return Ok(total);
-                    }
+    /// Has all dead letters that there are now tried again, or drops them. Answers how many. Those that are given up
+    /// meanwhile stay, or there might be no end.
+    pub(crate) async fn bury_all(&self, is_retry: bool) -> Result<u64, Error> {
+        let left = self.shared.store.depth(self.job()?, self.shared.clock.now()).await?.dead;
+        let (mut total, mut seen, mut after) = (0, 0, 0);
+        while seen < left {
+            let page = self.shared.store.dead(self.job()?, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = last.pos;
+            let meant = usize::try_from(left - seen).unwrap_or(usize::MAX);
+            seen += page.len() as u64;
+            let buried = page.iter().take(meant).map(|dead| self.bury(dead.pos, is_retry));
+            for one in join_all(buried).await {
+                match one {
+                    Ok(()) => total += 1,
+                    // Somebody else was faster.
+                    Err(Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
                 }
-                Answer::Refused(_) => {
-                    let number = if let Letters::One(number) = letters { number } else { 0 };
-                    return Err(Error::NotFound { id: format!("dead letter {number} of {}", self.job()?) });
-                }
-                _ => return Err(Error::Shutdown),
             }
+        }
+        Ok(total)
+    }
+
+    /// Has a dead letter tried again, or drops it.
+    pub(crate) async fn bury(&self, number: u64, is_retry: bool) -> Result<(), Error> {
+        let job = self.job()?;
+        let bury = Bury { job: job.clone(), letters: Letters::One(number), is_retry, at: self.shared.clock.now() };
+        match self.shared.committer.write(Write::Bury(bury)).await? {
+            Answer::Buried { .. } => Ok(()),
+            Answer::Refused(_) => Err(Error::NotFound { id: format!("dead letter {number} of {job}") }),
+            _ => Err(Error::Shutdown),
         }
     }
 }

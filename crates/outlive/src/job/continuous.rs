@@ -256,8 +256,11 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers f
         }
     }
 
-    fn check(&self, _: &Payload) -> Result<(), Error> {
-        Ok(())
+    fn check(&self, state: &Payload) -> Result<(), Error> {
+        state.decode::<S>().map(drop).map_err(|error| {
+            let what = format!("the state does not read as {}", std::any::type_name::<S>());
+            Error::decode(what, state, &error)
+        })
     }
 }
 
@@ -349,10 +352,8 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
     pub async fn start(&self, id: &str, state: &S) -> Result<Started, Error> {
         let shared = &self.client.shared;
         let job = self.client.job()?;
-        if shared.worker.is_some() && shared.registry.job(job).is_none() {
-            return Err(shared.registry.unknown_job(job));
-        }
         let input = shared.encode("the state", state)?;
+        self.client.check(&input)?;
         let whole = JobKind::instance(job, id)?;
         let start = commit::Start {
             id: whole.clone(),

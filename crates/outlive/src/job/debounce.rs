@@ -12,7 +12,7 @@ use outlive_core::job::{DebounceRules, Done, End, Exhausted, FlushReason, Handle
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Letters, Place};
+use outlive_core::queue::Place;
 use outlive_core::retry::Retry;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
@@ -416,7 +416,7 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
     /// # Errors
     /// If the store cannot take it.
     pub async fn retry_dead(&self) -> Result<u64, Error> {
-        self.client.bury(Letters::All, true).await
+        self.client.bury_all(true).await
     }
 
     /// Drops all batches that were given up. Answers how many.
@@ -424,6 +424,6 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
     /// # Errors
     /// If the store cannot take it.
     pub async fn drop_dead(&self) -> Result<u64, Error> {
-        self.client.bury(Letters::All, false).await
+        self.client.bury_all(false).await
     }
 }

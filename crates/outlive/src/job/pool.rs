@@ -11,7 +11,7 @@ use outlive_core::job::{Exhausted, Policy};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Letters, Place};
+use outlive_core::queue::Place;
 use outlive_core::retry::Retry;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
@@ -513,7 +513,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     /// # Errors
     /// If the store cannot take it.
     pub async fn retry_dead(&self) -> Result<u64, Error> {
-        self.client.bury(Letters::All, true).await
+        self.client.bury_all(true).await
     }
 
     /// Pushes one event again that was given up.
@@ -521,7 +521,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     /// # Errors
     /// [`Error::NotFound`] if there is no such dead letter.
     pub async fn retry_dead_one(&self, number: u64) -> Result<(), Error> {
-        self.client.bury(Letters::One(number), true).await.map(drop)
+        self.client.bury(number, true).await
     }
 
     /// Drops all events that were given up. Answers how many.
@@ -529,6 +529,6 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     /// # Errors
     /// If the store cannot take it.
     pub async fn drop_dead(&self) -> Result<u64, Error> {
-        self.client.bury(Letters::All, false).await
+        self.client.bury_all(false).await
     }
 }

@@ -11,7 +11,7 @@ use outlive_core::job::{Exhausted, HandlerKind, Planned, Policy, Rules, TaskRule
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Letters, Place};
+use outlive_core::queue::Place;
 use outlive_core::retry::Retry;
 use outlive_core::time::Timestamp;
 use serde::de::DeserializeOwned;
@@ -402,7 +402,7 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
     /// # Errors
     /// If the store cannot take it.
     pub async fn retry_dead(&self) -> Result<u64, Error> {
-        self.client.bury(Letters::All, true).await
+        self.client.bury_all(true).await
     }
 
     /// Drops all events that were given up. Answers how many.
@@ -410,7 +410,7 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
     /// # Errors
     /// If the store cannot take it.
     pub async fn drop_dead(&self) -> Result<u64, Error> {
-        self.client.bury(Letters::All, false).await
+        self.client.bury_all(false).await
     }
 }
 

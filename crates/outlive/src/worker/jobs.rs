@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outlive_core::commit::{Claimed, State, Turn, Write};
+use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Job, Record};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{Detail, News, NewsKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::query::Instance;
-use outlive_core::queue::{Place, Push};
+use outlive_core::queue::{Place, Push, Spot};
 use outlive_core::status::Status;
 
 use super::Worker;
@@ -143,6 +144,8 @@ impl Worker {
         let is_told = mailbox.post(|letters| {
             if push.place == Place::Queue {
                 letters.is_pushed = true;
+                let rank = push.events.iter().map(rank_of).min();
+                letters.rank_pushed = [letters.rank_pushed, rank].into_iter().flatten().min();
                 return;
             }
             let mut before = before;
@@ -166,4 +169,9 @@ impl Worker {
             }
         }
     }
+}
+
+/// Whose turn an event is before: that of all with a larger rank. One with a key may be before any.
+fn rank_of(event: &Event) -> i64 {
+    if event.key.is_some() { i64::MIN } else { Spot::rank_of(event.priority) }
 }

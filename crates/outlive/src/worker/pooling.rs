@@ -16,6 +16,7 @@ use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Moved, Place, QueuePage, QueueRead, Queued};
 use outlive_core::status::{Pause, Status};
 use outlive_core::time::Timestamp;
+use tokio::task::JoinSet;
 
 use crate::committer::Reply;
 use crate::error::Error;
@@ -46,7 +47,7 @@ pub(crate) struct Pooling {
     /// The last message that was seen.
     pub(crate) seen: u64,
     pub(crate) is_owned: bool,
-    /// How many handlers are at work; for whoever asks.
+    /// How many events are being handled; for whoever asks.
     pub(crate) running: Arc<AtomicUsize>,
     pub(crate) work: Work,
 }
@@ -58,15 +59,21 @@ pub(crate) struct Work {
     window: VecDeque<Queued>,
     /// Events that are in the window, at work, or done and not durable yet.
     held: BTreeSet<u64>,
-    /// The commit that is under way.
-    undurable: Option<Submitted>,
+    /// Events whose commits are under way, in their order.
+    undurable: VecDeque<Submitted>,
+    /// The handlers at work. They end with the pool.
+    handlers: JoinSet<()>,
+    /// How many there are.
+    calls: Arc<AtomicUsize>,
     /// What handlers have ended with.
     finished: Arc<Mutex<Vec<Finished>>>,
     /// A page that was read.
     page: Arc<Mutex<Option<Result<QueuePage, Error>>>>,
     is_reading: bool,
-    /// Events that became durable while a page was read: it may show them as they were before.
-    fading: Vec<u64>,
+    /// Events that were done with while a page was read: it may have them as they were before.
+    passed: BTreeSet<u64>,
+    /// The smallest rank of what was pushed since a page was asked for.
+    pushed: Option<i64>,
     /// Whether there may be more in the queue than was read.
     is_unread: bool,
     /// When the next event is ready that waits for a time.
@@ -82,27 +89,17 @@ pub(crate) struct Work {
     is_resting: bool,
 }
 
-impl Work {
-    /// What became of these is durable. A page that is being read may still show them as they were.
-    fn let_go(&mut self, events: Vec<u64>) {
-        if self.is_reading {
-            return self.fading.extend(events);
-        }
-        for pos in events {
-            self.held.remove(&pos);
-        }
-    }
-}
-
 /// A commit under way.
 struct Submitted {
-    /// How often the world was told of the pool before it.
-    before: u64,
     events: Vec<u64>,
     taken: Vec<u64>,
     exhausted: Vec<Exhausted>,
     /// What was done, in case it is refused.
     again: Option<Finished>,
+    /// How things stood before, in case it is refused.
+    before: (u64, bool),
+    /// Whether events wait for a time because of it.
+    is_delaying: bool,
     is_rest: bool,
 }
 
@@ -131,9 +128,6 @@ impl Pooling {
             })
             .await;
         }
-        self.mailbox.close();
-        self.worker.pool_gone(&self.definition.job);
-        self.worker.job_gone(self.num, &self.mailbox);
     }
 
     fn now(&self) -> Timestamp {
@@ -163,6 +157,9 @@ impl Pooling {
             self.work.is_unread = true;
             self.work.is_resting = false;
         }
+        if let Some(rank) = letters.rank_pushed {
+            self.make_way(rank);
+        }
         for inbound in letters.inbox.into_iter().chain(letters.messages.into_iter().map(|(inbound, _)| inbound)) {
             self.hear(inbound)?;
         }
@@ -170,6 +167,17 @@ impl Pooling {
             self.answered(answer)?;
         }
         Ok(())
+    }
+
+    /// Events of this rank were pushed: what was read ahead and may come after them goes back to the queue.
+    fn make_way(&mut self, rank: i64) {
+        self.work.pushed = [self.work.pushed, Some(rank)].into_iter().flatten().min();
+        if self.work.window.iter().any(|queued| may_follow(queued, rank)) {
+            self.work.window.drain(..).for_each(|queued| {
+                self.work.held.remove(&queued.pos);
+            });
+            self.work.is_unread = true;
+        }
     }
 
     /// Somebody told it something.
@@ -196,17 +204,22 @@ impl Pooling {
 
     /// A commit was answered.
     fn answered(&mut self, answer: Answer) -> Result<(), Over> {
-        let Some(submitted) = self.work.undurable.take() else { return Err(Over) };
+        let Some(submitted) = self.work.undurable.pop_front() else { return Err(Over) };
         match answer {
             Answer::Turned(_) => {
-                self.work.let_go(submitted.events);
+                for pos in &submitted.events {
+                    self.work.held.remove(pos);
+                    self.work.passed.extend(self.work.is_reading.then_some(*pos));
+                }
+                // Those are found when they are looked for from now on.
+                self.work.is_unread |= submitted.is_delaying;
                 for pos in &submitted.taken {
                     let taken = || replies::Reply::Taken { answer: None, event_count: 0, next: None };
                     self.worker.replies.tell(*pos, taken);
                 }
                 self.tell(&submitted.exhausted);
                 if submitted.is_rest {
-                    self.is_owned = false;
+                    (self.is_owned, self.work.is_resting) = (false, false);
                     // What was pushed just before is in the queue, and nobody may have told.
                     self.work.is_unread = true;
                     self.worker.rested.notify_waiters();
@@ -214,16 +227,13 @@ impl Pooling {
                 Ok(())
             }
             Answer::Unseen(messages) => {
-                self.told = submitted.before;
-                self.work.is_resting = false;
                 self.work.taken.extend(submitted.taken);
                 messages.into_iter().try_for_each(|inbound| self.hear(inbound))
             }
             Answer::Refused(refusal) => {
                 // What a handler asked of others: it has failed.
                 let Some(mut finished) = submitted.again else { return Err(Over) };
-                self.told = submitted.before;
-                self.work.taken.extend(submitted.taken);
+                (self.told, self.is_owned) = submitted.before;
                 let problem = format!("what it asks of others was refused: {refusal:?}");
                 finished.ended = Ended { end: End::Failed(Failure::new(Cause::Error, problem)), writes: Vec::new() };
                 finished.given_up.clear();
@@ -255,19 +265,26 @@ impl Pooling {
         let page = self.work.page.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(page) = page else { return };
         self.work.is_reading = false;
+        let passed = std::mem::take(&mut self.work.passed);
         match page {
             Ok(page) => {
                 let (mut room, count) = (AHEAD.saturating_sub(self.work.window.len()), page.events.len());
+                let pushed = self.work.pushed.unwrap_or(i64::MAX);
+                if page.events.iter().any(|queued| may_follow(queued, pushed)) {
+                    // Enough to go on with until the next page.
+                    room = room.min(self.rules.concurrency.saturating_mul(self.rules.batch));
+                    self.work.is_unread = true;
+                }
                 self.work.is_unread |= count >= self.page_size();
                 for queued in page.events {
-                    if room > 0 && self.work.held.insert(queued.pos) {
+                    if passed.contains(&queued.pos) {
+                        self.work.is_unread = true;
+                    } else if room > 0 && self.work.held.insert(queued.pos) {
                         room -= 1;
                         self.work.window.push_back(queued);
                     }
                 }
                 self.work.is_unread |= room == 0;
-                let faded = std::mem::take(&mut self.work.fading);
-                self.work.let_go(faded);
                 self.work.next_due = page.next_due;
                 if let Some(due) = page.next_due.filter(|due| *due > now) {
                     self.worker.wakes.add(due, self.num);
@@ -295,7 +312,7 @@ impl Pooling {
         if !is_wanted || work.is_reading || work.is_stopping {
             return;
         }
-        (work.is_unread, work.is_reading) = (false, true);
+        (work.is_unread, work.is_reading, work.pushed) = (false, true, None);
         let read = QueueRead { now, after: work.lane.clone(), limit: AHEAD + work.held.len() };
         let (store, page, mailbox, num) =
             (self.worker.store.clone(), work.page.clone(), self.mailbox.clone(), self.num);
@@ -315,13 +332,30 @@ impl Pooling {
     fn begin(&mut self, now: Timestamp) {
         let work_max = self.rules.concurrency;
         while !self.record.is_stopped && !self.work.is_stopping && self.work.held.len() < UNDURABLE_MAX {
-            if self.running.load(Ordering::Relaxed) >= work_max || self.work.window.is_empty() || !self.may_begin(now) {
+            let is_full = self.work.calls.load(Ordering::Relaxed) >= work_max;
+            if is_full || self.work.window.is_empty() || !self.may_begin(now) {
                 return;
             }
             let count = self.rules.batch.min(self.work.window.len());
             let events: Vec<Queued> = self.work.window.drain(..count).collect();
             self.work.lane = events.last().map(|queued| queued.turn().1);
-            self.spawn(events, now);
+            self.spawn_readable(events, now);
+        }
+    }
+
+    /// Has events handled together, but each that cannot be read by itself: it is no fault of the others.
+    fn spawn_readable(&mut self, events: Vec<Queued>, now: Timestamp) {
+        let is_readable = |queued: &Queued| match &queued.event {
+            Ok(event) => self.definition.handlers.check(&event.payload).is_ok(),
+            Err(_) => false,
+        };
+        let (together, alone): (Vec<_>, Vec<_>) = match events.len() {
+            1 => (events, Vec::new()),
+            _ => events.into_iter().partition(is_readable),
+        };
+        alone.into_iter().for_each(|queued| self.spawn(vec![queued], now));
+        if !together.is_empty() {
+            self.spawn(together, now);
         }
     }
 
@@ -341,7 +375,10 @@ impl Pooling {
     }
 
     fn spawn(&mut self, events: Vec<Queued>, began: Timestamp) {
-        self.running.fetch_add(1, Ordering::Relaxed);
+        while self.work.handlers.try_join_next().is_some() {}
+        let count = events.len();
+        self.running.fetch_add(count, Ordering::Relaxed);
+        self.work.calls.fetch_add(1, Ordering::Relaxed);
         let readable: Result<Vec<(u64, Event)>, String> =
             events.iter().map(|queued| queued.event.clone().map(|event| (queued.pos, event))).collect();
         let given = |events: Vec<(u64, Event)>, pushed_at| PoolGiven {
@@ -361,15 +398,16 @@ impl Pooling {
             seed: self.seed,
         };
         let (finished, running, mailbox) = (self.work.finished.clone(), self.running.clone(), self.mailbox.clone());
-        let worker = self.worker.clone();
-        tokio::spawn(async move {
+        let (worker, calls) = (self.worker.clone(), self.work.calls.clone());
+        self.work.handlers.spawn(async move {
             let ended = match calling {
                 Ok(calling) => calling.await,
                 Err(problem) => Ended::unreadable(problem),
             };
             let given_up = judge.look(&events, &ended, began, worker.env.clock.now()).await;
             finished.lock().unwrap_or_else(PoisonError::into_inner).push(Finished { events, began, ended, given_up });
-            running.fetch_sub(1, Ordering::Relaxed);
+            running.fetch_sub(count, Ordering::Relaxed);
+            calls.fetch_sub(1, Ordering::Relaxed);
             mailbox.post(|_| {});
         });
     }
@@ -378,8 +416,9 @@ impl Pooling {
 
     /// Commits what handlers have ended with.
     fn settle(&mut self, now: Timestamp) {
-        // One commit at a time: what ends meanwhile goes with the next one.
-        if self.work.undurable.is_some() {
+        if !self.work.undurable.is_empty() {
+            // One after the other: it may be refused, and what follows would not fit; and if the answer to writes is
+            // lost and they are repeated together, only the last turn of an instance is known again.
             return;
         }
         let finished = std::mem::take(&mut *self.finished());
@@ -398,7 +437,6 @@ impl Pooling {
         if !together.is_empty() {
             self.submit(together, None, now);
         } else if let Some(first) = alone.next() {
-            // What it asks of others may be refused: then it has failed, and nothing else may go with it.
             let mut turn = self.new_turn();
             let again = Finished {
                 ended: first.ended.clone(),
@@ -418,7 +456,7 @@ impl Pooling {
     }
 
     /// Adds what came of a call to what is to be committed.
-    fn add(&self, draft: &mut Draft, finished: Finished, now: Timestamp) {
+    fn add(&mut self, draft: &mut Draft, finished: Finished, now: Timestamp) {
         let Finished { events, began, ended, given_up } = finished;
         draft.writes.extend(ended.writes);
         let mut dead = given_up.into_iter();
@@ -444,6 +482,10 @@ impl Pooling {
                     self.failed(draft, &queued, &event, &failure, began, now, &mut dead)
                 }
             };
+            if let Some(due) = to.as_ref().and_then(|event| event.due) {
+                self.work.next_due = [self.work.next_due, Some(due)].into_iter().flatten().min();
+                self.worker.wakes.add(due, self.num);
+            }
             draft.moved.push(Moved { pos, from, key: event.dedup.clone(), to });
         }
     }
@@ -489,16 +531,20 @@ impl Pooling {
 
     fn submit(&mut self, draft: Draft, again: Option<Finished>, now: Timestamp) {
         let state = (!self.is_owned || draft.has_orders()).then(|| self.state(Status::Running, true, None, now));
-        self.is_owned = true;
         self.send(draft, again, state);
+        self.is_owned = true;
     }
 
     fn send(&mut self, draft: Draft, again: Option<Finished>, state: Option<State>) {
         let is_rest = state.as_ref().is_some_and(|state| !state.is_owned);
         let before = self.told;
+        let is_delaying = draft.moved.iter().any(|moved| moved.to.is_some());
         self.told += draft.news.iter().map(|news| news.kind.count()).sum::<u64>();
         let Draft { news, taken, moved, dead, writes, events, exhausted } = draft;
-        self.work.undurable = Some(Submitted { before, events, taken: taken.clone(), exhausted, again, is_rest });
+        let (taken_too, before_it) = (taken.clone(), (before, self.is_owned));
+        let submitted =
+            Submitted { events, taken: taken_too, exhausted, again, before: before_it, is_delaying, is_rest };
+        self.work.undurable.push_back(submitted);
         let turn =
             Turn { news, taken, queue: moved, dead, writes, state, ..Turn::new(self.num, self.worker.epoch, before) };
         self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
@@ -515,7 +561,7 @@ impl Pooling {
     fn rest(&mut self, now: Timestamp) -> Result<(), Over> {
         let work = &self.work;
         let is_idle = self.running.load(Ordering::Relaxed) == 0
-            && work.undurable.is_none()
+            && work.undurable.is_empty()
             && work.taken.is_empty()
             && self.finished().is_empty();
         if !is_idle {
@@ -540,6 +586,14 @@ impl Pooling {
             self.worker.residency.pause(self.num, None);
         }
         Ok(())
+    }
+}
+
+impl Drop for Pooling {
+    fn drop(&mut self) {
+        self.mailbox.close();
+        self.worker.pool_gone(&self.definition.job);
+        self.worker.job_gone(self.num, &self.mailbox);
     }
 }
 
@@ -608,6 +662,12 @@ impl Judge {
         }
         looked
     }
+}
+
+/// Whether it may be the turn of one that is pushed with this rank before that of an event.
+fn may_follow(queued: &Queued, rank: i64) -> bool {
+    let (own, lane) = queued.turn();
+    own > rank || (own == rank && !lane.is_empty())
 }
 
 fn letter(id: &Name, pos: u64, event: &Event, attempts: u32, failure: &Failure, at: Timestamp) -> Dead {

@@ -1,19 +1,19 @@
 //! Drives one instance of a job: calls its handlers one at a time, and commits what comes of each.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use outlive_core::commit::{Answer, Refusal, State, Turn, Write};
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Call, Change, End, HandlerKind, Job, Next};
-use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 
 use crate::committer::Reply;
-use crate::handling::{Definition, Ended, Given};
+use crate::handling::{Calling, Definition, Ended, Given};
 use crate::mailbox::{Letters, Mailbox};
 use crate::replies;
 
@@ -49,8 +49,6 @@ impl Turns {
     /// Drives it until there is nothing more to do, or it is not ours any more.
     pub(crate) async fn drive(mut self) {
         let _ = self.go_on().await;
-        self.mailbox.close();
-        self.worker.job_gone(self.num, &self.mailbox);
     }
 
     async fn go_on(&mut self) -> Result<(), Over> {
@@ -112,7 +110,6 @@ impl Turns {
         for (inbound, before) in letters.messages {
             has_gap |= !self.job.has_received(before) && !is_on(Mutant::GapIgnored);
             if !has_gap {
-                self.hear(&inbound);
                 self.job.receive(inbound);
             }
         }
@@ -120,15 +117,14 @@ impl Turns {
             // One from elsewhere came before it: order counts, so the whole inbox is read.
             self.worker.read_inbox(self.num, &self.mailbox);
         }
+        self.tell_held();
         Ok(())
     }
 
-    /// Tells whoever sent this that it has to wait, if it has to.
-    fn hear(&self, inbound: &Inbound) {
-        let is_patient = matches!(&inbound.message, Message::Event(event) if event.is_asking);
-        if self.job.is_held_up() && !is_patient {
-            let event_count = self.job.waiting() as u64 + 1;
-            self.worker.replies.tell(inbound.pos, || replies::Reply::Held { event_count });
+    /// Tells those who have to wait that they have to.
+    fn tell_held(&self) {
+        for (pos, event_count) in self.job.held() {
+            self.worker.replies.tell(pos, || replies::Reply::Held { event_count });
         }
     }
 
@@ -137,8 +133,8 @@ impl Turns {
         let mut letters = Letters::default();
         let mailbox = self.mailbox.clone();
         std::future::poll_fn(|cx| match mailbox.take(cx, &mut letters) {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         })
         .await;
         self.read(letters)
@@ -156,18 +152,8 @@ impl Turns {
             created_at: self.created_at,
             started_at: began,
         };
-        let mut calling = self.definition.handlers.call(given);
-        let ended = loop {
-            tokio::select! {
-                biased;
-                ended = &mut calling => break ended,
-                heard = self.wait() => heard?,
-            }
-            if self.job.is_ended_by_message() {
-                return Ok(());
-            }
-        };
-        let Ended { end, writes } = ended;
+        let calling = self.definition.handlers.call(given);
+        let Some(Ended { end, writes }) = self.end_of(calling).await? else { return Ok(()) };
         if writes.is_empty() {
             self.ended(&call, end, began);
             return Ok(());
@@ -184,6 +170,25 @@ impl Turns {
             self.ended(&call, End::Failed(failure), began);
         }
         Ok(())
+    }
+
+    /// How a call ends; `None` if the instance is ended meanwhile.
+    async fn end_of(&mut self, mut calling: Calling) -> Result<Option<Ended>, Over> {
+        if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await {
+            return Ok(Some(ended));
+        }
+        if self.job.has_change() {
+            // What came before it does not wait for a handler that takes its time.
+            self.commit(Standing::at_work(), Vec::new()).await?;
+        }
+        while !self.job.is_ended_by_message() {
+            tokio::select! {
+                biased;
+                ended = &mut calling => return Ok(Some(ended)),
+                heard = self.wait() => heard?,
+            }
+        }
+        Ok(None)
     }
 
     fn ended(&mut self, call: &Call, end: End, began: Timestamp) {
@@ -281,12 +286,7 @@ impl Turns {
             });
         }
         // What was tried and stays is heard all the same.
-        for (pos, _) in told {
-            let event_count = self.job.waiting() as u64;
-            if self.job.is_held_up() && !self.job.is_asked(pos) {
-                self.worker.replies.tell(pos, || replies::Reply::Held { event_count });
-            }
-        }
+        self.tell_held();
     }
 
     /// There is nothing to do until a time or a message: says so, and stays for a moment.
@@ -337,6 +337,13 @@ impl Turns {
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
         }
         Err(Over)
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        self.mailbox.close();
+        self.worker.job_gone(self.num, &self.mailbox);
     }
 }
 

@@ -1,0 +1,434 @@
+//! Recurring jobs: ticks, retries before them, triggers, stops and what was missed.
+
+use outlive::clock::Clock;
+use outlive::job::{Continuous, ContinuousBuilder, ContinuousCtx, JobStatus, Missed};
+use outlive::prelude::*;
+use outlive_core::lifecycle::NewsKind;
+use outlive_testkit::{TestClock, TestEngine};
+
+use crate::jobs_kit::{Book, contents, failures, others, perform, told};
+
+const BEAT: Continuous<u64> = Continuous::new("beat");
+
+async fn act(ctx: &ContinuousCtx<u64>, script: &str) -> Result<()> {
+    perform!(ctx, script,
+        "add" => |n: &str| ctx.update_state(|sum| *sum += n.parse::<u64>().unwrap()),
+        "terminate" => |reason: &str| ctx.terminate(reason),
+    );
+    Ok(())
+}
+
+/// Notes the run, its attempt, and the minutes since the start of the instance: due and now.
+async fn beat(ctx: ContinuousCtx<u64>) -> Result<()> {
+    let book = ctx.get::<Book>().clone();
+    let minutes = |at: Timestamp| at.since(ctx.created_at()).as_secs() as f64 / 60.0;
+    let due = minutes(ctx.scheduled_at().unwrap());
+    book.note(format!("{}#{} for {due} at {}", ctx.run_count(), ctx.attempt(), minutes(ctx.started_at())));
+    act(&ctx, &book.script("execute")).await?;
+    ctx.update_state(|sum| *sum += 1);
+    Ok(())
+}
+
+async fn on_error(ctx: ContinuousCtx<u64>, failure: outlive::Failure) -> Result<()> {
+    let book = ctx.get::<Book>().clone();
+    book.note(format!("error {failure}"));
+    act(&ctx, &book.script("error")).await
+}
+
+fn minutes(times: u32, delay: &str) -> Retry {
+    Retry::times(times).constant(delay).jitter(outlive::Jitter::none())
+}
+
+async fn engine(job: impl Fn() -> ContinuousBuilder<u64> + Send + Sync + 'static) -> (TestEngine, Book) {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| others(engine).job(job().execute(beat)).provide(given.clone())).await;
+    (test, book)
+}
+
+async fn start(test: &TestEngine) {
+    assert!(test.job(BEAT).start("a", &0).await.unwrap().created);
+    test.settle().await;
+}
+
+async fn state(test: &TestEngine) -> Option<u64> {
+    test.job(BEAT).state("a").await.unwrap()
+}
+
+async fn assert_gone(test: &TestEngine) {
+    assert_eq!((state(test).await, test.store().wakes(Timestamp::MAX, 9).await.unwrap()), (None, vec![]));
+    assert_eq!(test.job(BEAT).status("a").await.unwrap().status, JobStatus::NotFound);
+    assert!(!contents(test.store()).await.lines().any(|line| line.starts_with("Instance")));
+}
+
+#[tokio::test]
+async fn runs_begin_at_a_fixed_rate_and_are_counted() {
+    let (test, book) = engine(|| BEAT.every("10 minutes")).await;
+    start(&test).await;
+    test.advance("25 minutes").await;
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 10", "2#1 for 20 at 20"]);
+    let info = test.job(BEAT).status("a").await.unwrap();
+    assert_eq!((info.status, info.run_count, state(&test).await), (JobStatus::Running, 3, Some(3)));
+    assert_eq!(info.next_run, Some(test.store().wakes(Timestamp::MAX, 9).await.unwrap()[0].due));
+}
+
+#[tokio::test]
+async fn the_first_run_waits_for_its_tick_if_it_is_not_to_start_at_once() {
+    let (test, book) = engine(|| BEAT.every("10 minutes").start_immediately(false)).await;
+    start(&test).await;
+    assert!(book.take().is_empty());
+    assert_eq!(state(&test).await, Some(0), "the state is there before the first run");
+    test.advance("10 minutes").await;
+    assert_eq!(book.take(), ["0#1 for 10 at 10"]);
+}
+
+#[tokio::test]
+async fn a_pause_is_counted_from_the_end_of_a_run() {
+    let (test, book) = engine(|| BEAT.pause_between("10 minutes")).await;
+    book.plan("execute", ["block"]);
+    start(&test).await;
+    test.advance("7 minutes").await;
+    book.gate.add_permits(1);
+    test.advance("10 minutes").await;
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 17 at 17"]);
+}
+
+#[tokio::test]
+async fn an_instance_does_not_overlap_with_itself_and_ticks_it_missed_are_one_run() {
+    let (test, book) = engine(|| BEAT.every("10 minutes")).await;
+    book.plan("execute", ["block"]);
+    start(&test).await;
+    test.advance("35 minutes").await;
+    assert_eq!(book.take().len(), 1, "it is still at work");
+    book.gate.add_permits(1);
+    test.advance("10 minutes").await;
+    assert_eq!(book.take(), ["1#1 for 30 at 35", "2#1 for 40 at 40"]);
+}
+
+#[tokio::test]
+async fn a_cron_without_zone_goes_by_utc() {
+    let clock = TestClock::new();
+    // 2026-03-29 is the day on which Paris moves its clocks.
+    clock.set(Timestamp::from_millis(1_774_742_400_000));
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| engine.job(BEAT.cron("0 9 * * *").execute(beat)).provide(given.clone()))
+        .clock(clock.clone())
+        .await;
+    test.job(BEAT).start("a", &0).await.unwrap();
+    test.settle().await;
+    assert!(book.take().is_empty(), "a calendar job does not run at its start");
+    let first = test.job(BEAT).status("a").await.unwrap().next_run.unwrap().as_millis();
+    assert_eq!(first.rem_euclid(86_400_000), 9 * 3_600_000);
+    for _ in 0..3 {
+        test.advance("1 day").await;
+        let next = test.job(BEAT).status("a").await.unwrap().next_run.unwrap().as_millis();
+        assert_eq!(next.rem_euclid(86_400_000), 9 * 3_600_000, "also across the change of clocks elsewhere");
+    }
+    assert_eq!(book.take().len(), 3);
+}
+
+#[tokio::test]
+async fn a_cron_with_a_zone_goes_by_its_clocks() {
+    let clock = TestClock::new();
+    clock.set(Timestamp::from_millis(1_774_656_000_000)); // 2026-03-28
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        engine.job(BEAT.cron("0 9 * * *").zone("Europe/Paris").execute(beat)).provide(given.clone())
+    })
+    .clock(clock.clone())
+    .await;
+    test.job(BEAT).start("a", &0).await.unwrap();
+    test.settle().await;
+    let mut hours = Vec::new();
+    for _ in 0..3 {
+        let next = test.job(BEAT).status("a").await.unwrap().next_run.unwrap();
+        hours.push(next.as_millis().rem_euclid(86_400_000) / 3_600_000);
+        test.advance("1 day").await;
+    }
+    assert_eq!(hours, [8, 7, 7]);
+}
+
+// ---- failures ----
+
+#[tokio::test]
+async fn a_failed_tick_never_ends_the_schedule() {
+    let (test, book) = engine(|| BEAT.every("10 minutes")).await;
+    book.plan("execute", ["", "fail no", "panic no", ""]);
+    start(&test).await;
+    test.advance("30 minutes").await;
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 10", "2#1 for 20 at 20", "3#1 for 30 at 30"]);
+    assert_eq!(state(&test).await, Some(2));
+    assert_eq!(failures(&test, "continuous:beat:a").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_retry_goes_before_the_schedule_and_ticks_due_meanwhile_are_one_run_after_it() {
+    let (test, book) = engine(|| BEAT.every("10 minutes").retry(minutes(5, "14 minutes"))).await;
+    book.plan("execute", ["fail no", "fail no", ""]);
+    start(&test).await;
+    test.advance("31 minutes").await;
+    assert_eq!(
+        book.take(),
+        ["0#1 for 0 at 0", "0#2 for 0 at 14", "0#3 for 0 at 28", "1#1 for 20 at 28", "2#1 for 30 at 30"],
+        "the ticks 10 and 20 are one run"
+    );
+    let executed: Vec<(u32, Option<u64>)> = told(test.store(), "continuous:beat:a")
+        .await
+        .into_iter()
+        .filter(|(kind, ..)| *kind == NewsKind::JobExecuted)
+        .map(|(_, attempt, detail)| (attempt, detail.run))
+        .collect();
+    assert_eq!(executed, [(3, Some(1)), (1, Some(2)), (1, Some(3))]);
+}
+
+#[tokio::test]
+async fn exhausted_retries_have_on_error_called_once_and_the_schedule_goes_on() {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        let told = given.clone();
+        let job = BEAT.every("10 minutes").retry(minutes(1, "1 minute")).on_error(on_error);
+        let job = job.on_exhausted(move |info| {
+            told.note(format!(
+                "exhausted {} {}:{} {} after {}: {} ({}s)",
+                info.kind,
+                info.name,
+                info.instance,
+                info.handler.as_str(),
+                info.attempts,
+                info.last,
+                info.total.as_secs()
+            ));
+        });
+        others(engine).job(job.execute(beat)).provide(given.clone())
+    })
+    .await;
+    book.plan("execute", ["fail one", "fail two"]);
+    book.plan("error", ["add 100"]);
+    start(&test).await;
+    test.advance("10 minutes").await;
+    let mut notes = book.take();
+    let exhausted = notes.iter().position(|note| note.starts_with("exhausted")).map(|place| notes.remove(place));
+    assert_eq!(exhausted.unwrap(), "exhausted continuous beat:a execute after 2: two (60s)");
+    assert_eq!(notes, ["0#1 for 0 at 0", "0#2 for 0 at 1", "error two", "1#1 for 10 at 10"]);
+    assert_eq!(
+        failures(&test, "continuous:beat:a").await,
+        ["failed 1: one", "failed 2: two", "exhausted 2 by max attempts: two"]
+    );
+    assert_eq!(state(&test).await, Some(101));
+}
+
+#[tokio::test]
+async fn an_error_that_is_not_worth_it_is_not_tried_again() {
+    let (test, book) = engine(|| {
+        BEAT.every("10 minutes").retry(minutes(5, "1 minute")).retry_if(|error| error.to_string() != "forget it")
+    })
+    .await;
+    book.plan("execute", ["fail forget it", "fail no", ""]);
+    start(&test).await;
+    test.advance("15 minutes").await;
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 10", "1#2 for 10 at 11"]);
+}
+
+#[tokio::test]
+async fn terminate_from_a_run_or_from_on_error_leaves_nothing() {
+    for ending in ["", "; fail after all", "; panic after all"] {
+        for handler in ["execute", "error"] {
+            let (test, book) =
+                engine(|| BEAT.every("10 minutes").retry(minutes(1, "1 minute")).on_error(on_error)).await;
+            let script = format!("add 5; terminate enough{ending}");
+            if handler == "error" {
+                book.plan("execute", ["fail no", "fail no"]);
+            }
+            book.plan(handler, [script.as_str()]);
+            start(&test).await;
+            test.advance("5 minutes").await;
+            assert_gone(&test).await;
+            book.take();
+            test.advance("1 day").await;
+            assert!(book.take().is_empty(), "{handler}{ending}");
+            start(&test).await;
+            assert_eq!(state(&test).await, Some(1), "it can be started again");
+        }
+    }
+}
+
+#[tokio::test]
+async fn terminate_by_a_client_under_retry_leaves_nothing_at_once() {
+    let (test, book) = engine(|| BEAT.every("1 day").retry(minutes(5, "1 hour"))).await;
+    book.plan("execute", ["fail no"]);
+    start(&test).await;
+    test.job(BEAT).terminate("a", "enough").await.unwrap();
+    assert_gone(&test).await;
+}
+
+// ---- triggers and stops ----
+
+#[tokio::test]
+async fn a_trigger_is_an_extra_run_now_and_leaves_the_schedule_as_it_is() {
+    let (test, book) = engine(|| BEAT.every("10 minutes")).await;
+    start(&test).await;
+    test.advance("3 minutes").await;
+    let due = test.job(BEAT).status("a").await.unwrap().next_run;
+    test.job(BEAT).trigger("a").await.unwrap();
+    test.settle().await;
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 3"]);
+    assert_eq!(test.job(BEAT).status("a").await.unwrap().next_run, due);
+    test.advance("7 minutes").await;
+    assert_eq!(book.take(), ["2#1 for 10 at 10"]);
+}
+
+#[tokio::test]
+async fn a_tick_that_comes_due_while_a_triggered_run_goes_on_is_run_after_it() {
+    let (test, book) = engine(|| BEAT.every("10 minutes")).await;
+    start(&test).await;
+    test.advance("9 minutes").await;
+    book.plan("execute", ["block"]);
+    test.job(BEAT).trigger("a").await.unwrap();
+    test.advance("3 minutes").await;
+    book.gate.add_permits(1);
+    test.advance("8 minutes").await;
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 9", "2#1 for 10 at 12", "3#1 for 20 at 20"]);
+}
+
+#[tokio::test]
+async fn a_triggered_run_that_fails_is_tried_again_beside_the_schedule() {
+    let (test, book) = engine(|| BEAT.every("10 minutes").retry(minutes(2, "4 minutes"))).await;
+    start(&test).await;
+    test.advance("3 minutes").await;
+    book.plan("execute", ["fail no", "fail no", "fail no"]);
+    test.job(BEAT).trigger("a").await.unwrap();
+    test.advance("17 minutes").await;
+    assert_eq!(
+        book.take(),
+        [
+            "0#1 for 0 at 0",
+            "1#1 for 10 at 3",
+            "1#2 for 10 at 7",
+            "1#3 for 10 at 11",
+            "2#1 for 10 at 11",
+            "3#1 for 20 at 20"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_stopped_job_rests_until_it_is_started_and_keeps_its_state() {
+    let (mut test, book) = engine(|| BEAT.every("10 minutes")).await;
+    start(&test).await;
+    test.job(BEAT).stop("a").await.unwrap();
+    assert_eq!(test.job(BEAT).status("a").await.unwrap().status, JobStatus::Stopped);
+    test.advance("1 hour").await;
+    test.crash().await;
+    test.advance("1 hour").await;
+    assert_eq!((book.take().len(), state(&test).await), (1, Some(1)));
+    assert!(test.store().wakes(Timestamp::MAX, 9).await.unwrap().is_empty());
+    let started = test.job(BEAT).start("a", &500).await.unwrap();
+    assert!(!started.created);
+    test.advance("10 minutes").await;
+    assert_eq!(book.take(), ["1#1 for 120 at 120", "2#1 for 130 at 130"]);
+    assert_eq!(state(&test).await, Some(3));
+}
+
+#[tokio::test]
+async fn a_stop_under_retry_is_done_when_it_returns_and_nothing_is_tried_again() {
+    for is_triggered in [false, true] {
+        let (test, book) = engine(|| BEAT.every("1 day").retry(minutes(5, "1 hour"))).await;
+        book.plan("execute", if is_triggered { ["", "fail no"] } else { ["fail no", ""] });
+        start(&test).await;
+        if is_triggered {
+            test.job(BEAT).trigger("a").await.unwrap();
+            test.settle().await;
+        }
+        book.take();
+        test.job(BEAT).stop("a").await.unwrap();
+        assert_eq!(test.job(BEAT).status("a").await.unwrap().status, JobStatus::Stopped, "{is_triggered}");
+        test.advance("2 days").await;
+        assert!(book.take().is_empty(), "{is_triggered}");
+        assert_eq!(test.job(BEAT).status("a").await.unwrap().status, JobStatus::Stopped, "{is_triggered}");
+    }
+}
+
+#[tokio::test]
+async fn a_start_of_one_that_runs_changes_nothing() {
+    let (test, book) = engine(|| BEAT.every("10 minutes")).await;
+    start(&test).await;
+    test.advance("3 minutes").await;
+    for other in [0, 77] {
+        assert!(!test.job(BEAT).start("a", &other).await.unwrap().created);
+    }
+    test.advance("7 minutes").await;
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 10"]);
+    assert_eq!(state(&test).await, Some(2));
+}
+
+// ---- downtime ----
+
+#[tokio::test]
+async fn ticks_missed_while_down_are_made_up_for_as_the_job_says() {
+    let table: [(Missed, &[&str]); 3] = [
+        (Missed::CatchUpOne, &["1#1 for 40 at 45", "2#1 for 50 at 50"]),
+        (Missed::Skip, &["1#1 for 50 at 50"]),
+        (Missed::All(3), &["1#1 for 20 at 45", "2#1 for 30 at 45", "3#1 for 40 at 45", "4#1 for 50 at 50"]),
+    ];
+    for (missed, expected) in table {
+        let (mut test, book) = engine(move || BEAT.every("10 minutes").missed(missed)).await;
+        start(&test).await;
+        book.take();
+        let clock = test.clock().clone();
+        // The process is not there: time goes on without it.
+        test.deploy(|engine| engine).await;
+        clock.set(clock.now().after(std::time::Duration::from_secs(45 * 60)));
+        let given = book.clone();
+        test.deploy(move |engine| {
+            others(engine).job(BEAT.every("10 minutes").missed(missed).execute(beat)).provide(given.clone())
+        })
+        .await;
+        test.advance("5 minutes").await;
+        assert_eq!(book.take(), expected, "{missed:?}");
+    }
+}
+
+#[tokio::test]
+async fn restarts_every_minute_of_a_wait_of_an_hour_do_not_lengthen_it() {
+    let (mut test, book) = engine(|| BEAT.every("1 hour")).await;
+    start(&test).await;
+    for _ in 0..59 {
+        test.advance("1 minute").await;
+        test.crash().await;
+        test.settle().await;
+    }
+    assert_eq!(book.take(), ["0#1 for 0 at 0"]);
+    test.advance("1 minute").await;
+    assert_eq!(book.take(), ["1#1 for 60 at 60"]);
+}
+
+#[tokio::test]
+async fn restarts_during_a_backoff_do_not_lengthen_it_or_burn_attempts() {
+    let (mut test, book) = engine(|| BEAT.every("1 day").retry(minutes(2, "1 hour"))).await;
+    book.plan("execute", ["fail no"]);
+    start(&test).await;
+    for _ in 0..59 {
+        test.advance("1 minute").await;
+        test.crash().await;
+        test.settle().await;
+    }
+    test.advance("1 minute").await;
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "0#2 for 0 at 60"]);
+}
+
+#[tokio::test]
+async fn a_crash_in_a_run_repeats_it_and_counts_it_once() {
+    let (mut test, book) = engine(|| BEAT.every("10 minutes")).await;
+    book.plan("execute", ["block"]);
+    start(&test).await;
+    test.crash().await;
+    test.settle().await;
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "0#1 for 0 at 0"]);
+    let info = test.job(BEAT).status("a").await.unwrap();
+    assert_eq!((info.run_count, state(&test).await), (1, Some(1)));
+    test.advance("10 minutes").await;
+    assert_eq!(book.take(), ["1#1 for 10 at 10"], "never dormant");
+}

@@ -1,0 +1,294 @@
+//! Bad input for jobs: each a typed error that names the value, and nothing is written.
+
+use outlive::ErrorKind;
+use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Push, Task, TaskCtx, WorkerPool};
+use outlive::prelude::*;
+use outlive_testkit::TestEngine;
+
+use crate::jobs_kit::contents;
+
+const BEAT: Continuous<String> = Continuous::new("beat");
+const HOOKS: Debounce<String, String> = Debounce::new("hooks");
+const ORDERS: Task<String, String> = Task::new("orders");
+const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+
+async fn run<C>(_: C) -> Result<()> {
+    Ok(())
+}
+
+async fn take<C>(_: C, _: String) -> Result<()> {
+    Ok(())
+}
+
+async fn wf(_: Ctx, _: ()) -> Result<()> {
+    Ok(())
+}
+
+type Setup = fn(outlive::Builder) -> outlive::Builder;
+
+fn jobs(engine: outlive::Builder) -> outlive::Builder {
+    engine
+        .job(BEAT.every("1 hour").execute(run::<ContinuousCtx<String>>))
+        .job(HOOKS.flush_after("1 hour").execute(run::<DebounceCtx<String, String>>))
+        .job(ORDERS.on_event(take::<TaskCtx<String, String>>).execute(run::<TaskCtx<String, String>>))
+        .job(MAIL.concurrency(1).execute(take::<PoolCtx<String>>))
+        .workflow("wf", wf)
+        .payload_max(1_000)
+}
+
+/// An engine that does not start, and its store before and after.
+async fn refused_setup(setup: impl FnOnce(outlive::Builder) -> outlive::Builder) -> Error {
+    let store: std::sync::Arc<dyn outlive::store::Store> = std::sync::Arc::new(outlive::MemoryStore::new());
+    let before = contents(&store).await;
+    let error = setup(Engine::on(store.clone())).start().await.expect_err("it is refused");
+    assert_eq!(contents(&store).await, before);
+    error
+}
+
+#[tokio::test]
+async fn a_bad_definition_is_refused_at_the_start_and_names_what_is_wrong() {
+    let beat = |pattern: &'static str| {
+        move |engine: outlive::Builder| engine.job(BEAT.cron(pattern).execute(run::<ContinuousCtx<String>>))
+    };
+    let table: [(Error, &[&str]); 21] = [
+        (refused_setup(beat("61 * * * *")).await, &["minute", "61"]),
+        (refused_setup(beat("* 25 * * *")).await, &["hour", "25"]),
+        (refused_setup(beat("* * 32 * *")).await, &["day", "32"]),
+        (refused_setup(beat("* * * FOO *")).await, &["month", "FOO"]),
+        (refused_setup(beat("* * * * 9")).await, &["day of", "9"]),
+        (refused_setup(beat("* *")).await, &["* *"]),
+        (refused_setup(beat("")).await, &["\"\""]),
+        (
+            refused_setup(|engine| {
+                engine.job(BEAT.cron("* * * * *").zone("Mars/X").execute(run::<ContinuousCtx<String>>))
+            })
+            .await,
+            &["Mars/X"],
+        ),
+        (
+            refused_setup(|engine| engine.job(BEAT.every("1s").zone("UTC").execute(run::<ContinuousCtx<String>>)))
+                .await,
+            &["UTC", "cron"],
+        ),
+        (
+            refused_setup(|engine| engine.job(BEAT.every("0s").execute(run::<ContinuousCtx<String>>))).await,
+            &["every", "zero"],
+        ),
+        (
+            refused_setup(|engine| engine.job(BEAT.pause_between(0).execute(run::<ContinuousCtx<String>>))).await,
+            &["pause_between", "zero"],
+        ),
+        (
+            refused_setup(|engine| engine.job(BEAT.every("5 parsecs").execute(run::<ContinuousCtx<String>>))).await,
+            &["every", "5 parsecs"],
+        ),
+        (
+            refused_setup(|engine| {
+                engine.job(HOOKS.flush_after("1s").max_events(0).execute(run::<DebounceCtx<String, String>>))
+            })
+            .await,
+            &["max_events 0", "hooks"],
+        ),
+        (
+            refused_setup(|engine| engine.job(HOOKS.flush_after(0).execute(run::<DebounceCtx<String, String>>))).await,
+            &["flush_after", "zero", "hooks"],
+        ),
+        (
+            refused_setup(|engine| {
+                engine.job(HOOKS.quiet("1s").max_wait("0 ms").execute(run::<DebounceCtx<String, String>>))
+            })
+            .await,
+            &["max_wait", "zero", "hooks"],
+        ),
+        (
+            refused_setup(|engine| engine.job(MAIL.concurrency(0).execute(take::<PoolCtx<String>>))).await,
+            &["concurrency 0", "mail"],
+        ),
+        (
+            refused_setup(|engine| {
+                engine.job(MAIL.concurrency(1).concurrency_per_process(0).execute(take::<PoolCtx<String>>))
+            })
+            .await,
+            &["concurrency_per_process 0", "mail"],
+        ),
+        (
+            refused_setup(|engine| engine.job(MAIL.concurrency(1).rate(0, "1s").execute(take::<PoolCtx<String>>)))
+                .await,
+            &["rate 0", "mail"],
+        ),
+        (
+            refused_setup(|engine| {
+                let retry = Retry::times(3).constant("soon");
+                engine.job(MAIL.concurrency(1).retry(retry).execute(take::<PoolCtx<String>>))
+            })
+            .await,
+            &["soon"],
+        ),
+        (
+            refused_setup(|engine| {
+                engine.job(Continuous::<String>::new("a:b").every("1s").execute(run::<ContinuousCtx<String>>))
+            })
+            .await,
+            &["a:b", "colon"],
+        ),
+        (
+            refused_setup(|engine| {
+                engine.job(Continuous::<String>::new("").every("1s").execute(run::<ContinuousCtx<String>>))
+            })
+            .await,
+            &["job name"],
+        ),
+    ];
+    for (error, words) in table {
+        let message = error.to_string();
+        assert!(words.iter().all(|word| message.contains(word)), "{message:?} has not all of {words:?}");
+        assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_taken_are_refused_at_the_start() {
+    let twice = refused_setup(|engine| jobs(engine).job(MAIL.concurrency(2).execute(take::<PoolCtx<String>>))).await;
+    assert!(twice.to_string().contains("mail"), "{twice}");
+    for name in ["task:orders", "pool:mail", "continuous:nobody"] {
+        let error = refused_setup(move |engine| jobs(engine).workflow(name, wf)).await;
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    // The same name in two kinds is no conflict.
+    let engine = jobs(Engine::open("memory:"))
+        .job(WorkerPool::<String>::new("orders").concurrency(1).execute(take::<PoolCtx<String>>));
+    engine.start().await.unwrap().shutdown().await.unwrap();
+}
+
+/// Asks for something that is refused, and sees that nothing is written.
+async fn refused<T: std::fmt::Debug>(test: &TestEngine, asked: impl Future<Output = Result<T, Error>>) -> Error {
+    let before = contents(test.store()).await;
+    let error = asked.await.expect_err("it is refused");
+    test.settle().await;
+    assert_eq!(contents(test.store()).await, before, "{error}");
+    error
+}
+
+#[tokio::test]
+async fn what_a_client_cannot_ask_for_is_refused_and_nothing_is_written() {
+    let setup: Setup = jobs;
+    let test = TestEngine::new(setup).await;
+    let (ok, long, large) = ("x".to_owned(), "i".repeat(600), "y".repeat(2_000));
+    for id in ["", long.as_str(), "a\nb"] {
+        for error in [
+            refused(&test, test.job(BEAT).start(id, &ok)).await,
+            refused(&test, test.job(HOOKS).add(id, &ok)).await,
+            refused(&test, test.job(ORDERS).send(id, &ok)).await,
+            refused(&test, test.job(ORDERS).ask::<()>(id, &ok)).await,
+            refused(&test, test.job(BEAT).trigger(id)).await,
+            refused(&test, test.job(HOOKS).clear(id)).await,
+            refused(&test, test.job(ORDERS).terminate(id, "r")).await,
+            refused(&test, test.job(ORDERS).send_once("a", &ok, id)).await,
+            refused(&test, test.job(HOOKS).add_once("a", &ok, id)).await,
+            refused(&test, test.job(MAIL).push_with(Push::new(ok.clone()).key(id))).await,
+            refused(&test, test.job(MAIL).push_with(Push::new(ok.clone()).once(id))).await,
+        ] {
+            assert!(matches!(error, Error::Name(_)), "{id:?}: {error:?}");
+        }
+    }
+    for error in [
+        refused(&test, test.job(BEAT).start("a", &large)).await,
+        refused(&test, test.job(HOOKS).add("a", &large)).await,
+        refused(&test, test.job(ORDERS).send("a", &large)).await,
+        refused(&test, test.job(MAIL).push(&large)).await,
+    ] {
+        assert!(matches!(error, Error::PayloadTooLarge { bytes: 2_002, bytes_max: 1_000, .. }), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_job_is_refused_and_the_known_ones_are_named() {
+    let setup: Setup = jobs;
+    let test = TestEngine::new(setup).await;
+    let ok = "x".to_owned();
+    let errors = [
+        refused(&test, test.job(Continuous::<String>::new("nobody")).start("a", &ok)).await,
+        refused(&test, test.job(Debounce::<String, String>::new("nobody")).add("a", &ok)).await,
+        refused(&test, test.job(Task::<String, String>::new("nobody")).send("a", &ok)).await,
+        refused(&test, test.job(WorkerPool::<String>::new("nobody")).push(&ok)).await,
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::UnknownJob { .. }), "{error:?}");
+        assert!(error.to_string().contains("nobody") && error.to_string().contains("orders"), "{error}");
+    }
+    for error in [
+        refused(&test, test.job(Task::<String, String>::new("a:b")).send("a", &ok)).await,
+        refused(&test, test.job(WorkerPool::<String>::new("a:b")).push(&ok)).await,
+    ] {
+        assert!(matches!(error, Error::Name(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_does_not_decode_is_refused_where_the_job_is_known() {
+    let setup: Setup = jobs;
+    let test = TestEngine::new(setup).await;
+    let errors = [
+        refused(&test, test.job(Debounce::<u32, String>::new("hooks")).add("a", &7)).await,
+        refused(&test, test.job(Task::<u32, String>::new("orders")).send("a", &7)).await,
+        refused(&test, test.job(WorkerPool::<u32>::new("mail")).push(&7)).await,
+        refused(&test, test.job(Continuous::<u32>::new("beat")).start("a", &7)).await,
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::Payload { .. }), "{error:?}");
+        assert!(error.to_string().contains("does not read as") && error.to_string().contains('7'), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_cannot_take_the_id_of_a_job() {
+    let setup: Setup = jobs;
+    let test = TestEngine::new(setup).await;
+    for id in ["task:orders:a", "pool:mail:main", "continuous:beat:a", "debounce:nobody:a"] {
+        let error = refused(&test, test.start(wf, &()).id(id).into_future()).await;
+        assert!(error.to_string().contains(id), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_told_to_nobody_is_not_found_and_nothing_is_written() {
+    let setup: Setup = jobs;
+    let test = TestEngine::new(setup).await;
+    let errors = [
+        refused(&test, test.job(BEAT).trigger("a")).await,
+        refused(&test, test.job(BEAT).stop("a")).await,
+        refused(&test, test.job(BEAT).terminate("a", "r")).await,
+        refused(&test, test.job(HOOKS).flush("a")).await,
+        refused(&test, test.job(HOOKS).clear("a")).await,
+        refused(&test, test.job(ORDERS).trigger("a")).await,
+        refused(&test, test.job(ORDERS).terminate("a", "r")).await,
+        refused(&test, test.job(MAIL).pause()).await,
+        refused(&test, test.job(MAIL).resume()).await,
+        refused(&test, test.job(MAIL).retry_dead_one(7)).await,
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_grows_too_large_fails_the_handler_and_the_old_one_is_kept() {
+    const GROWS: Task<u32, String> = Task::new("grows");
+    async fn grow(ctx: TaskCtx<u32, String>, n: u32) -> Result<()> {
+        ctx.set_state("x".repeat(n as usize));
+        Ok(())
+    }
+    let test = TestEngine::new(|engine| {
+        engine.job(GROWS.on_event(grow).retry(3).execute(run::<TaskCtx<u32, String>>)).payload_max(100)
+    })
+    .await;
+    for n in [5, 500] {
+        test.job(GROWS).send("a", &n).await.unwrap();
+        test.settle().await;
+    }
+    assert_eq!(test.job(GROWS).state("a").await.unwrap().unwrap().len(), 5);
+    let dead = test.job(GROWS).dead().await.unwrap();
+    assert_eq!((dead.len(), dead[0].attempts), (1, 1), "another attempt would not make it smaller");
+    assert!(dead[0].failure.to_string().contains("502"), "{}", dead[0].failure);
+}

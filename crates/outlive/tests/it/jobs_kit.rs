@@ -1,0 +1,137 @@
+//! What the tests of jobs share: handlers that do what a script says, a book of what they did, and the feed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use outlive::prelude::*;
+use outlive::store::Store;
+use outlive_core::lifecycle::{Detail, NewsKind};
+use outlive_core::query::Line;
+use outlive_testkit::TestEngine;
+use tokio::sync::Semaphore;
+
+/// What handlers did over all lives, and what they are to do next.
+#[derive(Clone)]
+pub(crate) struct Book {
+    notes: Arc<Mutex<Vec<String>>>,
+    scripts: Arc<Mutex<BTreeMap<String, VecDeque<String>>>>,
+    /// Handlers that block wait here.
+    pub(crate) gate: Arc<Semaphore>,
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self { notes: Arc::default(), scripts: Arc::default(), gate: Arc::new(Semaphore::new(0)) }
+    }
+}
+
+impl Book {
+    pub(crate) fn note(&self, what: impl Into<String>) {
+        self.notes.lock().unwrap().push(what.into());
+    }
+
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap().clone()
+    }
+
+    /// What was noted since the last time this was asked.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap())
+    }
+
+    /// The next calls of a handler do this, one each.
+    pub(crate) fn plan<const N: usize>(&self, handler: &str, scripts: [&str; N]) {
+        let mut planned = self.scripts.lock().unwrap();
+        planned.entry(handler.to_owned()).or_default().extend(scripts.map(str::to_owned));
+    }
+
+    /// What a handler does now; nothing if nothing was planned.
+    pub(crate) fn script(&self, handler: &str) -> String {
+        self.scripts.lock().unwrap().get_mut(handler).and_then(VecDeque::pop_front).unwrap_or_default()
+    }
+}
+
+/// What a script says that every context can do. Commands are separated by `;`, their words by spaces.
+macro_rules! perform {
+    ($ctx:expr, $script:expr, $($verb:literal => $own:expr),* $(,)?) => {
+        for command in $script.split(';').map(str::trim).filter(|command| !command.is_empty()) {
+            let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
+            match verb {
+                $($verb => $own(rest),)*
+                "fail" => return Err(rest.into()),
+                "panic" => panic!("{rest}"),
+                "block" => $ctx.get::<$crate::jobs_kit::Book>().gate.acquire().await.unwrap().forget(),
+                "send" => {
+                    let (id, event) = rest.split_once(' ').unwrap();
+                    $ctx.send($crate::jobs_kit::NOTES, id, &event.to_owned())?;
+                }
+                "start" => $ctx.start($crate::jobs_kit::WAITER, &(), rest)?,
+                "signal" => $ctx.signal(rest, "go", &7_u32)?,
+                other => panic!("no command {other:?}"),
+            }
+        }
+    };
+}
+pub(crate) use perform;
+
+/// A task that keeps what it is sent; others send to it.
+pub(crate) const NOTES: outlive::job::Task<String, Vec<String>> = outlive::job::Task::new("notes");
+/// A workflow that waits for a signal.
+pub(crate) const WAITER: Workflow<(), u32> = Workflow::new("waiter");
+
+async fn keep(ctx: outlive::job::TaskCtx<String, Vec<String>>, line: String) -> Result<()> {
+    ctx.update_state(|lines| lines.push(line));
+    Ok(())
+}
+
+async fn nothing<C>(_: C) -> Result<()> {
+    Ok(())
+}
+
+async fn waiter(ctx: Ctx, (): ()) -> Result<u32> {
+    Ok(ctx.wait("go").await?)
+}
+
+/// Registers what every test may send to.
+pub(crate) fn others(engine: outlive::Builder) -> outlive::Builder {
+    engine.job(NOTES.on_event(keep).execute(nothing)).workflow("waiter", waiter)
+}
+
+/// What the world was told of an instance: kind, attempt, detail.
+pub(crate) async fn told(store: &Arc<dyn Store>, id: &str) -> Vec<(NewsKind, u32, Detail)> {
+    let feed = store.feed(0, 1_000_000).await.unwrap();
+    let of = |told: outlive_core::query::Told| match told.line {
+        Line::News(news) if told.id.as_str() == id => {
+            let detail = news.detail.as_ref().and_then(Detail::from_payload).unwrap_or_default();
+            Some((news.kind, news.attempt, detail))
+        }
+        _ => None,
+    };
+    feed.into_iter().filter_map(of).collect()
+}
+
+/// The failures the world was told of, and the ends of retries: `failed 1: no`, `exhausted 3: no`.
+pub(crate) async fn failures(test: &TestEngine, id: &str) -> Vec<String> {
+    let line = |(kind, attempt, detail): (NewsKind, u32, Detail)| match kind {
+        NewsKind::JobFailed => Some(format!("failed {attempt}: {}", detail.error.unwrap_or_default())),
+        NewsKind::JobExhausted => Some(format!(
+            "exhausted {attempt} by {}: {}",
+            detail.reason.unwrap_or_default(),
+            detail.error.unwrap_or_default()
+        )),
+        _ => None,
+    };
+    told(test.store(), id).await.into_iter().filter_map(line).collect()
+}
+
+/// Everything a store has, in words.
+pub(crate) async fn contents(store: &Arc<dyn Store>) -> String {
+    let mut text = String::new();
+    for instance in store.list(&Filter::new(), None, 10_000).await.unwrap().instances {
+        let inbox = store.inbox(instance.num, 0).await.unwrap();
+        let read = outlive_core::queue::QueueRead { now: Timestamp::MAX, after: None, limit: 100_000 };
+        let queue = store.queue(instance.num, read).await.unwrap();
+        text += &format!("{instance:?}\n{inbox:?}\n{queue:?}\n");
+    }
+    text + &format!("{:?}", store.feed(0, 1_000_000).await.unwrap())
+}

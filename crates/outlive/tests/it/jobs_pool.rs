@@ -1,0 +1,558 @@
+//! Pools: a limit that is kept, an order that is fair, and nothing that is lost or done twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use outlive::job::{DeadLetter, PoolBuilder, PoolCtx, PoolEvent, Push, WorkerPool};
+use outlive::prelude::*;
+use outlive_testkit::TestEngine;
+
+use crate::jobs_kit::{Book, NOTES, contents, failures, others, perform};
+use crate::jobs_store::SlowQueue;
+
+const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+
+type MailCtx = PoolCtx<String>;
+
+/// How many handlers are at work, and how many were at most.
+#[derive(Clone, Default)]
+struct Load(Arc<(AtomicUsize, AtomicUsize)>);
+
+impl Load {
+    fn enter(&self) {
+        let now = self.0.0.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.1.fetch_max(now, Ordering::SeqCst);
+    }
+
+    fn leave(&self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn most(&self) -> usize {
+        self.0.1.load(Ordering::SeqCst)
+    }
+}
+
+async fn act(ctx: &MailCtx, script: &str) -> Result<()> {
+    perform!(ctx, script, "pause" => |_: &str| (),);
+    Ok(())
+}
+
+async fn deliver(ctx: MailCtx, mail: String) -> Result<()> {
+    let book = ctx.get::<Book>().clone();
+    let load = ctx.try_get::<Load>().ok().cloned();
+    book.note(format!("{mail}#{}", ctx.attempt()));
+    load.iter().for_each(Load::enter);
+    let script = book.script(&mail);
+    let script = if script.is_empty() { mail.strip_prefix("do ").unwrap_or_default().to_owned() } else { script };
+    let done = act(&ctx, &script).await;
+    load.iter().for_each(Load::leave);
+    done
+}
+
+async fn on_dead(ctx: MailCtx, letter: DeadLetter<String>) -> Result<()> {
+    let book = ctx.get::<Book>().clone();
+    book.note(format!("dead {} after {}: {}", letter.event, letter.attempts, letter.failure));
+    act(&ctx, &book.script("dead")).await
+}
+
+fn retry(times: u32, delay: &str) -> Retry {
+    Retry::times(times).constant(delay).jitter(outlive::Jitter::none())
+}
+
+async fn engine(job: impl Fn() -> PoolBuilder<String> + Send + Sync + 'static) -> (TestEngine, Book) {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        others(engine).job(job().execute(deliver)).provide(given.clone()).provide(Load::default())
+    })
+    .await;
+    (test, book)
+}
+
+async fn push(test: &TestEngine, mail: &str) {
+    assert!(test.job(MAIL).push(&mail.to_owned()).await.unwrap().is_new);
+    test.settle().await;
+}
+
+fn plain(mails: impl IntoIterator<Item = String>) -> Vec<Push<String>> {
+    mails.into_iter().map(Push::new).collect()
+}
+
+/// Ready, running, delayed, dead.
+async fn depth(test: &TestEngine) -> (u64, u64, u64, u64) {
+    let status = test.job(MAIL).status().await.unwrap();
+    (status.ready, status.running, status.delayed, status.dead)
+}
+
+#[tokio::test]
+async fn no_more_handlers_run_than_the_limit_and_none_is_left_idle() {
+    let load = Load::default();
+    let (book, given) = (Book::default(), load.clone());
+    let noted = book.clone();
+    let test = TestEngine::new(move |engine| {
+        engine.job(MAIL.concurrency(3).execute(deliver)).provide(noted.clone()).provide(given.clone())
+    })
+    .await;
+    test.job(MAIL).push_many(plain((0..10).map(|n| format!("do block {n}")))).await.unwrap();
+    test.settle().await;
+    assert_eq!((load.most(), depth(&test).await), (3, (7, 3, 0, 0)));
+    for done in 1..=7 {
+        book.gate.add_permits(1);
+        test.settle().await;
+        assert_eq!(depth(&test).await, (7 - done, 3, 0, 0));
+    }
+    book.gate.add_permits(10);
+    test.job(MAIL).drain().await.unwrap();
+    assert_eq!((load.most(), depth(&test).await, book.take().len()), (3, (0, 0, 0, 0), 10));
+}
+
+#[tokio::test]
+async fn larger_priorities_go_first_also_those_pushed_when_many_wait() {
+    let (test, book) = engine(|| MAIL.concurrency(1)).await;
+    push(&test, "do block").await;
+    let mails = [("low", -5), ("none", 0), ("high", 5), ("higher", i32::MAX), ("lowest", i32::MIN)];
+    for (mail, priority) in mails {
+        test.job(MAIL).push_with(Push::new(mail.to_owned()).priority(priority)).await.unwrap();
+    }
+    test.settle().await;
+    book.gate.add_permits(1);
+    test.settle().await;
+    let expected = ["do block#1", "higher#1", "high#1", "none#1", "low#1", "lowest#1"];
+    assert_eq!(book.take(), expected);
+    push(&test, "do block").await;
+    test.job(MAIL).push_many(plain((0..2_000).map(|n| n.to_string()))).await.unwrap();
+    test.settle().await;
+    test.job(MAIL).push_with(Push::new("urgent".to_owned()).priority(1)).await.unwrap();
+    test.settle().await;
+    book.gate.add_permits(1);
+    test.settle().await;
+    let order = book.take();
+    let place = order.iter().position(|mail| mail == "urgent#1").unwrap();
+    assert_eq!((place, order.len()), (1, 2_002), "it does not wait behind those that were read ahead");
+}
+
+#[tokio::test]
+async fn many_of_one_key_do_not_hold_up_another() {
+    let (test, book) = engine(|| MAIL.concurrency(1)).await;
+    let of = |key: &str, n: usize| Push::new(format!("{key}{n}")).key(key);
+    push(&test, "do block").await;
+    test.job(MAIL).push_many((0..10_000).map(|n| of("a", n))).await.unwrap();
+    test.settle().await;
+    test.job(MAIL).push_many((0..3).map(|n| of("b", n))).await.unwrap();
+    test.settle().await;
+    book.gate.add_permits(1);
+    test.job(MAIL).drain().await.unwrap();
+    let order = book.take();
+    let places: Vec<usize> =
+        ["b0#1", "b1#1", "b2#1"].iter().map(|mail| order.iter().position(|other| other == mail).unwrap()).collect();
+    assert!(places.iter().all(|place| *place <= 8), "{places:?}");
+    assert_eq!(order.len(), 10_004);
+    let of_a: Vec<&String> = order.iter().filter(|mail| mail.starts_with('a')).collect();
+    let expected: Vec<String> = (0..10_000).map(|n| format!("a{n}#1")).collect();
+    assert!(of_a.iter().zip(&expected).all(|(one, other)| *one == other), "those of one key keep their order");
+}
+
+#[tokio::test]
+async fn an_event_waits_for_its_delay_and_for_its_time() {
+    let (mut test, book) = engine(|| MAIL.concurrency(2)).await;
+    let mail = test.job(MAIL);
+    mail.push_with(Push::new("later".to_owned()).delay("1 hour")).await.unwrap();
+    let at = outlive::clock::Clock::now(test.clock()).after(Duration::from_secs(7_200));
+    mail.push_with(Push::new("latest".to_owned()).at(at)).await.unwrap();
+    test.settle().await;
+    assert_eq!(depth(&test).await, (0, 0, 2, 0));
+    for _ in 0..59 {
+        test.advance("1 minute").await;
+        test.crash().await;
+        test.settle().await;
+    }
+    assert!(book.notes().is_empty());
+    test.advance("1 minute").await;
+    assert_eq!(book.take(), ["later#1"]);
+    test.advance("1 hour").await;
+    assert_eq!(book.take(), ["latest#1"]);
+}
+
+#[tokio::test]
+async fn a_dedup_key_is_in_the_queue_once_and_free_again_after_it() {
+    let (test, book) = engine(|| MAIL.concurrency(1).retry(retry(1, "1 minute"))).await;
+    let once = |mail: &str| Push::new(mail.to_owned()).once("k");
+    let mail = test.job(MAIL);
+    assert!(mail.push_with(once("do block")).await.unwrap().is_new);
+    let second = mail.push_with(once("second")).await.unwrap();
+    assert_eq!((second.is_new, second.event), (false, 0));
+    test.settle().await;
+    assert!(!mail.push_with(once("third")).await.unwrap().is_new, "while it is being handled");
+    let both = mail.push_many([once("fourth"), Push::new("fifth".to_owned())]).await.unwrap();
+    assert_eq!((both[0].is_new, both[1].is_new), (false, true));
+    book.gate.add_permits(1);
+    test.settle().await;
+    assert!(mail.push_with(once("do fail no")).await.unwrap().is_new);
+    test.settle().await;
+    assert!(!mail.push_with(once("sixth")).await.unwrap().is_new, "while it is tried again");
+    test.advance("1 minute").await;
+    assert!(mail.push_with(once("seventh")).await.unwrap().is_new, "it was given up");
+    test.settle().await;
+    assert_eq!(book.take(), ["do block#1", "fifth#1", "do fail no#1", "do fail no#2", "seventh#1"]);
+}
+
+#[tokio::test]
+async fn each_event_is_tried_again_by_itself_and_given_up_to_the_dead_letters() {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        let told = given.clone();
+        let job = MAIL.concurrency(2).retry(retry(2, "1 minute")).on_dead(on_dead);
+        let job = job.on_exhausted(move |info| told.note(format!("exhausted {}: {}", info.attempts, info.last)));
+        others(engine).job(job.execute(deliver)).provide(given.clone())
+    })
+    .await;
+    book.plan("bad", ["fail one", "fail two", "fail three"]);
+    book.plan("late", ["fail no", "pause"]);
+    test.job(MAIL).push_many(plain(["bad", "good", "late"].map(str::to_owned))).await.unwrap();
+    test.settle().await;
+    assert_eq!(depth(&test).await, (0, 0, 2, 0));
+    test.advance("10 minutes").await;
+    let mut notes = book.take();
+    notes.sort();
+    assert_eq!(
+        notes,
+        ["bad#1", "bad#2", "bad#3", "dead bad after 3: three", "exhausted 3: three", "good#1", "late#1", "late#2"]
+    );
+    let dead = test.job(MAIL).dead().await.unwrap();
+    assert_eq!((dead.len(), dead[0].event.as_str(), dead[0].attempts), (1, "bad", 3));
+    assert_eq!(dead[0].failure.to_string(), "three");
+    let of_bad: Vec<String> =
+        failures(&test, "pool:mail:main").await.into_iter().filter(|line| !line.ends_with(": no")).collect();
+    assert_eq!(of_bad, ["failed 1: one", "failed 2: two", "failed 3: three", "exhausted 3 by max attempts: three"]);
+    test.job(MAIL).retry_dead_one(dead[0].number).await.unwrap();
+    test.settle().await;
+    assert_eq!((book.take(), depth(&test).await), (vec!["bad#1".to_owned()], (0, 0, 0, 0)));
+    let none = test.job(MAIL).retry_dead_one(dead[0].number).await;
+    assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
+}
+
+#[tokio::test]
+async fn dead_letters_are_retried_or_dropped_all_at_once() {
+    let (test, book) = engine(|| MAIL.concurrency(4)).await;
+    test.job(MAIL).push_many(plain((0..2_500).map(|n| format!("do fail {n}")))).await.unwrap();
+    test.job(MAIL).drain().await.unwrap();
+    assert_eq!((book.take().len(), depth(&test).await), (2_500, (0, 0, 0, 2_500)));
+    let retried = tokio::time::timeout(Duration::from_secs(20), test.job(MAIL).retry_dead()).await;
+    assert_eq!(retried.expect("it comes to an end").unwrap(), 2_500, "each letter once, though all fail again");
+    test.job(MAIL).drain().await.unwrap();
+    assert_eq!((book.take().len(), depth(&test).await), (2_500, (0, 0, 0, 2_500)));
+    assert_eq!(test.job(MAIL).drop_dead().await.unwrap(), 2_500);
+    assert_eq!(depth(&test).await, (0, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_paused_pool_begins_nothing_until_it_is_resumed() {
+    let (mut test, book) = engine(|| MAIL.concurrency(1)).await;
+    let none = test.job(MAIL).pause().await;
+    assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
+    push(&test, "do block").await;
+    push(&test, "second").await;
+    test.job(MAIL).pause().await.unwrap();
+    assert!(test.job(MAIL).status().await.unwrap().is_paused);
+    book.gate.add_permits(1);
+    test.settle().await;
+    push(&test, "third").await;
+    assert_eq!(book.take(), ["do block#1"], "what was begun came to its end");
+    test.crash().await;
+    test.advance("1 day").await;
+    assert!(book.take().is_empty(), "also after a restart");
+    assert_eq!(depth(&test).await, (2, 0, 0, 0));
+    let drained = test.job(MAIL).drain().await;
+    assert!(matches!(drained, Err(Error::Status { .. })), "{drained:?}");
+    test.job(MAIL).resume().await.unwrap();
+    test.job(MAIL).drain().await.unwrap();
+    assert_eq!((book.take().len(), test.job(MAIL).status().await.unwrap().is_paused), (2, false));
+}
+
+#[tokio::test]
+async fn drain_waits_for_what_is_delayed_and_tried_again() {
+    let (test, book) = engine(|| MAIL.concurrency(2).retry(retry(1, "1 minute"))).await;
+    let mail = test.job(MAIL);
+    mail.drain().await.unwrap();
+    mail.push_with(Push::new("later".to_owned()).delay("1 hour")).await.unwrap();
+    book.plan("bad", ["fail no", "fail no"]);
+    push(&test, "bad").await;
+    let mut drain = Box::pin(mail.drain());
+    for _ in 0..3 {
+        test.advance("15 minutes").await;
+        assert!(futures_util::FutureExt::now_or_never(drain.as_mut()).is_none());
+    }
+    test.advance("15 minutes").await;
+    tokio::time::timeout(Duration::from_secs(5), drain).await.expect("nothing is left").unwrap();
+    assert_eq!(book.take(), ["bad#1", "bad#2", "later#1"]);
+}
+
+// ---- batches ----
+
+async fn deliver_all(ctx: MailCtx, mails: Vec<PoolEvent<String>>) -> Result<()> {
+    let book = ctx.get::<Book>().clone();
+    let words: Vec<String> = mails.iter().map(|mail| format!("{}#{}", mail.event, mail.attempt)).collect();
+    let mut keys: Vec<&str> = mails.iter().map(|mail| mail.idempotency_key.as_str()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), mails.len(), "each event has its own key");
+    book.note(words.join(","));
+    act(&ctx, &book.script("batch")).await
+}
+
+async fn batching(size: usize) -> (TestEngine, Book) {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        let job = MAIL.concurrency(1).retry(retry(1, "1 minute"));
+        others(engine).job(job.execute_batch(size, deliver_all)).provide(given.clone())
+    })
+    .await;
+    (test, book)
+}
+
+#[tokio::test]
+async fn a_batch_has_up_to_so_many_events_and_each_is_tried_again() {
+    let (test, book) = batching(3).await;
+    book.plan("batch", ["", "fail no"]);
+    test.job(MAIL).push_many(plain((1..=7).map(|n| format!("m{n}")))).await.unwrap();
+    test.settle().await;
+    assert_eq!(book.take(), ["m1#1,m2#1,m3#1", "m4#1,m5#1,m6#1", "m7#1"]);
+    assert_eq!(depth(&test).await, (0, 0, 3, 0));
+    test.advance("1 minute").await;
+    assert_eq!(book.take(), ["m4#2,m5#2,m6#2"]);
+    assert_eq!(depth(&test).await, (0, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn the_events_of_a_batch_at_work_are_all_counted_as_running() {
+    let (test, book) = batching(3).await;
+    book.plan("batch", ["block"]);
+    test.job(MAIL).push_many(plain((1..=5).map(|n| format!("m{n}")))).await.unwrap();
+    test.settle().await;
+    assert_eq!(depth(&test).await, (2, 3, 0, 0));
+    book.gate.add_permits(1);
+    test.job(MAIL).drain().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unreadable_event_does_not_take_the_others_of_its_batch_with_it() {
+    const NUMBERS: WorkerPool<serde_json::Value> = WorkerPool::new("mail");
+    async fn nothing(_: PoolCtx<serde_json::Value>, _: serde_json::Value) -> Result<()> {
+        Ok(())
+    }
+    let (mut test, book) = batching(3).await;
+    test.deploy(|engine| engine.job(NUMBERS.concurrency(1).execute(nothing))).await;
+    let later = |value: serde_json::Value| Push::new(value).delay("1 minute");
+    let events = [serde_json::json!("m1"), serde_json::json!(2), serde_json::json!("m3")];
+    test.job(NUMBERS).push_many(events.map(later)).await.unwrap();
+    let given = book.clone();
+    test.deploy(move |engine| {
+        let job = MAIL.concurrency(1).retry(retry(1, "1 minute"));
+        others(engine).job(job.execute_batch(3, deliver_all)).provide(given.clone())
+    })
+    .await;
+    test.advance("1 minute").await;
+    assert_eq!(book.take().join(","), "m1#1,m3#1");
+    let dead = test.job(NUMBERS).dead().await.unwrap();
+    assert_eq!((dead.len(), &dead[0].event), (1, &serde_json::json!(2)));
+    assert!(dead[0].failure.to_string().contains("does not read as"), "{}", dead[0].failure);
+}
+
+#[tokio::test]
+async fn a_rate_is_kept_also_when_more_could_run() {
+    let (test, book) = engine(|| MAIL.concurrency(10).rate(3, "1 minute")).await;
+    test.job(MAIL).push_many(plain((0..10).map(|n| n.to_string()))).await.unwrap();
+    let mut counts = Vec::new();
+    test.settle().await;
+    for _ in 0..8 {
+        counts.push(book.take().len());
+        test.advance("30 seconds").await;
+    }
+    assert_eq!(counts, [3, 0, 3, 0, 3, 0, 1, 0]);
+}
+
+// ---- what is pushed together, and with a handler ----
+
+#[tokio::test]
+async fn of_many_pushed_together_all_are_accepted_or_none() {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        engine.job(MAIL.concurrency(1).execute(deliver)).payload_max(100).provide(given.clone())
+    })
+    .await;
+    let before = contents(test.store()).await;
+    let long = "x".repeat(200);
+    let refused = [
+        test.job(MAIL).push_many([Push::new("a".to_owned()), Push::new(long.clone())]).await,
+        test.job(MAIL).push_many([Push::new("a".to_owned()), Push::new("b".to_owned()).key("")]).await,
+        test.job(MAIL).push_many([Push::new("a".to_owned()), Push::new("b".to_owned()).delay("soon")]).await,
+        test.job(MAIL).push_many([Push::new("a".to_owned()), Push::new("b".to_owned()).once("x".repeat(9_999))]).await,
+    ];
+    assert!(matches!(refused[0], Err(Error::PayloadTooLarge { .. })), "{:?}", refused[0]);
+    assert!(matches!(refused[1], Err(Error::Name(_))), "{:?}", refused[1]);
+    assert!(matches!(refused[2], Err(Error::Duration(_))), "{:?}", refused[2]);
+    assert!(matches!(refused[3], Err(Error::Name(_))), "{:?}", refused[3]);
+    test.settle().await;
+    assert_eq!(contents(test.store()).await, before);
+    assert!(test.job(MAIL).push_many(Vec::<Push<String>>::new()).await.unwrap().is_empty());
+    assert_eq!(contents(test.store()).await, before);
+    assert!(book.take().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_handler_sends_is_committed_with_its_event_or_not_at_all() {
+    let (test, book) = engine(|| MAIL.concurrency(4).retry(retry(1, "1 minute"))).await;
+    test.job(MAIL)
+        .push_many(plain(
+            ["do send n one", "do send n two; fail no", "do send n three; signal nobody", "plain"].map(str::to_owned),
+        ))
+        .await
+        .unwrap();
+    test.settle().await;
+    assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["one"]);
+    assert_eq!(depth(&test).await, (0, 0, 2, 0));
+    test.start(crate::jobs_kit::WAITER, &()).id("nobody").await.unwrap();
+    push(&test, "after").await;
+    test.advance("1 minute").await;
+    assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["one", "three"]);
+    assert_eq!((depth(&test).await, book.take().len()), ((0, 0, 0, 1), 7));
+    assert_eq!(test.run::<u32>("nobody").await.unwrap().result().await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_pool_goes_on_after_many_refused_commits() {
+    let (test, book) = engine(|| MAIL.concurrency(3)).await;
+    let scripts = (0..30).map(|n| if n % 3 == 0 { format!("do signal nobody{n}") } else { format!("do send n {n}") });
+    test.job(MAIL).push_many(plain(scripts)).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), test.job(MAIL).drain()).await.expect("it goes on").unwrap();
+    assert_eq!((depth(&test).await, book.take().len()), ((0, 0, 0, 10), 30));
+    test.settle().await;
+    assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap().len(), 20);
+}
+
+#[tokio::test]
+async fn on_dead_commits_what_it_sends_with_the_dead_letter() {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        others(engine).job(MAIL.concurrency(1).on_dead(on_dead).execute(deliver)).provide(given.clone())
+    })
+    .await;
+    book.plan("dead", ["send n one", "send n two; fail no", "panic no"]);
+    for n in 0..3 {
+        push(&test, &format!("do fail {n}")).await;
+    }
+    assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["one"]);
+    assert_eq!(depth(&test).await, (0, 0, 0, 3), "whatever on_dead does, the letter is kept");
+}
+
+// ---- nothing is lost, nothing is done twice ----
+
+fn counts(book: &Book) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    book.notes().into_iter().for_each(|note| *counts.entry(note).or_default() += 1);
+    counts
+}
+
+#[tokio::test]
+async fn crashes_in_the_middle_lose_nothing() {
+    let (mut test, book) = engine(|| MAIL.concurrency(7)).await;
+    test.job(MAIL).push_many(plain((0..200).map(|n| format!("do block {n}")))).await.unwrap();
+    for _ in 0..10 {
+        book.gate.add_permits(5);
+        test.settle().await;
+        test.crash().await;
+    }
+    book.gate.add_permits(10_000);
+    test.settle().await;
+    assert_eq!(depth(&test).await, (0, 0, 0, 0));
+    let counts = counts(&book);
+    assert_eq!(counts.len(), 200);
+    let again: usize = counts.values().map(|count| count - 1).sum();
+    assert!(again <= 70, "only what was at work is done again: {again}");
+}
+
+#[tokio::test]
+async fn without_a_crash_each_event_is_done_once_however_slowly_the_queue_is_read() {
+    let store = Arc::new(SlowQueue::new(Arc::new(outlive::MemoryStore::new())));
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| engine.job(MAIL.concurrency(4).execute(deliver)).provide(given.clone()))
+        .store(store)
+        .await;
+    for n in 0..300 {
+        test.job(MAIL).push(&n.to_string()).await.unwrap();
+    }
+    tokio::time::timeout(Duration::from_secs(20), test.job(MAIL).drain()).await.expect("it is drained").unwrap();
+    let counts = counts(&book);
+    assert_eq!(counts.len(), 300);
+    let twice: Vec<_> = counts.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}
+
+#[tokio::test]
+async fn an_engine_that_is_shut_down_leaves_the_rest_for_the_next_one() {
+    let store: Arc<dyn outlive::store::Store> = Arc::new(outlive::MemoryStore::new());
+    let book = Book::default();
+    let open = async || {
+        let job = MAIL.concurrency(2).execute(deliver);
+        others(Engine::on(store.clone())).job(job).provide(book.clone()).start().await.unwrap()
+    };
+    let engine = open().await;
+    engine.job(MAIL).push_many(plain((0..50).map(|n| format!("do block {n}")))).await.unwrap();
+    while book.notes().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let (ended, ()) = tokio::join!(engine.shutdown(), async {
+        tokio::task::yield_now().await;
+        book.gate.add_permits(2);
+    });
+    ended.unwrap();
+    assert_eq!(book.notes().len(), 2);
+    book.gate.add_permits(100);
+    let engine = open().await;
+    tokio::time::timeout(Duration::from_secs(20), engine.job(MAIL).drain()).await.expect("it goes on").unwrap();
+    assert_eq!((counts(&book).len(), book.notes().len()), (50, 50));
+}
+
+#[tokio::test]
+async fn another_process_pushes_pauses_resumes_and_drains() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("jobs.db");
+    let book = Book::default();
+    let engine = Engine::open(&path).job(MAIL.concurrency(2).execute(deliver)).provide(book.clone());
+    let engine = engine.start().await.unwrap();
+    let client = Client::open(&path).unwrap();
+    let mail = client.job(MAIL);
+    let work = async {
+        mail.push_many(plain((0..20).map(|n| n.to_string()))).await.unwrap();
+        mail.drain().await.unwrap();
+        mail.pause().await.unwrap();
+        mail.push(&"held".to_owned()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(book.notes().len(), 20);
+        mail.resume().await.unwrap();
+        mail.drain().await.unwrap();
+        assert_eq!(book.notes().len(), 21);
+    };
+    tokio::time::timeout(Duration::from_secs(60), work).await.unwrap();
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_event_is_tried_again_while_another_is_still_at_work() {
+    let (test, book) = engine(|| MAIL.concurrency(2).retry(retry(3, "1 minute"))).await;
+    push(&test, "do block").await;
+    book.plan("bad", ["fail no", "fail no", "pause"]);
+    push(&test, "bad").await;
+    test.advance("5 minutes").await;
+    assert_eq!(book.take(), ["do block#1", "bad#1", "bad#2", "bad#3"]);
+    book.gate.add_permits(1);
+    test.job(MAIL).drain().await.unwrap();
+}

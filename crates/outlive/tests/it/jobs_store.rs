@@ -1,0 +1,101 @@
+//! A store whose answers about queues are old when they come, as those of a busy disk are.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive::store::Store;
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::journal::Entry;
+use outlive_core::message::Inbound;
+use outlive_core::payload::Payload;
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
+use outlive_core::store::Answered;
+use outlive_core::time::Timestamp;
+
+pub(crate) struct SlowQueue(Arc<dyn Store>);
+
+impl SlowQueue {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
+        Self(inner)
+    }
+}
+
+impl Store for SlowQueue {
+    fn lease(&self, now: Timestamp) -> Answered<'_, Epoch> {
+        self.0.lease(now)
+    }
+
+    fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
+        self.0.write(batch)
+    }
+
+    fn release(&self, epoch: Epoch) -> Answered<'_, ()> {
+        self.0.release(epoch)
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.0.changed()
+    }
+
+    fn durability(&self) -> String {
+        self.0.durability()
+    }
+}
+
+impl Query for SlowQueue {
+    /// Reads at once, and answers a moment later.
+    fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {
+        Box::pin(async move {
+            let page = self.0.queue(num, read).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            page
+        })
+    }
+
+    fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
+        self.0.instance(id)
+    }
+
+    fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
+        self.0.journal(num, after, limit)
+    }
+
+    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
+        self.0.inbox(num, after)
+    }
+
+    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.0.wakes(until, limit)
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
+        self.0.list(filter, before, limit)
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
+        self.0.count(filter)
+    }
+
+    fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth> {
+        self.0.depth(job, now)
+    }
+
+    fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>> {
+        self.0.dead(job, after, limit)
+    }
+
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+        self.0.feed(after, limit)
+    }
+
+    fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>> {
+        self.0.mark(name)
+    }
+
+    fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
+        self.0.reply(pos)
+    }
+}
