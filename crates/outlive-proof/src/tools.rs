@@ -5,12 +5,12 @@ mod crashes;
 mod fuzz;
 mod kills;
 mod mutants;
+mod pool;
 mod powercut;
 mod simulate;
 
 use clap::ValueEnum;
 
-pub(crate) use kills::run_if_asked as child;
 pub(crate) use mutants::be_mutant;
 
 /// How much a tool is to try.
@@ -30,6 +30,11 @@ impl Order {
     }
 }
 
+/// Lives as a process that is killed, if this one is asked to.
+pub(crate) fn child() -> Option<std::process::ExitCode> {
+    kills::run_if_asked().or_else(pool::run_if_asked)
+}
+
 /// What a tool did: "what was counted" and "how many".
 pub(crate) type Lines = Vec<(String, String)>;
 
@@ -42,6 +47,7 @@ pub(crate) enum Tool {
     Mutants,
     Powercut,
     Kills,
+    Pool,
     Fuzz,
 }
 
@@ -75,6 +81,7 @@ impl Tool {
             Self::Kills => {
                 "Real processes that are killed at random moments, while another one keeps the ledger of what was acknowledged."
             }
+            Self::Pool => "A pool whose process is killed again and again: each event is handled, and recorded once.",
             Self::Fuzz => "Arbitrary bytes for everything that is parsed, decoded and loaded.",
         }
     }
@@ -88,6 +95,7 @@ impl Tool {
             Self::Mutants => mutants::run(order),
             Self::Powercut => powercut::run(order),
             Self::Kills => kills::run(order),
+            Self::Pool => pool::run(order),
             Self::Fuzz => fuzz::run(order),
         }
     }
