@@ -40,6 +40,9 @@ pub(crate) enum Patience {
     UntilHeard,
 }
 
+/// A reply that comes under a token.
+pub(crate) type Expected = (u64, oneshot::Receiver<Reply>);
+
 /// Events that were accepted.
 pub(crate) struct Accepted {
     pub(crate) num: InstanceNum,
@@ -95,16 +98,26 @@ impl JobClient {
 
     /// Tells an instance something, and waits until it has dealt with it.
     pub(crate) async fn tell(&self, id: &str, message: Message) -> Result<(), Error> {
-        let id = JobKind::instance(self.job()?, id)?;
         let token = self.shared.chance.number();
         let reply = self.shared.worker.is_some().then(|| self.shared.replies.expect(token));
+        let accepted = self.leave(id, message, reply.map(|reply| (token, reply))).await?;
+        self.outcome(accepted, Patience::UntilHeard).await.map(drop)
+    }
+
+    /// Leaves a message for an instance, and does not wait for what becomes of it unless a reply is expected.
+    pub(crate) async fn leave(
+        &self,
+        id: &str,
+        message: Message,
+        expected: Option<Expected>,
+    ) -> Result<Accepted, Error> {
+        let id = JobKind::instance(self.job()?, id)?;
+        let (token, reply) =
+            expected.map_or_else(|| (self.shared.chance.number(), None), |(token, reply)| (token, Some(reply)));
         let at = self.shared.clock.now();
         let send = commit::Send { id: id.clone(), num: None, message, at, dedup: None, token };
         match self.shared.committer.write(Write::Send(send)).await {
-            Ok(Answer::Sent { num, pos, .. }) => {
-                let accepted = Accepted { num, id, created: false, positions: vec![pos], reply };
-                self.outcome(accepted, Patience::UntilHeard).await.map(drop)
-            }
+            Ok(Answer::Sent { num, pos, .. }) => Ok(Accepted { num, id, created: false, positions: vec![pos], reply }),
             other => {
                 self.shared.replies.forget(token);
                 Err(refused(&id, other))
