@@ -10,7 +10,7 @@ use crate::all::{self, Plan};
 use crate::figures::{Figures, Measured};
 use crate::floor::{self, Floor};
 use crate::setup::Setup;
-use crate::{curves, resident, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
+use crate::{curves, j1, j2, j3, j4, resident, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
 
 /// Worker threads of the runtime; the store has a writer and two readers beside them.
 const THREADS: usize = 2;
@@ -72,6 +72,14 @@ enum Workload {
     W9,
     /// W1 in a file with n sleepers and n finished runs
     W10,
+    /// A pool with n events
+    J1,
+    /// n events added to n/100 batches
+    J2,
+    /// n recurring instances, a run a minute each
+    J3,
+    /// n events sent to n/10 tasks
+    J4,
     /// n runs that wait in memory
     Resident,
     /// What the disk itself can do
@@ -98,7 +106,8 @@ impl Workload {
     fn n(self) -> u64 {
         match self {
             Self::W2 | Self::W9 => 1_000,
-            Self::W3 => 100_000,
+            Self::W3 | Self::J2 | Self::J3 | Self::J4 => 100_000,
+            Self::J1 => 200_000,
             Self::W5 | Self::W10 | Self::Sleepers => 1_000_000,
             Self::W7 | Self::W8 => 10_000,
             Self::Soak => 500,
@@ -120,6 +129,10 @@ impl Workload {
             Self::W8 => w8::run(setup).await,
             Self::W9 => w9::run(setup).await,
             Self::W10 => w10::run(setup).await,
+            Self::J1 => j1::run(setup).await,
+            Self::J2 => j2::run(setup).await,
+            Self::J3 => j3::run(setup).await,
+            Self::J4 => j4::run(setup).await,
             Self::Resident => resident::run(setup).await,
             Self::Soak => soak::run(setup).await,
             Self::InFlight => curves::in_flight(setup).await,

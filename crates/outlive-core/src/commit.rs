@@ -291,9 +291,11 @@ pub struct Turn {
     pub replies: Vec<(u64, Payload)>,
     /// Dedup keys of messages up to this position are forgotten; 0 forgets none.
     pub keys_until: u64,
-    /// What it sends to others: pushes, messages and starts. If one is refused, so is the whole turn.
+    /// What it sends: pushes, messages and starts. If one is refused, so is the whole turn. What it sends to itself
+    /// makes it due at once, unless it is driven on.
     pub writes: Vec<Write>,
-    /// The new state, if it changes. Its `outcome` is the record that the job keeps.
+    /// The new state, if it changes. Its `outcome` is the record that the job keeps. If it lets the instance go, and not
+    /// by hand, what lies in its queue has it wake, whatever its owner has seen of that.
     pub state: Option<State>,
     /// Whether nothing of the instance is to be left: neither state, inbox, queue nor wake.
     pub is_removed: bool,
@@ -481,6 +483,27 @@ pub enum Answer {
     Claimed(Vec<Claimed>),
     /// Refused for what the store holds; nothing was changed.
     Refused(Refusal),
+}
+
+impl Answer {
+    /// Whether it says that something new lies with this instance.
+    ///
+    /// ```
+    /// use outlive_core::commit::Answer;
+    /// use outlive_core::id::InstanceNum;
+    ///
+    /// let answer = Answer::Sent { num: InstanceNum(1), pos: 7, before: 0, is_new: true };
+    /// assert!(answer.reaches(InstanceNum(1)) && !answer.reaches(InstanceNum(2)));
+    /// ```
+    #[must_use]
+    pub fn reaches(&self, num: InstanceNum) -> bool {
+        match self {
+            Self::Sent { num: whose, is_new, .. } => *whose == num && *is_new,
+            Self::Pushed { num: whose, positions, .. } => *whose == num && positions.iter().any(|pos| *pos > 0),
+            Self::Buried { nums, .. } => nums.contains(&num),
+            _ => false,
+        }
+    }
 }
 
 /// Why a write was refused.

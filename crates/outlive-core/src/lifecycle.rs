@@ -78,7 +78,8 @@ impl News {
         };
         let detail = match (now.pause(), note) {
             ((Some(why), until), _) => Payload::encode(&(why.as_str(), until)).ok(),
-            (_, Some(note)) => Payload::encode(note).ok(),
+            // The note of one that goes on is why it did not before.
+            (_, Some(note)) if !matches!(now, Status::Pending | Status::Running) => Payload::encode(note).ok(),
             _ => None,
         };
         Some(Self { at, kind, attempt: 0, detail })

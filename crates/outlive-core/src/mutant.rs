@@ -86,6 +86,14 @@ mutants! {
     ReopenForgets,
     /// A run that gets on is blamed for crashes all the same. Breaks P7.
     ProgressUncounted,
+    /// A turn of a job is taken whatever was told before it. Breaks P2.
+    TurnUnnumbered,
+    /// What a turn has sent stays though the turn is refused. Breaks P1.
+    RefusedTurnSends,
+    /// An event that waits for a time is ready before it. Breaks P6.
+    DelayIgnored,
+    /// Lanes of a queue do not take turns: the first is emptied before the next. Breaks P4.
+    LanesUnfair,
 
     // ---- the store on SQLite ----
     /// SQLite: a write of a lost lease is taken. Breaks P5.
@@ -104,6 +112,12 @@ mutants! {
     SqliteMarksUnkept,
     /// SQLite: what is remembered of the file counts though another process has written. Breaks P4.
     SqliteStaleMemory,
+    /// SQLite: the same push again, after a lost answer, is kept twice. Breaks P4.
+    SqlitePushKeptTwice,
+    /// SQLite: what a turn has sent stays though the turn is refused. Breaks P1.
+    SqliteRefusedTurnSends,
+    /// SQLite: what a turn has not seen, in its queue or sent to itself, is passed by when it leaves. Breaks P4.
+    SqliteTurnPassesItself,
 
     // ---- the machine ----
     /// All outcomes that are there are handed over in one poll. Breaks P3.

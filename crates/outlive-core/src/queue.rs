@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::event::Event;
 use crate::id::Name;
+use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
 /// Events for an instance of a job, which is brought into being if there is none. They lie in its inbox, in their
 /// order, or in its queue. Unless somebody in this process drives the instance, it is made due in the same write.
-/// Refused if the instance has ended; a stuck one keeps them and is not woken.
+/// Refused if the instance has ended, or is not of this job; a stuck one keeps them and is not woken.
 ///
 /// ```
 /// # async fn example() -> Result<(), outlive_core::store::Error> {
@@ -268,7 +269,7 @@ pub struct QueueRead {
     pub now: Timestamp,
     /// The lane that had its turn last: the one after it is next.
     pub after: Option<String>,
-    /// About how many are wanted.
+    /// The most that are wanted; of a long queue a store may give fewer.
     pub limit: usize,
 }
 
@@ -357,7 +358,7 @@ pub fn take_turns<T>(ranked: Vec<T>, after: Option<&str>, limit: usize, place: i
             // Those up to the one that had its turn last come after the others.
             let lane = (rank, after.is_some_and(|after| lane.as_str() <= after), lane);
             let nth = lanes.entry(lane.clone()).or_default();
-            *nth += 1;
+            *nth += u64::from(!is_on(Mutant::LanesUnfair));
             ((lane.0, *nth, lane.1, lane.2), one)
         })
         .collect();

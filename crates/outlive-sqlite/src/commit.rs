@@ -2,6 +2,7 @@
 
 use outlive_core::commit::{Answer, Commit, State};
 use outlive_core::id::Name;
+use outlive_core::kind::JobKind;
 use outlive_core::message::Inbound;
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
@@ -11,7 +12,7 @@ use rusqlite::{OptionalExtension, params};
 
 use crate::batch::Batch;
 use crate::feed::Change;
-use crate::ledger::Facts;
+use crate::ledger::{Facts, QUEUED};
 use crate::row;
 
 const ENTER: &str = "UPDATE instance SET status = ?2, pause = ?3, until = ?4, owner = ?5, wake = ?6, outcome = ?7, \
@@ -169,8 +170,8 @@ impl Batch<'_> {
             facts.recoveries,
             facts.news.cast_signed(),
         ])?;
-        if state.status.is_ended() && facts.inbox_last > 0 {
-            self.empty_inbox(num)?;
+        if state.status.is_ended() && (facts.inbox_last > 0 || JobKind::of(&workflow).is_some()) {
+            self.empty_inbox(num, &workflow)?;
         }
         self.ledger.count(&workflow, Some(facts.status), Some(kind));
         facts.status = kind;
@@ -182,8 +183,11 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes all messages of an instance.
-    pub(crate) fn empty_inbox(&self, num: u64) -> rusqlite::Result<()> {
+    /// Removes all messages of an instance, and all events in its queue if it is a job's.
+    pub(crate) fn empty_inbox(&mut self, num: u64, workflow: &Name) -> rusqlite::Result<()> {
+        if JobKind::of(workflow).is_some() {
+            self.ledger.add(workflow, QUEUED, -self.queue_len(num)?);
+        }
         self.connection.prepare_cached("DELETE FROM inbox WHERE instance = ?1")?.execute([num.cast_signed()])?;
         Ok(())
     }

@@ -272,7 +272,7 @@ impl Batch<'_> {
         let mut statement = self.connection.prepare_cached(CANCEL)?;
         let values = params![num.cast_signed(), cancelled.code(), reason, at.as_millis(), news.cast_signed()];
         statement.execute(values)?;
-        self.empty_inbox(receiver.num)?;
+        self.empty_inbox(receiver.num, &receiver.workflow)?;
         self.ledger.count(&receiver.workflow, Some(receiver.status.kind()), Some(cancelled));
         self.ledger.drop_facts(receiver.num);
         Ok(())

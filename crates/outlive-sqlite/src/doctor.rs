@@ -31,7 +31,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension};
 use crate::error;
 use crate::open;
 use crate::row;
-use rules::RULES;
+use rules::{OF_JOBS, RULES};
 
 /// Of one kind of problem, this many are listed.
 const LISTED_MAX: u64 = 1_000;
@@ -137,6 +137,8 @@ pub enum Problem {
     Orphan,
     /// A count that is not the number of rows.
     Counter,
+    /// What was told of an instance has a gap, is out of order, or is not all there.
+    Feed,
 }
 
 impl fmt::Display for Problem {
@@ -154,6 +156,7 @@ impl fmt::Display for Problem {
             Self::Token => "token",
             Self::Orphan => "orphan rows",
             Self::Counter => "counter",
+            Self::Feed => "feed",
         })
     }
 }
@@ -234,7 +237,7 @@ fn checks() -> Vec<(&'static str, Examination)> {
         ("messages", Box::new(rows::messages)),
         ("journals", Box::new(journals::examine)),
     ];
-    for rule in &RULES {
+    for rule in RULES.iter().chain(&OF_JOBS) {
         checks.push((rule.name, Box::new(|sheet| rule.apply(sheet))));
     }
     checks

@@ -30,6 +30,10 @@ const WHOSE: &str = "SELECT id, workflow FROM instance WHERE num = ?1 \
 
 const END: &str = "SELECT max(coalesce((SELECT max(pos) FROM entry), 0), coalesce((SELECT max(pos) FROM news), 0))";
 
+/// Up to where news may have been forgotten: past it, the numbers of an instance have no gap.
+const TRIMMED: &str = "INSERT INTO meta (key, value) VALUES ('trimmed', ?1) \
+     ON CONFLICT DO UPDATE SET value = max(value, excluded.value)";
+
 /// A change of an instance's status.
 pub(crate) struct Change<'a> {
     pub(crate) num: u64,
@@ -82,12 +86,15 @@ impl Batch<'_> {
 
     /// Forgets the oldest lines, and whose they were once none of them is left.
     pub(crate) fn trim(&mut self, before: Timestamp) -> rusqlite::Result<Answer> {
-        let sql = "DELETE FROM news WHERE pos IN (SELECT pos FROM news ORDER BY pos LIMIT ?2) AND at < ?1";
-        let trimmed = self.connection.prepare_cached(sql)?.execute(params![before.as_millis(), TRIM_MAX])?;
-        if trimmed > 0 {
-            let sql = "DELETE FROM gone WHERE pos < (SELECT coalesce(min(pos), ?1) FROM news)";
-            self.connection.prepare_cached(sql)?.execute([self.ledger.marks.feed.cast_signed()])?;
-        }
+        let sql = "SELECT max(pos) FROM (SELECT pos, at FROM news ORDER BY pos LIMIT ?2) WHERE at < ?1";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let last: Option<i64> = statement.query_row(params![before.as_millis(), TRIM_MAX], |row| row.get(0))?;
+        let Some(last) = last else { return Ok(Answer::Done) };
+        let sql = "DELETE FROM news WHERE pos <= ?2 AND at < ?1";
+        self.connection.prepare_cached(sql)?.execute(params![before.as_millis(), last])?;
+        self.connection.prepare_cached(TRIMMED)?.execute([last])?;
+        let sql = "DELETE FROM gone WHERE pos < (SELECT coalesce(min(pos), ?1) FROM news)";
+        self.connection.prepare_cached(sql)?.execute([self.ledger.marks.feed.cast_signed()])?;
         Ok(Answer::Done)
     }
 }
@@ -110,31 +117,48 @@ pub(crate) fn mark(connection: &Connection, name: Option<&Name>) -> rusqlite::Re
 }
 
 /// What was told after a position, in order.
-pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Told>> {
+pub(crate) fn read(connection: &Connection, mut after: u64, limit: usize) -> rusqlite::Result<Vec<Told>> {
     // Both parts and the names belong to one state of the file.
     let whole = connection.unchecked_transaction()?;
+    loop {
+        let page = page(&whole, after, limit)?;
+        let Some(last) = page.last().map(|(pos, ..)| *pos) else { return Ok(Vec::new()) };
+        let told: rusqlite::Result<Vec<Told>> = page
+            .into_iter()
+            .filter_map(|(pos, num, number, line)| Some(whose(&whole, pos, num, number, line?)))
+            .collect();
+        // A page of which nothing can be read is not the end.
+        if !matches!(&told, Ok(told) if told.is_empty()) {
+            return told;
+        }
+        after = last;
+    }
+}
+
+/// A line with its position, instance and number; `None` for one that cannot be read, which counts all the same.
+type Found = (u64, u64, u64, Option<Line>);
+
+/// The next lines after a position.
+fn page(whole: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Found>> {
     let limit_sql = i64::try_from(limit).unwrap_or(i64::MAX);
     let key = params![after.cast_signed(), limit_sql];
-    let mut told: Vec<(u64, u64, u64, Line)> = Vec::new();
+    let mut told: Vec<Found> = Vec::new();
     let mut statement = whole.prepare_cached(ENTRIES)?;
     let mut rows = statement.query(key)?;
     while let Some(row) = rows.next()? {
         let seq = row::int(row, 0).unwrap_or(0).cast_unsigned();
         // A damaged entry is the trouble of its own run.
-        if let Ok(entry) = row::entry(row, seq) {
-            told.push((number(row, 10), number(row, 11), number(row, 12), Line::Entry(entry)));
-        }
+        let line = row::entry(row, seq).ok().map(Line::Entry);
+        told.push((number(row, 10), number(row, 11), number(row, 12), line));
     }
     let mut statement = whole.prepare_cached(NEWS)?;
     let mut rows = statement.query(key)?;
     while let Some(row) = rows.next()? {
-        if let Some(news) = news(row) {
-            told.push((number(row, 0), number(row, 1), number(row, 2), Line::News(news)));
-        }
+        told.push((number(row, 0), number(row, 1), number(row, 2), news(row).map(Line::News)));
     }
     told.sort_unstable_by_key(|(pos, ..)| *pos);
     told.truncate(limit);
-    told.into_iter().map(|(pos, num, number, line)| whose(&whole, pos, num, number, line)).collect()
+    Ok(told)
 }
 
 fn whose(connection: &Connection, pos: u64, num: u64, number: u64, line: Line) -> rusqlite::Result<Told> {

@@ -10,7 +10,7 @@ use outlive_core::queue::{Bury, Dead, Letters, Place, Push, Spot};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
-use crate::batch::Batch;
+use crate::batch::{Again, Batch};
 use crate::deliver::Receiver;
 use crate::ledger::{DEAD, QUEUED};
 use crate::queue;
@@ -23,8 +23,8 @@ const TOKENS_KEPT: u64 = 1 << 20;
 
 /// Where the tokens of late are, and where the older ones.
 const REMEMBER: [&str; 2] = [
-    "INSERT INTO pushed_a (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5)",
-    "INSERT INTO pushed_b (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5)",
+    "INSERT OR REPLACE INTO pushed_a (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5)",
+    "INSERT OR REPLACE INTO pushed_b (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5)",
 ];
 const FORGET: [&str; 2] = ["DELETE FROM pushed_a", "DELETE FROM pushed_b"];
 const KNOWN: &str = "SELECT instance, created, first, positions FROM pushed_a WHERE token = ?1 \
@@ -35,7 +35,19 @@ impl Batch<'_> {
         if let Some(answer) = self.pushed_before(push)? {
             return Ok(answer);
         }
+        let answer = self.push_anew(push)?;
+        if let Answer::Pushed { num, created, positions, .. } = &answer {
+            self.remember_push(num.0, *created, positions, push.token)?;
+        }
+        Ok(answer)
+    }
+
+    /// Keeps events, whatever is known of their token.
+    fn push_anew(&mut self, push: &Push) -> rusqlite::Result<Answer> {
         let found = self.receiver(&push.id)?;
+        if let Some(receiver) = found.as_ref().filter(|receiver| receiver.workflow != push.job) {
+            return Ok(Answer::Refused(Refusal::Conflict { workflow: receiver.workflow.clone() }));
+        }
         if let Some(receiver) = found.as_ref().filter(|receiver| receiver.status.is_ended()) {
             return Ok(Answer::Refused(Refusal::Status(receiver.status)));
         }
@@ -52,9 +64,11 @@ impl Batch<'_> {
             Place::Queue => 0,
         };
         let positions = self.keep_all(&receiver, push)?;
-        self.remember_push(receiver.num, created, &positions, push.token)?;
-        self.wake(&receiver)?;
-        Ok(Answer::Pushed { num: InstanceNum(receiver.num), created, positions, before })
+        let answer = Answer::Pushed { num: InstanceNum(receiver.num), created, positions, before };
+        if answer.reaches(InstanceNum(receiver.num)) {
+            self.wake(&receiver)?;
+        }
+        Ok(answer)
     }
 
     /// Keeps the events whose dedup key is new. Answers their positions, and 0 for the others.
@@ -88,6 +102,8 @@ impl Batch<'_> {
 
     fn remember_push(&mut self, num: u64, created: bool, positions: &[u64], token: u64) -> rusqlite::Result<()> {
         let marks = &mut self.ledger.marks;
+        // One that kept nothing counts as well, or its like would never be forgotten.
+        marks.pos += u64::from(positions.iter().all(|pos| *pos == 0));
         if marks.pos - (marks.pushed >> 1) > TOKENS_KEPT {
             marks.pushed = marks.pos << 1 | (!marks.pushed & 1);
             let side = usize::from(marks.pushed & 1 == 1);
@@ -104,18 +120,24 @@ impl Batch<'_> {
 
     /// The answer to this very push, if it was written before and the answer lost.
     fn pushed_before(&self, push: &Push) -> rusqlite::Result<Option<Answer>> {
+        if is_on(Mutant::SqlitePushKeptTwice) {
+            return Ok(None);
+        }
         let mut statement = self.connection.prepare_cached(KNOWN)?;
         let known: Option<(i64, bool, i64, Option<String>)> = statement
             .query_row([push.token.cast_signed()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
             .optional()?;
         let Some((num, created, first, positions)) = known else { return Ok(None) };
         let (num, first) = (num.cast_unsigned(), first.cast_unsigned());
-        let positions = match positions {
+        let positions: Vec<u64> = match positions {
             Some(text) => Payload::recorded(&text).decode().unwrap_or_default(),
             None => (first..).take(push.events.len()).collect(),
         };
-        // One that came before may not be known to whoever hears of this.
-        let before = self.last_before(num, first)?;
+        // One that came before may not be known to whoever hears of this. In a queue nobody misses one by its position.
+        let before = match positions.iter().find(|pos| **pos > 0) {
+            Some(kept) if push.place == Place::Inbox => self.last_before(num, *kept)?,
+            _ => 0,
+        };
         Ok(Some(Answer::Pushed { num: InstanceNum(num), created, positions, before }))
     }
 
@@ -129,7 +151,9 @@ impl Batch<'_> {
             }
         };
         if meant.is_empty() && bury.letters != Letters::All {
-            return Ok(Answer::Refused(Refusal::NotFound));
+            let is_done = self.again == Again::Perhaps;
+            let done = Answer::Buried { count: 1, nums: Vec::new() };
+            return Ok(if is_done { done } else { Answer::Refused(Refusal::NotFound) });
         }
         let mut nums = Vec::new();
         let mut count = 0;
@@ -156,10 +180,10 @@ impl Batch<'_> {
             place: dead.place,
             at,
             seed: dead.pos,
-            // It leaves the dead in the same write, so that it cannot be revived twice.
-            token: dead.pos << 1,
+            // It leaves the dead in the same write, so that it cannot be revived twice and no token is looked for.
+            token: dead.pos,
         };
-        match self.push(&push)? {
+        match self.push_anew(&push)? {
             Answer::Pushed { num, .. } => Ok(Some(num)),
             _ => Ok(None),
         }

@@ -12,8 +12,12 @@ use crate::batch::Batch;
 use crate::ledger::{DEAD, QUEUED};
 use crate::row;
 
-/// The most lanes of a rank that are looked at for one page.
-const LANES_MAX: usize = 1_024;
+/// The most events of one page, and so the most lanes that are looked at for it.
+const PAGE_MAX: usize = 1_024;
+
+/// The most events that are looked at of those whose time has come: the longest due. They lie by their time, so that
+/// only among these the first by priority is found.
+const DUE_MAX: usize = 1_024;
 
 macro_rules! select_events {
     () => {
@@ -21,9 +25,9 @@ macro_rules! select_events {
     };
 }
 
-const OF_LANE: &str = concat!(select_events!(), "rank = ?2 AND lane = ?3 ORDER BY pos LIMIT ?4");
+const OF_LANE: &str = concat!(select_events!(), "rank = ?2 AND lane = ?3 AND pos > ?5 ORDER BY pos LIMIT ?4");
 
-const DUE: &str = concat!(select_events!(), "rank = ?2 AND lane <= ?3 ORDER BY lane, pos LIMIT ?4");
+const DUE: &str = concat!(select_events!(), "rank = ?2 AND lane <= ?3 AND pos > ?5 ORDER BY lane, pos LIMIT ?4");
 
 const NEXT_RANK: &str = "SELECT rank FROM inbox WHERE instance = ?1 AND rank > ?2 AND rank < ?3 ORDER BY rank LIMIT 1";
 
@@ -37,16 +41,19 @@ const DEAD_LETTERS: &str = "SELECT pos, id, at, attempts, queued, text, failure,
 /// What is next in the queue of an instance.
 pub(crate) fn read(connection: &Connection, num: u64, read: &QueueRead) -> rusqlite::Result<QueuePage> {
     let whole = connection.unchecked_transaction()?;
-    let limit = read.limit;
+    let limit = read.limit.min(PAGE_MAX);
     let now = Spot::delayed_until(read.now);
-    let mut ready = events(&whole, DUE, num, &now, limit)?;
+    let mut ready = events(&whole, DUE, num, &Part { spot: now.clone(), after: 0, limit: DUE_MAX })?;
+    // Those whose time has come do not count: if they are of a low priority, the others go first.
+    let mut wanted = limit;
     let mut rank = 0;
-    while let Some(next) = next_rank(&whole, num, rank)? {
+    while wanted > 0
+        && let Some(next) = next_rank(&whole, num, rank)?
+    {
         rank = next;
-        of_rank(&whole, num, rank, read, &mut ready)?;
-        if ready.len() >= limit {
-            break;
-        }
+        let more = of_rank(&whole, num, lanes(&whole, num, rank, read)?, wanted)?;
+        wanted = wanted.saturating_sub(more.len());
+        ready.extend(more);
     }
     let mut statement = whole.prepare_cached(NEXT_LANE)?;
     let next_due: Option<String> =
@@ -60,25 +67,29 @@ fn next_rank(connection: &Connection, num: u64, after: i64) -> rusqlite::Result<
     statement.query_row(params![num.cast_signed(), after, Spot::DELAYED], |row| row.get(0)).optional()
 }
 
-/// As much of a rank as is wanted, the same of each lane.
-fn of_rank(
-    connection: &Connection,
-    num: u64,
-    rank: i64,
-    read: &QueueRead,
-    ready: &mut Vec<Queued>,
-) -> rusqlite::Result<()> {
-    let lanes = lanes(connection, num, rank, read)?;
-    let wanted = read.limit.saturating_sub(ready.len()).div_ceil(lanes.len().max(1)).max(1);
-    for lane in lanes {
-        ready.extend(events(connection, OF_LANE, num, &Spot { rank, lane }, wanted)?);
+/// As much of a rank as is wanted, the same of each lane; what short lanes do not have, the others give.
+fn of_rank(connection: &Connection, num: u64, lanes: Vec<Spot>, wanted: usize) -> rusqlite::Result<Vec<Queued>> {
+    let mut ready = Vec::new();
+    let mut parts: Vec<_> = lanes.into_iter().map(|spot| Part { spot, after: 0, limit: 0 }).collect();
+    while ready.len() < wanted && !parts.is_empty() {
+        let share = (wanted - ready.len()).div_ceil(parts.len());
+        let mut longer = Vec::new();
+        for part in parts {
+            let part = Part { limit: share, ..part };
+            let more = events(connection, OF_LANE, num, &part)?;
+            if let Some(last) = more.last().filter(|_| more.len() == share) {
+                longer.push(Part { after: last.pos, ..part });
+            }
+            ready.extend(more);
+        }
+        parts = longer;
     }
-    Ok(())
+    Ok(ready)
 }
 
 /// The lanes whose turn is next, beginning after the one that had its turn last.
-fn lanes(connection: &Connection, num: u64, rank: i64, read: &QueueRead) -> rusqlite::Result<Vec<String>> {
-    let lanes_max = read.limit.min(LANES_MAX);
+fn lanes(connection: &Connection, num: u64, rank: i64, read: &QueueRead) -> rusqlite::Result<Vec<Spot>> {
+    let lanes_max = read.limit.min(PAGE_MAX);
     let mut lanes: Vec<String> = Vec::new();
     let mut after = read.after.clone();
     let mut has_wrapped = after.is_none();
@@ -104,13 +115,21 @@ fn lanes(connection: &Connection, num: u64, rank: i64, read: &QueueRead) -> rusq
             None => (after, has_wrapped) = (None, true),
         }
     }
-    Ok(lanes)
+    Ok(lanes.into_iter().map(|lane| Spot { rank, lane }).collect())
 }
 
-fn events(connection: &Connection, sql: &str, num: u64, spot: &Spot, limit: usize) -> rusqlite::Result<Vec<Queued>> {
+/// A part of a queue: what lies at a spot past a position.
+struct Part {
+    spot: Spot,
+    after: u64,
+    limit: usize,
+}
+
+fn events(connection: &Connection, sql: &str, num: u64, part: &Part) -> rusqlite::Result<Vec<Queued>> {
     let mut statement = connection.prepare_cached(sql)?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![num.cast_signed(), spot.rank, spot.lane, limit], |row| Ok(queued(row)))?;
+    let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
+    let key = params![num.cast_signed(), part.spot.rank, part.spot.lane, limit, part.after.cast_signed()];
+    let rows = statement.query_map(key, |row| Ok(queued(row)))?;
     rows.collect()
 }
 

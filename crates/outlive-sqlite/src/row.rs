@@ -45,8 +45,8 @@ pub(crate) const ALL_INSTANCES: &str = concat!(select_instance!(), "TRUE");
 pub(crate) const ALL_ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum, instance, pos FROM entry \
      INDEXED BY entry_by_instance ORDER BY instance, seq";
 
-/// What [`message`] reads, then the instance, of every inbox.
-pub(crate) const ALL_MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum, instance FROM inbox";
+/// What [`message`] reads, then the instance and its spot, of every inbox.
+pub(crate) const ALL_MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum, instance, rank, lane FROM inbox";
 
 const WAY_OUT: &str = "restore the file from a backup, or purge the instance";
 

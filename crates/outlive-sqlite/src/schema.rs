@@ -85,6 +85,7 @@ CREATE TABLE gone (
     id          TEXT NOT NULL,
     workflow    TEXT NOT NULL
 ) STRICT;
+CREATE INDEX gone_by_pos ON gone (pos);
 
 -- Rank 0 is the inbox, in order of arrival. Other ranks are the queue of a job: by priority, lanes taking turns, and in
 -- the last rank those that wait for a time, which is their lane.

@@ -1,10 +1,10 @@
-//! What a job changes: events pushed to it, and all that one turn of it does, or nothing.
+//! All that one turn of a job changes, or nothing of it.
 
-use outlive_core::commit::{Answer, Refusal, State, Turn};
+use outlive_core::commit::{Answer, State, Turn};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Dead, Moved, Spot};
+use outlive_core::queue::{Dead, Moved, Place, Spot};
 use outlive_core::status::{Pause, Status};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
@@ -38,13 +38,16 @@ impl Batch<'_> {
         if !unseen.is_empty() {
             return Ok(Answer::Unseen(unseen));
         }
-        match self.send_out(turn)? {
-            Ok(answers) => {
-                self.take_turn(turn, facts)?;
-                Ok(Answer::Turned(answers))
-            }
-            Err(refusal) => Ok(Answer::Refused(refusal)),
-        }
+        let answers = match self.send_out(turn)? {
+            Ok(answers) => answers,
+            Err(against) => return Ok(against),
+        };
+        let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
+        let wake = (reaches_itself && !is_on(Mutant::SqliteTurnPassesItself)).then_some(Timestamp::AT_ONCE);
+        // What it has sent may be for itself, so that what was known of it before is not so any more.
+        let facts = self.ledger.facts(self.connection, num)?.unwrap_or(facts);
+        self.take_turn(turn, facts, wake)?;
+        Ok(Answer::Turned(answers))
     }
 
     /// The same turn again: what it sent is known by its tokens.
@@ -59,31 +62,37 @@ impl Batch<'_> {
         Ok(news.map(i64::cast_unsigned))
     }
 
-    /// Does what a turn asks of others. If one thing is refused, nothing of it is done.
-    fn send_out(&mut self, turn: &Turn) -> rusqlite::Result<Result<Vec<Answer>, Refusal>> {
+    /// Does what a turn asks of others, or answers why it cannot be: if one thing is refused, nothing of it is done.
+    fn send_out(&mut self, turn: &Turn) -> rusqlite::Result<Result<Vec<Answer>, Answer>> {
         if turn.writes.is_empty() {
             return Ok(Ok(Vec::new()));
         }
         let saved = self.ledger.save();
         self.connection.prepare_cached("SAVEPOINT turn")?.execute([])?;
+        let sent = self.send_all(turn)?;
+        if sent.is_err() && !is_on(Mutant::SqliteRefusedTurnSends) {
+            self.connection.prepare_cached("ROLLBACK TO turn")?.execute([])?;
+            self.ledger.restore(saved);
+        }
+        self.connection.prepare_cached("RELEASE turn")?.execute([])?;
+        Ok(sent)
+    }
+
+    fn send_all(&mut self, turn: &Turn) -> rusqlite::Result<Result<Vec<Answer>, Answer>> {
         let mut answers = Vec::with_capacity(turn.writes.len());
         for write in &turn.writes {
             match self.apply(write)? {
-                Answer::Refused(refusal) => {
-                    self.connection.prepare_cached("ROLLBACK TO turn")?.execute([])?;
-                    self.connection.prepare_cached("RELEASE turn")?.execute([])?;
-                    self.ledger.restore(saved);
-                    return Ok(Err(refusal));
-                }
+                refused @ Answer::Refused(_) => return Ok(Err(refused)),
                 answer => answers.push(answer),
             }
         }
-        self.connection.prepare_cached("RELEASE turn")?.execute([])?;
-        Ok(Ok(answers))
+        // A start may have put another in its place.
+        let is_there = self.ledger.facts(self.connection, turn.num.0)?.is_some_and(|facts| facts.is_open());
+        Ok(if is_there { Ok(answers) } else { Err(Answer::Fenced) })
     }
 
-    /// Applies a turn that has been found good.
-    fn take_turn(&mut self, turn: &Turn, mut facts: Facts) -> rusqlite::Result<()> {
+    /// Applies a turn that has been found good. `wake` is for what it has not seen: what it sent to itself, and events.
+    fn take_turn(&mut self, turn: &Turn, mut facts: Facts, wake: Option<Timestamp>) -> rusqlite::Result<()> {
         let num = turn.num.0;
         for news in &turn.news {
             facts.news += news.kind.count();
@@ -110,11 +119,11 @@ impl Batch<'_> {
         if !turn.news.is_empty() {
             facts.recoveries = 0;
         }
-        self.end_turn(turn, facts)
+        self.end_turn(turn, facts, wake)
     }
 
     /// What a turn leaves of the row: nothing, a new state, or how often the world was told of it.
-    fn end_turn(&mut self, turn: &Turn, facts: Facts) -> rusqlite::Result<()> {
+    fn end_turn(&mut self, turn: &Turn, facts: Facts, wake: Option<Timestamp>) -> rusqlite::Result<()> {
         let num = turn.num.0;
         let job = self.ledger.workflow(self.connection, num)?;
         match &turn.state {
@@ -123,7 +132,7 @@ impl Batch<'_> {
                 self.remove(num, &job, facts.status)
             }
             Some(state) if !is_on(Mutant::SqliteHalved) => {
-                let wake = self.wake_of(num, state)?;
+                let wake = self.wake_of(num, state, wake)?;
                 self.enter(num, &State { wake, ..state.clone() }, facts, job)
             }
             _ => {
@@ -137,9 +146,13 @@ impl Batch<'_> {
     }
 
     /// When an instance is to wake. What lies in its queue is not forgotten, whatever the owner has seen of it.
-    fn wake_of(&self, num: u64, state: &State) -> rusqlite::Result<Option<Timestamp>> {
-        if state.is_owned || matches!(state.status, Status::Paused { why: Pause::Hand, .. }) {
+    /// `told` is when something that the turn itself sent has it wake.
+    fn wake_of(&self, num: u64, state: &State, told: Option<Timestamp>) -> rusqlite::Result<Option<Timestamp>> {
+        if state.is_owned {
             return Ok(state.wake);
+        }
+        if told.is_some() || matches!(state.status, Status::Paused { why: Pause::Hand, .. }) {
+            return Ok(told.or(state.wake));
         }
         let sql = "SELECT rank, lane FROM inbox WHERE instance = ?1 AND rank > 0 ORDER BY rank, lane LIMIT 1";
         let first = self
@@ -172,15 +185,16 @@ impl Batch<'_> {
         let sql = "DELETE FROM inbox WHERE instance = ?1 AND rank = ?2 AND lane = ?3 AND pos = ?4 RETURNING at";
         let at: Option<i64> = self.connection.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
         if let Some(at) = at {
-            let at = Timestamp::from_millis(at);
-            let inbound = Inbound { pos, at, message: Message::Event(event.clone()) };
+            let inbound = Inbound { pos, at: Timestamp::from_millis(at), message: Message::Event(event.clone()) };
             self.keep(num, &inbound, Some(&Spot::of(event)))?;
         }
         Ok(0)
     }
 
     fn give_up(&mut self, dead: &Dead) -> rusqlite::Result<()> {
-        let sql = "INSERT OR REPLACE INTO dead (pos, job, id, at, attempts, queued, text, failure, payload) \
+        let mut forget = self.connection.prepare_cached("DELETE FROM dead WHERE pos = ?1")?;
+        let known = forget.execute([dead.pos.cast_signed()])?;
+        let sql = "INSERT INTO dead (pos, job, id, at, attempts, queued, text, failure, payload) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         self.connection.prepare_cached(sql)?.execute(params![
             dead.pos.cast_signed(),
@@ -188,12 +202,12 @@ impl Batch<'_> {
             dead.id.as_str(),
             dead.at.as_millis(),
             dead.attempts,
-            dead.place == outlive_core::queue::Place::Queue,
+            dead.place == Place::Queue,
             dead.event.to_text(),
             dead.failure.as_str(),
             dead.event.payload.as_str(),
         ])?;
-        self.ledger.add(&dead.job, DEAD, 1);
+        self.ledger.add(&dead.job, DEAD, 1 - i64::try_from(known).unwrap_or(0));
         Ok(())
     }
 

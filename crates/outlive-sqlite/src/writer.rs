@@ -294,6 +294,9 @@ impl Writer {
     }
 }
 
+/// About how many bytes a small row takes beside its text.
+const ROW_BYTES: usize = 64;
+
 /// About how many pages of the log a write takes by itself.
 fn pages(write: &Write) -> i64 {
     let bytes = match write {
@@ -301,6 +304,14 @@ fn pages(write: &Write) -> i64 {
         Write::Send(send) => send.message.to_parts().2.map_or(0, Payload::len),
         Write::Commit(commit) => {
             commit.entries.iter().filter_map(|entry| entry.payload.as_ref()).map(Payload::len).sum()
+        }
+        Write::Push(push) => push.events.iter().map(|event| event.payload.len() + ROW_BYTES).sum(),
+        Write::Turn(turn) => {
+            let record = turn.state.as_ref().and_then(|state| state.outcome.as_ref()).map_or(0, Payload::len);
+            let moved = turn.queue.iter().filter_map(|moved| moved.to.as_ref());
+            let events = moved.chain(turn.dead.iter().map(|dead| &dead.event));
+            let kept: usize = events.map(|event| event.payload.len() + ROW_BYTES).sum();
+            return turn.writes.iter().map(pages).sum::<i64>() + 1 + ((record + kept) / 4096) as i64;
         }
         _ => 0,
     };

@@ -17,7 +17,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! let report = run_all(|| Box::new(Memory::default())).await;
-//! assert!(report.passed >= 60);
+//! assert!(report.passed >= 140);
 //! # }
 //! ```
 
@@ -48,16 +48,22 @@ mod claims;
 mod commits;
 mod differential;
 mod ends;
+mod feeds;
 mod fences;
 mod filters;
 mod inboxes;
+mod jobs;
+mod letters;
 mod lists;
 mod pair;
+mod pushes;
+mod queues;
 mod random;
 mod recoveries;
 mod repeats;
 mod starts;
 mod stuck;
+mod turns;
 mod values;
 mod wakes;
 mod world;
@@ -181,6 +187,11 @@ pub fn cases() -> Vec<Case> {
         lists::cases(),
         filters::cases(),
         values::cases(),
+        pushes::cases(),
+        turns::cases(),
+        queues::cases(),
+        letters::cases(),
+        feeds::cases(),
     ]
     .concat()
 }

@@ -8,10 +8,11 @@ use crate::kind::Kinds;
 use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::query::{Line, Told};
-use crate::queue::{Bury, Dead, Depth, Letters, Push, QueuePage, QueueRead, Queued, Spot, take_turns};
+use crate::queue::{Bury, Dead, Depth, Letters, Place, Push, QueuePage, QueueRead, Queued, Spot, take_turns};
 use crate::status::{Pause, Status};
 use crate::time::Timestamp;
 
+use super::row::Row;
 use super::rows::{Rows, set_wake};
 
 /// The most dead letters that are dealt with in one write.
@@ -22,28 +23,41 @@ impl Rows {
         if let Some(answer) = self.pushed.get(&push.token).filter(|_| !is_on(Mutant::RepeatKeptTwice)) {
             return answer.clone();
         }
+        let answer = self.push_anew(push);
+        if matches!(answer, Answer::Pushed { .. }) {
+            self.pushed.insert(push.token, answer.clone());
+        }
+        answer
+    }
+
+    /// Keeps events, whatever is known of their token.
+    fn push_anew(&mut self, push: &Push) -> Answer {
         let found = self.ids.get(&push.id).copied();
-        let status = found.and_then(|num| self.instances.get(&num)).map(|row| row.instance.status);
-        if let Some(status) = status.filter(|status| status.is_ended()) {
-            return Answer::Refused(Refusal::Status(status));
+        let held = found.and_then(|num| self.instances.get(&num)).map(|row| &row.instance);
+        if let Some(held) = held.filter(|held| held.workflow != push.job) {
+            return Answer::Refused(Refusal::Conflict { workflow: held.workflow.clone() });
+        }
+        if let Some(held) = held.filter(|held| held.status.is_ended()) {
+            return Answer::Refused(Refusal::Status(held.status));
         }
         let created = found.is_none();
         let num = found.unwrap_or_else(|| self.create_for(push));
         let Some(row) = self.instances.get_mut(&num) else {
             return Answer::Refused(Refusal::NotFound);
         };
-        let before = row.inbox.keys().next_back().copied().unwrap_or(0);
+        // In a queue nobody misses one by its position.
+        let before = row.inbox.keys().next_back().filter(|_| push.place == Place::Inbox).copied().unwrap_or(0);
         let mut positions = Vec::with_capacity(push.events.len());
         for event in &push.events {
             let is_kept = row.keep(self.pos_last + 1, push.at, event, push.place);
             self.pos_last += u64::from(is_kept);
             positions.push(if is_kept { self.pos_last } else { 0 });
         }
-        if row.is_open() && row.instance.owner == Epoch(0) && !is_on(Mutant::MessageWakesNobody) {
+        let answer = Answer::Pushed { num, created, positions, before };
+        let is_undriven = row.is_open() && row.instance.owner == Epoch(0);
+        if is_undriven && answer.reaches(num) && !is_on(Mutant::MessageWakesNobody) {
             set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
         }
-        let answer = Answer::Pushed { num, created, positions, before };
-        self.pushed.insert(push.token, answer.clone());
         answer
     }
 
@@ -75,7 +89,7 @@ impl Rows {
         if after > turn.before && told == after {
             return self.answer_again(turn);
         }
-        if !row.is_open() || told != turn.before {
+        if !row.is_open() || (told != turn.before && !is_on(Mutant::TurnUnnumbered)) {
             return Answer::Fenced;
         }
         let unseen = row.unseen_by(turn.state.as_ref(), &turn.taken);
@@ -84,13 +98,20 @@ impl Rows {
         }
         let whole = (!turn.writes.is_empty()).then(|| self.clone());
         let answers: Vec<Answer> = turn.writes.iter().map(|write| self.apply(write)).collect();
-        if let Some(refused) = answers.iter().find(|answer| matches!(answer, Answer::Refused(_))) {
-            let refused = refused.clone();
-            whole.into_iter().for_each(|whole| *self = whole);
-            return refused;
+        if let Some(against) = self.against(turn, &answers) {
+            whole.into_iter().filter(|_| !is_on(Mutant::RefusedTurnSends)).for_each(|whole| *self = whole);
+            return against;
         }
-        self.take_turn(turn);
+        let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
+        self.take_turn(turn, reaches_itself.then_some(Timestamp::AT_ONCE));
         Answer::Turned(answers)
+    }
+
+    /// What keeps a turn from being taken, once all that it sends is done: a refusal, or another in its place.
+    fn against(&self, turn: &Turn, answers: &[Answer]) -> Option<Answer> {
+        let is_there = self.instances.get(&turn.num).is_some_and(Row::is_open);
+        let refused = answers.iter().find(|answer| matches!(answer, Answer::Refused(_))).cloned();
+        refused.or((!is_there).then_some(Answer::Fenced))
     }
 
     /// The same turn again: what it sent is known by its tokens.
@@ -98,7 +119,8 @@ impl Rows {
         Answer::Turned(turn.writes.iter().map(|write| self.apply(write)).collect())
     }
 
-    fn take_turn(&mut self, turn: &Turn) {
+    /// Applies a turn that has been found good. `wake` is for what it has not seen: what it sent to itself, and events.
+    fn take_turn(&mut self, turn: &Turn, wake: Option<Timestamp>) {
         turn.news.iter().for_each(|news| self.tell(turn.num, news.clone()));
         self.dead.extend(turn.dead.iter().map(|dead| (dead.pos, dead.clone())));
         self.replies.extend(turn.replies.iter().cloned());
@@ -106,7 +128,6 @@ impl Rows {
         row.take_turn(turn);
         if turn.is_removed {
             let id = row.instance.id.clone();
-            self.gone.insert(turn.num, row.instance.news);
             return self.remove(&id);
         }
         if let Some(state) = turn.state.as_ref().filter(|_| !is_on(Mutant::CommitHalved)) {
@@ -114,7 +135,8 @@ impl Rows {
             // What lies in the queue is not forgotten, whatever the owner has seen of it.
             let is_left = !state.is_owned && !matches!(state.status, Status::Paused { why: Pause::Hand, .. });
             let queued = row.queue.keys().next().filter(|_| is_left).map(|(spot, _)| spot.wake());
-            let wake = [state.wake, queued].into_iter().flatten().min().filter(|_| row.is_open());
+            let wake = wake.filter(|_| !state.is_owned);
+            let wake = [wake, state.wake, queued].into_iter().flatten().min().filter(|_| row.is_open());
             set_wake(&mut self.wakes, &mut row.instance, wake);
         }
     }
@@ -126,16 +148,18 @@ impl Rows {
             return Answer::Refused(Refusal::NotFound);
         }
         let mut nums = Vec::new();
+        let mut count = 0;
         for dead in &meant {
             if bury.is_retry {
                 let Some(num) = self.revive(dead, bury.at) else { continue };
                 nums.push(num);
             }
+            count += 1;
             self.dead.remove(&dead.pos);
         }
         nums.sort_unstable();
         nums.dedup();
-        Answer::Buried { count: meant.len() as u64, nums }
+        Answer::Buried { count, nums }
     }
 
     /// Gives a dead letter to its instance again; `None` if that has ended otherwise.
@@ -147,11 +171,10 @@ impl Rows {
             place: dead.place,
             at,
             seed: dead.pos,
-            // It is removed in the same write, so that it cannot be revived twice.
-            token: 0,
+            // It leaves the dead in the same write, so that it cannot be revived twice and no token is looked for.
+            token: dead.pos,
         };
-        self.pushed.remove(&0);
-        match self.push(&push) {
+        match self.push_anew(&push) {
             Answer::Pushed { num, .. } => Some(num),
             _ => None,
         }
@@ -175,7 +198,7 @@ impl Rows {
             at: *at,
             event: Ok(event.clone()),
         };
-        let now = Spot::delayed_until(read.now);
+        let now = Spot::delayed_until(if is_on(Mutant::DelayIgnored) { Timestamp::MAX } else { read.now });
         let is_delayed = |spot: &Spot| spot.rank == Spot::DELAYED;
         // Those whose time has come go first: they are older than they look.
         let due = row.queue.iter().filter(|((spot, _), _)| is_delayed(spot) && *spot <= now);

@@ -9,7 +9,7 @@ use crate::journal::Entry;
 use crate::message::{Inbound, Message};
 use crate::mutant::{Mutant, is_on};
 use crate::query::Instance;
-use crate::queue::{Place, Spot};
+use crate::queue::{Moved, Place, Spot};
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -67,6 +67,7 @@ impl Row {
                 self.instance.note = Some(reason.clone());
                 self.instance.ended_at = Some(send.at);
                 self.inbox.clear();
+                self.queue.clear();
             }
             message => {
                 self.inbox.insert(pos, Inbound { pos, at: send.at, message: message.clone() });
@@ -135,20 +136,27 @@ impl Row {
             self.inbox.remove(pos);
         }
         for moved in &turn.queue {
-            let Some((at, _)) = self.queue.remove(&(moved.from.clone(), moved.pos)) else { continue };
-            match (&moved.to, &moved.key) {
-                (Some(event), _) => {
+            let at = self.queue.remove(&(moved.from.clone(), moved.pos)).map(|(at, _)| at);
+            match (&moved.to, at) {
+                (Some(event), Some(at)) => {
                     self.queue.insert((Spot::of(event), moved.pos), (at, event.clone()));
                 }
-                (None, Some(key)) => {
-                    self.keys.remove(key);
-                }
-                (None, None) => {}
+                (Some(_), None) => {}
+                (None, _) => self.free_key(moved),
             }
         }
         self.keys.retain(|_, pos| *pos > turn.keys_until);
         if !turn.news.is_empty() && !is_on(Mutant::ProgressUncounted) {
             self.instance.recoveries = 0;
+        }
+    }
+
+    /// Frees the key of an event that is done with. One that was freed before may be that of another event by now.
+    fn free_key(&mut self, moved: &Moved) {
+        if let Some(key) = &moved.key
+            && self.keys.get(key) == Some(&moved.pos)
+        {
+            self.keys.remove(key);
         }
     }
 
@@ -164,6 +172,7 @@ impl Row {
         if state.status.is_ended() {
             instance.ended_at = Some(state.at);
             self.inbox.clear();
+            self.queue.clear();
         } else if state.is_owned && state.status != Status::Stuck {
             instance.owner = epoch;
         }

@@ -35,7 +35,7 @@ pub(super) struct Rows {
     pub(super) feed: BTreeMap<u64, Told>,
     /// The position of the feed given last; only grows.
     pub(super) feed_last: u64,
-    /// How often instances had told the world of something when they were removed by a turn.
+    /// How often instances had told the world of something when they were removed.
     pub(super) gone: BTreeMap<InstanceNum, u64>,
     /// The answers to pushes, by their tokens.
     pub(super) pushed: BTreeMap<u64, Answer>,
@@ -288,14 +288,16 @@ impl Rows {
         }
         let entry = Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status);
         row.entries.push(entry.clone());
+        let is_run = JobKind::of(&row.instance.workflow).is_none();
         let instance = &mut row.instance;
         instance.status = Status::Pending;
-        instance.outcome = None;
+        // That of a job is its record, which it goes on with.
+        instance.outcome = instance.outcome.take().filter(|_| !is_run);
         instance.note = None;
         instance.ended_at = None;
         instance.recoveries = 0;
         set_wake(&mut self.wakes, instance, Some(reopen.at));
-        let (num, is_run) = (instance.num, JobKind::of(&instance.workflow).is_none());
+        let num = instance.num;
         self.tell_entry(num, &entry);
         if is_run {
             self.tell(num, News::new(NewsKind::RunQueued, reopen.at));
@@ -321,6 +323,11 @@ impl Rows {
     pub(super) fn remove(&mut self, id: &Name) {
         if let Some(mut row) = self.ids.remove(id).and_then(|num| self.instances.remove(&num)) {
             set_wake(&mut self.wakes, &mut row.instance, None);
+            self.gone.insert(row.instance.num, row.instance.news);
+            if !row.entries.is_empty() {
+                let is_its = |told: &Told| told.num == row.instance.num && matches!(told.line, Line::Entry(_));
+                self.feed.retain(|_, told| !is_its(told));
+            }
         }
     }
 

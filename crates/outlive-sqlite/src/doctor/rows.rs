@@ -1,5 +1,9 @@
 //! Rows of instances and messages, one by one: each says what was written.
 
+use outlive_core::message::{Inbound, Message};
+use outlive_core::queue::Spot;
+use rusqlite::Row;
+
 use super::{Problem, Sheet};
 use crate::row;
 
@@ -22,13 +26,25 @@ pub(super) fn messages(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         sheet.report.messages += 1;
-        if let Err(damage) = row::message(row) {
-            let holds = "a message fits its checksum, and is of a kind there is";
+        if let Err(damage) = row::message(row).and_then(|inbound| lies_well(row, &inbound)) {
+            let holds = "a message fits its checksum, is of a kind there is, and lies where it belongs";
             let remedy = "restore the file from a backup, or purge the instance";
             sheet.find(Problem::Inbox, row::int(row, 6), without_way_out(&damage), holds, remedy);
         }
     }
     Ok(())
+}
+
+/// Whether a message lies in the inbox, or an event in the spot of a queue that its priority, key and time say.
+fn lies_well(row: &Row<'_>, inbound: &Inbound) -> Result<(), String> {
+    let spot = Spot { rank: row::int(row, 7).unwrap_or(0), lane: row::text(row, 8).into_owned() };
+    let is_well = match &inbound.message {
+        _ if spot.rank == 0 => spot.lane.is_empty(),
+        Message::Event(event) => Spot::of(event) == spot,
+        _ => false,
+    };
+    let Spot { rank, lane } = spot;
+    if is_well { Ok(()) } else { Err(format!("message {} lies at rank {rank} in lane {lane:?}", inbound.pos)) }
 }
 
 /// A finding has its remedy beside it.

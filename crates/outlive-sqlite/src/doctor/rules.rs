@@ -3,8 +3,19 @@
 //! Status codes are those of the journal format: 0 pending, 1 running, 2 paused, 3 stuck, 4 completed, 5 failed,
 //! 6 cancelled. Each question gives the number of an instance, or NULL, and a sentence that says what was found.
 
+/// Whether the row of an instance is that of a job.
+macro_rules! is_job {
+    () => {
+        "substr(workflow, 1, instr(workflow, ':') - 1) IN ('continuous', 'debounce', 'task', 'pool')"
+    };
+}
+
+mod jobs;
+
 use super::{Problem, Sheet};
 use crate::row;
+
+pub(super) use jobs::RULES as OF_JOBS;
 
 pub(super) struct Rule {
     pub(super) name: &'static str,
@@ -40,27 +51,36 @@ pub(super) const RULES: [Rule; 14] = [
                  'the mark \"' || wanted || '\" is ' || value || ', and ' || used || ' is in use' END \
              FROM (SELECT 'schema' AS wanted, 1 AS used \
                  UNION ALL SELECT 'epoch', (SELECT max(owner) FROM instance WHERE owner <> 0) \
-                 UNION ALL SELECT 'num', (SELECT max(num) FROM instance) \
+                 UNION ALL SELECT 'num', (SELECT max(num) FROM (SELECT max(num) AS num FROM instance UNION ALL SELECT max(num) FROM gone)) \
+                 UNION ALL SELECT 'pushed', NULL \
+                 UNION ALL SELECT 'feed', (SELECT max(pos) FROM (SELECT max(pos) AS pos FROM entry \
+                     UNION ALL SELECT max(pos) FROM news UNION ALL SELECT max(pos) FROM gone)) \
                  UNION ALL SELECT 'pos', (SELECT max(pos) FROM (SELECT max(pos) AS pos FROM sent \
-                     UNION ALL SELECT max(pos) FROM inbox UNION ALL SELECT max(pos) FROM dedup))) \
+                     UNION ALL SELECT max(pos) FROM inbox UNION ALL SELECT max(pos) FROM dedup \
+                     UNION ALL SELECT max(pos) FROM dead UNION ALL SELECT max(pos) FROM reply))) \
              LEFT JOIN meta ON key = wanted WHERE value IS NULL OR used > value",
-        holds: "the last epoch, instance number and inbox position given are at least those in use",
+        holds: "the last epoch, instance number and positions given are at least those in use",
         remedy: "restore the file from a backup, or numbers are given twice; report this",
     },
     Rule {
         name: "statuses",
         problem: Problem::Status,
-        question: "SELECT num, CASE \
+        question: concat!(
+            "SELECT num, CASE \
                  WHEN (status = 2) <> (pause IS NOT NULL) THEN 'its status is ' || status || ' and its pause is ' || coalesce(pause, 'NULL') \
                  WHEN pause NOT IN ('sleep', 'retry', 'wait', 'by hand') THEN 'it pauses for \"' || pause || '\"' \
                  WHEN until IS NOT NULL AND pause IS NULL THEN 'it is not paused, and goes on at ' || until \
                  WHEN until IS NULL AND pause IN ('sleep', 'retry') THEN 'it pauses for \"' || pause || '\" without an end' \
                  WHEN (status IN (4, 5, 6)) <> (ended_at IS NOT NULL) THEN 'its status is ' || status || ' and it ended at ' || coalesce(ended_at, 'NULL') \
-                 WHEN (status IN (4, 5)) <> (outcome IS NOT NULL) THEN 'its status is ' || status || ' and it has ' || iif(outcome IS NULL, 'no outcome', 'an outcome') \
+                 WHEN (status IN (4, 5)) <> (outcome IS NOT NULL) AND NOT ",
+            is_job!(),
+            " THEN 'its status is ' || status || ' and it has ' || iif(outcome IS NULL, 'no outcome', 'an outcome') \
                  WHEN status = 3 AND note IS NULL THEN 'it is stuck, and nothing says why' \
                  WHEN status IN (1, 2, 4, 5) AND started_at IS NULL THEN 'its status is ' || status || ' and it never began' \
                  WHEN recoveries < 0 THEN 'it recovered ' || recoveries || ' times' \
              END AS found FROM instance WHERE found IS NOT NULL",
+        ),
+        // The outcome of a job is its record, which it has or not.
         holds: "pause, end, outcome and note are those that belong to the status",
         remedy: REPLACE,
     },
@@ -122,11 +142,16 @@ pub(super) const RULES: [Rule; 14] = [
     Rule {
         name: "tokens of messages",
         problem: Problem::Token,
-        question: "SELECT instance, 'message ' || pos || ' has no token' \
-             FROM (SELECT instance, pos FROM inbox EXCEPT SELECT instance, pos FROM sent) \
+        question: concat!(
+            "SELECT instance, 'message ' || pos || ' has no token' \
+             FROM (SELECT instance, pos FROM inbox WHERE kind <> 6 EXCEPT SELECT instance, pos FROM sent) \
              UNION ALL SELECT instance, 'a dedup key is of message ' || pos || ', which nobody sent' \
-             FROM (SELECT instance, pos FROM dedup EXCEPT SELECT instance, pos FROM sent)",
-        holds: "each message and each dedup key has the token it came with",
+             FROM (SELECT dedup.instance, dedup.pos FROM dedup JOIN instance ON num = dedup.instance WHERE NOT ",
+            is_job!(),
+            " EXCEPT SELECT instance, pos FROM sent)",
+        ),
+        // Those of events are kept for a while only.
+        holds: "each message of a run and each of its dedup keys has the token it came with",
         remedy: REPORT,
     },
     Rule {

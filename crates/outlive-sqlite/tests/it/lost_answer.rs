@@ -20,6 +20,7 @@ fn break_commits(place: &Place) {
         CREATE TRIGGER break_instance AFTER UPDATE ON instance BEGIN INSERT INTO broken VALUES (1); END;
         CREATE TRIGGER break_start AFTER INSERT ON instance BEGIN INSERT INTO broken VALUES (1); END;
         CREATE TRIGGER break_purge AFTER DELETE ON instance BEGIN INSERT INTO broken VALUES (1); END;
+        CREATE TRIGGER break_dead AFTER DELETE ON dead BEGIN INSERT INTO broken VALUES (1); END;
         CREATE TRIGGER break_entry AFTER INSERT ON entry BEGIN INSERT INTO broken VALUES (1); END;";
     place.sql().execute_batch(sql).unwrap();
 }
@@ -29,13 +30,13 @@ fn mend_commits(place: &Place) {
         .sql()
         .execute_batch(
             "DROP TABLE broken; DROP TRIGGER break_instance; DROP TRIGGER break_start;
-        DROP TRIGGER break_purge; DROP TRIGGER break_entry;",
+        DROP TRIGGER break_purge; DROP TRIGGER break_dead; DROP TRIGGER break_entry;",
         )
         .unwrap();
 }
 
 /// Writes a batch whose COMMIT fails.
-async fn write_unknown(place: &Place, store: &SqliteStore, batch: &Arc<Vec<Write>>) {
+pub(crate) async fn write_unknown(place: &Place, store: &SqliteStore, batch: &Arc<Vec<Write>>) {
     break_commits(place);
     let error = store.write(batch.clone()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unknown, "{error}");

@@ -1,5 +1,7 @@
 //! Two stores side by side: the same random writes must be answered the same and leave the same behind.
 
+mod jobs;
+
 use std::sync::Arc;
 
 use outlive_core::commit::{Claim, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
@@ -31,7 +33,8 @@ use crate::random::Random;
 /// The first difference, with the number of the operation.
 pub async fn differential(a: Arc<dyn Store>, b: Arc<dyn Store>, seed: u64, operations: usize) -> Result<(), String> {
     let mut pair = Pair::new(a, b).await?;
-    let mut author = Author { random: Random::new(seed), held: Vec::new(), epoch: pair.epoch, ticks: 0 };
+    let mut author =
+        Author { random: Random::new(seed), held: Vec::new(), letters: Vec::new(), epoch: pair.epoch, ticks: 0 };
     for operation in 0..operations {
         let done = operate(&mut pair, &mut author).await;
         done.map_err(|found| format!("seed {seed}, operation {operation}: {found}"))?;
@@ -49,10 +52,10 @@ async fn operate(pair: &mut Pair, author: &mut Author) -> Checked {
     }
     let batch = author.batch();
     pair.write(&batch).await?;
-    author.held = pair.compare().await?;
+    (author.held, author.letters) = pair.compare().await?;
     if author.random.is(4) && batch.iter().all(can_be_repeated) {
         pair.write(&batch).await?;
-        author.held = pair.compare().await?;
+        (author.held, author.letters) = pair.compare().await?;
     }
     let (filter, limit) = (author.random.filter(), author.random.below(4) + 1);
     let before = author.any_held().map(|held| held.instance.num);
@@ -60,15 +63,17 @@ async fn operate(pair: &mut Pair, author: &mut Author) -> Checked {
     pair.query(&filter, before, usize::try_from(limit).unwrap_or(1)).await
 }
 
-/// Claims, reopenings and purges carry nothing to know them by when they come again.
+/// Claims, reopenings, purges and the like carry nothing to know them by when they come again.
 fn can_be_repeated(write: &Write) -> bool {
-    matches!(write, Write::Start(_) | Write::Send(_) | Write::Commit(_))
+    matches!(write, Write::Start(_) | Write::Send(_) | Write::Commit(_) | Write::Push(_) | Write::Turn(_))
 }
 
 /// Makes up writes from what both stores hold.
 struct Author {
     random: Random,
     held: Vec<Held>,
+    /// The numbers of the dead letters.
+    letters: Vec<u64>,
     epoch: Epoch,
     /// Grows with each write, for what must not happen at the same moment twice.
     ticks: i64,
@@ -82,7 +87,11 @@ impl Author {
 
     fn write(&mut self) -> Write {
         self.ticks += 1;
-        match self.random.below(100) {
+        match self.random.below(140) {
+            100..115 => Write::Push(self.push()),
+            115..133 => self.turn(),
+            133..138 => Write::Bury(self.bury()),
+            138..140 => self.of_feed(),
             0..20 => Write::Start(self.start()),
             20..45 => Write::Send(self.send()),
             45..78 => Write::Commit(self.commit()),
@@ -93,7 +102,7 @@ impl Author {
     }
 
     fn start(&mut self) -> Start {
-        Start {
+        let start = Start {
             id: self.id(),
             workflow: name(self.random.pick(&["checkout", "refund"])),
             input: self.random.pick(&[json("1"), json("[2]")]),
@@ -104,7 +113,8 @@ impl Author {
             on_conflict: self.random.pick(&[OnConflict::Join, OnConflict::Reject, OnConflict::Replace]),
             token: self.random.next(),
             owner: self.epoch_or_not(3),
-        }
+        };
+        self.named(start)
     }
 
     fn send(&mut self) -> Send {
@@ -192,7 +202,7 @@ impl Author {
     /// One of few ids, so that they meet.
     fn id(&mut self) -> Name {
         let ids = ["a", "a%1", "a_1", "ü", "Ü", "🦀", "b", "c"];
-        name(self.random.pick(&ids))
+        name(if self.random.is(5) { self.random.pick(&jobs::IDS) } else { self.random.pick(&ids) })
     }
 
     fn any_held(&mut self) -> Option<&Held> {

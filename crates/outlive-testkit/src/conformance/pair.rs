@@ -1,5 +1,7 @@
 //! Two stores that are told the same, and must answer the same but for the numbers they choose themselves.
 
+mod jobs;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,6 +9,7 @@ use outlive_core::commit::{Answer, Claimed, Epoch, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::message::Inbound;
 use outlive_core::query::{Filter, Instance, Wake};
+use outlive_core::queue::Queued;
 use outlive_core::status::StatusKind;
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
@@ -24,6 +27,8 @@ pub(crate) struct Pair {
     nums: Both<InstanceNum>,
     /// The same for positions, which may be counted by instance.
     positions: Both<(InstanceNum, u64)>,
+    /// The same for dead letters, which outlive their instance.
+    letters: Both<u64>,
 }
 
 /// An instance as both stores hold it.
@@ -31,6 +36,7 @@ pub(crate) struct Held {
     pub(crate) instance: Instance,
     pub(crate) seq_last: u64,
     pub(crate) positions: Vec<u64>,
+    pub(crate) queue: Vec<Queued>,
 }
 
 /// What corresponds to what.
@@ -55,7 +61,8 @@ impl Pair {
     pub(crate) async fn new(first: Arc<dyn Store>, second: Arc<dyn Store>) -> Checked<Self> {
         let epoch = told(first.lease(at(0)).await)?;
         let epoch_second = told(second.lease(at(0)).await)?;
-        Ok(Self { first, second, epoch, epoch_second, nums: Both::new(), positions: Both::new() })
+        let (nums, positions, letters) = (Both::new(), Both::new(), Both::new());
+        Ok(Self { first, second, epoch, epoch_second, nums, positions, letters })
     }
 
     pub(crate) async fn release(&self) -> Checked {
@@ -71,6 +78,7 @@ impl Pair {
 
     /// Writes the batch to both and compares each answer.
     pub(crate) async fn write(&mut self, batch: &[Write]) -> Checked {
+        batch.iter().for_each(|write| self.learn_letters(write));
         let for_second = batch.iter().map(|write| self.write_for_second(write)).collect();
         let first = told(self.first.write(Arc::new(batch.to_vec())).await)?;
         let second = told(self.second.write(Arc::new(for_second)).await)?;
@@ -78,12 +86,13 @@ impl Pair {
         for ((write, first), second) in batch.iter().zip(first).zip(second) {
             let (first, second) = self.comparable(write, first, second);
             same(&second, &first).map_err(|found| format!("{found}\n    to {write:?}"))?;
+            self.compare_replies(write).await?;
         }
         Ok(())
     }
 
-    /// Compares all that the two hold, and gives it.
-    pub(crate) async fn compare(&self) -> Checked<Vec<Held>> {
+    /// Compares all that the two hold, and gives it: instances, and the numbers of dead letters.
+    pub(crate) async fn compare(&mut self) -> Checked<(Vec<Held>, Vec<u64>)> {
         let all = Filter::all();
         let first = told(self.first.list(&all, None, 1_000_000).await)?.instances;
         let second = told(self.second.list(&all, None, 1_000_000).await)?.instances;
@@ -96,10 +105,10 @@ impl Pair {
         for instance in first {
             held.push(self.compare_one(instance).await?);
         }
-        Ok(held)
+        Ok((held, self.compare_jobs().await?))
     }
 
-    async fn compare_one(&self, instance: Instance) -> Checked<Held> {
+    async fn compare_one(&mut self, instance: Instance) -> Checked<Held> {
         let (num, num_second) = (instance.num, self.num_second(instance.num));
         let by_id = told(self.second.instance(&instance.id).await)?.map(|found| self.instance(found));
         same(&by_id.as_ref(), &Some(&instance))?;
@@ -107,9 +116,11 @@ impl Pair {
         same(&told(self.second.journal(num_second, 0, usize::MAX).await)?, &entries)?;
         let inbox = told(self.first.inbox(num, 0).await)?;
         let inbox_second = told(self.second.inbox(num_second, 0).await)?;
+        self.learn_inbox(num, &inbox, &inbox_second);
         same(&self.inbox(num, inbox_second), &inbox)?;
+        let queue = self.compare_queue(num).await?;
         let positions = inbox.iter().map(|inbound| inbound.pos).collect();
-        Ok(Held { instance, seq_last: entries.last().map_or(0, |entry| entry.seq), positions })
+        Ok(Held { instance, seq_last: entries.last().map_or(0, |entry| entry.seq), positions, queue })
     }
 
     /// Compares a page and the counts of what matches.
@@ -161,6 +172,8 @@ impl Pair {
                 claim.nums.iter_mut().for_each(|num| *num = self.num_second(*num));
                 claim.epoch = self.epoch_second(claim.epoch);
             }
+            Write::Turn(turn) => self.turn_for_second(turn),
+            Write::Bury(bury) => self.bury_for_second(bury),
             _ => {}
         }
         write
@@ -179,12 +192,22 @@ impl Pair {
 
     fn instance(&self, second: Instance) -> Instance {
         let owner = if second.owner == self.epoch_second { self.epoch } else { second.owner };
-        Instance { num: self.num(second.num), owner, ..second }
+        // One that a dead letter brought into being has the letter's number for a seed.
+        let seed = self.letters.to_first.get(&second.seed).copied().unwrap_or(second.seed);
+        Instance { num: self.num(second.num), owner, seed, ..second }
     }
 
     fn inbox(&self, num: InstanceNum, second: Vec<Inbound>) -> Vec<Inbound> {
         let num_second = self.num_second(num);
         second.into_iter().map(|inbound| Inbound { pos: self.pos(num_second, inbound.pos), ..inbound }).collect()
+    }
+
+    /// Letters that are tried again have a position that nobody was told.
+    fn learn_inbox(&mut self, num: InstanceNum, first: &[Inbound], second: &[Inbound]) {
+        let num_second = self.num_second(num);
+        for (one, other) in first.iter().zip(second) {
+            self.positions.learn((num, one.pos), (num_second, other.pos));
+        }
     }
 
     /// Learns from two answers to one write, and brings them into the same numbers.
@@ -195,11 +218,27 @@ impl Pair {
                 (first, Answer::Started { num: self.num(num_second), created, is_driven })
             }
             (Answer::Sent { .. }, second @ Answer::Sent { .. }) => self.comparable_sent(first, second),
-            (_, Answer::Unseen(inbox)) => {
-                let Write::Commit(commit) = write else { return (first, Answer::Unseen(inbox)) };
-                (first, Answer::Unseen(self.inbox(commit.num, inbox)))
+            (_, second @ Answer::Pushed { .. }) => self.comparable_pushed(first, second),
+            (_, second @ Answer::Buried { .. }) => self.comparable_buried(first, second),
+            (Answer::Unseen(seen), Answer::Unseen(inbox)) => {
+                let num = match write {
+                    Write::Commit(commit) => commit.num,
+                    Write::Turn(turn) => turn.num,
+                    _ => return (first, Answer::Unseen(inbox)),
+                };
+                self.learn_inbox(num, seen, &inbox);
+                (first, Answer::Unseen(self.inbox(num, inbox)))
             }
-            (_, Answer::Claimed(claimed)) => {
+            (_, second @ Answer::Turned(_)) => match write {
+                Write::Turn(turn) => self.comparable_turned(turn, first, second),
+                _ => (first, second),
+            },
+            (Answer::Claimed(ours), Answer::Claimed(claimed)) => {
+                for (one, other) in ours.iter().zip(&claimed) {
+                    if let (Ok(inbox), Ok(inbox_second)) = (&one.inbox, &other.inbox) {
+                        self.learn_inbox(one.instance.num, inbox, inbox_second);
+                    }
+                }
                 let claimed = claimed.into_iter().map(|one| self.claimed(one)).collect();
                 (first, Answer::Claimed(claimed))
             }
@@ -220,9 +259,7 @@ impl Pair {
             let unplaced = |num, is_new| Answer::Sent { num, pos: 0, before: 0, is_new };
             return (unplaced(*num, *is_new), unplaced(self.num(*num_second), *is_new_second));
         }
-        if *is_new {
-            self.positions.learn((*num, *pos), (*num_second, *pos_second));
-        }
+        self.positions.learn((*num, *pos), (*num_second, *pos_second));
         let (pos_first, pos) = (pos, self.pos(*num_second, *pos_second));
         let of = |num, pos, is_new| Answer::Sent { num, pos, before: 0, is_new };
         (of(*num, *pos_first, *is_new), of(self.num(*num_second), pos, *is_new_second))

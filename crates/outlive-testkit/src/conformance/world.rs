@@ -1,6 +1,6 @@
 //! What a case needs: a store that is open and leased, and short ways to write to it and to read from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::panic::Location;
 use std::sync::Arc;
@@ -11,9 +11,11 @@ use outlive_core::commit::{
 };
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::query::{Filter, Instance, Wake};
+use outlive_core::query::{Filter, Instance, Told, Wake};
+use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::status::{Pause, Status};
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
@@ -40,8 +42,19 @@ pub(crate) struct World {
 /// Everything a store shows; equal before and after a write that changes nothing.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Snapshot {
-    instances: Vec<(Instance, Vec<Entry>, Vec<Inbound>)>,
+    instances: Vec<(Instance, Vec<Entry>, Vec<Inbound>, QueuePage)>,
     wakes: Vec<Wake>,
+    feed: Vec<Told>,
+    /// Of each job that there is, or was.
+    jobs: Vec<(Name, Depth, Vec<Dead>)>,
+}
+
+impl Snapshot {
+    /// The same as if an instance that is gone had never told of itself.
+    pub(crate) fn without_news_of(mut self, num: InstanceNum) -> Self {
+        self.feed.retain(|told| told.num != num);
+        self
+    }
 }
 
 /// Opening, leasing, and dying.
@@ -236,9 +249,21 @@ impl World {
         let mut instances = Vec::new();
         for instance in self.all().await? {
             let (entries, inbox) = (self.journal(instance.num).await?, self.inbox(instance.num).await?);
-            instances.push((instance, entries, inbox));
+            let read = QueueRead { now: Timestamp::MAX, after: None, limit: 1_000 };
+            let queue = told(self.store().queue(instance.num, read).await)?;
+            instances.push((instance, entries, inbox, queue));
         }
-        Ok(Snapshot { instances, wakes: self.wakes().await? })
+        let feed = told(self.store().feed(0, 1_000_000).await)?;
+        let names: BTreeSet<&Name> = (feed.iter().map(|told| &told.workflow))
+            .chain(instances.iter().map(|(instance, ..)| &instance.workflow))
+            .filter(|workflow| JobKind::of(workflow).is_some())
+            .collect();
+        let mut jobs = Vec::new();
+        for job in names {
+            let depth = told(self.store().depth(job, NOW).await)?;
+            jobs.push((job.clone(), depth, told(self.store().dead(job, 0, 1_000).await)?));
+        }
+        Ok(Snapshot { instances, wakes: self.wakes().await?, feed, jobs })
     }
 }
 

@@ -58,13 +58,15 @@ pub(crate) struct Work {
     window: VecDeque<Queued>,
     /// Events that are in the window, at work, or done and not durable yet.
     held: BTreeSet<u64>,
-    /// Events whose commits are under way, in their order.
-    undurable: VecDeque<Submitted>,
+    /// The commit that is under way.
+    undurable: Option<Submitted>,
     /// What handlers have ended with.
     finished: Arc<Mutex<Vec<Finished>>>,
     /// A page that was read.
     page: Arc<Mutex<Option<Result<QueuePage, Error>>>>,
     is_reading: bool,
+    /// Events that became durable while a page was read: it may show them as they were before.
+    fading: Vec<u64>,
     /// Whether there may be more in the queue than was read.
     is_unread: bool,
     /// When the next event is ready that waits for a time.
@@ -80,8 +82,22 @@ pub(crate) struct Work {
     is_resting: bool,
 }
 
+impl Work {
+    /// What became of these is durable. A page that is being read may still show them as they were.
+    fn let_go(&mut self, events: Vec<u64>) {
+        if self.is_reading {
+            return self.fading.extend(events);
+        }
+        for pos in events {
+            self.held.remove(&pos);
+        }
+    }
+}
+
 /// A commit under way.
 struct Submitted {
+    /// How often the world was told of the pool before it.
+    before: u64,
     events: Vec<u64>,
     taken: Vec<u64>,
     exhausted: Vec<Exhausted>,
@@ -180,12 +196,10 @@ impl Pooling {
 
     /// A commit was answered.
     fn answered(&mut self, answer: Answer) -> Result<(), Over> {
-        let Some(submitted) = self.work.undurable.pop_front() else { return Err(Over) };
+        let Some(submitted) = self.work.undurable.take() else { return Err(Over) };
         match answer {
             Answer::Turned(_) => {
-                submitted.events.iter().for_each(|pos| {
-                    self.work.held.remove(pos);
-                });
+                self.work.let_go(submitted.events);
                 for pos in &submitted.taken {
                     let taken = || replies::Reply::Taken { answer: None, event_count: 0, next: None };
                     self.worker.replies.tell(*pos, taken);
@@ -200,12 +214,16 @@ impl Pooling {
                 Ok(())
             }
             Answer::Unseen(messages) => {
+                self.told = submitted.before;
+                self.work.is_resting = false;
                 self.work.taken.extend(submitted.taken);
                 messages.into_iter().try_for_each(|inbound| self.hear(inbound))
             }
             Answer::Refused(refusal) => {
                 // What a handler asked of others: it has failed.
                 let Some(mut finished) = submitted.again else { return Err(Over) };
+                self.told = submitted.before;
+                self.work.taken.extend(submitted.taken);
                 let problem = format!("what it asks of others was refused: {refusal:?}");
                 finished.ended = Ended { end: End::Failed(Failure::new(Cause::Error, problem)), writes: Vec::new() };
                 finished.given_up.clear();
@@ -248,6 +266,8 @@ impl Pooling {
                     }
                 }
                 self.work.is_unread |= room == 0;
+                let faded = std::mem::take(&mut self.work.fading);
+                self.work.let_go(faded);
                 self.work.next_due = page.next_due;
                 if let Some(due) = page.next_due.filter(|due| *due > now) {
                     self.worker.wakes.add(due, self.num);
@@ -358,8 +378,8 @@ impl Pooling {
 
     /// Commits what handlers have ended with.
     fn settle(&mut self, now: Timestamp) {
-        if self.work.undurable.iter().any(|submitted| submitted.again.is_some()) {
-            // It may be refused, and what follows would not fit.
+        // One commit at a time: what ends meanwhile goes with the next one.
+        if self.work.undurable.is_some() {
             return;
         }
         let finished = std::mem::take(&mut *self.finished());
@@ -374,11 +394,11 @@ impl Pooling {
                 false => alone.push(one),
             }
         }
+        let mut alone = alone.into_iter();
         if !together.is_empty() {
             self.submit(together, None, now);
-        }
-        let mut alone = alone.into_iter();
-        if let Some(first) = alone.next() {
+        } else if let Some(first) = alone.next() {
+            // What it asks of others may be refused: then it has failed, and nothing else may go with it.
             let mut turn = self.new_turn();
             let again = Finished {
                 ended: first.ended.clone(),
@@ -478,7 +498,7 @@ impl Pooling {
         let before = self.told;
         self.told += draft.news.iter().map(|news| news.kind.count()).sum::<u64>();
         let Draft { news, taken, moved, dead, writes, events, exhausted } = draft;
-        self.work.undurable.push_back(Submitted { events, taken: taken.clone(), exhausted, again, is_rest });
+        self.work.undurable = Some(Submitted { before, events, taken: taken.clone(), exhausted, again, is_rest });
         let turn =
             Turn { news, taken, queue: moved, dead, writes, state, ..Turn::new(self.num, self.worker.epoch, before) };
         self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
@@ -495,7 +515,7 @@ impl Pooling {
     fn rest(&mut self, now: Timestamp) -> Result<(), Over> {
         let work = &self.work;
         let is_idle = self.running.load(Ordering::Relaxed) == 0
-            && work.undurable.is_empty()
+            && work.undurable.is_none()
             && work.taken.is_empty()
             && self.finished().is_empty();
         if !is_idle {

@@ -1,4 +1,4 @@
-//! The stores that are judged: in memory, on SQLite, and on SQLite with messages that come by another process.
+//! The stores that are judged: in memory, on SQLite, and on SQLite with messages and events that come by another process.
 
 use std::future::Future;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Home for Memory {
 /// A file.
 pub(super) struct Sqlite {
     folder: TempDir,
-    /// Whether messages come by a handle of their own, as from another process.
+    /// Whether messages and events come by a handle of their own, as from another process.
     has_guest: bool,
 }
 
@@ -67,7 +67,7 @@ impl Home for Sqlite {
     }
 }
 
-/// One file and two handles: messages come by the guest, all else by the host.
+/// One file and two handles: messages and events come by the guest, all else by the host.
 struct Guested {
     host: SqliteStore,
     guest: SqliteStore,
@@ -79,7 +79,7 @@ impl Store for Guested {
     }
 
     fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
-        let is_foreign = batch.iter().all(|write| matches!(write, Write::Send(_)));
+        let is_foreign = batch.iter().all(|write| matches!(write, Write::Send(_) | Write::Push(_)));
         if is_foreign { self.guest.write(batch) } else { self.host.write(batch) }
     }
 

@@ -49,7 +49,8 @@ const PAIRS: u64 = 4;
 const WRITES: usize = 150;
 
 /// What is true only where the sender drives the run: else the wake is how its driver hears of the message.
-const ONE_PROCESS: [&str; 1] = ["a_message_to_a_driven_run_sets_no_wake"];
+const ONE_PROCESS: [&str; 2] =
+    ["a_message_to_a_driven_run_sets_no_wake", "a_push_to_an_instance_driven_here_sets_no_wake"];
 
 /// Where the product's own code panicked first: an assertion that did not hold.
 static ASSERTION: OnceLock<String> = OnceLock::new();

@@ -1,0 +1,48 @@
+//! J1: a pool is given n events in batches, and handles them with a trivial handler.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outlive::job::{PoolCtx, Push, WorkerPool};
+use outlive::prelude::*;
+
+use crate::figures::{Against, Measured};
+use crate::jobs::of_events;
+use crate::load::close;
+use crate::setup::Setup;
+use crate::usage::Stopwatch;
+
+const MAIL: WorkerPool<u64> = WorkerPool::new("mail");
+/// How many events one push has.
+const BATCH: u64 = 1_000;
+const CONCURRENCY: usize = 256;
+
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+async fn send(_: PoolCtx<u64>, _: u64) -> Result<()> {
+    HANDLED.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
+    let path = setup.dir.join("j1.db");
+    HANDLED.store(0, Ordering::Relaxed);
+    let engine = Engine::open(&path).job(MAIL.concurrency(CONCURRENCY).execute(send)).start().await?;
+    let watch = Stopwatch::start();
+    let mail = engine.job(MAIL);
+    let mut at = 0;
+    while at < setup.n {
+        let end = (at + BATCH).min(setup.n);
+        mail.push_many((at..end).map(Push::new)).await?;
+        at = end;
+    }
+    mail.drain().await?;
+    let spent = watch.read();
+    let handled = HANDLED.load(Ordering::Relaxed);
+    if handled != setup.n {
+        return Err(format!("{} events were pushed and {handled} handled", setup.n).into());
+    }
+    let durability = engine.durability();
+    let bytes = close(engine, &path).await?;
+    let own = of_events(setup.n, spent);
+    Ok(Measured { durability, spent, bytes, runs: setup.n, against: Against::Nothing, own, ..Measured::default() })
+}

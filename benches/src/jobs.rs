@@ -1,0 +1,53 @@
+//! What the workloads of jobs have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use outlive::prelude::*;
+use serde_json::Value;
+
+use crate::numbers::rounded;
+use crate::usage::Spent;
+
+/// The figures of so many events.
+pub(crate) fn of_events(events: u64, spent: Spent) -> Vec<(&'static str, Value)> {
+    let count = events as f64;
+    vec![
+        ("events_per_sec", rounded(Some(count / spent.elapsed.as_secs_f64()), 0)),
+        ("cpu_us_per_event", rounded(Some(spent.cpu.as_secs_f64() * 1e6 / count), 2)),
+    ]
+}
+
+/// Does something `n` times, by so many clients at once. Gives how long each time took.
+pub(crate) async fn many<F>(
+    n: u64,
+    clients: u64,
+    work: impl Fn(u64) -> F + Send + Sync + 'static,
+) -> Result<Vec<Duration>>
+where
+    F: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    let (next, work) = (Arc::new(AtomicU64::new(0)), Arc::new(work));
+    let mut tasks = Vec::new();
+    for _ in 0..clients.min(n) {
+        let (next, work) = (next.clone(), work.clone());
+        tasks.push(tokio::spawn(async move {
+            let mut times = Vec::new();
+            loop {
+                let nth = next.fetch_add(1, Ordering::Relaxed);
+                if nth >= n {
+                    return Ok::<_, Error>(times);
+                }
+                let begun = Instant::now();
+                work(nth).await?;
+                times.push(begun.elapsed());
+            }
+        }));
+    }
+    let mut times = Vec::new();
+    for task in tasks {
+        times.extend(task.await??);
+    }
+    Ok(times)
+}

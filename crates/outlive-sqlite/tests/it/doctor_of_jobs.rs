@@ -1,0 +1,224 @@
+//! The doctor knows what jobs leave in a file: none of it is a finding, and each kind of damage to it is.
+
+use outlive_core::commit::{Answer, Epoch, State, Turn, Write};
+use outlive_core::event::Event;
+use outlive_core::id::InstanceNum;
+use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::message::Message;
+use outlive_core::queue::{Bury, Dead, Letters, Moved, Place as Where, Push, Spot};
+use outlive_core::status::{Pause, Status};
+use outlive_core::store::Store;
+use outlive_sqlite::SqliteStore;
+use outlive_sqlite::doctor::{self, Problem};
+
+use crate::doctor::{examine, sound};
+use crate::support::{Place, assert_done, at, claim, claimed, json, name, reopen, signal, state, write};
+
+pub(crate) const POOL: &str = "pool:mail:main";
+pub(crate) const TASK: &str = "task:orders:42";
+
+pub(crate) fn push(id: &str, events: Vec<Event>, token: u64) -> Push {
+    let job = name(&id.split(':').take(2).collect::<Vec<_>>().join(":"));
+    let place = if id.starts_with("pool") { Where::Queue } else { Where::Inbox };
+    Push { id: name(id), job, events, place, at: at(50), seed: 1, token }
+}
+
+pub(crate) async fn pushed(store: &SqliteStore, push: Push) -> (InstanceNum, Vec<u64>) {
+    match write(store, Write::Push(push)).await {
+        Answer::Pushed { num, positions, .. } => (num, positions),
+        other => panic!("not pushed: {other:?}"),
+    }
+}
+
+async fn turned(store: &SqliteStore, turn: Turn) {
+    let answer = write(store, Write::Turn(Box::new(turn))).await;
+    assert!(matches!(answer, Answer::Turned(_)), "not turned: {answer:?}");
+}
+
+fn turn(num: InstanceNum, epoch: Epoch, before: u64) -> Turn {
+    Turn { news: vec![News::new(NewsKind::JobExecuted, at(60))], ..Turn::new(num, epoch, before) }
+}
+
+pub(crate) fn event(text: &str) -> Event {
+    Event::new(json(text))
+}
+
+fn letter(pos: u64, event: Event) -> Dead {
+    let (job, id, failure) = (name("pool:mail"), name(POOL), json("no"));
+    Dead { pos, job, id, at: at(70), attempts: 3, failure, event, place: Where::Queue }
+}
+
+/// All that jobs leave in a file: a record, an inbox, a queue, keys, dead letters, answers, and news of those gone.
+pub(crate) async fn with_jobs() -> Place {
+    let place = sound().await;
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let keyed = Event { dedup: Some(name("k")), ..event("keyed") };
+    let urgent = Event { priority: 9, key: Some(name("ada")), ..event("urgent") };
+    let later = Event { due: Some(at(9_000)), ..event("later") };
+    let (pool, p) = pushed(&store, push(POOL, vec![keyed.clone(), urgent, later, event("dead")], 1)).await;
+    claimed(write(&store, claim(&[pool], epoch)).await);
+    let idle = State { outcome: Some(json("3")), ..state(Status::Paused { why: Pause::Wait, until: None }) };
+    let gone = Moved { pos: p[3], from: Spot::of(&event("dead")), key: None, to: None };
+    let (dead, replies) = (vec![letter(p[3], event("dead"))], vec![(p[3], json("no"))]);
+    turned(&store, Turn { queue: vec![gone], dead, replies, state: Some(idle.clone()), ..turn(pool, epoch, 0) }).await;
+    let (task, t) = pushed(&store, push(TASK, vec![keyed, event("two")], 2)).await;
+    write(&store, Write::Send(signal(TASK, 77))).await;
+    claimed(write(&store, claim(&[task], epoch)).await);
+    turned(&store, turn(task, epoch, 0)).await;
+    turned(&store, Turn { taken: vec![t[0]], state: Some(idle), ..turn(task, epoch, 1) }).await;
+    let (removed, _) = pushed(&store, push("pool:mail:gone", vec![event("x")], 3)).await;
+    claimed(write(&store, claim(&[removed], epoch)).await);
+    turned(&store, Turn { is_removed: true, ..turn(removed, epoch, 0) }).await;
+    place
+}
+
+#[track_caller]
+fn assert_sound(place: &Place) {
+    let report = examine(place);
+    assert!(report.is_sound(), "{:#?}", report.findings);
+}
+
+#[tokio::test]
+async fn a_store_with_jobs_is_sound_whatever_they_do() {
+    let place = with_jobs().await;
+    assert_sound(&place);
+    let store = place.open();
+    let epoch = store.lease(at(100)).await.unwrap();
+    assert_sound(&place);
+    let retry = Bury { job: name("pool:mail"), letters: Letters::All, is_retry: true, at: at(110) };
+    write(&store, Write::Bury(retry)).await;
+    assert_sound(&place);
+    let num = store_num(&place, TASK);
+    claimed(write(&store, claim(&[num], epoch)).await);
+    let why = State { note: Some("undecodable".to_owned()), outcome: Some(json("4")), ..state(Status::Stuck) };
+    turned(&store, Turn { state: Some(why), keys_until: 99, ..turn(num, epoch, 2) }).await;
+    assert_sound(&place);
+    assert_done(&write(&store, reopen(TASK)).await);
+    assert_sound(&place);
+    assert_done(&write(&store, Write::Trim(at(45))).await);
+    assert_sound(&place);
+    let num = store_num(&place, POOL);
+    claimed(write(&store, claim(&[num], epoch)).await);
+    turned(&store, Turn { state: Some(state(Status::Cancelled)), ..turn(num, epoch, 1) }).await;
+    assert_sound(&place);
+    assert_done(&write(&store, Write::Purge(name(POOL))).await);
+    assert_done(&write(&store, Write::Trim(at(i64::MAX))).await);
+    assert_sound(&place);
+}
+
+fn store_num(place: &Place, id: &str) -> InstanceNum {
+    let num = place.number(&format!("SELECT num FROM instance WHERE id = '{id}'"));
+    InstanceNum(num.cast_unsigned())
+}
+
+#[tokio::test]
+async fn a_stuck_job_that_is_cancelled_leaves_a_sound_store() {
+    let place = with_jobs().await;
+    let store = place.open();
+    let epoch = store.lease(at(100)).await.unwrap();
+    let num = store_num(&place, POOL);
+    claimed(write(&store, claim(&[num], epoch)).await);
+    let why = State { note: Some("why".to_owned()), outcome: Some(json("4")), ..state(Status::Stuck) };
+    turned(&store, Turn { state: Some(why), ..turn(num, epoch, 1) }).await;
+    let message = Message::Cancel { reason: "enough".to_owned() };
+    write(&store, Write::Send(outlive_core::commit::Send { message, ..signal(POOL, 78) })).await;
+    assert_sound(&place);
+}
+
+/// What is done to a sound store with jobs, the problem it makes, about whom, and words of what is said.
+const DAMAGE: [(&str, Problem, Option<&str>, &str); 22] = [
+    (
+        "UPDATE counter SET n = n + 1 WHERE status = 20",
+        Problem::Counter,
+        None,
+        "job \"pool:mail\" has 3 queued events, and 4 are counted",
+    ),
+    ("DELETE FROM counter WHERE status = 21", Problem::Counter, None, "1 dead letters, and 0 are counted"),
+    ("DELETE FROM dead", Problem::Counter, None, "0 dead letters, and 1 are counted"),
+    ("DELETE FROM inbox WHERE rank > 0 AND text IS NULL OR lane = 'ada'", Problem::Counter, None, "2 queued events"),
+    ("UPDATE inbox SET rank = rank - 1 WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "lies at rank"),
+    ("UPDATE inbox SET lane = 'bob' WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "in lane \"bob\""),
+    ("UPDATE inbox SET lane = 'x' WHERE rank = 0 AND kind = 6", Problem::Inbox, Some(TASK), "in lane \"x\""),
+    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 4", Problem::Inbox, Some("waiting"), "is no job"),
+    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 10", Problem::Inbox, Some(TASK), "lies at rank 5"),
+    ("UPDATE inbox SET payload = '1' WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "checksum"),
+    (
+        "INSERT INTO inbox SELECT instance, 77, lane, pos, at, kind, text, payload, sum FROM inbox WHERE lane = 'ada'",
+        Problem::Token,
+        Some(POOL),
+        "2 messages lie at the place",
+    ),
+    ("UPDATE dedup SET pos = 1 WHERE instance = 9", Problem::Token, Some(POOL), "the dedup key \"k\" of event"),
+    ("DELETE FROM sent WHERE instance = 10", Problem::Token, Some(TASK), "has no token"),
+    (
+        "UPDATE news SET number = 3 WHERE instance = 10 AND number = 2",
+        Problem::Feed,
+        Some(TASK),
+        "line 3 comes after line 1",
+    ),
+    (
+        "UPDATE news SET number = 1 WHERE instance = 10 AND number = 2",
+        Problem::Feed,
+        Some(TASK),
+        "line 1 comes after line 1",
+    ),
+    ("DELETE FROM news WHERE instance = 10 AND number = 1", Problem::Feed, Some(TASK), "line 2 comes after line 0"),
+    (
+        "DELETE FROM news WHERE instance = 10 AND number = 2",
+        Problem::Feed,
+        Some(TASK),
+        "its last line is 1, and it should be 2",
+    ),
+    (
+        "UPDATE instance SET news = 1 WHERE num = 10",
+        Problem::Feed,
+        Some(TASK),
+        "its last line is 2, and it should be 1",
+    ),
+    ("DELETE FROM gone", Problem::Orphan, None, "1 news of it are left"),
+    (
+        "INSERT INTO gone SELECT num, 1, news, id, workflow FROM instance WHERE num = 10",
+        Problem::Orphan,
+        Some(TASK),
+        "it is there, and was removed at position 1",
+    ),
+    (
+        "UPDATE gone SET pos = 1",
+        Problem::Orphan,
+        None,
+        "removed at position 1 of the feed, and told something after it",
+    ),
+    ("UPDATE meta SET value = 1 WHERE key = 'feed'", Problem::Mark, None, "\"feed\" is 1, and"),
+];
+
+#[tokio::test]
+async fn each_kind_of_damage_to_jobs_is_found_where_it_is() {
+    for (damage, problem, whose, says) in DAMAGE {
+        let place = with_jobs().await;
+        let changed = place.sql().execute(damage, []).unwrap();
+        assert!(changed > 0, "{damage}");
+        let report = examine(&place);
+        let is_it = |finding: &&doctor::Finding| finding.problem == problem && finding.found.contains(says);
+        let found = report.findings.iter().find(is_it).unwrap_or_else(|| panic!("{damage}: {report:#?}"));
+        assert_eq!(found.id.as_deref(), whose, "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn a_gap_in_what_is_left_after_a_trim_is_found() {
+    let place = with_jobs().await;
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    assert_done(&write(&store, Write::Trim(at(61))).await);
+    let task = store_num(&place, TASK);
+    claimed(write(&store, claim(&[task], epoch)).await);
+    for before in 2..5 {
+        turned(&store, turn(task, epoch, before)).await;
+    }
+    assert_sound(&place);
+    place.sql().execute_batch("DELETE FROM news WHERE number = 4").unwrap();
+    let report = examine(&place);
+    assert_eq!((report.findings_count, report.findings[0].problem), (1, Problem::Feed));
+    assert_eq!(report.findings[0].found, "line 5 comes after line 3");
+}

@@ -1,0 +1,117 @@
+//! What this store does for jobs that no other has to: which tokens it forgets, and what damage and lost answers leave.
+
+use std::sync::Arc;
+
+use outlive_core::commit::{Answer, Write};
+use outlive_core::query::{Line, Query};
+use outlive_core::queue::{Bury, Letters};
+use outlive_core::store::Store;
+
+use crate::doctor_of_jobs::{POOL, TASK, event, push, pushed, with_jobs};
+use crate::lost_answer::write_unknown;
+use crate::support::{Place, at, commit, driven, name, write};
+
+/// So many positions later, older tokens may be forgotten.
+const FAR: i64 = (1 << 20) + 1;
+
+fn go_far(place: &Place) {
+    place.sql().execute("UPDATE meta SET value = value + ?1 WHERE key = 'pos'", [FAR]).unwrap();
+}
+
+#[tokio::test]
+async fn tokens_of_pushes_are_forgotten_when_they_are_old_and_not_before() {
+    let place = Place::new();
+    let store = place.open();
+    let pushes = [1, 2, 3].map(|token| push(TASK, vec![event("x")], token));
+    let first = pushed(&store, pushes[0].clone()).await;
+    go_far(&place);
+    let second = pushed(&store, pushes[1].clone()).await;
+    assert_eq!(pushed(&store, pushes[0].clone()).await, first, "it is the younger half");
+    go_far(&place);
+    pushed(&store, pushes[2].clone()).await;
+    assert_eq!(pushed(&store, pushes[1].clone()).await, second);
+    let tokens = "SELECT count(*) FROM (SELECT token FROM pushed_a UNION ALL SELECT token FROM pushed_b)";
+    assert_eq!(place.number(tokens), 2);
+    assert_ne!(pushed(&store, pushes[0].clone()).await, first, "it was forgotten");
+}
+
+#[tokio::test]
+async fn tokens_of_pushes_that_keep_nothing_are_forgotten_too() {
+    let place = Place::new();
+    let store = place.open();
+    pushed(&store, push(TASK, vec![], 1)).await;
+    let before = place.number("SELECT value FROM meta WHERE key = 'pos'");
+    pushed(&store, push(TASK, vec![], 2)).await;
+    assert!(place.number("SELECT value FROM meta WHERE key = 'pos'") > before);
+}
+
+#[tokio::test]
+async fn a_retry_of_a_dead_letter_whose_answer_was_lost_is_done_once() {
+    for is_durable in [false, true] {
+        let place = with_jobs().await;
+        let store = place.open();
+        let pos = place.number("SELECT pos FROM dead").cast_unsigned();
+        let bury = Bury { job: name("pool:mail"), letters: Letters::One(pos), is_retry: true, at: at(90) };
+        let batch = Arc::new(vec![Write::Bury(bury.clone())]);
+        write_unknown(&place, &store, &batch).await;
+        if is_durable {
+            write(&place.open(), Write::Bury(bury.clone())).await;
+        }
+        let answers = store.write(batch).await.unwrap();
+        assert!(matches!(answers[..], [Answer::Buried { count: 1, .. }]), "{answers:?}");
+        assert_eq!(place.number("SELECT count(*) FROM inbox WHERE rank > 0"), 4);
+        let again = write(&store, Write::Bury(bury)).await;
+        assert!(matches!(again, Answer::Refused(_)), "{again:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_of_the_feed_that_cannot_be_read_hides_no_other() {
+    let place = Place::new();
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let (a, b) = (driven(&store, "a", epoch).await, driven(&store, "b", epoch).await);
+    for seq in 0..3 {
+        write(&store, Write::Commit(commit(a, epoch, seq))).await;
+    }
+    driven(&store, "c", epoch).await;
+    driven(&store, "d", epoch).await;
+    for seq in 0..3 {
+        write(&store, Write::Commit(commit(b, epoch, seq))).await;
+    }
+    place.sql().execute_batch("UPDATE entry SET payload = '2' WHERE instance = 1").unwrap();
+    for limit in 1..8 {
+        let (mut after, mut read) = (0, Vec::new());
+        while let Some(last) = {
+            let page = store.feed(after, limit).await.unwrap();
+            read.extend(page.iter().map(|told| (told.id.to_string(), matches!(told.line, Line::Entry(_)))));
+            page.last().map(|told| told.pos)
+        } {
+            after = last;
+        }
+        let said: Vec<_> = read.iter().map(|(id, is_entry)| (id.as_str(), *is_entry)).collect();
+        let news = ["a", "b", "c", "d"].map(|id| (id, false));
+        assert_eq!(said, [&news[..], &[("b", true); 3]].concat(), "pages of {limit}");
+    }
+}
+
+#[tokio::test]
+async fn the_queue_is_read_and_counted_by_its_keys() {
+    let place = with_jobs().await;
+    let connection = place.sql();
+    let plan = |sql: &str| -> String {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let lines: Vec<String> = statement.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+        lines.join("; ")
+    };
+    for sql in [
+        "SELECT pos FROM inbox WHERE instance = 1 AND rank = 2 AND lane = 'x' AND pos > 3 ORDER BY pos LIMIT 4",
+        "SELECT pos FROM inbox WHERE instance = 1 AND rank = 2 AND lane <= 'x' AND pos > 0 ORDER BY lane, pos LIMIT 4",
+        "SELECT rank FROM inbox WHERE instance = 1 AND rank > 2 AND rank < 9 ORDER BY rank LIMIT 1",
+        "SELECT lane FROM inbox WHERE instance = 1 AND rank = 2 AND lane > 'x' ORDER BY lane LIMIT 1",
+    ] {
+        let plan = plan(sql);
+        assert!(plan.contains("SEARCH inbox USING PRIMARY KEY") && !plan.contains("TEMP"), "{sql}: {plan}");
+    }
+    assert_eq!(place.number(&format!("SELECT count(*) FROM instance WHERE id = '{POOL}'")), 1);
+}

@@ -1,0 +1,271 @@
+//! Promises about the feed: all that happened is told once, in order, under numbers without a gap.
+
+use outlive_core::commit::{Answer, OnConflict, Start, State, Turn, Write};
+use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::query::{Line, Told};
+use outlive_core::status::Status;
+use outlive_core::time::Timestamp;
+
+use super::jobs::{ORDER, ORDERS, strings, twice, words};
+use super::world::{
+    BY_HAND, Checked, NOW, World, asleep, at, cancel, driven_on, ensure, json, name, released, same, told,
+};
+
+cases![
+    the_life_of_a_run_is_told_in_order,
+    every_end_of_a_run_is_told,
+    a_stuck_run_that_is_cancelled_or_reopened_is_told,
+    numbers_of_an_instance_have_no_gap,
+    positions_of_the_feed_grow_across_a_crash,
+    nothing_is_told_twice_when_writes_come_again,
+    what_was_refused_is_not_told,
+    the_feed_is_read_by_page,
+    news_say_what_was_told,
+    news_of_removed_and_purged_instances_keep_their_names,
+    a_replaced_run_is_told_apart_from_the_new_one,
+    jobs_tell_only_of_themselves,
+    trimming_forgets_only_what_is_older,
+    marks_are_kept,
+    the_end_of_the_feed_is_known,
+];
+
+/// Whether the numbers of these lines go up to `last` without a gap.
+fn dense(lines: &[Told], last: u64) -> Checked {
+    let mut number = 0;
+    for told in lines {
+        number += if let Line::News(news) = &told.line { news.kind.count() } else { 1 };
+        same(&told.number, &number)?;
+    }
+    same(&number, &last)?;
+    ensure(lines.is_sorted_by(|one, next| one.pos < next.pos), || format!("{lines:?}"))
+}
+
+async fn the_life_of_a_run_is_told_in_order(w: &mut World) -> Checked {
+    let num = w.pending("a").await?;
+    w.claim(&[num]).await?;
+    w.commit(&w.new_commit(num, 0, 2)).await?;
+    w.commit(&w.new_state(num, 2, asleep(at(500)))).await?;
+    w.claim(&[num]).await?;
+    let state = State { outcome: Some(json("1")), ..released(Status::Failed) };
+    w.commit(&outlive_core::commit::Commit { state: Some(state), ..w.new_commit(num, 2, 1) }).await?;
+    w.reopen("a", at(5)).await?;
+    w.claim(&[num]).await?;
+    w.commit(&w.new_state(num, 4, State { outcome: Some(json("2")), ..released(Status::Completed) })).await?;
+    let lines = w.told_of(num).await?;
+    let said = ["run queued", "run started", "step 1", "step 2", "run paused", "run resumed", "step 3", "run failed"];
+    let mut said = strings(&said);
+    said.push(lines.get(8).map(super::jobs::word).unwrap_or_default());
+    said.extend(strings(&["run queued", "run started", "run completed"]));
+    same(&words(&lines), &said)?;
+    ensure(matches!(&lines[8].line, Line::Entry(entry) if entry.seq == 4), || format!("{:?}", lines[8]))?;
+    dense(&lines, 12)
+}
+
+async fn every_end_of_a_run_is_told(w: &mut World) -> Checked {
+    let ends = [
+        (Status::Completed, "run completed"),
+        (Status::Failed, "run failed"),
+        (Status::Cancelled, "run cancelled"),
+        (Status::Stuck, "run stuck"),
+        (BY_HAND, "run paused"),
+    ];
+    for (status, said) in ends {
+        let num = w.with_status(said, status).await?;
+        let lines = w.told_of(num).await?;
+        same(&words(&lines), &strings(&["run queued and started", said]))?;
+        dense(&lines, 3)?;
+    }
+    Ok(())
+}
+
+async fn a_stuck_run_that_is_cancelled_or_reopened_is_told(w: &mut World) -> Checked {
+    for id in ["a", "b"] {
+        let num = w.with_status(id, Status::Stuck).await?;
+        if id == "a" {
+            w.send(&w.new_send(id, cancel("no"))).await?;
+            same(&words(&w.told_of(num).await?)[2..].to_vec(), &strings(&["run cancelled"]))?;
+            dense(&w.told_of(num).await?, 4)?;
+        } else {
+            w.reopen(id, at(9)).await?;
+            same(&words(&w.told_of(num).await?)[3..].to_vec(), &strings(&["run queued"]))?;
+            dense(&w.told_of(num).await?, 5)?;
+        }
+    }
+    Ok(())
+}
+
+async fn numbers_of_an_instance_have_no_gap(w: &mut World) -> Checked {
+    let (a, b) = (w.driven("a").await?, w.pending("b").await?);
+    let job = w.driven_job(ORDER, &[]).await?.num;
+    for round in 0..4 {
+        w.commit(&w.new_commit(a, round * 2, 2)).await?;
+        w.claim(&[b]).await?;
+        w.commit(&w.new_state(b, 0, asleep(at(10)))).await?;
+        let mut turn = w.new_turn(job, round * 2);
+        turn.news.push(News::new(NewsKind::TaskScheduled, NOW));
+        w.turned(&turn).await?;
+        w.commit(&w.new_state(a, round * 2 + 2, driven_on())).await?;
+    }
+    dense(&w.told_of(a).await?, 2 + 8)?;
+    dense(&w.told_of(b).await?, 1 + 8)?;
+    dense(&w.told_of(job).await?, 8)
+}
+
+async fn positions_of_the_feed_grow_across_a_crash(w: &mut World) -> Checked {
+    let num = w.driven("a").await?;
+    for seq in 0..3 {
+        w.restart(at(0)).await?;
+        w.claim(&[num]).await?;
+        same(&w.commit(&w.new_commit(num, seq, 1)).await?, &Answer::Done)?;
+    }
+    dense(&w.told_of(num).await?, 5)
+}
+
+async fn nothing_is_told_twice_when_writes_come_again(w: &mut World) -> Checked {
+    let start = w.new_start("a");
+    twice(w, Write::Start(start)).await?;
+    let num = w.held("a").await?.num;
+    w.claim(&[num]).await?;
+    w.claim(&[num]).await?;
+    let state = State { note: Some("why".to_owned()), ..released(Status::Stuck) };
+    let commit = outlive_core::commit::Commit { state: Some(state), ..w.new_commit(num, 0, 2) };
+    twice(w, Write::Commit(commit)).await?;
+    twice(w, Write::Reopen(outlive_core::commit::Reopen { id: name("a"), at: at(3) })).await?;
+    w.claim(&[num]).await?;
+    let commit = w.new_state(num, 3, State { outcome: Some(json("1")), ..released(Status::Completed) });
+    twice(w, Write::Commit(commit)).await?;
+    dense(&w.told_of(num).await?, 2 + 2 + 1 + 1 + 1 + 1 + 1)?;
+    let job = w.driven_job(ORDER, &[]).await?.num;
+    twice(w, Write::Turn(Box::new(w.new_turn(job, 0)))).await?;
+    dense(&w.told_of(job).await?, 1)
+}
+
+async fn what_was_refused_is_not_told(w: &mut World) -> Checked {
+    let num = w.driven("a").await?;
+    let lost = w.new_state(num, 0, released(Status::Failed));
+    w.signalled("a", "unseen").await?;
+    let end = State { seen: Some(0), ..released(Status::Completed) };
+    w.commit(&w.new_state(num, 0, end)).await?;
+    w.lease(at(0)).await?;
+    w.commit(&lost).await?;
+    w.start(&Start { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
+    w.start(&w.new_start("a")).await?;
+    same(&words(&w.feed().await?), &strings(&["run queued and started"]))
+}
+
+async fn the_feed_is_read_by_page(w: &mut World) -> Checked {
+    let (a, b) = (w.driven("a").await?, w.driven("b").await?);
+    for seq in 0..3 {
+        w.batch(vec![Write::Commit(w.new_commit(a, seq, 1)), Write::Commit(w.new_commit(b, seq, 1))]).await?;
+        w.commit(&w.new_state(a, seq + 1, asleep(at(5)))).await?;
+        w.claim(&[a]).await?;
+    }
+    let all = w.feed().await?;
+    same(&all.len(), &(2 + 6 + 6))?;
+    for limit in [1, 2, 3, 5, 14, 100] {
+        let (mut read, mut after) = (Vec::new(), 0);
+        loop {
+            let page = told(w.store().feed(after, limit).await)?;
+            ensure(page.len() <= limit, || format!("{} of {limit}", page.len()))?;
+            let Some(last) = page.last() else { break };
+            after = last.pos;
+            read.extend(page);
+        }
+        same(&read, &all)?;
+    }
+    same(&told(w.store().feed(0, 0).await)?.len(), &0)?;
+    same(&told(w.store().feed(u64::from(u32::MAX), 9).await)?.len(), &0)
+}
+
+async fn news_say_what_was_told(w: &mut World) -> Checked {
+    let job = w.driven_job(ORDER, &[]).await?.num;
+    let news = vec![
+        News { attempt: 3, ..News::new(NewsKind::JobFailed, at(-7)) }.with(json("{\"error\":\"ü\"}")),
+        News::new(NewsKind::TaskScheduled, at(7)),
+    ];
+    w.turned(&Turn { news: news.clone(), ..w.new_turn(job, 0) }).await?;
+    let lines: Vec<Line> = w.told_of(job).await?.into_iter().map(|told| told.line).collect();
+    same(&lines, &news.into_iter().map(Line::News).collect())
+}
+
+async fn news_of_removed_and_purged_instances_keep_their_names(w: &mut World) -> Checked {
+    let run = w.with_status("a", Status::Completed).await?;
+    w.purge("a").await?;
+    let job = w.driven_job(ORDER, &[]).await?.num;
+    w.turned(&Turn { is_removed: true, ..w.new_turn(job, 0) }).await?;
+    w.pending("a").await?;
+    w.die().await?;
+    let names = |lines: Vec<Told>| lines.into_iter().map(|told| (told.id, told.workflow)).collect::<Vec<_>>();
+    let (run_name, job_name) = ((name("a"), name("checkout")), (name(ORDER), name(ORDERS)));
+    same(&names(w.told_of(run).await?), &vec![run_name.clone(), run_name])?;
+    same(&names(w.told_of(job).await?), &vec![job_name])
+}
+
+async fn a_replaced_run_is_told_apart_from_the_new_one(w: &mut World) -> Checked {
+    let old = w.driven("a").await?;
+    w.commit(&w.new_commit(old, 0, 1)).await?;
+    let again = Start { on_conflict: OnConflict::Replace, workflow: name("refund"), ..w.new_start("a") };
+    w.start(&again).await?;
+    let new = w.held("a").await?.num;
+    // Entries go with their run.
+    let of = |lines: Vec<Told>| lines.into_iter().map(|told| (told.workflow, told.number)).collect::<Vec<_>>();
+    same(&of(w.told_of(old).await?), &vec![(name("checkout"), 2)])?;
+    same(&of(w.told_of(new).await?), &vec![(name("refund"), 1)])
+}
+
+async fn jobs_tell_only_of_themselves(w: &mut World) -> Checked {
+    let job = w.driven_job(ORDER, &["one"]).await?.num;
+    w.turned(&Turn { news: vec![], state: Some(asleep(at(5))), ..w.new_turn(job, 0) }).await?;
+    w.claim(&[job]).await?;
+    w.turned(&Turn { news: vec![], state: Some(released(Status::Stuck)), ..w.new_turn(job, 0) }).await?;
+    same(&w.feed().await?, &vec![])
+}
+
+async fn trimming_forgets_only_what_is_older(w: &mut World) -> Checked {
+    let run = w.driven("a").await?;
+    w.commit(&w.new_commit(run, 0, 1)).await?;
+    let job = w.driven_job(ORDER, &[]).await?.num;
+    for (before, millis) in [(0, 2_000), (1, 3_000), (2, 4_000)] {
+        let news = vec![News::new(NewsKind::JobExecuted, at(millis))];
+        w.turned(&Turn { news, is_removed: before == 2, ..w.new_turn(job, before) }).await?;
+    }
+    same(&w.write(Write::Trim(at(0))).await?, &Answer::Done)?;
+    same(&w.feed().await?.len(), &5)?;
+    same(&w.write(Write::Trim(at(3_000))).await?, &Answer::Done)?;
+    let numbers: Vec<_> = w.feed().await?.into_iter().map(|told| (told.num, told.number, told.id)).collect();
+    // Entries are the journal, and stay as long as it does.
+    same(&numbers, &vec![(run, 3, name("a")), (job, 2, name(ORDER)), (job, 3, name(ORDER))])?;
+    same(&w.write(Write::Trim(Timestamp::MAX)).await?, &Answer::Done)?;
+    same(&words(&w.feed().await?), &strings(&["step 1"]))?;
+    let last = w.feed().await?.last().map(|told| told.pos);
+    let next = w.pending("b").await?;
+    ensure(w.told_of(next).await?.first().map(|told| told.pos) > last, || "an old position".to_owned())
+}
+
+async fn marks_are_kept(w: &mut World) -> Checked {
+    let mark = async |w: &World, text: &str| told(w.store().mark(Some(&name(text))).await);
+    same(&mark(w, "sink").await?, &None)?;
+    for value in [7, 3, u64::from(u32::MAX) + 9] {
+        same(&w.write(Write::Mark(name("sink"), value)).await?, &Answer::Done)?;
+        same(&mark(w, "sink").await?, &Some(value))?;
+    }
+    w.write(Write::Mark(name("num"), 1)).await?;
+    w.pending("a").await?;
+    w.restart(at(0)).await?;
+    same(&(mark(w, "sink").await?, mark(w, "num").await?), &(Some(u64::from(u32::MAX) + 9), Some(1)))?;
+    same(&mark(w, "epoch").await?, &None)
+}
+
+async fn the_end_of_the_feed_is_known(w: &mut World) -> Checked {
+    let num = w.driven("a").await?;
+    for seq in 0..3 {
+        w.commit(&w.new_commit(num, seq, 1)).await?;
+        let end = told(w.store().mark(None).await)?.unwrap_or(0);
+        let last = w.feed().await?.last().map_or(0, |told| told.pos);
+        ensure(end >= last, || format!("{end} before {last}"))?;
+        w.commit(&w.new_state(num, seq + 1, asleep(at(5)))).await?;
+        w.claim(&[num]).await?;
+        same(&words(&told(w.store().feed(end, 9).await)?), &strings(&["run paused", "run resumed"]))?;
+    }
+    Ok(())
+}

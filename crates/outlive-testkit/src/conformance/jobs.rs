@@ -1,0 +1,208 @@
+//! What a case about jobs needs: short ways to push events, to take turns and to read what came of them.
+
+use std::sync::Arc;
+
+use outlive_core::commit::{Answer, Turn, Write};
+use outlive_core::event::Event;
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::query::{Line, Told};
+use outlive_core::queue::{Dead, Depth, Moved, Place, Push, QueuePage, QueueRead, Queued, Spot};
+
+use super::world::{Checked, NOW, World, at, json, name, told};
+
+/// Instances of two jobs: events of the one lie in an inbox, those of the other in a queue.
+pub(crate) const ORDER: &str = "task:orders:1";
+pub(crate) const ORDERS: &str = "task:orders";
+pub(crate) const MAIL: &str = "pool:mail:main";
+pub(crate) const MAILS: &str = "pool:mail";
+
+/// The answer to a push.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Pushed {
+    pub(crate) num: InstanceNum,
+    pub(crate) created: bool,
+    pub(crate) positions: Vec<u64>,
+    pub(crate) before: u64,
+}
+
+/// Writing.
+impl World {
+    /// Events with these texts, for the inbox of a task or the queue of a pool.
+    pub(crate) fn new_push(&self, id: &str, texts: &[&str]) -> Push {
+        Push {
+            id: name(id),
+            job: job_of(id),
+            events: texts.iter().map(|text| event(text)).collect(),
+            place: place_of(id),
+            at: NOW,
+            seed: 7,
+            token: self.token(),
+        }
+    }
+
+    pub(crate) async fn push(&self, push: &Push) -> Checked<Answer> {
+        self.write(Write::Push(push.clone())).await
+    }
+
+    /// A push that must be taken.
+    pub(crate) async fn pushed(&self, push: &Push) -> Checked<Pushed> {
+        match self.push(push).await? {
+            Answer::Pushed { num, created, positions, before } => Ok(Pushed { num, created, positions, before }),
+            other => Err(format!("a push to {:?} was answered with {other:?}", push.id)),
+        }
+    }
+
+    /// An instance that is driven, with these events.
+    pub(crate) async fn driven_job(&self, id: &str, texts: &[&str]) -> Checked<Pushed> {
+        let pushed = self.pushed(&self.new_push(id, texts)).await?;
+        self.claim(&[pushed.num]).await?;
+        Ok(pushed)
+    }
+
+    /// A turn that tells one thing and changes nothing else.
+    pub(crate) fn new_turn(&self, num: InstanceNum, before: u64) -> Turn {
+        let news = vec![News::new(NewsKind::JobExecuted, NOW)];
+        Turn { news, ..Turn::new(num, self.epoch, before) }
+    }
+
+    pub(crate) async fn turn(&self, turn: &Turn) -> Checked<Answer> {
+        self.write(Write::Turn(Box::new(turn.clone()))).await
+    }
+
+    /// A turn that must be taken.
+    pub(crate) async fn turned(&self, turn: &Turn) -> Checked<Vec<Answer>> {
+        match self.turn(turn).await? {
+            Answer::Turned(answers) => Ok(answers),
+            other => Err(format!("a turn was answered with {other:?}")),
+        }
+    }
+}
+
+/// Reading.
+impl World {
+    /// The texts of the events in an inbox.
+    pub(crate) async fn events(&self, num: InstanceNum) -> Checked<Vec<String>> {
+        let inbox = self.inbox(num).await?;
+        Ok(inbox
+            .iter()
+            .map(|inbound| inbound.message.to_parts().2.map_or("", |text| text.as_str()))
+            .map(bare)
+            .collect())
+    }
+
+    /// What is ready in a queue at a time, and at most so many.
+    pub(crate) async fn page(&self, num: InstanceNum, millis: i64, limit: usize) -> Checked<QueuePage> {
+        told(self.store().queue(num, QueueRead { now: at(millis), after: None, limit }).await)
+    }
+
+    /// The texts of all that is ready now.
+    pub(crate) async fn ready(&self, num: InstanceNum) -> Checked<Vec<String>> {
+        Ok(texts(&self.page(num, 1_000, 1_000).await?.events))
+    }
+
+    pub(crate) async fn depth(&self, job: &str) -> Checked<Depth> {
+        told(self.store().depth(&name(job), NOW).await)
+    }
+
+    pub(crate) async fn dead(&self, job: &str) -> Checked<Vec<Dead>> {
+        told(self.store().dead(&name(job), 0, 1_000).await)
+    }
+
+    pub(crate) async fn feed(&self) -> Checked<Vec<Told>> {
+        told(self.store().feed(0, 1_000_000).await)
+    }
+
+    /// What was told of an instance, whoever has its id now.
+    pub(crate) async fn told_of(&self, num: InstanceNum) -> Checked<Vec<Told>> {
+        Ok(self.feed().await?.into_iter().filter(|told| told.num == num).collect())
+    }
+}
+
+/// Does the same to the store twice, as somebody who has lost the answer.
+pub(crate) async fn twice(w: &World, write: Write) -> Checked<(Answer, Answer)> {
+    // The very batch again, as that is how it is known when nothing else tells it.
+    let batch = Arc::new(vec![write]);
+    let first = told(w.store().write(batch.clone()).await)?;
+    let second = told(w.store().write(batch).await)?;
+    match (&first[..], &second[..]) {
+        ([first], [second]) => Ok((first.clone(), second.clone())),
+        _ => Err(format!("one write was answered with {first:?}, then {second:?}")),
+    }
+}
+
+pub(crate) fn event(text: &str) -> Event {
+    Event::new(json(&format!("\"{text}\"")))
+}
+
+/// An event that has a dedup key.
+pub(crate) fn keyed(text: &str, key: &str) -> Event {
+    Event { dedup: Some(name(key)), ..event(text) }
+}
+
+/// An event of a lane.
+pub(crate) fn laned(text: &str, lane: &str) -> Event {
+    Event { key: Some(name(lane)), ..event(text) }
+}
+
+pub(crate) fn urgent(text: &str, priority: i32) -> Event {
+    Event { priority, ..event(text) }
+}
+
+pub(crate) fn delayed(text: &str, millis: i64) -> Event {
+    Event { due: Some(at(millis)), ..event(text) }
+}
+
+pub(crate) fn texts(queued: &[Queued]) -> Vec<String> {
+    queued
+        .iter()
+        .map(|one| one.event.as_ref().map_or_else(Clone::clone, |event| bare(event.payload.as_str())))
+        .collect()
+}
+
+fn bare(text: &str) -> String {
+    text.trim_matches('"').to_owned()
+}
+
+/// The queued event is done with, or goes on as another.
+pub(crate) fn moved(pos: u64, from: &Event, to: Option<Event>) -> Moved {
+    Moved { pos, from: Spot::of(from), key: from.dedup.clone(), to }
+}
+
+/// A dead letter of an instance.
+pub(crate) fn letter(id: &str, pos: u64, event: &Event) -> Dead {
+    Dead {
+        pos,
+        job: job_of(id),
+        id: name(id),
+        at: NOW,
+        attempts: 3,
+        failure: json("\"no\""),
+        event: event.clone(),
+        place: place_of(id),
+    }
+}
+
+/// What a line says, in a word.
+pub(crate) fn word(told: &Told) -> String {
+    match &told.line {
+        Line::Entry(entry) => entry.op.to_string(),
+        Line::News(news) => news.kind.as_str().to_owned(),
+    }
+}
+
+pub(crate) fn words(lines: &[Told]) -> Vec<String> {
+    lines.iter().map(word).collect()
+}
+
+pub(crate) fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn job_of(id: &str) -> Name {
+    name(&id.split(':').take(2).collect::<Vec<_>>().join(":"))
+}
+
+fn place_of(id: &str) -> Place {
+    if id.starts_with("pool:") { Place::Queue } else { Place::Inbox }
+}

@@ -1,0 +1,159 @@
+//! Promises about dead letters: kept whatever becomes of their instance, until somebody decides.
+
+use outlive_core::commit::{Answer, Refusal, Turn, Write};
+use outlive_core::event::Event;
+use outlive_core::queue::{Bury, Dead, Depth, Letters};
+use outlive_core::status::Status;
+use outlive_core::time::Timestamp;
+
+use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strings};
+use super::world::{Checked, World, asleep, at, ensure, json, name, refused, released, same, told};
+
+cases![
+    a_dead_letter_is_kept_as_given_up,
+    dead_letters_survive_their_instance_and_a_crash,
+    dead_letters_are_listed_by_page,
+    a_retry_gives_the_letter_to_its_instance_as_new,
+    a_retry_brings_the_instance_into_being_again,
+    a_retry_of_all_leaves_those_of_other_jobs,
+    a_dropped_letter_is_gone,
+    a_letter_that_nobody_knows_is_refused,
+    a_letter_of_an_ended_instance_stays,
+    a_letter_that_fails_again_is_a_new_one,
+];
+
+fn bury(job: &str, letters: Letters, is_retry: bool) -> Write {
+    Write::Bury(Bury { job: name(job), letters, is_retry, at: at(2_000) })
+}
+
+/// Gives up events of the mail, and puts the instance to sleep.
+async fn given_up(w: &World, id: &str, events: &[Event]) -> Checked<Vec<Dead>> {
+    let push = outlive_core::queue::Push { events: events.to_vec(), ..w.new_push(id, &[]) };
+    let pushed = w.pushed(&push).await?;
+    w.claim(&[pushed.num]).await?;
+    let news = w.held(id).await?.news;
+    let dead: Vec<Dead> = pushed.positions.iter().zip(events).map(|(pos, event)| letter(id, *pos, event)).collect();
+    let queue = pushed.positions.iter().zip(events).map(|(pos, event)| moved(*pos, event, None)).collect();
+    let state = Some(asleep(at(9_000)));
+    let taken = pushed.positions.clone();
+    w.turned(&Turn { queue, taken, dead: dead.clone(), state, ..w.new_turn(pushed.num, news) }).await?;
+    Ok(dead)
+}
+
+async fn a_dead_letter_is_kept_as_given_up(w: &mut World) -> Checked {
+    let tried = Event {
+        priority: -4,
+        key: Some(name("ü")),
+        failed: 3,
+        tried_at: Some(at(7)),
+        failure: Some(json("{\"why\":1}")),
+        batch: 2,
+        ..keyed("one", "k")
+    };
+    let mail = given_up(w, MAIL, &[tried.clone(), event("two")]).await?;
+    same(&w.dead(MAILS).await?, &mail)?;
+    let order = given_up(w, ORDER, &[tried]).await?;
+    same(&w.dead(ORDERS).await?, &order)?;
+    same(&w.depth(MAILS).await?, &Depth { queued: 0, delayed: 0, dead: 2 })
+}
+
+async fn dead_letters_survive_their_instance_and_a_crash(w: &mut World) -> Checked {
+    let dead = given_up(w, MAIL, &[event("one"), event("two")]).await?;
+    let held = w.held(MAIL).await?;
+    w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.news) }).await?;
+    w.restart(at(0)).await?;
+    same(&w.find(MAIL).await?, &None)?;
+    same(&w.dead(MAILS).await?, &dead)?;
+    same(&w.depth(MAILS).await?.dead, &2)
+}
+
+async fn dead_letters_are_listed_by_page(w: &mut World) -> Checked {
+    let dead = given_up(w, MAIL, &["a", "b", "c"].map(event)).await?;
+    given_up(w, "pool:letters:main", &[event("other")]).await?;
+    let page = async |after, limit| told(w.store().dead(&name(MAILS), after, limit).await);
+    same(&page(0, 2).await?, &dead[..2].to_vec())?;
+    same(&page(dead[1].pos, 2).await?, &dead[2..].to_vec())?;
+    same(&page(dead[2].pos, 2).await?, &vec![])?;
+    same(&page(0, 0).await?, &vec![])
+}
+
+async fn a_retry_gives_the_letter_to_its_instance_as_new(w: &mut World) -> Checked {
+    let tried = Event { failed: 3, priority: 2, due: Some(at(90_000)), ..keyed("one", "k") };
+    let dead = given_up(w, MAIL, &[tried.clone(), event("two")]).await?;
+    let num = w.held(MAIL).await?.num;
+    let answer = w.write(bury(MAILS, Letters::One(dead[0].pos), true)).await?;
+    same(&answer, &Answer::Buried { count: 1, nums: vec![num] })?;
+    same(&w.dead(MAILS).await?, &dead[1..].to_vec())?;
+    let queued = w.page(num, 2_000, 9).await?.events;
+    same(&queued.iter().map(|one| one.event.clone()).collect::<Vec<_>>(), &vec![Ok(tried.anew())])?;
+    ensure(queued[0].pos > dead[1].pos && queued[0].at == at(2_000), || format!("{queued:?}"))?;
+    same(&w.held(MAIL).await?.wake, &Some(Timestamp::AT_ONCE))?;
+    same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 1 })
+}
+
+async fn a_retry_brings_the_instance_into_being_again(w: &mut World) -> Checked {
+    let dead = given_up(w, ORDER, &[event("one"), event("two")]).await?;
+    let held = w.held(ORDER).await?;
+    w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.news) }).await?;
+    let answer = w.write(bury(ORDERS, Letters::All, true)).await?;
+    let again = w.held(ORDER).await?;
+    same(&answer, &Answer::Buried { count: 2, nums: vec![again.num] })?;
+    ensure(again.num > held.num && again.wake == Some(Timestamp::AT_ONCE), || format!("{again:?}"))?;
+    same(&w.events(again.num).await?, &strings(&["one", "two"]))?;
+    ensure(w.inbox(again.num).await?[0].pos > dead[1].pos, || "an old position".to_owned())
+}
+
+async fn a_retry_of_all_leaves_those_of_other_jobs(w: &mut World) -> Checked {
+    given_up(w, MAIL, &[event("one")]).await?;
+    given_up(w, "pool:mail:other", &[event("two")]).await?;
+    let others = given_up(w, "pool:letters:main", &[event("three")]).await?;
+    let nums = vec![w.held(MAIL).await?.num, w.held("pool:mail:other").await?.num];
+    same(&w.write(bury(MAILS, Letters::All, true)).await?, &Answer::Buried { count: 2, nums })?;
+    same(&w.write(bury(MAILS, Letters::All, true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
+    same(&w.dead("pool:letters").await?, &others)?;
+    same(&w.depth("pool:letters").await?, &Depth { queued: 0, delayed: 0, dead: 1 })
+}
+
+async fn a_dropped_letter_is_gone(w: &mut World) -> Checked {
+    let dead = given_up(w, MAIL, &["a", "b", "c"].map(event)).await?;
+    let answer = w.write(bury(MAILS, Letters::One(dead[1].pos), false)).await?;
+    same(&answer, &Answer::Buried { count: 1, nums: vec![] })?;
+    same(&w.dead(MAILS).await?.iter().map(|dead| dead.pos).collect::<Vec<_>>(), &vec![dead[0].pos, dead[2].pos])?;
+    same(&w.write(bury(MAILS, Letters::All, false)).await?, &Answer::Buried { count: 2, nums: vec![] })?;
+    same(&w.depth(MAILS).await?, &Depth::default())?;
+    same(&w.held(MAIL).await?.wake, &Some(at(9_000)))
+}
+
+async fn a_letter_that_nobody_knows_is_refused(w: &mut World) -> Checked {
+    let dead = given_up(w, MAIL, &[event("a")]).await?;
+    let before = w.snapshot().await?;
+    for (job, pos) in [(MAILS, 0), (MAILS, dead[0].pos + 1), (ORDERS, dead[0].pos)] {
+        for is_retry in [true, false] {
+            refused(&w.write(bury(job, Letters::One(pos), is_retry)).await?, Refusal::NotFound)?;
+        }
+    }
+    same(&w.snapshot().await?, &before)
+}
+
+async fn a_letter_of_an_ended_instance_stays(w: &mut World) -> Checked {
+    let dead = given_up(w, MAIL, &[event("a")]).await?;
+    let held = w.held(MAIL).await?;
+    w.turned(&Turn { state: Some(released(Status::Completed)), ..w.new_turn(held.num, held.news) }).await?;
+    for letters in [Letters::All, Letters::One(dead[0].pos)] {
+        same(&w.write(bury(MAILS, letters, true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
+    }
+    same(&(w.dead(MAILS).await?, w.depth(MAILS).await?.dead), &(dead, 1))
+}
+
+async fn a_letter_that_fails_again_is_a_new_one(w: &mut World) -> Checked {
+    let dead = given_up(w, MAIL, &[event("a")]).await?;
+    w.write(bury(MAILS, Letters::All, true)).await?;
+    let held = w.held(MAIL).await?;
+    let queued = w.page(held.num, 2_000, 9).await?.events;
+    w.claim(&[held.num]).await?;
+    let again = letter(MAIL, queued[0].pos, &event("a"));
+    let queue = vec![moved(queued[0].pos, &event("a"), None)];
+    w.turned(&Turn { queue, dead: vec![again.clone()], ..w.new_turn(held.num, held.news) }).await?;
+    ensure(again.pos > dead[0].pos, || format!("{again:?}"))?;
+    same(&(w.dead(MAILS).await?, w.depth(MAILS).await?), &(vec![again], Depth { queued: 0, delayed: 0, dead: 1 }))
+}

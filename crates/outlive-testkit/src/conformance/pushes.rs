@@ -1,0 +1,274 @@
+//! Promises about pushes: events lie with an instance once each, in their order, and it hears of them.
+
+use outlive_core::commit::{Answer, Refusal, Send, State, Turn, Write};
+use outlive_core::queue::{Place, Push};
+use outlive_core::status::Status;
+use outlive_core::time::Timestamp;
+
+use super::jobs::{MAIL, MAILS, ORDER, ORDERS, Pushed, event, keyed, moved, strings, twice};
+use super::world::{Checked, World, asleep, at, cancel, driven_on, ensure, name, refused, released, same, signal};
+
+cases![
+    a_push_brings_the_instance_into_being_once,
+    events_of_a_push_lie_in_their_order,
+    an_event_is_kept_as_pushed,
+    a_push_says_what_came_before_it,
+    a_key_in_an_inbox_is_taken_once,
+    a_key_in_a_queue_is_free_when_its_event_is_done,
+    a_key_is_forgotten_up_to_a_position,
+    a_key_twice_in_one_push_is_taken_once,
+    a_key_that_was_freed_belongs_to_its_next_event,
+    a_push_of_nothing_new_makes_nothing_due,
+    a_push_comes_twice_and_is_kept_once,
+    a_push_comes_again_after_its_events_were_taken,
+    a_push_comes_again_after_its_instance_was_removed,
+    a_push_with_a_known_key_comes_again_and_says_what_came_before,
+    a_push_to_an_ended_instance_is_refused,
+    a_push_to_an_instance_of_another_job_is_refused,
+    a_stuck_instance_keeps_events_and_is_not_woken,
+    a_push_makes_a_sleeping_instance_due_at_once,
+    a_push_to_an_instance_driven_here_sets_no_wake,
+    any_message_makes_a_pending_job_due_at_once,
+    a_job_that_ends_has_no_events_left,
+    a_reopened_job_keeps_its_record,
+];
+
+async fn a_push_brings_the_instance_into_being_once(w: &mut World) -> Checked {
+    let first = w.pushed(&w.new_push(ORDER, &["one"])).await?;
+    let second = w.pushed(&w.new_push(ORDER, &["two"])).await?;
+    same(&(first.created, second.created, second.num), &(true, false, first.num))?;
+    let held = w.held(ORDER).await?;
+    same(&(held.num, held.workflow, held.seed, held.status), &(first.num, name(ORDERS), 7, Status::Pending))?;
+    same(&w.events(first.num).await?, &strings(&["one", "two"]))
+}
+
+async fn events_of_a_push_lie_in_their_order(w: &mut World) -> Checked {
+    let words = ["c", "a", "b", "e", "d"];
+    let pushed = w.pushed(&w.new_push(ORDER, &words)).await?;
+    ensure(pushed.positions.is_sorted_by(|one, next| one < next), || format!("{:?}", pushed.positions))?;
+    let inbox = w.inbox(pushed.num).await?;
+    same(&inbox.iter().map(|inbound| inbound.pos).collect::<Vec<_>>(), &pushed.positions)?;
+    same(&w.events(pushed.num).await?, &strings(&words))?;
+    let queued = w.pushed(&w.new_push(MAIL, &words)).await?;
+    let page = w.page(queued.num, 1_000, 9).await?;
+    same(&page.events.iter().map(|one| one.pos).collect::<Vec<_>>(), &queued.positions)?;
+    same(&w.ready(queued.num).await?, &strings(&words))
+}
+
+async fn an_event_is_kept_as_pushed(w: &mut World) -> Checked {
+    let full = outlive_core::event::Event {
+        priority: i32::MIN,
+        key: Some(name("ü \"key\"")),
+        due: Some(at(5)),
+        is_asking: true,
+        failed: 3,
+        tried_at: Some(at(2)),
+        failure: Some(super::world::json("{\"why\":\"no\"}")),
+        batch: 4,
+        ..keyed("x", "k")
+    };
+    for id in [ORDER, MAIL] {
+        let push = Push { events: vec![full.clone()], at: at(3), ..w.new_push(id, &[]) };
+        let pushed = w.pushed(&push).await?;
+        if push.place == Place::Inbox {
+            let inbox = w.inbox(pushed.num).await?;
+            same(&inbox[0].message, &outlive_core::message::Message::Event(full.clone()))?;
+            same(&inbox[0].at, &at(3))?;
+        } else {
+            let page = w.page(pushed.num, 9, 9).await?;
+            same(&page.events[0].event.as_ref(), &Ok(&full))?;
+            same(&page.events[0].at, &at(3))?;
+        }
+    }
+    Ok(())
+}
+
+async fn a_push_says_what_came_before_it(w: &mut World) -> Checked {
+    let first = w.pushed(&w.new_push(ORDER, &["one", "two"])).await?;
+    same(&first.before, &0)?;
+    let second = w.pushed(&w.new_push(ORDER, &["three"])).await?;
+    same(&second.before, &first.positions[1])?;
+    // In a queue, nobody goes by what came before.
+    w.pushed(&w.new_push(MAIL, &["one"])).await?;
+    same(&w.pushed(&w.new_push(MAIL, &["two"])).await?.before, &0)
+}
+
+fn with_key(w: &World, id: &str, text: &str) -> Push {
+    Push { events: vec![keyed(text, "order 7")], ..w.new_push(id, &[]) }
+}
+
+async fn a_key_in_an_inbox_is_taken_once(w: &mut World) -> Checked {
+    let first = w.pushed(&with_key(w, ORDER, "first")).await?;
+    same(&w.pushed(&with_key(w, ORDER, "second")).await?.positions, &vec![0])?;
+    w.claim(&[first.num]).await?;
+    w.turned(&Turn { taken: first.positions.clone(), ..w.new_turn(first.num, 0) }).await?;
+    same(&w.pushed(&with_key(w, ORDER, "third")).await?.positions, &vec![0])?;
+    same(&w.events(first.num).await?, &vec![])?;
+    // It belongs to one instance.
+    ensure(w.pushed(&with_key(w, "task:orders:2", "other")).await?.positions[0] > 0, || "not kept".to_owned())
+}
+
+async fn a_key_in_a_queue_is_free_when_its_event_is_done(w: &mut World) -> Checked {
+    let first = w.pushed(&with_key(w, MAIL, "first")).await?;
+    w.claim(&[first.num]).await?;
+    same(&w.pushed(&with_key(w, MAIL, "second")).await?.positions, &vec![0])?;
+    let before = keyed("first", "order 7");
+    let later = outlive_core::event::Event { due: Some(at(5)), failed: 1, ..before.clone() };
+    let queue = vec![moved(first.positions[0], &before, Some(later.clone()))];
+    w.turned(&Turn { queue, ..w.new_turn(first.num, 0) }).await?;
+    same(&w.pushed(&with_key(w, MAIL, "third")).await?.positions, &vec![0])?;
+    let queue = vec![moved(first.positions[0], &later, None)];
+    w.turned(&Turn { queue, ..w.new_turn(first.num, 1) }).await?;
+    ensure(w.pushed(&with_key(w, MAIL, "fourth")).await?.positions[0] > 0, || "not free".to_owned())?;
+    same(&w.ready(first.num).await?, &strings(&["fourth"]))
+}
+
+async fn a_key_is_forgotten_up_to_a_position(w: &mut World) -> Checked {
+    let keys = ["a", "b", "c"].map(|key| keyed(key, key)).to_vec();
+    let pushed = w.pushed(&Push { events: keys.clone(), ..w.new_push(ORDER, &[]) }).await?;
+    w.claim(&[pushed.num]).await?;
+    w.turned(&Turn { keys_until: pushed.positions[1], ..w.new_turn(pushed.num, 0) }).await?;
+    let again = w.pushed(&Push { events: keys, ..w.new_push(ORDER, &[]) }).await?;
+    same(&again.positions.iter().map(|pos| *pos > 0).collect::<Vec<_>>(), &vec![true, true, false])
+}
+
+async fn a_key_twice_in_one_push_is_taken_once(w: &mut World) -> Checked {
+    let events = vec![keyed("first", "k"), event("second"), keyed("third", "k")];
+    let pushed = w.pushed(&Push { events, ..w.new_push(ORDER, &[]) }).await?;
+    same(&pushed.positions[2], &0)?;
+    same(&w.events(pushed.num).await?, &strings(&["first", "second"]))
+}
+
+async fn a_key_that_was_freed_belongs_to_its_next_event(w: &mut World) -> Checked {
+    let first = w.pushed(&with_key(w, MAIL, "first")).await?;
+    w.claim(&[first.num]).await?;
+    w.turned(&Turn { keys_until: first.positions[0], ..w.new_turn(first.num, 0) }).await?;
+    let second = w.pushed(&with_key(w, MAIL, "second")).await?;
+    ensure(second.positions[0] > 0, || "not free".to_owned())?;
+    let queue = vec![moved(first.positions[0], &keyed("first", "order 7"), None)];
+    w.turned(&Turn { queue, ..w.new_turn(first.num, 1) }).await?;
+    same(&w.pushed(&with_key(w, MAIL, "third")).await?.positions, &vec![0])
+}
+
+async fn a_push_of_nothing_new_makes_nothing_due(w: &mut World) -> Checked {
+    let first = w.pushed(&with_key(w, ORDER, "first")).await?;
+    w.claim(&[first.num]).await?;
+    w.turned(&Turn { state: Some(asleep(at(9_000))), ..w.new_turn(first.num, 0) }).await?;
+    w.pushed(&with_key(w, ORDER, "second")).await?;
+    same(&w.held(ORDER).await?.wake, &Some(at(9_000)))
+}
+
+async fn a_push_comes_twice_and_is_kept_once(w: &mut World) -> Checked {
+    for id in [ORDER, MAIL] {
+        let push = w.new_push(id, &["one", "two"]);
+        let (first, second) = twice(w, Write::Push(push.clone())).await?;
+        same(&second, &first)?;
+        let before = w.snapshot().await?;
+        same(&w.push(&push).await?, &first)?;
+        w.restart(at(0)).await?;
+        same(&w.push(&push).await?, &first)?;
+        same(&w.snapshot().await?, &before)?;
+    }
+    same(&w.depth(MAILS).await?.queued, &2)
+}
+
+async fn a_push_comes_again_after_its_events_were_taken(w: &mut World) -> Checked {
+    let push = w.new_push(ORDER, &["one"]);
+    let pushed = w.pushed(&push).await?;
+    w.claim(&[pushed.num]).await?;
+    w.turned(&Turn { taken: pushed.positions.clone(), ..w.new_turn(pushed.num, 0) }).await?;
+    same(&w.pushed(&push).await?, &pushed)?;
+    same(&w.events(pushed.num).await?, &vec![])
+}
+
+async fn a_push_comes_again_after_its_instance_was_removed(w: &mut World) -> Checked {
+    let push = w.new_push(ORDER, &["one"]);
+    let pushed = w.driven_job(ORDER, &[]).await?;
+    let late = w.pushed(&push).await?;
+    w.turned(&Turn { is_removed: true, ..w.new_turn(pushed.num, 0) }).await?;
+    same(&w.pushed(&push).await?, &late)?;
+    same(&w.find(ORDER).await?, &None)
+}
+
+async fn a_push_with_a_known_key_comes_again_and_says_what_came_before(w: &mut World) -> Checked {
+    let first = w.pushed(&with_key(w, ORDER, "first")).await?;
+    let push = Push { events: vec![keyed("again", "order 7"), event("new")], ..w.new_push(ORDER, &[]) };
+    let pushed = w.pushed(&push).await?;
+    same(
+        &pushed,
+        &Pushed { positions: vec![0, pushed.positions[1]], created: false, before: first.positions[0], ..first },
+    )?;
+    same(&w.pushed(&push).await?, &pushed)
+}
+
+async fn a_push_to_an_ended_instance_is_refused(w: &mut World) -> Checked {
+    let pushed = w.driven_job(ORDER, &[]).await?;
+    w.turned(&Turn { state: Some(released(Status::Cancelled)), ..w.new_turn(pushed.num, 0) }).await?;
+    let before = w.snapshot().await?;
+    refused(&w.push(&w.new_push(ORDER, &["late"])).await?, Refusal::Status(Status::Cancelled))?;
+    same(&w.snapshot().await?, &before)
+}
+
+async fn a_push_to_an_instance_of_another_job_is_refused(w: &mut World) -> Checked {
+    w.pending(ORDER).await?;
+    let before = w.snapshot().await?;
+    let conflict = Refusal::Conflict { workflow: name("checkout") };
+    refused(&w.push(&w.new_push(ORDER, &["lost"])).await?, conflict)?;
+    same(&w.snapshot().await?, &before)
+}
+
+async fn a_stuck_instance_keeps_events_and_is_not_woken(w: &mut World) -> Checked {
+    let pushed = w.driven_job(ORDER, &[]).await?;
+    let state = State { note: Some("why".to_owned()), ..released(Status::Stuck) };
+    w.turned(&Turn { state: Some(state), ..w.new_turn(pushed.num, 0) }).await?;
+    w.pushed(&w.new_push(ORDER, &["later"])).await?;
+    same(&w.held(ORDER).await?.wake, &None)?;
+    same(&w.events(pushed.num).await?, &strings(&["later"]))
+}
+
+async fn a_push_makes_a_sleeping_instance_due_at_once(w: &mut World) -> Checked {
+    for id in [ORDER, MAIL] {
+        let pushed = w.driven_job(id, &[]).await?;
+        w.turned(&Turn { state: Some(asleep(at(9_000))), ..w.new_turn(pushed.num, 0) }).await?;
+        w.pushed(&w.new_push(id, &["up"])).await?;
+        same(&w.held(id).await?.wake, &Some(Timestamp::AT_ONCE))?;
+    }
+    Ok(())
+}
+
+async fn a_push_to_an_instance_driven_here_sets_no_wake(w: &mut World) -> Checked {
+    let pushed = w.driven_job(ORDER, &[]).await?;
+    w.turned(&Turn { state: Some(driven_on()), ..w.new_turn(pushed.num, 0) }).await?;
+    w.pushed(&w.new_push(ORDER, &["for its driver"])).await?;
+    same(&w.held(ORDER).await?.wake, &None)
+}
+
+async fn any_message_makes_a_pending_job_due_at_once(w: &mut World) -> Checked {
+    let start = outlive_core::commit::Start { workflow: name(ORDERS), due: at(9_000), ..w.new_start(ORDER) };
+    w.start(&start).await?;
+    same(&w.held(ORDER).await?.wake, &Some(at(9_000)))?;
+    w.send(&w.new_send(ORDER, signal("hello"))).await?;
+    same(&w.held(ORDER).await?.wake, &Some(Timestamp::AT_ONCE))
+}
+
+async fn a_job_that_ends_has_no_events_left(w: &mut World) -> Checked {
+    let pushed = w.driven_job(MAIL, &["one", "two"]).await?;
+    w.turned(&Turn { state: Some(released(Status::Completed)), ..w.new_turn(pushed.num, 0) }).await?;
+    same(&(w.ready(pushed.num).await?, w.depth(MAILS).await?.queued), &(vec![], 0))?;
+    let stuck = w.driven_job("pool:mail:other", &["one", "two"]).await?;
+    w.turned(&Turn { state: Some(released(Status::Stuck)), ..w.new_turn(stuck.num, 0) }).await?;
+    same(&w.depth(MAILS).await?.queued, &2)?;
+    let answer = w.send(&Send { num: Some(stuck.num), ..w.new_send("pool:mail:other", cancel("no")) }).await?;
+    ensure(matches!(answer, Answer::Sent { .. }), || format!("{answer:?}"))?;
+    same(&(w.ready(stuck.num).await?, w.depth(MAILS).await?.queued), &(vec![], 0))
+}
+
+async fn a_reopened_job_keeps_its_record(w: &mut World) -> Checked {
+    let pushed = w.driven_job(ORDER, &[]).await?;
+    let record = Some(super::world::json("{\"count\":3}"));
+    let state = State { outcome: record.clone(), note: Some("why".to_owned()), ..released(Status::Stuck) };
+    w.turned(&Turn { state: Some(state), ..w.new_turn(pushed.num, 0) }).await?;
+    same(&w.reopen(ORDER, at(5)).await?, &Answer::Done)?;
+    let held = w.held(ORDER).await?;
+    same(&(held.status, held.outcome, held.note), &(Status::Pending, record, None))
+}
