@@ -118,6 +118,15 @@ struct Finished {
 /// Why driving ends.
 struct Over;
 
+/// However it ends, also if its task is aborted, it is not in memory any more.
+impl Drop for Pooling {
+    fn drop(&mut self) {
+        self.mailbox.close();
+        self.worker.pool_gone(&self.definition.job);
+        self.worker.job_gone(self.num, &self.mailbox);
+    }
+}
+
 impl Pooling {
     pub(crate) async fn drive(mut self) {
         self.work.is_unread = true;
@@ -131,9 +140,6 @@ impl Pooling {
             })
             .await;
         }
-        self.mailbox.close();
-        self.worker.pool_gone(&self.definition.job);
-        self.worker.job_gone(self.num, &self.mailbox);
     }
 
     fn now(&self) -> Timestamp {
@@ -206,7 +212,7 @@ impl Pooling {
                 }
                 self.tell(&submitted.exhausted);
                 if submitted.is_rest {
-                    self.is_owned = false;
+                    (self.is_owned, self.work.is_resting) = (false, false);
                     // What was pushed just before is in the queue, and nobody may have told.
                     self.work.is_unread = true;
                     self.worker.rested.notify_waiters();

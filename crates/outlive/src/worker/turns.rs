@@ -45,12 +45,18 @@ pub(crate) struct Turns {
 /// Why driving ends.
 struct Over;
 
+/// However it ends, also if its task is aborted, it is not in memory any more.
+impl Drop for Turns {
+    fn drop(&mut self) {
+        self.mailbox.close();
+        self.worker.job_gone(self.num, &self.mailbox);
+    }
+}
+
 impl Turns {
     /// Drives it until there is nothing more to do, or it is not ours any more.
     pub(crate) async fn drive(mut self) {
         let _ = self.go_on().await;
-        self.mailbox.close();
-        self.worker.job_gone(self.num, &self.mailbox);
     }
 
     async fn go_on(&mut self) -> Result<(), Over> {

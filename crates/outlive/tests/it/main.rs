@@ -14,6 +14,7 @@ mod exporting;
 mod foreign;
 mod ids;
 mod input;
+mod job_ends;
 mod owners;
 mod panics;
 mod programs;
