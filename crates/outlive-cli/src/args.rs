@@ -20,7 +20,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run an order workflow in a child process, kill it twice, and see it end as if nothing had happened
+    /// Run an order and jobs in a child process, kill it twice, and see them end as if nothing had happened
     Demo(demo::Args),
     #[command(hide = true)]
     DemoChild(demo::ChildArgs),

@@ -85,7 +85,8 @@ async fn look(opened: &Opened) -> Result<Shown, outlive::Error> {
         JobKind::Pool => Some(job.status().await?),
         _ => None,
     };
-    let (info, state, inbox) = (job.info(id).await?, job.state_json(id).await?, job.inbox(id).await?);
+    let inbox = job.inbox(id).await?;
+    let (info, state) = job.look(id).await?;
     Ok(Shown { name: opened.name(), info, state, inbox, pool })
 }
 

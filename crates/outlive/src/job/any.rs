@@ -11,7 +11,7 @@ use outlive_core::time::Timestamp;
 use serde_json::value::RawValue;
 
 use super::answer::{DeadLetter, JobInfo, JobStatus, Pushed, Sent};
-use super::client::{JobClient, record_of};
+use super::client::{JobClient, record_of, state_of};
 use super::pool::{PoolStatus, WorkerPool, pool_status};
 use crate::client::{Client, PageMark};
 use crate::error::Error;
@@ -276,17 +276,24 @@ impl AnyJob {
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
     pub async fn info(&self, id: &str) -> Result<JobInfo, Error> {
-        let instance = self.instance(id).await?;
-        Ok(JobInfo::of(&instance, &record_of(&instance)))
+        Ok(self.look(id).await?.0)
     }
 
     /// The state of an instance as JSON, or the batch of a debounce.
     ///
     /// # Errors
-    /// If the store cannot be read.
+    /// [`Error::NotFound`] if there is no such instance.
     pub async fn state_json(&self, id: &str) -> Result<Option<Payload>, Error> {
-        let state: Option<Box<RawValue>> = self.client.state(id).await?;
-        Ok(state.map(|state| Payload::recorded(state.get())))
+        Ok(self.look(id).await?.1)
+    }
+
+    /// Where an instance is, and its state at that moment.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such instance.
+    pub async fn look(&self, id: &str) -> Result<(JobInfo, Option<Payload>), Error> {
+        let instance = self.instance(id).await?;
+        Ok((JobInfo::of(&instance, &record_of(&instance)), state_of(instance)))
     }
 
     /// What waits for an instance, in order; of a pool, the next events of its queue.
@@ -376,14 +383,22 @@ impl AnyJob {
         self.client.leave(MAIN, Message::Resume, None).await.map(drop)
     }
 
-    /// How much a pool has where.
+    /// How much a pool has where. It counts as paused or not from the moment that was accepted.
     ///
     /// # Errors
     /// [`Error::NotFound`] if nothing was ever pushed, [`Error::JobKind`] if it is no pool.
     pub async fn status(&self) -> Result<PoolStatus, Error> {
         self.must_be_pool()?;
-        self.instance(MAIN).await?;
-        pool_status(&self.client).await
+        // The messages first: one that is taken meanwhile is then in what is read after.
+        let orders = self.client.shared.store.inbox(self.instance(MAIN).await?.num, 0).await?;
+        let mut status = pool_status(&self.client).await?;
+        let is_paused = orders.iter().rev().find_map(|inbound| match inbound.message {
+            Message::Pause => Some(true),
+            Message::Resume => Some(false),
+            _ => None,
+        });
+        status.is_paused = is_paused.unwrap_or(status.is_paused);
+        Ok(status)
     }
 
     /// What was given up, oldest first.

@@ -190,13 +190,10 @@ impl JobClient {
     /// The state, read beside the handlers and without waiting for them.
     pub(crate) async fn state<S: DeserializeOwned>(&self, id: &str) -> Result<Option<S>, Error> {
         let Some(instance) = self.instance(id).await? else { return Ok(None) };
-        let is_begun = instance.outcome.is_some();
-        let record = record_of(&instance);
-        let given =
-            Some(instance.input).filter(|_| JobKind::of(&instance.id) == Some(JobKind::Continuous) && !is_begun);
-        let Some(payload) = record.state.or(given) else { return Ok(None) };
+        let id = instance.id.clone();
+        let Some(payload) = state_of(instance) else { return Ok(None) };
         payload.decode().map(Some).map_err(|error| {
-            let what = format!("the state of {} does not read as {}", instance.id, std::any::type_name::<S>());
+            let what = format!("the state of {id} does not read as {}", std::any::type_name::<S>());
             Error::decode(what, &payload, &error)
         })
     }
@@ -239,6 +236,14 @@ impl JobClient {
 pub(crate) fn record_of(instance: &Instance) -> Record {
     let record = instance.outcome.as_ref().map(Record::from_payload);
     record.and_then(Result::ok).unwrap_or_default()
+}
+
+/// The state of an instance. One that has not begun has what it was given.
+pub(crate) fn state_of(instance: Instance) -> Option<Payload> {
+    let is_begun = instance.outcome.is_some();
+    let state = record_of(&instance).state;
+    let given = Some(instance.input).filter(|_| JobKind::of(&instance.id) == Some(JobKind::Continuous) && !is_begun);
+    state.or(given)
 }
 
 fn refused(id: &Name, answer: Result<Answer, Error>) -> Error {
