@@ -121,6 +121,16 @@ async fn jobs_lists_jobs_and_ps_lists_runs() {
 }
 
 #[tokio::test]
+async fn an_export_has_the_runs_and_leaves_the_jobs_out() {
+    let (shop, _) = open().await;
+    shop.engine.start(order, &"a tent".to_owned()).id("order-1").await.unwrap();
+    shop.engine.job(BEAT).start("paris", &0).await.unwrap();
+    let out = shop.tell(&["export", "--all"]).await.well();
+    assert!(out.contains("order-1") && !out.contains("continuous:beat"), "{out}");
+    assert_eq!(out.lines().count(), 3, "a header, a run and the end: {out}");
+}
+
+#[tokio::test]
 async fn an_event_creates_an_instance_and_a_trigger_executes_it() {
     let (shop, _) = open().await;
     let sent = shop.ask(&["send", "task:orders:7", " 20 "]).await;

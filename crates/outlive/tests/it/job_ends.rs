@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::job::{PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{JobStatus, PoolCtx, Task, TaskCtx, WorkerPool};
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
 
@@ -40,4 +40,26 @@ async fn a_process_can_die_while_an_instance_is_at_work() {
     tokio::time::timeout(Duration::from_secs(10), test.crash()).await.expect("the dead leave the memory");
     test.settle().await;
     assert_eq!(test.job(SUMS).state("tea").await.unwrap(), Some(99));
+}
+
+#[tokio::test]
+async fn a_stuck_instance_goes_on_with_a_deploy_that_can_read_it() {
+    const WORDS: Task<u32, String> = Task::new("sums");
+    async fn write(ctx: TaskCtx<u32, String>, n: u32) -> Result<()> {
+        ctx.set_state(format!("{}{n}", ctx.state().unwrap_or_default()));
+        Ok(())
+    }
+    async fn rest(_: TaskCtx<u32, String>) -> Result<()> {
+        Ok(())
+    }
+    let mut test = TestEngine::new(|engine| engine.job(SUMS.on_event(add).execute(nothing))).await;
+    test.job(SUMS).send("tea", &1).await.unwrap();
+    test.settle().await;
+    test.deploy(|engine| engine.job(WORDS.on_event(write).execute(rest))).await;
+    test.job(WORDS).send("tea", &2).await.unwrap();
+    test.settle().await;
+    assert_eq!(test.job(WORDS).status("tea").await.unwrap().status, JobStatus::Stuck);
+    test.deploy(|engine| engine.job(SUMS.on_event(add).execute(nothing))).await;
+    test.settle().await;
+    assert_eq!(test.job(SUMS).state("tea").await.unwrap(), Some(3), "the event was kept");
 }
