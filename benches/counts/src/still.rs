@@ -186,6 +186,10 @@ impl Query for StillStore {
         self.ask(self.store.dead(job, after, limit))
     }
 
+    fn jobs(&self) -> Answered<'_, Vec<Name>> {
+        self.ask(self.store.jobs())
+    }
+
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
         self.ask(self.store.feed(after, limit))
     }

@@ -1,4 +1,4 @@
-//! What is done to a run in a word: cancel, terminate, retry, pause, resume, purge.
+//! What is done to a run in a word: cancel, terminate, retry, pause, resume, purge; terminate and retry to a job too.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::facts::StatusFacts;
-use crate::open::{AnyRun, RunArgs};
+use crate::open::{AnyRun, RunArgs, open_instance};
 use crate::out::Out;
 
 #[derive(clap::Args)]
@@ -32,13 +32,31 @@ pub(crate) async fn cancel(args: &EndArgs, out: Out) -> Result<ExitCode, Error> 
 }
 
 pub(crate) async fn terminate(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
+    if args.run.is_job() {
+        return terminate_job(args, out).await;
+    }
     let run = args.run.open().await?;
     let answer = run.terminate(&args.reason).await?;
     ended(&run, answer, "it ends at once, as cancelled", out).await
 }
 
+async fn terminate_job(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
+    let opened = open_instance(&args.run.store, &args.run.id)?;
+    match opened.job.terminate(&opened.id, &args.reason).await {
+        Ok(()) => {
+            let name = opened.name();
+            out.answer(
+                format!("job {name:?}: it ends at once; its state, inbox and wake go"),
+                &Done { id: &name, is_taken: true, status: None },
+            )?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => Err(opened.told(error).await),
+    }
+}
+
 pub(crate) async fn retry(args: &Args, out: Out) -> Result<ExitCode, Error> {
-    let run = args.run.open().await?;
+    let run = args.run.open_any().await?;
     run.retry().await?;
     done(&run, "it goes on from its last recorded point", out)
 }

@@ -3,9 +3,11 @@
 use clap::{Parser, Subcommand};
 
 use crate::out::Format;
-use crate::{act, bench, check, demo, doctor, export, ps, show, signal, start};
+use crate::{
+    act, bench, check, dead, demo, doctor, events, export, job, jobs, poke, ps, queue, send, show, signal, start,
+};
 
-/// Durable workflows: see, start and tell the runs of a store, also while another process executes them.
+/// Durable workflows and jobs: see, start and tell those of a store, also while another process executes them.
 #[derive(Parser)]
 #[command(name = "outlive", version, after_help = "Without a command, `outlive` shows the demo.")]
 pub(crate) struct Cli {
@@ -18,7 +20,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run an order workflow in a child process, kill it twice, and see it end as if nothing had happened
+    /// Run an order and jobs in a child process, kill it twice, and see them end as if nothing had happened
     Demo(demo::Args),
     #[command(hide = true)]
     DemoChild(demo::ChildArgs),
@@ -32,9 +34,9 @@ pub(crate) enum Command {
     Signal(signal::Args),
     /// Ask a run to end; it may clean up
     Cancel(act::EndArgs),
-    /// End a run at once, with no clean-up
+    /// End a run at once, with no clean-up; or an instance of a job, with all that is kept of it
     Terminate(act::EndArgs),
-    /// Have a failed or stuck run go on from its last recorded point
+    /// Have a failed or stuck run, or a stuck job, go on from its last recorded point
     Retry(act::Args),
     /// Stop a run from going on until it is resumed
     Pause(act::Args),
@@ -42,6 +44,24 @@ pub(crate) enum Command {
     Resume(act::Args),
     /// Remove all that is kept of a run that has ended
     Purge(act::Args),
+    /// List the jobs of a store with their counts and next runs, or the instances of one of them
+    Jobs(jobs::Args),
+    /// Show an instance of a job: its state, what waits for it, when it goes on
+    Job(job::Args),
+    /// Have an instance of a job executed now
+    Trigger(poke::Args),
+    /// Send an event to a job
+    Send(send::Args),
+    /// Have the batch of a debounce flushed now
+    Flush(poke::Args),
+    /// What a job has given up: list it, have it tried again, or drop it
+    #[command(subcommand)]
+    Dead(dead::Command),
+    /// The queue of a pool: pause it, resume it, or wait until it is empty
+    #[command(subcommand)]
+    Queue(queue::Command),
+    /// Tell what has happened in a store, and follow what happens
+    Events(events::Args),
     /// Examine a store: whether all holds that should, and what to do where it does not
     Doctor(doctor::Args),
     /// Say what would become of unfinished runs with the code of a program: `outlive check FILE -- ./my-app`

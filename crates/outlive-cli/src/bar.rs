@@ -15,6 +15,15 @@ pub(crate) fn of_runs(done: &'static str) -> ProgressBar {
     bar
 }
 
+/// A bar for the events of a queue.
+pub(crate) fn of_events() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+    let template = "{spinner:.cyan} {wide_bar:.cyan} {human_pos} of {human_len} events handled, {eta} left";
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
 /// Moves a bar.
 pub(crate) fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_length(progress.total.max(progress.done));

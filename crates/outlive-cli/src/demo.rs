@@ -1,6 +1,7 @@
-//! `outlive demo`: an order that outlives the process, twice.
+//! `outlive demo`: an order that outlives the process, twice, with jobs beside it.
 
 mod child;
+mod jobs;
 mod ledger;
 mod picture;
 mod place;
@@ -8,6 +9,7 @@ mod plan;
 mod processes;
 mod report;
 mod scene;
+mod tally;
 mod view;
 
 use std::path::PathBuf;
@@ -23,6 +25,7 @@ use plan::{Act, Plan};
 use processes::Processes;
 use report::Report;
 use scene::{RUN_ID, Scene};
+use tally::Sender;
 use view::View;
 
 pub(crate) use child::{ChildArgs, run as child};
@@ -32,7 +35,7 @@ const ORDER: Workflow<child::Order, String> = Workflow::new("order");
 
 /// How often the run is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
-/// The demo takes about 7 s; after this time something is wrong.
+/// The demo takes about 8 s; after this time something is wrong.
 const TIME_MAX: Duration = Duration::from_secs(28);
 
 #[derive(clap::Args, Default)]
@@ -61,6 +64,7 @@ async fn play(place: &Place, view: &mut View) -> Result<Report, Error> {
     let client = Client::open(place.store())?;
     let order = child::Order { item: "a tent".into(), cents: 12_900 };
     let run = client.start(ORDER, &order).id(RUN_ID).await?;
+    let mut sender = Sender::begin(&client).await?;
     let mut processes = Processes::new(place.folder());
     view.started(processes.start()?)?;
     let mut plan = Plan::default();
@@ -68,12 +72,14 @@ async fn play(place: &Place, view: &mut View) -> Result<Report, Error> {
         let scene = Scene::look(&run, place).await?;
         view.show(&scene)?;
         if scene.is_over() {
-            let report = Report::new(&scene, &processes)?;
+            // It ends the work of the jobs first.
             processes.wait().await?;
-            return Ok(report);
+            return Report::new(&scene, &processes, sender.tally(&client, place).await?);
         }
         processes.check()?;
-        match plan.next(&scene, crate::time::now()) {
+        let now = crate::time::now();
+        sender.send(now).await?;
+        match plan.next(&scene, now) {
             Some(act) => perform(act, &run, &mut processes, view).await?,
             None => tokio::time::sleep(LOOK_EVERY).await,
         }

@@ -178,7 +178,7 @@ fn millis(duration: std::time::Duration) -> u64 {
 }
 
 /// JSON as it is, so that no number loses a digit on the way; damaged JSON as text.
-fn raw(payload: &Payload) -> Box<RawValue> {
+pub(crate) fn raw(payload: &Payload) -> Box<RawValue> {
     RawValue::from_string(payload.as_str().to_owned())
         .or_else(|_| serde_json::value::to_raw_value(payload.as_str()))
         .unwrap_or_else(|_| RawValue::NULL.to_owned())

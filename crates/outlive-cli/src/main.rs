@@ -1,22 +1,29 @@
-//! The command line: see, start and tell the runs of a store, also while another process executes them.
+//! The command line: see, start and tell the runs and jobs of a store, also while another process executes them.
 
 mod act;
 mod args;
 mod bar;
 mod bench;
 mod check;
+mod dead;
 mod demo;
 mod doctor;
 mod error;
+mod events;
 mod export;
 mod facts;
 mod filter;
 mod follow;
 mod input;
+mod job;
+mod jobs;
 mod journal;
 mod open;
 mod out;
+mod poke;
 mod ps;
+mod queue;
+mod send;
 mod sheet;
 mod show;
 mod signal;
@@ -61,6 +68,14 @@ async fn obey(command: Option<Command>, out: Out) -> Result<ExitCode, Error> {
         Command::Pause(args) => act::pause(&args, out).await,
         Command::Resume(args) => act::resume(&args, out).await,
         Command::Purge(args) => act::purge(&args, out).await,
+        Command::Jobs(args) => jobs::run(&args, out).await,
+        Command::Job(args) => job::run(&args, out).await,
+        Command::Trigger(args) => poke::trigger(&args, out).await,
+        Command::Send(args) => send::run(&args, out).await,
+        Command::Flush(args) => poke::flush(&args, out).await,
+        Command::Dead(command) => dead::run(&command, out).await,
+        Command::Queue(command) => queue::run(&command, out).await,
+        Command::Events(args) => events::run(&args, out).await,
         Command::Doctor(args) => doctor::run(&args, out).await,
         Command::Check(args) => check::run(&args, out).await,
         Command::Bench(args) => bench::run(&args, out).await,

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use outlive::job::{AnyJob, JobKind};
 use outlive::{Client, Run};
 use serde_json::Value;
 
@@ -56,7 +57,94 @@ impl StoreArgs {
 
 impl RunArgs {
     pub(crate) async fn open(&self) -> Result<AnyRun, Error> {
+        if self.is_job() {
+            let way_out = "`outlive job` shows it, `outlive terminate` ends it";
+            return Err(Error::said(format!("{:?} is an instance of a job, not a run; {way_out}", self.id)));
+        }
+        self.open_any().await
+    }
+
+    /// Opens it, be it a run or an instance of a job.
+    pub(crate) async fn open_any(&self) -> Result<AnyRun, Error> {
         Ok(self.store.open()?.run(&self.id).await?)
+    }
+
+    pub(crate) fn is_job(&self) -> bool {
+        kind(&self.id).is_some()
+    }
+}
+
+fn kind(text: &str) -> Option<JobKind> {
+    JobKind::from_text(text.split_once(':')?.0)
+}
+
+/// The instance of a job a command is about.
+#[derive(clap::Args, Debug)]
+pub(crate) struct InstanceArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The instance, as task:orders:42; a pool is named pool:NAME
+    #[arg(value_name = "KIND:NAME:ID")]
+    pub(crate) instance: String,
+}
+
+/// An instance of a job, and the client to reach it.
+pub(crate) struct Opened {
+    client: Client,
+    pub(crate) job: AnyJob,
+    pub(crate) id: String,
+}
+
+impl InstanceArgs {
+    pub(crate) fn open(&self) -> Result<Opened, Error> {
+        open_instance(&self.store, &self.instance)
+    }
+}
+
+pub(crate) fn open_instance(store: &StoreArgs, instance: &str) -> Result<Opened, Error> {
+    let client = store.open()?;
+    let (job, id) = match instance.match_indices(':').nth(1) {
+        Some((colon, _)) => (client.job_by_name(&instance[..colon])?, instance[colon + 1..].to_owned()),
+        None => (client.job_by_name(instance)?, String::new()),
+    };
+    match (job.kind(), id.as_str()) {
+        (JobKind::Pool, "") => Ok(Opened { client, job, id: "main".into() }),
+        (JobKind::Pool, other) if other != "main" => {
+            Err(Error::said(format!("a pool has one queue and no instances; write {:?} without {other:?}", job.name())))
+        }
+        (_, "") => Err(Error::said(format!(
+            "{instance:?} is a job; name an instance of it as {0}:ID (`outlive jobs FILE {0}` lists them)",
+            job.name()
+        ))),
+        _ => Ok(Opened { client, job, id }),
+    }
+}
+
+impl Opened {
+    /// The instance by its whole name.
+    pub(crate) fn name(&self) -> String {
+        format!("{}:{}", self.job.name(), self.id)
+    }
+
+    /// An error of the library. If there is no such job at all, says which there are.
+    pub(crate) async fn told(&self, error: outlive::Error) -> Error {
+        match error.is_not_found() {
+            true => told(&self.client, &self.job, error).await,
+            false => error.into(),
+        }
+    }
+}
+
+/// What is told of a job that is not found: which there are, if it is none of them.
+pub(crate) async fn told(client: &Client, job: &AnyJob, error: outlive::Error) -> Error {
+    let Ok(jobs) = client.jobs().await else { return error.into() };
+    let names: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
+    match (names.contains(&job.name()), names.is_empty()) {
+        (true, _) => error.into(),
+        (false, true) => Error::said(format!("there is no job {:?} in this store; it has none", job.name())),
+        (false, false) => {
+            Error::said(format!("there is no job {:?} in this store; there are {}", job.name(), names.join(", ")))
+        }
     }
 }
 

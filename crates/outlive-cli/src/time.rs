@@ -46,6 +46,11 @@ pub(crate) fn length(duration: Duration) -> String {
     }
 }
 
+/// The time to the second, with the date if it is not today, or a dash.
+pub(crate) fn when(at: Option<Timestamp>, now: Timestamp) -> String {
+    at.map_or_else(|| "-".into(), |at| clock(at, now))
+}
+
 /// A status with what belongs to it: `paused (sleep until 12:03:04)`.
 pub(crate) fn status(status: Status, now: Timestamp) -> String {
     match status {

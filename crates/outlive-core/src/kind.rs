@@ -132,6 +132,42 @@ impl JobKind {
     }
 }
 
+/// What instances are of: workflows, jobs, or either.
+///
+/// ```
+/// use outlive_core::id::Name;
+/// use outlive_core::kind::Kinds;
+///
+/// assert!(Kinds::Jobs.has(&Name::recorded("task:orders")) && !Kinds::Runs.has(&Name::recorded("task:orders")));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kinds {
+    /// Runs of workflows.
+    #[default]
+    Runs,
+    /// Instances of jobs.
+    Jobs,
+    /// Both.
+    All,
+}
+
+impl Kinds {
+    /// Whether instances of a workflow or a job of this name are meant.
+    ///
+    /// ```
+    /// # use outlive_core::{id::Name, kind::Kinds};
+    /// assert!(Kinds::default().has(&Name::recorded("checkout")) && Kinds::All.has(&Name::recorded("checkout")));
+    /// ```
+    #[must_use]
+    pub fn has(self, name: &Name) -> bool {
+        match self {
+            Self::Runs => JobKind::of(name).is_none(),
+            Self::Jobs => JobKind::of(name).is_some(),
+            Self::All => true,
+        }
+    }
+}
+
 impl fmt::Display for JobKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

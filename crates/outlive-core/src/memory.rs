@@ -123,6 +123,10 @@ impl Query for MemoryStore {
         Box::pin(async move { Ok(self.rows().dead(job, after, limit)) })
     }
 
+    fn jobs(&self) -> Answered<'_, Vec<Name>> {
+        Box::pin(async move { Ok(self.rows().jobs()) })
+    }
+
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
         Box::pin(async move { Ok(self.rows().feed_after(after, limit)) })
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::fault::Answered;
 use crate::id::{Epoch, InstanceNum, Name};
 use crate::journal::Entry;
+use crate::kind::Kinds;
 use crate::lifecycle::News;
 use crate::message::Inbound;
 use crate::payload::Payload;
@@ -139,7 +140,7 @@ pub struct Wake {
     pub num: InstanceNum,
 }
 
-/// Which instances to list or count. The default is all of them.
+/// Which instances to list or count. The default is all runs, and no jobs.
 ///
 /// ```
 /// use outlive_core::query::Filter;
@@ -150,7 +151,9 @@ pub struct Wake {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Filter {
-    /// Of this workflow.
+    /// Runs, jobs, or both.
+    pub kinds: Kinds,
+    /// Of this workflow, or this job, as `task:orders`.
     pub workflow: Option<String>,
     /// In one of these statuses; none given means any.
     pub statuses: Vec<StatusKind>,
@@ -165,7 +168,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// All instances.
+    /// All runs.
     ///
     /// ```
     /// # use outlive_core::query::Filter;
@@ -176,7 +179,29 @@ impl Filter {
         Self::default()
     }
 
-    /// Of one workflow.
+    /// All instances of jobs.
+    ///
+    /// ```
+    /// # use outlive_core::{kind::Kinds, query::Filter};
+    /// assert_eq!(Filter::jobs().workflow("task:orders").kinds, Kinds::Jobs);
+    /// ```
+    #[must_use]
+    pub fn jobs() -> Self {
+        Self { kinds: Kinds::Jobs, ..Self::default() }
+    }
+
+    /// All runs, and all instances of jobs.
+    ///
+    /// ```
+    /// # use outlive_core::{kind::Kinds, query::Filter};
+    /// assert_eq!(Filter::all().kinds, Kinds::All);
+    /// ```
+    #[must_use]
+    pub fn all() -> Self {
+        Self { kinds: Kinds::All, ..Self::default() }
+    }
+
+    /// Of one workflow, or of one job.
     ///
     /// ```
     /// # use outlive_core::query::Filter;
@@ -276,7 +301,8 @@ impl Filter {
     /// ```
     #[must_use]
     pub fn matches(&self, instance: &Instance) -> bool {
-        self.workflow.as_deref().is_none_or(|name| name == instance.workflow.as_str())
+        self.kinds.has(&instance.workflow)
+            && self.workflow.as_deref().is_none_or(|name| name == instance.workflow.as_str())
             && (self.statuses.is_empty() || self.statuses.contains(&instance.status.kind()))
             && self.id_prefix.as_deref().is_none_or(|prefix| instance.id.as_str().starts_with(prefix))
             && self.created_from.is_none_or(|from| instance.created_at >= from)
@@ -563,6 +589,20 @@ pub trait Query: Send + Sync {
     /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
     /// ```
     fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>>;
+
+    /// The names of the jobs that have instances or dead letters, in order.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::query::Query;
+    /// assert!(store.jobs().await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn jobs(&self) -> Answered<'_, Vec<Name>>;
 
     /// What was told to the world after a position of the feed, in order, at most `limit`.
     ///

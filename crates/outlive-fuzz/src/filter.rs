@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use outlive_core::commit::{Answer, Commit, Epoch, OnConflict, Send, Start, State, Write};
 use outlive_core::id::{InstanceNum, Name};
+use outlive_core::kind::Kinds;
 use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
@@ -70,7 +71,7 @@ async fn check(store: &dyn Store, epoch: Epoch, starts: &[(Start, Status)], filt
             store.write(vec![enter(*num, epoch, *status)].into()).await?;
         }
     }
-    let all = store.list(&Filter::new(), None, usize::MAX).await?.instances;
+    let all = store.list(&Filter::all(), None, usize::MAX).await?.instances;
     compare(store, filter, &all).await?;
     for Instance { num, id, .. } in all {
         // The first ends an open one, the second a stuck one.
@@ -79,7 +80,7 @@ async fn check(store: &dyn Store, epoch: Epoch, starts: &[(Start, Status)], filt
         let batch = vec![enter(num, epoch, Status::Completed), Write::Send(send), Write::Purge(id)];
         store.write(batch.into()).await?;
     }
-    assert_eq!(store.count(&Filter::new()).await?.total(), 0, "the next input needs an empty store");
+    assert_eq!(store.count(&Filter::all()).await?.total(), 0, "the next input needs an empty store");
     Ok(())
 }
 
@@ -144,6 +145,7 @@ fn filter(bytes: &mut Bytes<'_>) -> Filter {
         assert_eq!(status.is_ok(), words.contains(&word.as_str()), "{word:?}");
         filter.statuses.extend(status);
     }
+    filter.kinds = bytes.pick(&[Kinds::All, Kinds::Runs, Kinds::Jobs]);
     filter
 }
 
@@ -160,6 +162,25 @@ fn word(bytes: &mut Bytes<'_>) -> String {
     if bytes.is(5) {
         return bytes.text();
     }
-    let parts = ["a", "A", "%", "_", "*", "?", "[", "'", "\"", "\\", "=", "ü", "Ü", "\u{7f}", "\u{d7ff}", "\u{10ffff}"];
+    let parts = [
+        "a",
+        "A",
+        "%",
+        "_",
+        "*",
+        "?",
+        "[",
+        "'",
+        "\"",
+        "\\",
+        "=",
+        "ü",
+        "Ü",
+        "\u{7f}",
+        "\u{d7ff}",
+        "\u{10ffff}",
+        "task:",
+        "pool",
+    ];
     (0..bytes.below(4)).map(|_| bytes.pick(&parts)).collect()
 }

@@ -56,8 +56,8 @@ struct Shape(BTreeMap<InstanceNum, (Instance, Vec<Entry>, Vec<u64>)>);
 
 impl Shape {
     fn of(store: &MemoryStore) -> Self {
-        let all = now(store.list(&Filter::new(), None, usize::MAX)).instances;
-        assert_eq!(all.len() as u64, now(store.count(&Filter::new())).total());
+        let all = now(store.list(&Filter::all(), None, usize::MAX)).instances;
+        assert_eq!(all.len() as u64, now(store.count(&Filter::all())).total());
         let wakes = now(store.wakes(Timestamp::MAX, usize::MAX));
         assert!(wakes.is_sorted(), "wakes come in order: {wakes:?}");
         assert_eq!(wakes.len(), all.iter().filter(|instance| instance.wake.is_some()).count());

@@ -89,7 +89,7 @@ impl Model {
 impl Snapshot {
     /// Asks a store for all it shows. The outer error is that it does not answer.
     pub(crate) fn of(store: &dyn Query) -> Result<Result<Self, Error>, String> {
-        let page = match wait(store.list(&Filter::new(), None, usize::MAX))? {
+        let page = match wait(store.list(&Filter::all(), None, usize::MAX))? {
             Ok(page) => page,
             Err(error) => return Ok(Err(error)),
         };
@@ -103,7 +103,7 @@ impl Snapshot {
             }
         }
         let wakes = wait(store.wakes(Timestamp::MAX, usize::MAX))?;
-        let counts = wait(store.count(&Filter::new()))?;
+        let counts = wait(store.count(&Filter::all()))?;
         Ok(wakes.and_then(|wakes| Ok(Self { held, wakes, counts: counts? })))
     }
 

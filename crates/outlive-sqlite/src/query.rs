@@ -62,6 +62,10 @@ impl Query for SqliteReader {
         self.lists.ask(move |connection| queue::dead(connection, &job, after, limit))
     }
 
+    fn jobs(&self) -> Answered<'_, Vec<Name>> {
+        self.lists.ask(scan::jobs)
+    }
+
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
         self.lists.ask(move |connection| feed::read(connection, after, limit))
     }

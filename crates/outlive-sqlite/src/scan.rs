@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use outlive_core::id::InstanceNum;
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::kind::{JobKind, Kinds};
 use outlive_core::query::{Counts, Filter, Instance, Page};
 use outlive_core::status::StatusKind;
 use rusqlite::types::Value;
@@ -17,8 +18,6 @@ const ROWS_PER_READ: usize = 2_000;
 struct Scan {
     sql: String,
     values: Vec<Value>,
-    /// Whether each row that the index gives is a hit.
-    is_exact: bool,
 }
 
 /// The newest matches below `before`.
@@ -57,8 +56,11 @@ pub(crate) fn count(connection: &Connection, filter: &Filter) -> rusqlite::Resul
 }
 
 fn counters(connection: &Connection, filter: &Filter) -> rusqlite::Result<Counts> {
-    let sql = "SELECT status, sum(n) FROM counter WHERE ?1 IS NULL OR workflow = ?1 GROUP BY status HAVING sum(n) > 0";
-    let mut statement = connection.prepare_cached(sql)?;
+    let kinds = kinds(filter).unwrap_or_else(|| "1".to_owned());
+    let sql = format!(
+        "SELECT status, sum(n) FROM counter WHERE (?1 IS NULL OR workflow = ?1) AND {kinds} GROUP BY status HAVING sum(n) > 0"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([&filter.workflow])?;
     let mut counts = Counts::default();
     while let Some(row) = rows.next()? {
@@ -69,6 +71,15 @@ fn counters(connection: &Connection, filter: &Filter) -> rusqlite::Result<Counts
         }
     }
     Ok(counts)
+}
+
+/// The names of the jobs that have instances or dead letters.
+pub(crate) fn jobs(connection: &Connection) -> rusqlite::Result<Vec<Name>> {
+    let is_job = is_job();
+    let sql = format!("SELECT workflow FROM counter WHERE n > 0 AND {is_job} UNION SELECT job FROM dead ORDER BY 1");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let names = statement.query_map([], |row| Ok(Name::recorded(&row::text(row, 0))))?;
+    names.collect()
 }
 
 /// Reads the rows of these instances; one that has been purged since is left out.
@@ -90,7 +101,8 @@ fn visit(
 ) -> rusqlite::Result<()> {
     let scan = Scan::of(filter);
     let mut statement = connection.prepare_cached(&scan.sql)?;
-    let rows_max = if scan.is_exact { wanted.min(ROWS_PER_READ) } else { ROWS_PER_READ };
+    // Most rows are hits, or few are: a read that gave too few is followed by a longer one.
+    let mut rows_max = wanted.min(ROWS_PER_READ);
     let mut below = before.map_or(i64::MAX, |num| i64::try_from(num.0).unwrap_or(i64::MAX));
     loop {
         let mut values = scan.values.clone();
@@ -108,6 +120,7 @@ fn visit(
         if seen < rows_max {
             return Ok(());
         }
+        rows_max = rows_max.saturating_mul(2).min(ROWS_PER_READ);
     }
 }
 
@@ -116,14 +129,13 @@ impl Scan {
         let mut values = Vec::new();
         let narrow = narrow(filter, &mut values);
         let tests = tests(filter, &mut values);
-        let is_exact = tests.is_empty();
-        let tests = if is_exact { "1".to_owned() } else { tests.join(" AND ") };
+        let tests = if tests.is_empty() { "1".to_owned() } else { tests.join(" AND ") };
         // The tests come first in the text but their values last, hence numbers.
         let (below, limit) = (values.len() + 1, values.len() + 2);
         let sql = format!(
             "SELECT num, status, {tests} FROM instance WHERE {narrow} num < ?{below} ORDER BY num DESC LIMIT ?{limit}"
         );
-        Self { sql, values, is_exact }
+        Self { sql, values }
     }
 }
 
@@ -142,6 +154,23 @@ fn narrow(filter: &Filter, values: &mut Vec<Value>) -> &'static str {
     }
 }
 
+/// Whether a row is of a run or of a job, as the filter wants it; nothing if it may be of either.
+fn kinds(filter: &Filter) -> Option<String> {
+    match filter.kinds {
+        Kinds::Runs => Some(format!("NOT {}", is_job())),
+        Kinds::Jobs => Some(is_job()),
+        Kinds::All => None,
+    }
+}
+
+fn is_job() -> String {
+    let begins = |kind: JobKind| {
+        let prefix = format!("{kind}:");
+        format!("substr(workflow, 1, {}) = '{prefix}'", prefix.len())
+    };
+    format!("({})", JobKind::ALL.map(begins).join(" OR "))
+}
+
 /// What is left of the filter, to be tested on each row.
 fn tests(filter: &Filter, values: &mut Vec<Value>) -> Vec<String> {
     let is_by_status = matches!(filter.statuses.as_slice(), [kind] if *kind != StatusKind::Completed);
@@ -149,7 +178,7 @@ fn tests(filter: &Filter, values: &mut Vec<Value>) -> Vec<String> {
         values.push(value);
         format!("?{}", values.len())
     };
-    let mut tests = Vec::new();
+    let mut tests: Vec<String> = kinds(filter).into_iter().collect();
     if !is_by_status && !filter.statuses.is_empty() {
         let codes: Vec<String> = filter.statuses.iter().map(|kind| kind.code().to_string()).collect();
         tests.push(format!("status IN ({})", codes.join(", ")));

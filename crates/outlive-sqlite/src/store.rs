@@ -166,6 +166,10 @@ impl Query for SqliteStore {
         self.reader.dead(job, after, limit)
     }
 
+    fn jobs(&self) -> Answered<'_, Vec<Name>> {
+        self.reader.jobs()
+    }
+
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
         self.reader.feed(after, limit)
     }

@@ -302,6 +302,10 @@ impl Query for Faults {
         self.inner.dead(job, after, limit)
     }
 
+    fn jobs(&self) -> Answered<'_, Vec<Name>> {
+        self.inner.jobs()
+    }
+
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
         self.inner.feed(after, limit)
     }

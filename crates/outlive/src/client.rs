@@ -338,4 +338,4 @@ pub struct RunPage {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PageMark(InstanceNum);
+pub struct PageMark(pub(crate) InstanceNum);

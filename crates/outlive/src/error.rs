@@ -7,6 +7,7 @@ use std::time::Duration;
 use outlive_core::duration::DurationError;
 use outlive_core::failure::Failure;
 use outlive_core::id::NameError;
+use outlive_core::kind::JobKind;
 use outlive_core::payload::Payload;
 use outlive_core::retry::{PolicyError, Reason};
 use outlive_core::schedule::ScheduleError;
@@ -119,13 +120,13 @@ pub enum Error {
         reason: String,
     },
     /// There is no such run.
-    #[error("there is no run {id:?}; it was never started here, or it was purged")]
+    #[error("there is no {} {id:?}; it was never started here, or nothing of it is kept", noun(id))]
     NotFound {
         /// The run.
         id: String,
     },
     /// The run is not in a state for this.
-    #[error("run {id:?} is {status}; {way_out}")]
+    #[error("{} {id:?} is {status}; {way_out}", noun(id))]
     Status {
         /// The run.
         id: String,
@@ -163,6 +164,22 @@ pub enum Error {
         job: String,
         /// Those it knows.
         known: String,
+    },
+    /// It is not the name of a job.
+    #[error(
+        "{name:?} is not the name of a job; write it as KIND:NAME, where KIND is one of continuous, debounce, task, pool"
+    )]
+    JobName {
+        /// What was given.
+        name: String,
+    },
+    /// The job is of another kind.
+    #[error("job {job:?} {problem}")]
+    JobKind {
+        /// The job.
+        job: String,
+        /// What it is or lacks, and the way out.
+        problem: &'static str,
     },
     /// What is wrong with a schedule.
     #[error(transparent)]
@@ -281,6 +298,14 @@ pub enum ErrorKind {
     Shutdown,
 }
 
+/// What an id is of.
+fn noun(id: &str) -> &'static str {
+    match id.split_once(':').and_then(|(kind, _)| JobKind::from_text(kind)) {
+        Some(_) => "job",
+        None => "run",
+    }
+}
+
 impl Error {
     /// What it is about.
     ///
@@ -303,6 +328,8 @@ impl Error {
             Self::Status { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
             Self::UnknownWorkflow { .. }
             | Self::UnknownJob { .. }
+            | Self::JobName { .. }
+            | Self::JobKind { .. }
             | Self::Schedule(_)
             | Self::NotProvided { .. }
             | Self::Duration(_)
@@ -341,6 +368,8 @@ impl Error {
             Self::Conflict { .. } => "conflict",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
             Self::UnknownJob { .. } => "unknown_job",
+            Self::JobName { .. } => "job_name",
+            Self::JobKind { .. } => "job_kind",
             Self::Schedule(_) => "schedule",
             Self::NotProvided { .. } => "not_provided",
             Self::Duration(_) => "duration",

@@ -23,6 +23,7 @@
 //! ```
 
 mod answer;
+mod any;
 mod client;
 mod context;
 mod continuous;
@@ -31,6 +32,7 @@ mod pool;
 mod task;
 
 pub use self::answer::{Added, DeadLetter, JobInfo, JobStatus, Pushed, Sent, Started};
+pub use self::any::{AnyJob, JobInstance, JobPage, JobSummary, Waiting};
 pub use self::continuous::{Continuous, ContinuousBuilder, ContinuousClient, ContinuousCtx};
 pub use self::debounce::{Debounce, DebounceBuilder, DebounceClient, DebounceCtx};
 pub use self::pool::{PoolBuilder, PoolClient, PoolCtx, PoolEvent, PoolStatus, Push, WorkerPool};

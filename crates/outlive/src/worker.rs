@@ -393,10 +393,10 @@ impl Worker {
         self.committer.submit(Write::Commit(commit), reply);
     }
 
-    /// Has runs that were stuck try again: the program may have been mended. Those that took the process down again
+    /// Has runs and jobs that were stuck try again: the program may have been mended. Those that took the process down again
     /// and again wait for somebody to retry them.
     pub(crate) async fn reopen_stuck(self: Arc<Self>) {
-        let filter = Filter::new().status(StatusKind::Stuck);
+        let filter = Filter::all().status(StatusKind::Stuck);
         let mut before = None;
         loop {
             match self.reopen_page(&filter, before).await {

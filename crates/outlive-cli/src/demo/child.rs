@@ -1,4 +1,4 @@
-//! The process that is killed: an engine with the order workflow.
+//! The process that is killed: an engine with the order workflow, and the jobs beside it.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use outlive::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::jobs;
 use super::ledger::Ledger;
 use super::place::{ledger_in, store_in};
 use super::scene::RUN_ID;
@@ -73,12 +74,14 @@ impl Shop {
     }
 }
 
-/// Executes the store until the order has ended.
+/// Executes the store until the order has ended and its jobs have nothing left to do.
 pub(crate) async fn run(args: &ChildArgs) -> std::result::Result<ExitCode, CliError> {
     std::thread::spawn(end_with_parent);
     let shop = Shop { ledger: Ledger::at(ledger_in(&args.folder)) };
-    let engine = Engine::open(store_in(&args.folder)).workflow("order", order).provide(shop).start().await?;
+    let engine = Engine::open(store_in(&args.folder)).workflow("order", order).provide(shop);
+    let engine = jobs::register(engine, &args.folder).start().await?;
     let ended = engine.run::<String>(RUN_ID).await?.result().await;
+    jobs::settle(&engine).await?;
     engine.shutdown().await?;
     // How the order ended is in the store; what counts here is that it did.
     Ok(if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -20,6 +20,10 @@ pub(crate) fn ledger_in(folder: &Path) -> PathBuf {
     folder.join("ledger.txt")
 }
 
+pub(crate) fn calls_in(folder: &Path) -> PathBuf {
+    folder.join("calls.txt")
+}
+
 impl Place {
     pub(crate) fn make(keep: Option<&Path>) -> Result<Self, Error> {
         let Some(folder) = keep else {
@@ -54,5 +58,9 @@ impl Place {
 
     pub(crate) fn ledger(&self) -> PathBuf {
         ledger_in(self.folder())
+    }
+
+    pub(crate) fn calls(&self) -> PathBuf {
+        calls_in(self.folder())
     }
 }

@@ -1,4 +1,4 @@
-//! What the demo has shown, computed from the journal and the ledger and nothing else.
+//! What the demo has shown, computed from the journal, the ledgers and what jobs keep, and nothing else.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use super::ledger::Execution;
 use super::place::Place;
 use super::processes::Processes;
 use super::scene::{RUN_ID, STEPS, Scene};
+use super::tally::Tally;
 use crate::error::Error;
 use crate::out::Out;
 
@@ -21,6 +22,7 @@ pub(crate) struct Report {
     kills: usize,
     processes: usize,
     steps: Vec<StepReport>,
+    jobs: Tally,
 }
 
 /// What became of one step.
@@ -38,7 +40,7 @@ struct StepReport {
 }
 
 impl Report {
-    pub(crate) fn new(scene: &Scene, processes: &Processes) -> Result<Self, Error> {
+    pub(crate) fn new(scene: &Scene, processes: &Processes, jobs: Tally) -> Result<Self, Error> {
         let result = scene.info.output.as_ref().and_then(|output| output.decode().ok());
         if scene.info.status != Status::Completed {
             let why = scene.info.failure.as_ref().map(ToString::to_string).or_else(|| scene.info.note.clone());
@@ -46,7 +48,7 @@ impl Report {
         }
         let steps = STEPS.into_iter().map(|step| StepReport::new(step, &scene.journal, &scene.executions)).collect();
         let (kills, processes) = (processes.kills, processes.started);
-        Ok(Self { status: scene.info.status.kind().as_str(), result, kills, processes, steps })
+        Ok(Self { status: scene.info.status.kind().as_str(), result, kills, processes, steps, jobs })
     }
 
     pub(crate) fn tell(&self, place: &Place, out: Out) -> Result<ExitCode, Error> {
@@ -56,17 +58,19 @@ impl Report {
             out.line(format!("\nThe order has ended: {}\n", self.result.as_deref().unwrap_or_default()))?;
             out.line(self.table())?;
             self.remarks().into_iter().try_for_each(|remark| out.line(remark))?;
-            out.line(format!("\n{}\n", self.verdict()))?;
+            out.line(format!("\nThe jobs beside it, in the same processes:\n\n{}", self.jobs.table()))?;
+            out.line(format!("\n{}\n{}\n", self.verdict(), self.jobs.verdict()))?;
             out.line(next(place))?;
         }
         if self.is_well() {
             return Ok(ExitCode::SUCCESS);
         }
-        Err(Error::said("a step that was recorded ran again, or was not recorded once; please report this output"))
+        let what = "a step that was recorded ran again, or was not recorded once, or a job lost or repeated something";
+        Err(Error::said(format!("{what}; please report this output")))
     }
 
     fn is_well(&self) -> bool {
-        self.steps.iter().all(StepReport::is_well)
+        self.steps.iter().all(StepReport::is_well) && self.jobs.is_well()
     }
 
     fn table(&self) -> String {
@@ -145,7 +149,7 @@ fn next(place: &Place) -> String {
         (format!("  {outlive} demo --keep my-demo      # the same, and the store is kept\n"), "my-demo/shop.db".into())
     };
     format!(
-        "Try next:\n{first}  {outlive} ps {store}\n  {outlive} show {store} {RUN_ID}\n  \
+        "Try next:\n{first}  {outlive} ps {store}\n  {outlive} show {store} {RUN_ID}\n  {outlive} jobs {store}\n  \
          README.md has a program of your own in 25 lines; `{outlive} help` lists the commands."
     )
 }

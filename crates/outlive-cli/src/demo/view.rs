@@ -32,7 +32,10 @@ impl View {
     pub(crate) fn open(&self, place: &Place) -> Result<(), Error> {
         let outlive = std::env::args().next().unwrap_or_else(|| "outlive".into());
         self.line("An order: charge the card, reserve stock (fails twice), sleep 2 s, wait for an approval, ship.")?;
-        self.line("Another process executes it, and is killed twice on the way. Look at it meanwhile with")?;
+        self.line(
+            "Beside it: a heartbeat, webhooks that are handled in batches, and mails, one of which cannot be sent.",
+        )?;
+        self.line("Another process executes all of it, and is killed twice on the way. Look at it meanwhile with")?;
         self.line(&format!("  {outlive} show {} {RUN_ID}", place.store().display()))?;
         self.line("")
     }

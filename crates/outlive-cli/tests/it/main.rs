@@ -9,5 +9,6 @@ mod doctor;
 mod errors;
 mod exporting;
 mod following;
+mod jobs;
 mod listing;
 mod shop;

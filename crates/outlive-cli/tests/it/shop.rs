@@ -17,6 +17,17 @@ pub(crate) struct Shop {
     folder: tempfile::TempDir,
 }
 
+/// A store that nobody executes.
+pub(crate) struct Closed {
+    folder: tempfile::TempDir,
+}
+
+impl Closed {
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder.path().join("shop.db")
+    }
+}
+
 /// What a command did.
 pub(crate) struct Told {
     pub(crate) code: Option<i32>,
@@ -49,15 +60,24 @@ pub(crate) async fn nap(ctx: Ctx, _: ()) -> Result<()> {
 
 impl Shop {
     pub(crate) async fn open() -> Self {
+        Self::with(|engine| engine).await
+    }
+
+    /// One whose engine has more than workflows.
+    pub(crate) async fn with(more: impl FnOnce(outlive::Builder) -> outlive::Builder) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::open(folder.path().join("shop.db"))
             .workflow("order", order)
             .workflow("doomed", doomed)
-            .workflow("nap", nap)
-            .start()
-            .await
-            .unwrap();
+            .workflow("nap", nap);
+        let engine = more(engine).start().await.unwrap();
         Self { engine, folder }
+    }
+
+    /// Has nobody execute the store any more.
+    pub(crate) async fn stop(self) -> Closed {
+        self.engine.shutdown().await.unwrap();
+        Closed { folder: self.folder }
     }
 
     pub(crate) fn file(&self) -> PathBuf {

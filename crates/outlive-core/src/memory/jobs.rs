@@ -1,7 +1,10 @@
 //! The rules by which jobs change their rows in memory: pushes, turns and dead letters.
 
+use std::collections::BTreeSet;
+
 use crate::commit::{Answer, Epoch, OnConflict, Refusal, Start, Turn};
 use crate::id::{InstanceNum, Name};
+use crate::kind::Kinds;
 use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::query::{Line, Told};
@@ -219,6 +222,13 @@ impl Rows {
 
     pub(super) fn dead(&self, job: &Name, after: u64, limit: usize) -> Vec<Dead> {
         self.dead.values().filter(|dead| dead.job == *job && dead.pos > after).take(limit).cloned().collect()
+    }
+
+    pub(super) fn jobs(&self) -> Vec<Name> {
+        let of_instances = self.instances.values().map(|row| &row.instance.workflow);
+        let of_letters = self.dead.values().map(|dead| &dead.job);
+        let jobs: BTreeSet<&Name> = of_instances.chain(of_letters).filter(|name| Kinds::Jobs.has(name)).collect();
+        jobs.into_iter().cloned().collect()
     }
 
     pub(super) fn feed_after(&self, after: u64, limit: usize) -> Vec<Told> {

@@ -12,6 +12,7 @@ use crate::random::Random;
 
 cases![
     a_workflow_is_meant_by_its_whole_name,
+    runs_are_meant_unless_jobs_are_asked_for,
     any_of_the_statuses_will_do,
     a_prefix_is_taken_literally,
     a_prefix_knows_upper_from_lower_case,
@@ -58,6 +59,29 @@ async fn a_workflow_is_meant_by_its_whole_name(w: &mut World) -> Checked {
     means(w, &Filter::new().workflow("checkout"), &["b"]).await?;
     means(w, &Filter::new().workflow("check%"), &["d"]).await?;
     means(w, &Filter::new().workflow(""), &[]).await
+}
+
+async fn runs_are_meant_unless_jobs_are_asked_for(w: &mut World) -> Checked {
+    let runs = ["checkout", "task", "taskorders", "Task:orders", "tasks:orders", "_ask:orders", "a task:orders"];
+    let jobs = ["task:orders", "continuous:beat", "debounce:hooks", "pool:mail", "pool::"];
+    for workflow in runs.into_iter().chain(jobs) {
+        w.start(&Start { workflow: name(workflow), ..w.new_start(workflow) }).await?;
+    }
+    let all: Vec<&str> = runs.into_iter().chain(jobs).collect();
+    means(w, &Filter::new(), &runs).await?;
+    means(w, &Filter::jobs(), &jobs).await?;
+    means(w, &Filter::all(), &all).await?;
+    let names: Vec<String> = told(w.store().jobs().await)?.iter().map(ToString::to_string).collect();
+    same(
+        &names,
+        &["continuous:beat", "debounce:hooks", "pool::", "pool:mail", "task:orders"].map(str::to_owned).to_vec(),
+    )?;
+    means(w, &Filter::jobs().workflow("task:orders"), &["task:orders"]).await?;
+    means(w, &Filter::new().workflow("task:orders"), &[]).await?;
+    means(w, &Filter::jobs().id_prefix("pool:"), &["pool:mail", "pool::"]).await?;
+    means(w, &Filter::jobs().status(StatusKind::Pending), &jobs).await?;
+    means(w, &Filter::new().status(StatusKind::Pending).id_prefix("task"), &["task", "taskorders", "tasks:orders"])
+        .await
 }
 
 async fn any_of_the_statuses_will_do(w: &mut World) -> Checked {
@@ -166,7 +190,7 @@ async fn lists_and_counts_agree_with_a_scan_for_random_filters(w: &mut World) ->
     let mut random = Random::new(11);
     for i in 0..80 {
         let tags: BTreeMap<String, String> = random.tags();
-        let workflow = name(random.pick(&["checkout", "refund"]));
+        let workflow = name(random.pick(&["checkout", "refund", "task:refund"]));
         let start = Start { tags, workflow, at: at(random.below(20)), ..w.new_start(&random.id(i)) };
         w.start(&start).await?;
         let status = random.pick(&[Status::Completed, Status::Failed, Status::Stuck, Status::Running]);

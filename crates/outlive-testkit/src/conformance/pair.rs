@@ -93,7 +93,7 @@ impl Pair {
 
     /// Compares all that the two hold, and gives it: instances, and the numbers of dead letters.
     pub(crate) async fn compare(&mut self) -> Checked<(Vec<Held>, Vec<u64>)> {
-        let all = Filter::new();
+        let all = Filter::all();
         let first = told(self.first.list(&all, None, 1_000_000).await)?.instances;
         let second = told(self.second.list(&all, None, 1_000_000).await)?.instances;
         let second: Vec<Instance> = second.into_iter().map(|instance| self.instance(instance)).collect();

@@ -25,9 +25,9 @@ impl Random {
     }
 
     pub(crate) fn filter(&mut self) -> Filter {
-        let mut filter = Filter::new();
+        let mut filter = self.pick(&[Filter::new(), Filter::jobs(), Filter::all()]);
         if self.is(3) {
-            filter = filter.workflow(self.pick(&["checkout", "refund", "none"]));
+            filter = filter.workflow(self.pick(&["checkout", "refund", "task:refund", "none"]));
         }
         while self.is(2) {
             filter = filter.status(self.pick(&StatusKind::ALL));

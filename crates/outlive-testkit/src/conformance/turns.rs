@@ -208,7 +208,7 @@ async fn a_refused_send_refuses_the_whole_turn(w: &mut World) -> Checked {
         refused(&w.turn(&Turn { is_removed: true, ..turn }).await?, why)?;
         same(&w.snapshot().await?, &before)?;
     }
-    let counts = told(w.store().count(&outlive_core::query::Filter::new()).await)?;
+    let counts = told(w.store().count(&outlive_core::query::Filter::all()).await)?;
     same(&(counts.of(StatusKind::Pending), counts.total()), &(1, 3))
 }
 
@@ -310,7 +310,7 @@ async fn a_removed_instance_leaves_nothing_but_its_news(w: &mut World) -> Checke
         ensure(id.starts_with(job), || format!("the job is {job:?}"))?;
         same(&w.depth(job).await?, &Depth::default())?;
     }
-    same(&told(w.store().count(&outlive_core::query::Filter::new()).await)?.total(), &0)
+    same(&told(w.store().count(&outlive_core::query::Filter::all()).await)?.total(), &0)
 }
 
 async fn an_id_can_be_used_again_after_a_removal(w: &mut World) -> Checked {

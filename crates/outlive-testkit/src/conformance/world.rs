@@ -242,7 +242,7 @@ impl World {
     }
 
     pub(crate) async fn all(&self) -> Checked<Vec<Instance>> {
-        Ok(told(self.store().list(&Filter::new(), None, 1_000_000).await)?.instances)
+        Ok(told(self.store().list(&Filter::all(), None, 1_000_000).await)?.instances)
     }
 
     pub(crate) async fn snapshot(&self) -> Checked<Snapshot> {

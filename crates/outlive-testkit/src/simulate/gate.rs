@@ -187,6 +187,10 @@ impl Query for Gate {
         self.store.dead(job, after, limit)
     }
 
+    fn jobs(&self) -> Answered<'_, Vec<Name>> {
+        self.store.jobs()
+    }
+
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
         self.store.feed(after, limit)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use outlive_core::id::InstanceNum;
+use outlive_core::kind::Kinds;
 use outlive_core::query::{Filter, Instance, Query};
 use outlive_core::status::Status;
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
@@ -128,7 +129,9 @@ impl Pages {
 }
 
 impl Feed {
-    pub(crate) async fn open(source: Source, filter: Filter) -> Result<Self, Error> {
+    /// Runs alone: a job has no journal, and nothing to replay.
+    pub(crate) async fn open(source: Source, mut filter: Filter) -> Result<Self, Error> {
+        filter.kinds = Kinds::Runs;
         let store: Arc<dyn Query> = match source.0 {
             Place::Store(store) => store,
             Place::Path(path) => match open::for_reading(&path)? {

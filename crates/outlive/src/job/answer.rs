@@ -132,6 +132,24 @@ pub enum JobStatus {
     Stuck,
 }
 
+impl JobStatus {
+    /// The word for it.
+    ///
+    /// ```
+    /// assert_eq!(outlive::job::JobStatus::NotFound.as_str(), "not found");
+    /// ```
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not found",
+            Self::Running => "running",
+            Self::Idle => "idle",
+            Self::Stopped => "stopped",
+            Self::Stuck => "stuck",
+        }
+    }
+}
+
 /// What is known of an instance.
 ///
 /// ```

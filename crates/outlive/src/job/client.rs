@@ -41,6 +41,9 @@ pub(crate) enum Patience {
     UntilHeard,
 }
 
+/// A reply that comes under a token.
+pub(crate) type Expected = (u64, oneshot::Receiver<Reply>);
+
 /// Events that were accepted.
 pub(crate) struct Accepted {
     pub(crate) num: InstanceNum,
@@ -96,16 +99,26 @@ impl JobClient {
 
     /// Tells an instance something, and waits until it has dealt with it.
     pub(crate) async fn tell(&self, id: &str, message: Message) -> Result<(), Error> {
-        let id = JobKind::instance(self.job()?, id)?;
         let token = self.shared.chance.number();
         let reply = self.shared.worker.is_some().then(|| self.shared.replies.expect(token));
+        let accepted = self.leave(id, message, reply.map(|reply| (token, reply))).await?;
+        self.outcome(accepted, Patience::UntilHeard).await.map(drop)
+    }
+
+    /// Leaves a message for an instance, and does not wait for what becomes of it unless a reply is expected.
+    pub(crate) async fn leave(
+        &self,
+        id: &str,
+        message: Message,
+        expected: Option<Expected>,
+    ) -> Result<Accepted, Error> {
+        let id = JobKind::instance(self.job()?, id)?;
+        let (token, reply) =
+            expected.map_or_else(|| (self.shared.chance.number(), None), |(token, reply)| (token, Some(reply)));
         let at = self.shared.clock.now();
         let send = commit::Send { id: id.clone(), num: None, message, at, dedup: None, token };
         match self.shared.committer.write(Write::Send(send)).await {
-            Ok(Answer::Sent { num, pos, .. }) => {
-                let accepted = Accepted { num, id, created: false, positions: vec![pos], reply };
-                self.outcome(accepted, Patience::UntilHeard).await.map(drop)
-            }
+            Ok(Answer::Sent { num, pos, .. }) => Ok(Accepted { num, id, created: false, positions: vec![pos], reply }),
             other => {
                 self.shared.replies.forget(token);
                 Err(refused(&id, other))
@@ -178,13 +191,10 @@ impl JobClient {
     /// The state, read beside the handlers and without waiting for them.
     pub(crate) async fn state<S: DeserializeOwned>(&self, id: &str) -> Result<Option<S>, Error> {
         let Some(instance) = self.instance(id).await? else { return Ok(None) };
-        let is_begun = instance.outcome.is_some();
-        let record = record_of(&instance);
-        let given =
-            Some(instance.input).filter(|_| JobKind::of(&instance.id) == Some(JobKind::Continuous) && !is_begun);
-        let Some(payload) = record.state.or(given) else { return Ok(None) };
+        let id = instance.id.clone();
+        let Some(payload) = state_of(instance) else { return Ok(None) };
         payload.decode().map(Some).map_err(|error| {
-            let what = format!("the state of {} does not read as {}", instance.id, std::any::type_name::<S>());
+            let what = format!("the state of {id} does not read as {}", std::any::type_name::<S>());
             Error::decode(what, &payload, &error)
         })
     }
@@ -241,6 +251,14 @@ impl JobClient {
 pub(crate) fn record_of(instance: &Instance) -> Record {
     let record = instance.outcome.as_ref().map(Record::from_payload);
     record.and_then(Result::ok).unwrap_or_default()
+}
+
+/// The state of an instance. One that has not begun has what it was given.
+pub(crate) fn state_of(instance: Instance) -> Option<Payload> {
+    let is_begun = instance.outcome.is_some();
+    let state = record_of(&instance).state;
+    let given = Some(instance.input).filter(|_| JobKind::of(&instance.id) == Some(JobKind::Continuous) && !is_begun);
+    state.or(given)
 }
 
 fn refused(id: &Name, answer: Result<Answer, Error>) -> Error {

@@ -466,17 +466,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     /// # Errors
     /// If the store cannot be read.
     pub async fn status(&self) -> Result<PoolStatus, Error> {
-        let shared = &self.client.shared;
-        let job = self.client.job()?;
-        let depth = shared.store.depth(job, shared.clock.now()).await?;
-        let record = match self.client.instance(WorkerPool::<E>::MAIN).await? {
-            Some(instance) => super::client::record_of(&instance),
-            None => Default::default(),
-        };
-        let here = shared.worker.as_ref().and_then(|worker| worker.pool_running(job));
-        let running = here.unwrap_or(record.events).min(depth.queued);
-        let ready = depth.queued.saturating_sub(depth.delayed).saturating_sub(running);
-        Ok(PoolStatus { ready, running, delayed: depth.delayed, dead: depth.dead, is_paused: record.is_stopped })
+        pool_status(&self.client).await
     }
 
     /// Waits until all that was pushed is handled or given up, the delayed too.
@@ -531,4 +521,18 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     pub async fn drop_dead(&self) -> Result<u64, Error> {
         self.client.bury_all(false).await
     }
+}
+
+pub(super) async fn pool_status(client: &JobClient) -> Result<PoolStatus, Error> {
+    let shared = &client.shared;
+    let job = client.job()?;
+    let depth = shared.store.depth(job, shared.clock.now()).await?;
+    let record = match client.instance(WorkerPool::<()>::MAIN).await? {
+        Some(instance) => super::client::record_of(&instance),
+        None => Default::default(),
+    };
+    let here = shared.worker.as_ref().and_then(|worker| worker.pool_running(job));
+    let running = here.unwrap_or(record.events).min(depth.queued);
+    let ready = depth.queued.saturating_sub(depth.delayed).saturating_sub(running);
+    Ok(PoolStatus { ready, running, delayed: depth.delayed, dead: depth.dead, is_paused: record.is_stopped })
 }

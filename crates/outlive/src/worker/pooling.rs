@@ -115,6 +115,15 @@ struct Finished {
 /// Why driving ends.
 struct Over;
 
+/// However it ends, also if its task is aborted, it is not in memory any more.
+impl Drop for Pooling {
+    fn drop(&mut self) {
+        self.mailbox.close();
+        self.worker.pool_gone(&self.definition.job);
+        self.worker.job_gone(self.num, &self.mailbox);
+    }
+}
+
 impl Pooling {
     pub(crate) async fn drive(mut self) {
         self.work.is_unread = true;
@@ -586,14 +595,6 @@ impl Pooling {
             self.worker.residency.pause(self.num, None);
         }
         Ok(())
-    }
-}
-
-impl Drop for Pooling {
-    fn drop(&mut self) {
-        self.mailbox.close();
-        self.worker.pool_gone(&self.definition.job);
-        self.worker.job_gone(self.num, &self.mailbox);
     }
 }
 

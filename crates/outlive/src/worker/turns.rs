@@ -45,6 +45,14 @@ pub(crate) struct Turns {
 /// Why driving ends.
 struct Over;
 
+/// However it ends, also if its task is aborted, it is not in memory any more.
+impl Drop for Turns {
+    fn drop(&mut self) {
+        self.mailbox.close();
+        self.worker.job_gone(self.num, &self.mailbox);
+    }
+}
+
 impl Turns {
     /// Drives it until there is nothing more to do, or it is not ours any more.
     pub(crate) async fn drive(mut self) {
@@ -337,13 +345,6 @@ impl Turns {
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
         }
         Err(Over)
-    }
-}
-
-impl Drop for Turns {
-    fn drop(&mut self) {
-        self.mailbox.close();
-        self.worker.job_gone(self.num, &self.mailbox);
     }
 }
 

@@ -15,6 +15,7 @@ mod exporting;
 mod foreign;
 mod ids;
 mod input;
+mod job_ends;
 mod jobs_continuous;
 mod jobs_crashes;
 mod jobs_debounce;

@@ -133,6 +133,10 @@ impl Query for Guested {
         self.host.dead(job, after, limit)
     }
 
+    fn jobs(&self) -> Answered<'_, Vec<Name>> {
+        self.host.jobs()
+    }
+
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
         self.host.feed(after, limit)
     }

@@ -1,0 +1,158 @@
+//! `outlive dead`: what jobs have given up.
+
+use std::process::ExitCode;
+
+use comfy_table::Cell;
+use outlive::Client;
+use outlive::job::{AnyJob, DeadLetter};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::error::Error;
+use crate::facts::raw;
+use crate::open::{self, StoreArgs};
+use crate::out::Out;
+use crate::table::{self, Fit, Grid};
+use crate::time;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// List what was given up, oldest first
+    List(ListArgs),
+    /// Have it tried again
+    Retry(LetterArgs),
+    /// Drop it
+    Drop(LetterArgs),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct JobArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The job, as pool:mail
+    #[arg(value_name = "KIND:NAME")]
+    job: String,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Nothing shortened
+    #[arg(long)]
+    full: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct LetterArgs {
+    #[command(flatten)]
+    job: JobArgs,
+    /// The number of a dead letter, as `outlive dead list` has it
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    number: Option<u64>,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Serialize)]
+struct LetterFacts<'a> {
+    number: u64,
+    instance: &'a str,
+    events: u64,
+    attempts: u32,
+    at: String,
+    failure: Box<RawValue>,
+    event: &'a RawValue,
+}
+
+type Letter = DeadLetter<Box<RawValue>>;
+
+pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> {
+    match command {
+        Command::List(args) => list(args, out).await?,
+        Command::Retry(args) => bury(args, true, out).await?,
+        Command::Drop(args) => bury(args, false, out).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl JobArgs {
+    fn open(&self) -> Result<(Client, AnyJob), Error> {
+        let client = self.store.open()?;
+        let job = client.job_by_name(&self.job)?;
+        Ok((client, job))
+    }
+}
+
+async fn list(args: &ListArgs, out: Out) -> Result<(), Error> {
+    let (client, job) = args.job.open()?;
+    let letters = job.dead().await?;
+    if letters.is_empty() {
+        known(&client, &job).await?;
+    }
+    if out.is_json() {
+        return out.json(&json!({ "dead": letters.iter().map(LetterFacts::of).collect::<Vec<_>>() }));
+    }
+    if letters.is_empty() {
+        return out.line(format!("job {:?} has given up nothing", job.name()));
+    }
+    let (fit, now) = (if args.full { Fit::All } else { Fit::Terminal }, time::now());
+    let mut grid = Grid::new(fit).header(&["number", "time", "instance", "attempts", "event", "failure"]);
+    for letter in &letters {
+        grid.row(vec![
+            Cell::new(letter.number),
+            Cell::new(time::clock(letter.at, now)),
+            table::text(&letter.instance, fit),
+            Cell::new(letter.attempts),
+            table::text(letter.event.get(), fit),
+            table::text(&letter.failure.to_string(), fit),
+        ]);
+    }
+    out.line(grid.lay_out().0)
+}
+
+async fn bury(args: &LetterArgs, is_retry: bool, out: Out) -> Result<(), Error> {
+    let (client, job) = args.job.open()?;
+    let done = match is_retry {
+        true => job.retry_dead(args.number).await,
+        false => job.drop_dead(args.number).await,
+    };
+    let count = match (done, args.number) {
+        (Err(error), Some(number)) if error.is_not_found() => {
+            known(&client, &job).await?;
+            let way_out = "`outlive dead list` shows those it has";
+            return Err(Error::said(format!("job {:?} has no dead letter {number}; {way_out}", job.name())));
+        }
+        (done, _) => done?,
+    };
+    if count == 0 {
+        known(&client, &job).await?;
+    }
+    let words = if count == 1 { "1 dead letter".into() } else { format!("{count} dead letters") };
+    let what = if is_retry { "tried again" } else { "dropped" };
+    out.answer(format!("{words} of {:?} {what}", job.name()), &json!({ "job": job.name(), "count": count }))
+}
+
+/// Refuses a job that is not there.
+async fn known(client: &Client, job: &AnyJob) -> Result<(), Error> {
+    match client.jobs().await?.iter().any(|known| known.job == job.name()) {
+        true => Ok(()),
+        false => Err(open::told(client, job, outlive::Error::NotFound { id: job.name().to_owned() }).await),
+    }
+}
+
+impl<'a> LetterFacts<'a> {
+    fn of(letter: &'a Letter) -> Self {
+        Self {
+            number: letter.number,
+            instance: &letter.instance,
+            events: letter.events,
+            attempts: letter.attempts,
+            at: letter.at.to_string(),
+            failure: raw(&letter.failure.to_payload()),
+            event: &letter.event,
+        }
+    }
+}

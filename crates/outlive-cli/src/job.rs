@@ -1,0 +1,165 @@
+//! `outlive job`: one instance of a job, and what waits for it.
+
+use std::process::ExitCode;
+
+use comfy_table::Cell;
+use outlive::Payload;
+use outlive::job::{JobInfo, JobKind, PoolStatus, Waiting};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::error::Error;
+use crate::facts::raw;
+use crate::jobs::{self, InstanceFacts};
+use crate::open::{InstanceArgs, Opened};
+use crate::out::Out;
+use crate::table::{self, Fit, Grid};
+use crate::time;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    /// Nothing shortened
+    #[arg(long)]
+    full: bool,
+}
+
+/// All that is shown of it.
+struct Shown {
+    name: String,
+    info: JobInfo,
+    state: Option<Payload>,
+    inbox: Vec<Waiting>,
+    pool: Option<PoolStatus>,
+}
+
+#[derive(Serialize)]
+struct ShownFacts<'a> {
+    #[serde(flatten)]
+    instance: InstanceFacts<'a>,
+    state: Option<Box<RawValue>>,
+    inbox: Vec<WaitingFacts>,
+    pool: Option<PoolFacts>,
+}
+
+#[derive(Serialize)]
+struct WaitingFacts {
+    number: u64,
+    what: &'static str,
+    at: String,
+    event: Option<Box<RawValue>>,
+    failed: u32,
+}
+
+/// How much a pool has where.
+#[derive(Serialize)]
+pub(crate) struct PoolFacts {
+    ready: u64,
+    running: u64,
+    delayed: u64,
+    dead: u64,
+    #[serde(rename = "paused")]
+    is_paused: bool,
+}
+
+pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let opened = args.instance.open()?;
+    let shown = match look(&opened).await {
+        Ok(shown) => shown,
+        Err(error) => return Err(opened.told(error).await),
+    };
+    if out.is_json() {
+        out.json(&shown.facts())?;
+    } else {
+        let fit = if args.full { Fit::All } else { Fit::Terminal };
+        out.line(shown.sheet(fit))?;
+        out.line(shown.inbox(fit))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn look(opened: &Opened) -> Result<Shown, outlive::Error> {
+    let (job, id) = (&opened.job, opened.id.as_str());
+    let pool = match job.kind() {
+        JobKind::Pool => Some(job.status().await?),
+        _ => None,
+    };
+    let inbox = job.inbox(id).await?;
+    let (info, state) = job.look(id).await?;
+    Ok(Shown { name: opened.name(), info, state, inbox, pool })
+}
+
+impl Shown {
+    fn facts(&self) -> ShownFacts<'_> {
+        let waiting = |one: &Waiting| WaitingFacts {
+            number: one.number,
+            what: one.what,
+            at: one.at.to_string(),
+            event: one.event.as_ref().map(raw),
+            failed: one.failed,
+        };
+        ShownFacts {
+            instance: InstanceFacts::new(&self.name, &self.info),
+            state: self.state.as_ref().map(raw),
+            inbox: self.inbox.iter().map(waiting).collect(),
+            pool: self.pool.map(Into::into),
+        }
+    }
+
+    fn sheet(&self, fit: Fit) -> String {
+        let (info, now) = (&self.info, time::now());
+        let queue = self.pool.map(|pool| {
+            let PoolStatus { ready, running, delayed, dead, .. } = pool;
+            format!("{ready} ready, {running} running, {delayed} delayed, {dead} dead")
+        });
+        let own = |count: u64| Some(count.to_string()).filter(|_| self.pool.is_none());
+        let moment = |at| format!("{} UTC", time::moment(at));
+        let lines = [
+            ("job", Some(self.name.clone())),
+            ("status", Some(String::new())),
+            ("note", info.note.clone()),
+            ("accepted", info.created_at.map(moment)),
+            ("runs", own(info.run_count)),
+            ("events", own(info.event_count)),
+            ("queue", queue),
+            ("next run", info.next_run.map(|at| format!("{} UTC", time::clock(at, now)))),
+            ("attempt", Some(format!("{}, after {} failed", info.failed + 1, info.failed)).filter(|_| info.failed > 0)),
+            ("last error", info.last_error.clone()),
+            ("state", self.state.as_ref().map(ToString::to_string)),
+        ];
+        let mut grid = Grid::new(fit);
+        for (name, value) in lines {
+            if let Some(value) = value {
+                let value = if name == "status" { jobs::status(info.status) } else { table::text(&value, fit) };
+                grid.row(vec![name.into(), value]);
+            }
+        }
+        grid.lay_out().0
+    }
+
+    fn inbox(&self, fit: Fit) -> String {
+        if self.inbox.is_empty() {
+            return "\nnothing waits for it".into();
+        }
+        let now = time::now();
+        let mut grid = Grid::new(fit).header(&["number", "time", "what", "failed", "event"]);
+        for one in &self.inbox {
+            grid.row(vec![
+                Cell::new(one.number),
+                Cell::new(time::exact(one.at, now)),
+                Cell::new(one.what),
+                Cell::new(if one.failed > 0 { one.failed.to_string() } else { String::new() }),
+                table::text(&one.event.as_ref().map(ToString::to_string).unwrap_or_default(), fit),
+            ]);
+        }
+        format!("\n{}", grid.lay_out().0)
+    }
+}
+
+impl From<PoolStatus> for PoolFacts {
+    fn from(pool: PoolStatus) -> Self {
+        let PoolStatus { ready, running, delayed, dead, is_paused, .. } = pool;
+        Self { ready, running, delayed, dead, is_paused }
+    }
+}

@@ -1,0 +1,36 @@
+//! What is told to an instance of a job in a word: trigger, flush.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::error::Error;
+use crate::open::{InstanceArgs, Opened};
+use crate::out::Out;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    instance: InstanceArgs,
+}
+
+pub(crate) async fn trigger(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let opened = args.instance.open()?;
+    let told = opened.job.trigger(&opened.id).await;
+    done(&opened, told, "it is executed now, or as soon as a program executes the store", out).await
+}
+
+pub(crate) async fn flush(args: &Args, out: Out) -> Result<ExitCode, Error> {
+    let opened = args.instance.open()?;
+    let told = opened.job.flush(&opened.id).await;
+    done(&opened, told, "its batch is flushed now, or as soon as a program executes the store", out).await
+}
+
+async fn done(opened: &Opened, told: Result<(), outlive::Error>, what: &str, out: Out) -> Result<ExitCode, Error> {
+    if let Err(error) = told {
+        return Err(opened.told(error).await);
+    }
+    let name = opened.name();
+    out.answer(format!("job {name:?}: {what}"), &json!({ "instance": name, "taken": true }))?;
+    Ok(ExitCode::SUCCESS)
+}

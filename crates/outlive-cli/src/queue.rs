@@ -1,0 +1,118 @@
+//! `outlive queue`: the queue of a pool is paused, resumed, or waited for.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use outlive::IntoDuration as _;
+use outlive::job::PoolStatus;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::bar;
+use crate::error::Error;
+use crate::job::PoolFacts;
+use crate::open::{Opened, StoreArgs, open_instance};
+use crate::out::Out;
+
+/// How often the queue is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Begin nothing more until it is resumed; what is being handled goes on
+    Pause(Args),
+    /// Go on after a pause
+    Resume(Args),
+    /// Wait until all that was pushed is handled or given up
+    Drain(DrainArgs),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The pool, as mail or pool:mail
+    #[arg(value_name = "NAME")]
+    pool: String,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct DrainArgs {
+    #[command(flatten)]
+    queue: Args,
+    /// Give up after this time, as in "30 s"; without it, wait for as long as it takes
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+}
+
+pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> {
+    let opened = match command {
+        Command::Pause(args) | Command::Resume(args) => args.open()?,
+        Command::Drain(args) => return drain(args, out).await,
+    };
+    let (done, what) = match command {
+        Command::Pause(_) => (opened.job.pause().await, "it begins nothing more until it is resumed"),
+        _ => (opened.job.resume().await, "it goes on"),
+    };
+    if let Err(error) = done {
+        return Err(opened.told(error).await);
+    }
+    let name = opened.job.name();
+    out.answer(format!("{name:?}: {what}"), &json!({ "job": name, "taken": true }))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn open(&self) -> Result<Opened, Error> {
+        match self.pool.contains(':') {
+            true => open_instance(&self.store, &self.pool),
+            false => open_instance(&self.store, &format!("pool:{}", self.pool)),
+        }
+    }
+}
+
+async fn drain(args: &DrainArgs, out: Out) -> Result<ExitCode, Error> {
+    let timeout = args.timeout.as_deref().map(|text| text.into_duration()).transpose();
+    let timeout = timeout.map_err(outlive::Error::from)?;
+    let opened = args.queue.open()?;
+    let (begun, bar) = (Instant::now(), bar::of_events());
+    let mut most = 0;
+    let status = loop {
+        let status = match opened.job.status().await {
+            Ok(status) => status,
+            Err(error) => return Err(opened.told(error).await),
+        };
+        let left = left(&status);
+        most = most.max(left);
+        bar.set_length(most);
+        bar.set_position(most - left);
+        if left == 0 {
+            break status;
+        }
+        if let Some(error) = refusal(opened.job.name(), &status, timeout.filter(|most| begun.elapsed() >= *most)) {
+            bar.finish_and_clear();
+            return Err(error);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    };
+    bar.finish_and_clear();
+    let sentence = format!("{:?} is empty; {} dead letters", opened.job.name(), status.dead);
+    out.answer(sentence, &json!({ "job": opened.job.name(), "pool": PoolFacts::from(status) }))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn left(status: &PoolStatus) -> u64 {
+    status.ready + status.running + status.delayed
+}
+
+/// Why it is not waited for any longer, if it is not.
+fn refusal(job: &str, status: &PoolStatus, too_long: Option<Duration>) -> Option<Error> {
+    let left = left(status);
+    if status.is_paused {
+        let way_out = "`outlive queue resume` has it go on";
+        return Some(Error::said(format!("{job:?} is paused with {left} events in it; {way_out}")));
+    }
+    let too_long = too_long?;
+    let way_out = "see whether a program executes the store, or give a longer --timeout";
+    Some(Error::said(format!("{job:?} has {left} events left after {too_long:?}; {way_out}")))
+}
