@@ -2,6 +2,7 @@
 
 use outlive_core::commit::{Answer, Refusal, Reopen};
 use outlive_core::journal::Entry;
+use outlive_core::kind::JobKind;
 use outlive_core::status::{Status, StatusKind};
 use rusqlite::params;
 
@@ -9,8 +10,9 @@ use crate::batch::{Again, Batch};
 use crate::feed::Change;
 use crate::row::{self, Read};
 
-const OPEN: &str = "UPDATE instance SET status = ?2, wake = ?3, outcome = NULL, note = NULL, ended_at = NULL, \
-     recoveries = 0, news = ?4 WHERE num = ?1";
+/// The outcome of a job is all it keeps, and stays.
+const OPEN: &str = "UPDATE instance SET status = ?2, wake = ?3, outcome = iif(?5, outcome, NULL), note = NULL, \
+     ended_at = NULL, recoveries = 0, news = ?4 WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn reopen(&mut self, reopen: &Reopen) -> rusqlite::Result<Answer> {
@@ -31,8 +33,8 @@ impl Batch<'_> {
         let change = Change { num, workflow: &instance.workflow, before, seq: seq + 1, at: reopen.at };
         let news = self.tell_status(change, Status::Pending, None, instance.news)?.cast_signed();
         let mut statement = self.connection.prepare_cached(OPEN)?;
-        let pending = StatusKind::Pending.code();
-        statement.execute(params![num.cast_signed(), pending, reopen.at.as_millis(), news])?;
+        let (pending, is_job) = (StatusKind::Pending.code(), JobKind::of(&instance.workflow).is_some());
+        statement.execute(params![num.cast_signed(), pending, reopen.at.as_millis(), news, is_job])?;
         self.ledger.count(&instance.workflow, Some(instance.status.kind()), Some(StatusKind::Pending));
         self.ledger.drop_facts(num);
         Ok(Answer::Done)

@@ -289,13 +289,16 @@ impl Rows {
         let entry = Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status);
         row.entries.push(entry.clone());
         let instance = &mut row.instance;
+        let (num, is_run) = (instance.num, JobKind::of(&instance.workflow).is_none());
         instance.status = Status::Pending;
-        instance.outcome = None;
+        if is_run {
+            // That of a job is all it keeps.
+            instance.outcome = None;
+        }
         instance.note = None;
         instance.ended_at = None;
         instance.recoveries = 0;
         set_wake(&mut self.wakes, instance, Some(reopen.at));
-        let (num, is_run) = (instance.num, JobKind::of(&instance.workflow).is_none());
         self.tell_entry(num, &entry);
         if is_run {
             self.tell(num, News::new(NewsKind::RunQueued, reopen.at));
