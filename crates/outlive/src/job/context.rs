@@ -139,11 +139,6 @@ macro_rules! common_methods {
             self.setting().try_get()
         }
 
-        /// Ends this instance: its state, its events and its wake go with this call, whatever the handler returns.
-        pub fn terminate(&self, reason: &str) {
-            self.setting().outbox.lock().terminate.get_or_insert_with(|| reason.to_owned());
-        }
-
         /// Sends an event to a task, as part of this call.
         ///
         /// # Errors
@@ -202,3 +197,14 @@ macro_rules! common_methods {
     };
 }
 pub(crate) use common_methods;
+
+/// The method of contexts whose instance can end. A pool is no instance of its user's: nothing of it ends with a call.
+macro_rules! terminate_method {
+    () => {
+        /// Ends this instance: its state, its events and its wake go with this call, whatever the handler returns.
+        pub fn terminate(&self, reason: &str) {
+            self.setting().outbox.lock().terminate.get_or_insert_with(|| reason.to_owned());
+        }
+    };
+}
+pub(crate) use terminate_method;

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{JobInfo, Started};
 use super::client::JobClient;
-use super::context::{Inner, common_methods};
+use super::context::{Inner, common_methods, terminate_method};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
@@ -310,6 +310,7 @@ impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
     }
 
     common_methods!();
+    terminate_method!();
 }
 
 /// The client of a recurring job.

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{Added, DeadLetter, JobInfo};
 use super::client::{JobClient, Patience};
-use super::context::{Inner, common_methods, read};
+use super::context::{Inner, common_methods, read, terminate_method};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
@@ -322,6 +322,7 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
     }
 
     common_methods!();
+    terminate_method!();
 }
 
 /// The client of a debounce.

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use super::answer::{DeadLetter, JobInfo, Sent, failure_of};
 use super::client::{Accepted, JobClient, Patience};
-use super::context::{Inner, common_methods, read};
+use super::context::{Inner, common_methods, read, terminate_method};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
@@ -293,6 +293,7 @@ impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
     }
 
     common_methods!();
+    terminate_method!();
 }
 
 /// The client of a task.

@@ -45,105 +45,56 @@ async fn refused_setup(setup: impl FnOnce(outlive::Builder) -> outlive::Builder)
     error
 }
 
+/// A setup that is refused names all these words, as bad input.
+async fn assert_refused(setup: impl FnOnce(outlive::Builder) -> outlive::Builder, words: &[&str]) {
+    let error = refused_setup(setup).await;
+    let message = error.to_string();
+    assert!(words.iter().all(|word| message.contains(word)), "{message:?} has not all of {words:?}");
+    assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
+}
+
 #[tokio::test]
-async fn a_bad_definition_is_refused_at_the_start_and_names_what_is_wrong() {
-    let beat = |pattern: &'static str| {
-        move |engine: outlive::Builder| engine.job(BEAT.cron(pattern).execute(run::<ContinuousCtx<String>>))
-    };
-    let table: [(Error, &[&str]); 21] = [
-        (refused_setup(beat("61 * * * *")).await, &["minute", "61"]),
-        (refused_setup(beat("* 25 * * *")).await, &["hour", "25"]),
-        (refused_setup(beat("* * 32 * *")).await, &["day", "32"]),
-        (refused_setup(beat("* * * FOO *")).await, &["month", "FOO"]),
-        (refused_setup(beat("* * * * 9")).await, &["day of", "9"]),
-        (refused_setup(beat("* *")).await, &["* *"]),
-        (refused_setup(beat("")).await, &["\"\""]),
-        (
-            refused_setup(|engine| {
-                engine.job(BEAT.cron("* * * * *").zone("Mars/X").execute(run::<ContinuousCtx<String>>))
-            })
-            .await,
-            &["Mars/X"],
-        ),
-        (
-            refused_setup(|engine| engine.job(BEAT.every("1s").zone("UTC").execute(run::<ContinuousCtx<String>>)))
-                .await,
-            &["UTC", "cron"],
-        ),
-        (
-            refused_setup(|engine| engine.job(BEAT.every("0s").execute(run::<ContinuousCtx<String>>))).await,
-            &["every", "zero"],
-        ),
-        (
-            refused_setup(|engine| engine.job(BEAT.pause_between(0).execute(run::<ContinuousCtx<String>>))).await,
-            &["pause_between", "zero"],
-        ),
-        (
-            refused_setup(|engine| engine.job(BEAT.every("5 parsecs").execute(run::<ContinuousCtx<String>>))).await,
-            &["every", "5 parsecs"],
-        ),
-        (
-            refused_setup(|engine| {
-                engine.job(HOOKS.flush_after("1s").max_events(0).execute(run::<DebounceCtx<String, String>>))
-            })
-            .await,
-            &["max_events 0", "hooks"],
-        ),
-        (
-            refused_setup(|engine| engine.job(HOOKS.flush_after(0).execute(run::<DebounceCtx<String, String>>))).await,
-            &["flush_after", "zero", "hooks"],
-        ),
-        (
-            refused_setup(|engine| {
-                engine.job(HOOKS.quiet("1s").max_wait("0 ms").execute(run::<DebounceCtx<String, String>>))
-            })
-            .await,
-            &["max_wait", "zero", "hooks"],
-        ),
-        (
-            refused_setup(|engine| engine.job(MAIL.concurrency(0).execute(take::<PoolCtx<String>>))).await,
-            &["concurrency 0", "mail"],
-        ),
-        (
-            refused_setup(|engine| {
-                engine.job(MAIL.concurrency(1).concurrency_per_process(0).execute(take::<PoolCtx<String>>))
-            })
-            .await,
-            &["concurrency_per_process 0", "mail"],
-        ),
-        (
-            refused_setup(|engine| engine.job(MAIL.concurrency(1).rate(0, "1s").execute(take::<PoolCtx<String>>)))
-                .await,
-            &["rate 0", "mail"],
-        ),
-        (
-            refused_setup(|engine| {
-                let retry = Retry::times(3).constant("soon");
-                engine.job(MAIL.concurrency(1).retry(retry).execute(take::<PoolCtx<String>>))
-            })
-            .await,
-            &["soon"],
-        ),
-        (
-            refused_setup(|engine| {
-                engine.job(Continuous::<String>::new("a:b").every("1s").execute(run::<ContinuousCtx<String>>))
-            })
-            .await,
-            &["a:b", "colon"],
-        ),
-        (
-            refused_setup(|engine| {
-                engine.job(Continuous::<String>::new("").every("1s").execute(run::<ContinuousCtx<String>>))
-            })
-            .await,
-            &["job name"],
-        ),
+async fn a_bad_schedule_is_refused_at_the_start_and_the_field_is_named() {
+    let patterns: [(&str, &[&str]); 7] = [
+        ("61 * * * *", &["minute", "61"]),
+        ("* 25 * * *", &["hour", "25"]),
+        ("* * 32 * *", &["day", "32"]),
+        ("* * * FOO *", &["month", "FOO"]),
+        ("* * * * 9", &["day of", "9"]),
+        ("* *", &["* *"]),
+        ("", &["\"\""]),
     ];
-    for (error, words) in table {
-        let message = error.to_string();
-        assert!(words.iter().all(|word| message.contains(word)), "{message:?} has not all of {words:?}");
-        assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
+    let beat = run::<ContinuousCtx<String>>;
+    for (pattern, words) in patterns {
+        assert_refused(|engine| engine.job(BEAT.cron(pattern).execute(beat)), words).await;
     }
+    assert_refused(|engine| engine.job(BEAT.cron("* * * * *").zone("Mars/X").execute(beat)), &["Mars/X"]).await;
+    assert_refused(|engine| engine.job(BEAT.every("1s").zone("UTC").execute(beat)), &["UTC", "cron"]).await;
+    assert_refused(|engine| engine.job(BEAT.every("0s").execute(beat)), &["every", "zero"]).await;
+    assert_refused(|engine| engine.job(BEAT.pause_between(0).execute(beat)), &["pause_between", "zero"]).await;
+    assert_refused(|engine| engine.job(BEAT.every("5 parsecs").execute(beat)), &["every", "5 parsecs"]).await;
+    let colon: Continuous<String> = Continuous::new("a:b");
+    assert_refused(|engine| engine.job(colon.every("1s").execute(beat)), &["a:b", "colon"]).await;
+    let nameless: Continuous<String> = Continuous::new("");
+    assert_refused(|engine| engine.job(nameless.every("1s").execute(beat)), &["job name"]).await;
+}
+
+#[tokio::test]
+async fn a_debounce_or_pool_that_lets_nothing_through_is_refused_at_the_start() {
+    let (flush, send) = (run::<DebounceCtx<String, String>>, take::<PoolCtx<String>>);
+    let none = HOOKS.flush_after("1s").max_events(0).execute(flush);
+    assert_refused(|engine| engine.job(none), &["max_events 0", "hooks"]).await;
+    let none = HOOKS.flush_after(0).execute(flush);
+    assert_refused(|engine| engine.job(none), &["flush_after", "zero", "hooks"]).await;
+    let none = HOOKS.quiet("1s").max_wait("0 ms").execute(flush);
+    assert_refused(|engine| engine.job(none), &["max_wait", "zero", "hooks"]).await;
+    assert_refused(|engine| engine.job(MAIL.concurrency(0).execute(send)), &["concurrency 0", "mail"]).await;
+    let none = MAIL.concurrency(1).concurrency_per_process(0).execute(send);
+    assert_refused(|engine| engine.job(none), &["concurrency_per_process 0", "mail"]).await;
+    let none = MAIL.concurrency(1).rate(0, "1s").execute(send);
+    assert_refused(|engine| engine.job(none), &["rate 0", "mail"]).await;
+    let retry = Retry::times(3).constant("soon");
+    assert_refused(|engine| engine.job(MAIL.concurrency(1).retry(retry).execute(send)), &["soon"]).await;
 }
 
 #[tokio::test]

@@ -1,17 +1,19 @@
-//! A store whose answers about queues are old when they come, as those of a busy disk are.
+//! Stores as jobs need them: one whose answers about queues are old when they come, and what all of them keep.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use outlive::store::Store;
-use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::commit::{Answer, Epoch, Reopen, State, Turn, Write};
+use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
-use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
+use outlive_core::queue::{Dead, Depth, Place, Push, QueuePage, QueueRead};
+use outlive_core::status::Status;
 use outlive_core::store::Answered;
 use outlive_core::time::Timestamp;
 
@@ -95,7 +97,39 @@ impl Query for SlowQueue {
         self.0.mark(name)
     }
 
+    fn jobs(&self) -> Answered<'_, Vec<Name>> {
+        self.store.jobs()
+    }
+
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.0.reply(pos)
+    }
+}
+
+#[tokio::test]
+async fn what_a_stuck_job_keeps_is_kept_by_each_store_when_it_is_retried() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = outlive_sqlite::SqliteStore::open(&dir.path().join("jobs.db"), outlive_sqlite::Options::default());
+    let stores: [Arc<dyn Store>; 2] = [Arc::new(outlive::MemoryStore::new()), Arc::new(file.unwrap())];
+    for store in stores {
+        let (id, at) = (Name::recorded("task:orders:a"), Timestamp::from_millis(1));
+        let epoch = store.lease(at).await.unwrap();
+        let event = Event::new(Payload::recorded("1"));
+        let (job, events, place) = (Name::recorded("task:orders"), vec![event], Place::Inbox);
+        let push = Push { id: id.clone(), job, events, place, at, seed: 7, token: 1 };
+        let answers = store.write(Arc::new(vec![Write::Push(push)])).await.unwrap();
+        let Answer::Pushed { num, .. } = answers[0] else { panic!("{answers:?}") };
+        let kept = Payload::recorded(r#"{"state":5,"events":1}"#);
+        let (status, note) = (Status::Stuck, Some("it cannot be read".to_owned()));
+        let outcome = Some(kept.clone());
+        let state = State { status, wake: None, is_owned: false, seen: None, outcome, note, at };
+        let turn = Turn { state: Some(state), ..Turn::new(num, epoch, 0) };
+        let reopen = Reopen { id: id.clone(), at };
+        for write in [Write::Turn(Box::new(turn)), Write::Reopen(reopen)] {
+            let answers = store.write(Arc::new(vec![write])).await.unwrap();
+            assert!(!matches!(answers[0], Answer::Refused(_) | Answer::Fenced), "{answers:?}");
+        }
+        let instance = store.instance(&id).await.unwrap().unwrap();
+        assert_eq!((instance.status, instance.outcome), (Status::Pending, Some(kept)), "{}", store.durability());
     }
 }

@@ -190,30 +190,35 @@ async fn an_undecodable_first_event_leaves_no_instance_and_is_in_the_dead_letter
 }
 
 #[tokio::test]
-async fn an_undecodable_later_event_sets_the_instance_aside_with_all_it_has() {
+async fn an_undecodable_later_event_sets_the_instance_aside_with_all_it_has_until_code_can_read_it() {
     const NUMBERS: Task<u32, u64> = Task::new("orders");
-    async fn on_number(ctx: TaskCtx<u32, u64>, n: u32) -> Result<()> {
-        ctx.update_state(|sum| *sum += u64::from(n));
-        ctx.schedule_in("1 hour")?;
+    async fn on_number(_: TaskCtx<u32, u64>, _: u32) -> Result<()> {
         Ok(())
     }
     async fn nothing(_: TaskCtx<u32, u64>) -> Result<()> {
         Ok(())
     }
-    let mut test = TestEngine::new(|engine| engine.job(NUMBERS.on_event(on_number).execute(nothing))).await;
-    test.job(NUMBERS).send("a", &5).await.unwrap();
-    test.settle().await;
-    let book = Book::default();
-    let given = book.clone();
-    test.deploy(move |engine| engine.job(TASK.on_event(on_event).execute(execute)).provide(given.clone())).await;
-    send(&test, "a", "add 1").await;
-    assert_eq!(state(&test, "a").await, Some(6), "the new code reads the old state");
+    let (mut test, book) = engine(With { retries: 3, ..With::default() }).await;
+    send(&test, "a", "add 5; wake 1 hour").await;
     book.plan("event", ["fail no"]);
-    test.deploy(|engine| engine.job(NUMBERS.on_event(on_number).execute(nothing))).await;
-    // The text was accepted by the old code, the new one cannot read it.
-    let push = test.job(TASK).send("a", &"add 1".to_owned()).await;
-    assert!(matches!(push, Err(Error::Payload { .. })), "{push:?}");
-    assert_eq!(test.job(NUMBERS).state("a").await.unwrap(), Some(6));
+    send(&test, "a", "add 1").await;
+    test.deploy(|engine| others(engine).job(NUMBERS.on_event(on_number).execute(nothing))).await;
+    test.advance("1 minute").await;
+    let info = test.job(NUMBERS).status("a").await.unwrap();
+    assert_eq!(info.status, JobStatus::Stuck);
+    assert!(info.note.unwrap().contains("does not read as"));
+    assert_eq!(test.job(NUMBERS).state("a").await.unwrap(), Some(5));
+    assert!(test.job(NUMBERS).dead().await.unwrap().is_empty());
+    let given = book.clone();
+    test.deploy(move |engine| {
+        others(engine).job(TASK.on_event(on_event).retry(seconds(3)).execute(execute)).provide(given.clone())
+    })
+    .await;
+    test.advance("1 minute").await;
+    assert_eq!(state(&test, "a").await, Some(6), "nothing was lost");
+    book.take();
+    test.advance("1 hour").await;
+    assert_eq!(book.take(), ["execute 0#1"], "nor its wake");
 }
 
 #[tokio::test]
