@@ -98,7 +98,7 @@ impl Query for SlowQueue {
     }
 
     fn jobs(&self) -> Answered<'_, Vec<Name>> {
-        self.store.jobs()
+        self.0.jobs()
     }
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
