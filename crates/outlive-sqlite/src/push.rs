@@ -18,13 +18,17 @@ use crate::queue;
 /// The most dead letters that are dealt with in one write.
 const BURY_MAX: usize = 1_000;
 
+/// After so many more positions, nobody repeats a push from before.
+const TOKENS_LATE: u64 = 1 << 17;
 /// After so many positions the older half of the tokens is forgotten.
 const TOKENS_KEPT: u64 = 1 << 20;
 
 /// Where the tokens of late are, and where the older ones.
 const REMEMBER: [&str; 2] = [
-    "INSERT OR REPLACE INTO pushed_a (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5)",
-    "INSERT OR REPLACE INTO pushed_b (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5)",
+    "INSERT INTO pushed_a (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5) \
+         ON CONFLICT DO NOTHING",
+    "INSERT INTO pushed_b (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5) \
+         ON CONFLICT DO NOTHING",
 ];
 const FORGET: [&str; 2] = ["DELETE FROM pushed_a", "DELETE FROM pushed_b"];
 const KNOWN: &str = "SELECT instance, created, first, positions FROM pushed_a WHERE token = ?1 \
@@ -32,19 +36,37 @@ const KNOWN: &str = "SELECT instance, created, first, positions FROM pushed_a WH
 
 impl Batch<'_> {
     pub(crate) fn push(&mut self, push: &Push) -> rusqlite::Result<Answer> {
+        // Nearly every push is new. One to an instance that is there, with nothing that may be known already, has no
+        // need to look: its token says so when it is written down.
+        let found = self.receiver(&push.id)?;
+        let is_plain = push.events.iter().all(|event| event.dedup.is_none()) && !push.events.is_empty();
+        let is_open = found.as_ref().is_some_and(|found| found.workflow == push.job && !found.status.is_ended());
+        if is_plain && is_open && !self.has_forgotten_lately() {
+            let num = found.as_ref().map_or(0, |found| found.num);
+            let first = self.ledger.marks.pos + 1;
+            let positions: Vec<u64> = (first..).take(push.events.len()).collect();
+            if self.remember_push(num, false, &positions, push.token)? {
+                return self.push_to(found, push);
+            }
+        }
         if let Some(answer) = self.pushed_before(push)? {
             return Ok(answer);
         }
-        let answer = self.push_anew(push)?;
+        let answer = self.push_to(found, push)?;
         if let Answer::Pushed { num, created, positions, .. } = &answer {
             self.remember_push(num.0, *created, positions, push.token)?;
         }
         Ok(answer)
     }
 
-    /// Keeps events, whatever is known of their token.
-    fn push_anew(&mut self, push: &Push) -> rusqlite::Result<Answer> {
-        let found = self.receiver(&push.id)?;
+    /// Whether tokens were moved to the older table so lately that a repeated push may be found there.
+    fn has_forgotten_lately(&self) -> bool {
+        let marks = self.ledger.marks;
+        marks.pushed > 1 && marks.pos - (marks.pushed >> 1) < TOKENS_LATE
+    }
+
+    /// Keeps events, whatever is known of their token, for an instance that was found or not.
+    fn push_to(&mut self, found: Option<Receiver>, push: &Push) -> rusqlite::Result<Answer> {
         if let Some(receiver) = found.as_ref().filter(|receiver| receiver.workflow != push.job) {
             return Ok(Answer::Refused(Refusal::Conflict { workflow: receiver.workflow.clone() }));
         }
@@ -100,7 +122,8 @@ impl Batch<'_> {
         Ok(positions)
     }
 
-    fn remember_push(&mut self, num: u64, created: bool, positions: &[u64], token: u64) -> rusqlite::Result<()> {
+    /// Writes a token down. Answers whether it was not known before.
+    fn remember_push(&mut self, num: u64, created: bool, positions: &[u64], token: u64) -> rusqlite::Result<bool> {
         let marks = &mut self.ledger.marks;
         // One that kept nothing counts as well, or its like would never be forgotten.
         marks.pos += u64::from(positions.iter().all(|pos| *pos == 0));
@@ -114,8 +137,8 @@ impl Batch<'_> {
         let is_dense = first > 0 && (first..).zip(positions).all(|(wanted, pos)| *pos == wanted);
         let text = (!is_dense).then(|| Payload::encode(positions).map(|text| text.to_string()).unwrap_or_default());
         let values = params![token.cast_signed(), num.cast_signed(), created, first.cast_signed(), text];
-        self.connection.prepare_cached(REMEMBER[side])?.execute(values)?;
-        Ok(())
+        let written = self.connection.prepare_cached(REMEMBER[side])?.execute(values)?;
+        Ok(written > 0 || is_on(Mutant::SqlitePushKeptTwice))
     }
 
     /// The answer to this very push, if it was written before and the answer lost.
@@ -183,7 +206,8 @@ impl Batch<'_> {
             // It leaves the dead in the same write, so that it cannot be revived twice and no token is looked for.
             token: dead.pos,
         };
-        match self.push_anew(&push)? {
+        let found = self.receiver(&push.id)?;
+        match self.push_to(found, &push)? {
             Answer::Pushed { num, .. } => Ok(Some(num)),
             _ => Ok(None),
         }
