@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-pub use end::{End, EndedRun};
+pub use end::{End, EndedJob, EndedRun};
 pub use ledger::Effect;
 pub use plan::Sim;
 

@@ -1,20 +1,35 @@
-//! What people do to runs: starts, signals and cancels, each until it is acknowledged.
+//! What people do to runs and tasks: starts, signals, cancels and events, each until it is acknowledged.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::{CancelAnswer, Client, Error, OnConflict, Payload, Status};
 use outlive_core::commit::{Answer, Refusal, Send, Start, Write};
+use outlive_core::event::Event;
 use outlive_core::id::{Epoch, Name};
+use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
+use outlive_core::queue::{Place, Push};
 use outlive_core::time::Timestamp;
 
 /// What somebody wants.
 #[derive(Clone, Debug)]
 pub(super) enum Wish {
-    Start { workflow: String, input: Payload },
-    Signal { name: String, value: Payload },
-    Cancel { reason: String },
+    Start {
+        workflow: String,
+        input: Payload,
+    },
+    Signal {
+        name: String,
+        value: Payload,
+    },
+    Cancel {
+        reason: String,
+    },
+    /// For an instance of a task.
+    Event {
+        event: Payload,
+    },
 }
 
 /// Something that somebody does to a run.
@@ -32,6 +47,7 @@ impl fmt::Display for Act {
             Wish::Start { workflow, .. } => write!(f, "start {} of {workflow:?}", self.run),
             Wish::Signal { name, value } => write!(f, "signal {name:?} {value} to {}", self.run),
             Wish::Cancel { reason } => write!(f, "cancel {} ({reason})", self.run),
+            Wish::Event { event } => write!(f, "send {event} to {}", self.run),
         }
     }
 }
@@ -98,6 +114,12 @@ impl Act {
                     _ => Told::Done,
                 })
             }
+            Wish::Event { event } => {
+                let (job, id) = (JobKind::job_of(&Name::recorded(&self.run)), Name::recorded(&self.run));
+                let job = client.job_by_name(job.as_str())?;
+                job.send_json_once(JobKind::own_id(&id), event.as_str(), &number.to_string()).await?;
+                Ok(Told::Done)
+            }
         }
     }
 
@@ -123,6 +145,15 @@ impl Act {
                 send(message, Some(Name::recorded(&number.to_string())))
             }
             Wish::Cancel { reason } => send(Message::Cancel { reason: reason.clone() }, None),
+            Wish::Event { event } => Write::Push(Push {
+                id: id.clone(),
+                job: JobKind::job_of(&id),
+                events: vec![Event { dedup: Some(Name::recorded(&number.to_string())), ..Event::new(event.clone()) }],
+                place: Place::Inbox,
+                at: now,
+                seed: token,
+                token,
+            }),
         }
     }
 }
@@ -131,7 +162,7 @@ impl Told {
     /// What the store's answer means to somebody in another process.
     pub(super) fn by(answer: &Answer) -> Self {
         match answer {
-            Answer::Started { .. } | Answer::Sent { .. } => Self::Done,
+            Answer::Started { .. } | Answer::Sent { .. } | Answer::Pushed { .. } => Self::Done,
             Answer::Refused(Refusal::Status(status)) if status.is_ended() => Self::Ended(*status),
             other => Self::Wrong(format!("{other:?}")),
         }

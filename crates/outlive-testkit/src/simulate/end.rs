@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outlive::{Engine, Entry, EntryKind, Payload, Status, Timestamp};
-use outlive_core::query::Query;
+use outlive_core::job::Record;
+use outlive_core::query::{Line, Query};
 
 use super::acts::{Stand, Told, Wish};
 use super::ledger::Effect;
@@ -33,6 +34,26 @@ pub struct End {
     pub runs: BTreeMap<String, EndedRun>,
     /// Each time that the body of a step began, in order.
     pub effects: Vec<Effect>,
+    /// The instances of tasks that were sent something, by their whole names; all is done that they had to do.
+    pub jobs: BTreeMap<String, EndedJob>,
+}
+
+/// What became of an instance of a task.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct EndedJob {
+    /// What it keeps; nothing if it is gone.
+    pub record: Option<Record>,
+    /// What the world was told of it, in words, in order.
+    pub news: Vec<&'static str>,
+}
+
+impl EndedJob {
+    /// Its state, if it has one that reads as this.
+    #[must_use]
+    pub fn state<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        self.record.as_ref()?.state.as_ref()?.decode().ok()
+    }
 }
 
 /// What became of a run.
@@ -87,7 +108,23 @@ impl End {
             let ended = EndedRun { status: instance.status, outcome: instance.outcome, note: instance.note, journal };
             runs.insert(id.to_string(), ended);
         }
-        Ok(Self { runs, effects })
+        let mut jobs = BTreeMap::new();
+        let feed = store.feed(0, usize::MAX >> 1).await.map_err(|error| error.to_string())?;
+        for id in plan.jobs() {
+            let found = store.instance(&id).await.map_err(|error| error.to_string())?;
+            let record =
+                found.as_ref().and_then(|found| found.outcome.as_ref()).map(Record::from_payload).transpose()?;
+            let (mut news, mut number) = (Vec::new(), 0);
+            for told in feed.iter().filter(|told| told.id == id) {
+                number += 1;
+                if told.number != number {
+                    return Err(format!("of {id}, news {number} have the number {}", told.number));
+                }
+                news.extend(if let Line::News(news) = &told.line { Some(news.kind.as_str()) } else { None });
+            }
+            jobs.insert(id.to_string(), EndedJob { record, news });
+        }
+        Ok(Self { runs, effects, jobs })
     }
 }
 
@@ -168,8 +205,13 @@ impl<'a> Attempts<'a> {
 /// What was acknowledged must be so.
 pub(super) fn check_answers(end: &End, plan: &Sim, stands: &[Stand]) -> Result<(), String> {
     for (act, stand) in plan.acts.iter().zip(stands) {
-        let status = end.runs[&act.run].status;
         let Stand::Acknowledged(told) = stand else { return Err(format!("nobody answered {act:?}: {stand:?}")) };
+        let Some(status) = end.runs.get(&act.run).map(|run| run.status) else {
+            match told {
+                Told::Done => continue,
+                other => return Err(format!("{act:?} was answered {other:?}")),
+            }
+        };
         match (&act.wish, told) {
             (_, Told::Wrong(what)) => return Err(what.clone()),
             (Wish::Cancel { .. }, Told::Done) if status != Status::Cancelled => {

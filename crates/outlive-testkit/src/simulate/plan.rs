@@ -1,6 +1,6 @@
 //! What a world is made of, as a test describes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,6 +141,33 @@ impl Sim {
         self.acts.push(Act { run: id.to_owned(), wish: Wish::Cancel { reason: reason.to_owned() }, after });
     }
 
+    /// Somebody sends an event to an instance of a task, after those that were sent to it before, and repeats it until
+    /// it is acknowledged: with a key, so that it counts once.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::simulate;
+    /// use outlive::job::{Task, TaskCtx};
+    /// const COUNTERS: Task<u32, u32> = Task::new("counter");
+    /// async fn add(ctx: TaskCtx<u32, u32>, n: u32) -> Result<()> { ctx.update_state(|sum| *sum += n); Ok(()) }
+    /// async fn nothing(_: TaskCtx<u32, u32>) -> Result<()> { Ok(()) }
+    /// simulate(0..50, |sim| {
+    ///     sim.engine(|engine| engine.job(COUNTERS.on_event(add).execute(nothing)));
+    ///     sim.send("task:counter", "tea", &2);
+    ///     sim.send("task:counter", "tea", &3);
+    ///     sim.check(|end| match end.jobs["task:counter:tea"].state() {
+    ///         Some(5) => Ok(()),
+    ///         other => Err(format!("{other:?} instead of 5")),
+    ///     });
+    /// });
+    /// ```
+    pub fn send<T: Serialize + ?Sized>(&mut self, job: &str, id: &str, event: &T) {
+        let event = self.encode("event", event);
+        let run = format!("{job}:{id}");
+        let after = self.acts.iter().rposition(|act| act.run == run);
+        self.acts.push(Act { run, wish: Wish::Event { event }, after });
+    }
+
     /// Every attempt of a step gives what `fake` says, instead of running its body.
     ///
     /// ```
@@ -246,6 +273,12 @@ impl Sim {
 
     pub(super) fn set_up(&self, builder: Builder) -> Builder {
         self.setups.iter().fold(builder, |builder, setup| setup(builder))
+    }
+
+    /// The instances of jobs that are sent something.
+    pub(super) fn jobs(&self) -> BTreeSet<Name> {
+        let is_event = |act: &&Act| matches!(act.wish, Wish::Event { .. });
+        self.acts.iter().filter(is_event).map(|act| Name::recorded(&act.run)).collect()
     }
 
     pub(super) fn runs(&self) -> impl Iterator<Item = Name> {

@@ -450,6 +450,13 @@ impl<'a> World<'a> {
                 return false;
             }
         }
+        for id in self.plan.jobs() {
+            let Some(job) = self.store.instance(&id).await.ok().flatten() else { continue };
+            let is_left = !matches!(job.status, Status::Paused { until: None, .. }) || job.wake.is_some();
+            if is_left || self.store.inbox(job.num, 0).await.map_or(true, |inbox| !inbox.is_empty()) {
+                return false;
+            }
+        }
         true
     }
 

@@ -6,3 +6,4 @@ mod conformance;
 mod crashed_jobs;
 mod crashes;
 mod simulate;
+mod simulated_jobs;

@@ -341,7 +341,20 @@ impl AnyJob {
     /// If it is not JSON or cannot be accepted; [`Error::JobKind`] if the job takes no events, or is a pool.
     pub async fn send_json(&self, id: &str, event: &str) -> Result<Sent, Error> {
         self.must_be(&[JobKind::Debounce, JobKind::Task], "takes no event by the name of an instance; a pool takes one by its own name, and a continuous job can be triggered")?;
-        let accepted = self.client.push(id, vec![parse(event)?], Place::Inbox).await?;
+        self.accept(id, parse(event)?).await
+    }
+
+    /// As [`send_json`](Self::send_json), once for each key.
+    ///
+    /// # Errors
+    /// As there, or if the key cannot be accepted.
+    pub async fn send_json_once(&self, id: &str, event: &str, key: &str) -> Result<Sent, Error> {
+        self.must_be(&[JobKind::Debounce, JobKind::Task], "takes no event by the name of an instance")?;
+        self.accept(id, Event { dedup: Some(Name::new("event key", key)?), ..parse(event)? }).await
+    }
+
+    async fn accept(&self, id: &str, event: Event) -> Result<Sent, Error> {
+        let accepted = self.client.push(id, vec![event], Place::Inbox).await?;
         let event = accepted.positions.first().copied().unwrap_or(0);
         Ok(Sent { created: accepted.created, instance: accepted.id.to_string(), is_new: event > 0, event })
     }
