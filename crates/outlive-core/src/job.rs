@@ -369,6 +369,21 @@ impl Job {
         self.inbox.iter().any(|inbound| inbound.message.is_end())
     }
 
+    /// It cannot go on for this reason, and is set aside with all it has.
+    ///
+    /// ```
+    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}, time::Timestamp};
+    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
+    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
+    /// job.set_aside("its inbox is damaged".to_owned(), Timestamp::from_millis(1));
+    /// assert!(job.take_change().stuck.is_some());
+    /// ```
+    pub fn set_aside(&mut self, problem: String, now: Timestamp) {
+        let reason = Some(problem.clone().into());
+        self.tell(NewsKind::JobStuck, now, Detail { reason, ..Detail::default() });
+        self.change.stuck = Some(problem);
+    }
+
     /// Nothing of it is to be left, because there is nothing in it.
     ///
     /// ```

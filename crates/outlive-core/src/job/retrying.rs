@@ -222,11 +222,7 @@ impl Job {
                 let trouble = Troubled { handler, event, attempts: call.attempt, is_trigger: false, failure };
                 self.event_given_up(*pos, &trouble, now);
             }
-            _ => {
-                let reason = Some(problem.clone().into());
-                self.tell(NewsKind::JobStuck, now, Detail { reason, ..Detail::default() });
-                self.change.stuck = Some(problem);
-            }
+            _ => self.set_aside(problem, now),
         }
     }
 }

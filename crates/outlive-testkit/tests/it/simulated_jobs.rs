@@ -29,9 +29,12 @@ async fn remind(ctx: TaskCtx<u32, Vec<u32>>) -> Result<()> {
     Ok(())
 }
 
+/// A task that was claimed once more while it was in memory: it took itself for released, and slept until a restart.
+const CLAIMED_IN_MEMORY: u64 = 16_515;
+
 #[test]
 fn whatever_goes_wrong_each_event_counts_once_and_in_order() {
-    simulate(0..400, |sim| {
+    simulate((0..400).chain([CLAIMED_IN_MEMORY]), |sim| {
         sim.engine(|engine| {
             let orders = ORDERS.on_event(handle).retry(Retry::times(5).constant("1 second")).execute(remind);
             engine.job(orders).job(LEDGER.on_event(keep).execute(nothing))

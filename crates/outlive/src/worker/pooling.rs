@@ -175,6 +175,10 @@ impl Pooling {
         for answer in letters.answers {
             self.answered(answer)?;
         }
+        if letters.is_claimed {
+            // The store takes it for ours again.
+            (self.is_owned, self.work.is_resting) = (true, false);
+        }
         Ok(())
     }
 

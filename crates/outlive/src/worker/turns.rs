@@ -63,6 +63,9 @@ impl Turns {
         let mut calls = 0;
         loop {
             self.read_letters()?;
+            if let Some(problem) = self.letters.damage.take() {
+                self.job.set_aside(problem, self.now());
+            }
             let now = self.now();
             let next = self.job.next(now);
             let is_full = calls >= CALLS_MAX && self.job.has_change();
@@ -111,6 +114,7 @@ impl Turns {
         }
         self.letters.is_stopping |= letters.is_stopping;
         self.letters.is_evicted |= letters.is_evicted;
+        self.letters.is_claimed |= letters.is_claimed;
         self.letters.answers.extend(letters.answers);
         self.letters.damage = self.letters.damage.take().or(letters.damage);
         let mut has_gap = false;
@@ -299,10 +303,12 @@ impl Turns {
 
     /// There is nothing to do until a time or a message: says so, and stays for a moment.
     async fn rest(&mut self, status: Status) -> Result<(), Over> {
+        // A message or its time had it claimed while it was in memory: the store takes it for ours again.
+        self.is_owned |= std::mem::take(&mut self.letters.is_claimed);
         if self.is_owned || self.job.has_change() {
             let seen = self.job.seen();
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
-            if self.job.seen() != seen || self.job.has_change() {
+            if self.job.seen() != seen || self.job.has_change() || self.letters.is_claimed {
                 return Ok(());
             }
             status.pause().1.into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
