@@ -54,6 +54,18 @@ impl News {
         self
     }
 
+    /// The end of an instance of a job, with its reason.
+    ///
+    /// ```
+    /// # use outlive_core::{lifecycle::{News, NewsKind}, time::Timestamp};
+    /// assert_eq!(News::terminated("moved away", Timestamp::from_millis(7)).kind, NewsKind::JobTerminated);
+    /// ```
+    #[must_use]
+    pub fn terminated(reason: &str, at: Timestamp) -> Self {
+        let detail = Detail { reason: Some(reason.to_owned().into()), ..Detail::default() };
+        Self::new(NewsKind::JobTerminated, at).with(detail.to_payload())
+    }
+
     /// What a change of a run's status tells, if it tells anything.
     ///
     /// ```

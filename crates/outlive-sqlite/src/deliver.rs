@@ -263,9 +263,21 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// Ends a stuck instance of a job: nothing of it is left but that this is told.
+    fn end_stuck_job(&mut self, receiver: &Receiver, reason: &str, at: Timestamp, seq: u64) -> rusqlite::Result<()> {
+        let news = receiver.news + 1;
+        self.tell(receiver.num, seq + news, &News::terminated(reason, at))?;
+        let mut statement = self.connection.prepare_cached("UPDATE instance SET news = ?2 WHERE num = ?1")?;
+        statement.execute(params![receiver.num.cast_signed(), news.cast_signed()])?;
+        self.remove(receiver.num, &receiver.workflow, receiver.status.kind())
+    }
+
     fn cancel_stuck(&mut self, receiver: &Receiver, reason: &str, at: Timestamp) -> rusqlite::Result<()> {
         let cancelled = StatusKind::Cancelled;
         let seq = self.ledger.facts(self.connection, receiver.num)?.map_or(0, |facts| facts.seq);
+        if JobKind::of(&receiver.workflow).is_some() {
+            return self.end_stuck_job(receiver, reason, at, seq);
+        }
         let (num, workflow, before) = (receiver.num, &receiver.workflow, Some(receiver.status.kind()));
         let change = Change { num, workflow, before, seq, at, outcome: None };
         let news = self.tell_status(change, Status::Cancelled, Some(reason), receiver.news)?;

@@ -13,7 +13,7 @@ use crate::ledger::{DEAD, QUEUED};
 use crate::row;
 
 /// The most events of one page, and so the most lanes that are looked at for it.
-const PAGE_MAX: usize = 1_024;
+const PAGE_MAX: usize = 16_384;
 
 /// The most events that are looked at of those whose time has come: the longest due. They lie by their time, so that
 /// only among these the first by priority is found.

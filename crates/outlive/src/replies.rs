@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use outlive_core::id::InstanceNum;
 use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 use tokio::sync::oneshot;
@@ -27,7 +28,7 @@ pub(crate) struct Replies {
 #[derive(Default)]
 struct Inner {
     by_token: HashMap<u64, oneshot::Sender<Reply>>,
-    by_pos: HashMap<u64, oneshot::Sender<Reply>>,
+    by_pos: HashMap<u64, (InstanceNum, oneshot::Sender<Reply>)>,
 }
 
 impl Replies {
@@ -44,14 +45,14 @@ impl Replies {
         receiver
     }
 
-    /// The message has its position; 0 if it was not kept.
-    pub(crate) fn place(&self, token: u64, pos: u64) {
+    /// The message lies with an instance, at a position; 0 if it was not kept.
+    pub(crate) fn place(&self, token: u64, num: InstanceNum, pos: u64) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut inner = self.lock();
         if let Some(sender) = inner.by_token.remove(&token).filter(|_| pos > 0) {
-            inner.by_pos.insert(pos, sender);
+            inner.by_pos.insert(pos, (num, sender));
         }
         self.count(&inner);
     }
@@ -72,10 +73,20 @@ impl Replies {
         let sender = inner.by_pos.remove(&pos);
         self.count(&inner);
         drop(inner);
-        if let Some(sender) = sender {
+        if let Some((_, sender)) = sender {
             // Who does not wait any more misses nothing.
             let _ = sender.send(reply());
         }
+    }
+
+    /// Nothing more is told of this instance: whoever waits asks the store.
+    pub(crate) fn drop_all_of(&self, num: InstanceNum) {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut inner = self.lock();
+        inner.by_pos.retain(|_, (whose, _)| *whose != num);
+        self.count(&inner);
     }
 
     /// Nothing more comes from this process.

@@ -232,12 +232,12 @@ impl Worker {
 
     /// Reads the inbox of a run in memory and hands it over.
     pub(crate) fn read_inbox(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
-        let (store, mailbox) = (self.store.clone(), mailbox.clone());
+        let (store, mailbox, this) = (self.store.clone(), mailbox.clone(), self.this.clone());
         tokio::spawn(async move {
-            loop {
+            let is_told = loop {
                 match store.inbox(num, 0).await {
                     Ok(inbox) => {
-                        return mailbox.post(|letters| {
+                        break mailbox.post(|letters| {
                             letters.inbox.extend(inbox);
                             letters.is_pushed = true;
                             letters.rank_pushed = Some(i64::MIN);
@@ -245,11 +245,15 @@ impl Worker {
                     }
                     Err(error) if error.kind == ErrorKind::Corrupt => {
                         let sentence = format!("its inbox is damaged: {error}; restore it from a backup");
-                        return mailbox.post(|letters| letters.damage = Some(sentence));
+                        break mailbox.post(|letters| letters.damage = Some(sentence));
                     }
                     Err(error) => tracing::warn!("an inbox could not be read: {error}"),
                 }
                 tokio::time::sleep(RETRY).await;
+            };
+            // It has left memory meanwhile.
+            if let Some(worker) = this.upgrade().filter(|_| !is_told) {
+                worker.queue_due(num);
             }
         });
     }
@@ -325,7 +329,9 @@ impl Worker {
     fn claimed(&self, claim: &Claim, claimed: Vec<Claimed>) {
         self.unreserve(claim.nums.len() - claimed.len());
         let is_left_out = |num: &&InstanceNum| !claimed.iter().any(|one| one.instance.num == **num);
-        let left_out = claim.nums.iter().filter(is_left_out).copied().collect();
+        let left_out: Vec<InstanceNum> = claim.nums.iter().filter(is_left_out).copied().collect();
+        // They are stuck, gone or wait for their turn: whoever waits for an answer finds out by the store.
+        left_out.iter().for_each(|num| self.replies.drop_all_of(*num));
         for one in claimed {
             let num = one.instance.num;
             if let Some(mailbox) = self.residency.mailbox(num).filter(|_| !is_on(Mutant::BroughtInTwice)) {
@@ -575,7 +581,7 @@ impl Router for Worker {
             (Write::Claim(claim), Answer::Claimed(claimed)) => self.claimed(claim, std::mem::take(claimed)),
             (Write::Claim(claim), _) => self.unreserve(claim.nums.len()),
             (Write::Send(send), Answer::Sent { num, pos, before, is_new: true }) => {
-                self.replies.place(send.token, *pos);
+                self.replies.place(send.token, *num, *pos);
                 self.sent(send, *num, *pos, *before)
             }
             (Write::Push(push), Answer::Pushed { num, positions, before, .. }) => {

@@ -201,6 +201,13 @@ impl Rows {
         if row.is_open() && row.instance.owner == Epoch(0) && !is_kept && !is_on(Mutant::MessageWakesNobody) {
             set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
         }
+        let has_ended = row.instance.status.is_ended() && !before_status.is_ended();
+        if let (true, false, Message::Cancel { reason } | Message::Terminate { reason }) =
+            (has_ended, is_run, &send.message)
+        {
+            self.tell(num, News::terminated(reason, send.at));
+            self.remove(&send.id);
+        }
         self.tell_status(num, Some(before_status.kind()), send.at);
         Answer::Sent { num, pos: self.pos_last, before, is_new: true }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use outlive_core::commit::Write;
 use outlive_core::event::Event;
 use outlive_core::failure::{Cause, Failure};
-use outlive_core::id::Name;
+use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Call, Done, End, HandlerKind, Record};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
@@ -81,6 +81,7 @@ pub(crate) type RetryIf = Arc<dyn Fn(&BoxError) -> bool + Send + Sync>;
 /// What a call is given.
 pub(crate) struct Given {
     pub(crate) around: Arc<Surroundings>,
+    pub(crate) num: InstanceNum,
     pub(crate) id: Name,
     pub(crate) call: Call,
     pub(crate) record: Record,
@@ -91,7 +92,22 @@ pub(crate) struct Given {
 impl Given {
     pub(crate) fn setting(&self) -> Setting {
         let at = Moments { created: self.created_at, started: self.started_at };
-        Setting::new(self.around.clone(), &self.id, &self.call, &self.record, at)
+        Setting::new(self.around.clone(), &self.id, self.key(), (&self.call, &self.record), at)
+    }
+
+    /// The same for all attempts of this call, and for no other: also not for one of an instance of the same id that
+    /// comes later.
+    fn key(&self) -> String {
+        let (id, num, handler) = (&self.id, self.num, self.call.handler.as_str());
+        match &self.call.event {
+            Some(inbound) => format!("{id}/{num}/{handler}/{}", inbound.pos),
+            // A batch is known by its first event, a run by its number; what comes between two by how far they are.
+            None if self.record.batch.0 > 0 => format!("{id}/{num}/{handler}/{}", self.record.batch.0),
+            None if self.call.handler == HandlerKind::Execute => {
+                format!("{id}/{num}/{handler}/{}", self.record.runs + 1)
+            }
+            None => format!("{id}/{num}/{handler}/{}-{}", self.record.runs, self.record.events),
+        }
     }
 
     pub(crate) fn event(&self) -> Option<&Event> {
@@ -136,6 +152,8 @@ pub(crate) trait Handlers: Send + Sync {
 pub(crate) struct PoolGiven {
     pub(crate) around: Arc<Surroundings>,
     pub(crate) id: Name,
+    /// Which handler is called, for the key.
+    pub(crate) handler: &'static str,
     /// Each with its position.
     pub(crate) events: Vec<(u64, Event)>,
     /// When the first of them was pushed.
@@ -156,9 +174,8 @@ impl PoolGiven {
             failure: None,
         };
         let at = Moments { created: self.pushed_at, started: self.started_at };
-        // The key ends with the number of the run, which of an event in a queue is its position.
-        let record = Record { runs: pos.saturating_sub(1), ..Record::default() };
-        Setting::new(self.around.clone(), &self.id, &call, &record, at)
+        let key = format!("{}/{}/{pos}", self.id, self.handler);
+        Setting::new(self.around.clone(), &self.id, key, (&call, &Record::default()), at)
     }
 }
 
@@ -181,7 +198,7 @@ pub(crate) async fn run(
 ) -> Ended {
     let mut work = match panics::catch(begin) {
         Ok(work) => work,
-        Err(panic) => return ended(Err(panic), finish()),
+        Err(panic) => return ended(Err(panic), finished(finish)),
     };
     let result = std::future::poll_fn(|cx| panics::poll(work.as_mut(), cx)).await;
     // What it holds may panic when it goes, too.
@@ -191,7 +208,17 @@ pub(crate) async fn run(
         (Ok(Err(error)), _) => Err(failure(&error, retry_if)),
         (Err(panic), _) | (_, Err(panic)) => Err(panic),
     };
-    ended(result, finish())
+    ended(result, finished(finish))
+}
+
+/// What a handler leaves. To write its state down is the user's code, too.
+fn finished(
+    finish: impl FnOnce() -> (Result<Option<Payload>, Error>, super::outbox::Asked),
+) -> (Result<Option<Payload>, Error>, super::outbox::Asked) {
+    panics::catch(finish).unwrap_or_else(|panic| {
+        let what = "the state cannot be written as JSON".to_owned();
+        (Err(Error::Payload { what, problem: panic.to_string() }), super::outbox::Asked::default())
+    })
 }
 
 fn failure(error: &BoxError, retry_if: Option<&RetryIf>) -> Failure {

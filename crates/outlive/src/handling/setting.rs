@@ -29,12 +29,13 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    pub(crate) fn new(around: Arc<Surroundings>, id: &Name, call: &Call, record: &Record, at: Moments) -> Self {
-        let handler = call.handler.as_str();
-        let key = match &call.event {
-            Some(inbound) => format!("{id}/{handler}/{}", inbound.pos),
-            None => format!("{id}/{handler}/{}", record.runs + 1),
-        };
+    pub(crate) fn new(
+        around: Arc<Surroundings>,
+        id: &Name,
+        key: String,
+        (call, record): (&Call, &Record),
+        at: Moments,
+    ) -> Self {
         Self {
             outbox: Outbox::new(around),
             id: id.clone(),

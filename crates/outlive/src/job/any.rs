@@ -375,6 +375,8 @@ impl AnyJob {
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
     pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), Error> {
+        let kinds = [JobKind::Continuous, JobKind::Debounce, JobKind::Task];
+        self.must_be(&kinds, "is a pool, which has no instance to end; pause it, or drop its dead letters")?;
         self.client.leave(id, Message::Terminate { reason: reason.to_owned() }, None).await.map(drop)
     }
 

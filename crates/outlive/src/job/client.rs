@@ -13,6 +13,7 @@ use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
 use outlive_core::queue::{Bury, Letters, Place, Push};
+use outlive_core::status::Status;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
@@ -21,6 +22,9 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::replies::Reply;
 use crate::shared::Shared;
+
+/// The way out for an instance that does not go on.
+const STUCK: &str = "it keeps what it was sent; `outlive retry` has it go on once it is mended, `terminate` removes it";
 
 /// How many dead letters are on a page.
 const PAGE: usize = 100;
@@ -130,7 +134,12 @@ impl JobClient {
     pub(crate) async fn outcome(&self, accepted: Accepted, patience: Patience) -> Result<Reply, Error> {
         let pos = accepted.positions.first().copied().unwrap_or(0);
         if let Some(reply) = accepted.reply {
-            return reply.await.map_err(|_| Error::Shutdown);
+            match reply.await {
+                Ok(reply) => return Ok(reply),
+                Err(_) if self.shared.committer.is_closed() => return Err(Error::Shutdown),
+                // Nobody will tell: it is stuck, or gone.
+                Err(_) => {}
+            }
         }
         loop {
             // From here on, news of the store are not missed.
@@ -153,6 +162,9 @@ impl JobClient {
         };
         let record = record_of(&instance);
         let inbox = self.shared.store.inbox(num, 0).await?;
+        if instance.status == Status::Stuck && inbox.iter().any(|inbound| inbound.pos == pos) {
+            return Err(Error::Status { id: id.to_string(), status: instance.status, way_out: STUCK });
+        }
         let before = inbox.iter().filter(|inbound| inbound.pos <= pos).count() as u64;
         let is_held = record.retry.is_some() || record.flush.is_some();
         Ok(match inbox.iter().any(|inbound| inbound.pos == pos) {
@@ -264,10 +276,7 @@ pub(crate) fn state_of(instance: Instance) -> Option<Payload> {
 fn refused(id: &Name, answer: Result<Answer, Error>) -> Error {
     match answer {
         Ok(Answer::Refused(Refusal::NotFound)) => Error::NotFound { id: id.to_string() },
-        Ok(Answer::Refused(Refusal::Status(status))) => {
-            let way_out = "`outlive retry` has it go on, `terminate` removes it";
-            Error::Status { id: id.to_string(), status, way_out }
-        }
+        Ok(Answer::Refused(Refusal::Status(status))) => Error::Status { id: id.to_string(), status, way_out: STUCK },
         Err(error) => error,
         Ok(_) => Error::Shutdown,
     }

@@ -139,7 +139,7 @@ impl Worker {
 
     /// Events were pushed: their instance is told, or claimed.
     pub(super) fn pushed(&self, push: &Push, num: InstanceNum, positions: &[u64], before: u64) {
-        self.replies.place(push.token, positions.first().copied().unwrap_or(0));
+        self.replies.place(push.token, num, positions.first().copied().unwrap_or(0));
         let Some(mailbox) = self.residency.mailbox(num) else { return self.queue_due(num) };
         let is_told = mailbox.post(|letters| {
             if push.place == Place::Queue {

@@ -74,6 +74,8 @@ pub(crate) struct Work {
     passed: BTreeSet<u64>,
     /// The smallest rank of what was pushed since a page was asked for.
     pushed: Option<i64>,
+    /// Whether a page was full of what is at work already.
+    is_crowded: bool,
     /// Whether there may be more in the queue than was read.
     is_unread: bool,
     /// When the next event is ready that waits for a time.
@@ -169,7 +171,13 @@ impl Pooling {
         if let Some(rank) = letters.rank_pushed {
             self.make_way(rank);
         }
-        for inbound in letters.inbox.into_iter().chain(letters.messages.into_iter().map(|(inbound, _)| inbound)) {
+        letters.inbox.into_iter().try_for_each(|inbound| self.hear(inbound))?;
+        for (inbound, before) in letters.messages {
+            if before > self.seen {
+                // One from elsewhere came before it: order counts, so the whole inbox is read.
+                self.worker.read_inbox(self.num, &self.mailbox);
+                break;
+            }
             self.hear(inbound)?;
         }
         for answer in letters.answers {
@@ -225,7 +233,7 @@ impl Pooling {
                     self.work.passed.extend(self.work.is_reading.then_some(*pos));
                 }
                 // Those are found when they are looked for from now on.
-                self.work.is_unread |= submitted.is_delaying;
+                self.work.is_unread |= submitted.is_delaying || std::mem::take(&mut self.work.is_crowded);
                 for pos in &submitted.taken {
                     let taken = || replies::Reply::Taken { answer: None, event_count: 0, next: None };
                     self.worker.replies.tell(*pos, taken);
@@ -288,7 +296,9 @@ impl Pooling {
                     room = room.min(self.rules.concurrency.saturating_mul(self.rules.batch));
                     self.work.is_unread = true;
                 }
-                self.work.is_unread |= count >= self.page_size();
+                // A full page is hardly all there is. If it holds nothing new, it is read again once something is done.
+                let is_full = count >= AHEAD;
+                let before = self.work.window.len();
                 for queued in page.events {
                     if passed.contains(&queued.pos) {
                         self.work.is_unread = true;
@@ -298,6 +308,10 @@ impl Pooling {
                     }
                 }
                 self.work.is_unread |= room == 0;
+                match self.work.window.len() > before {
+                    true => self.work.is_unread |= is_full,
+                    false => self.work.is_crowded = is_full,
+                }
                 self.work.next_due = page.next_due;
                 if let Some(due) = page.next_due.filter(|due| *due > now) {
                     self.worker.wakes.add(due, self.num);
@@ -308,11 +322,6 @@ impl Pooling {
                 self.work.is_unread = true;
             }
         }
-    }
-
-    /// How many rows a page has: what is held is among them and is passed over.
-    fn page_size(&self) -> usize {
-        AHEAD + self.work.held.len()
     }
 
     /// Reads on if there may be more, and there is room for it.
@@ -397,6 +406,7 @@ impl Pooling {
         let given = |events: Vec<(u64, Event)>, pushed_at| PoolGiven {
             around: self.worker.around.clone(),
             id: self.id.clone(),
+            handler: "execute",
             events,
             pushed_at,
             started_at: began,
@@ -654,6 +664,7 @@ impl Judge {
             let given = PoolGiven {
                 around: self.around.clone(),
                 id: self.id.clone(),
+                handler: "on_dead",
                 events: vec![(queued.pos, event.clone())],
                 pushed_at: queued.at,
                 started_at: now,

@@ -158,13 +158,19 @@ impl Turns {
     async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), Over> {
         let given = Given {
             around: self.worker.around.clone(),
+            num: self.num,
             id: self.id.clone(),
             call: call.clone(),
             record: self.job.record().clone(),
             created_at: self.created_at,
             started_at: began,
         };
-        let calling = self.definition.handlers.call(given);
+        let handlers = self.definition.handlers.clone();
+        let calling = match crate::panics::catch(|| handlers.call(given)) {
+            Ok(calling) => calling,
+            // What is kept is read there, by the user's code.
+            Err(panic) => Box::pin(std::future::ready(Ended::unreadable(panic.to_string()))),
+        };
         let Some(Ended { end, writes }) = self.end_of(calling).await? else { return Ok(()) };
         if writes.is_empty() {
             self.ended(&call, end, began);
@@ -228,6 +234,7 @@ impl Turns {
                 self.is_owned = standing.is_owned;
                 self.tell(&change);
                 if change.is_removed || change.stuck.is_some() {
+                    self.worker.replies.drop_all_of(self.num);
                     return Err(Over);
                 }
                 Ok(None)
@@ -278,6 +285,7 @@ impl Turns {
 
     /// Tells whoever waits for what is durable now.
     fn tell(&mut self, change: &Change) {
+        self.worker.waiters.ask(self.num);
         for info in &change.exhausted {
             if let Some(tell) = &self.definition.on_exhausted
                 && let Err(panic) = crate::panics::catch(|| tell(info))
@@ -308,10 +316,11 @@ impl Turns {
         if self.is_owned || self.job.has_change() {
             let seen = self.job.seen();
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
+            // One too many does no harm, and what has come meanwhile may have nothing to do with it.
+            status.pause().1.into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
             if self.job.seen() != seen || self.job.has_change() || self.letters.is_claimed {
                 return Ok(());
             }
-            status.pause().1.into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
         }
         if self.letters.is_stopping || self.letters.is_evicted {
             return self.leave();
@@ -347,7 +356,8 @@ impl Turns {
     /// The engine stops: what is not begun is left for the next one.
     async fn release(&mut self, now: Timestamp) -> Result<(), Over> {
         let status = Status::Paused { why: outlive_core::status::Pause::Sleep, until: Some(now) };
-        if self.is_owned || self.job.has_change() {
+        while self.is_owned || self.job.has_change() {
+            // What has come just before is seen by the next one.
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
         }
         Err(Over)

@@ -23,6 +23,7 @@ mod jobs_input;
 mod jobs_kit;
 mod jobs_pool;
 mod jobs_store;
+mod jobs_stuck;
 mod jobs_task;
 mod owners;
 mod panics;
