@@ -229,13 +229,13 @@ async fn trimming_forgets_only_what_is_older(w: &mut World) -> Checked {
         let news = vec![News::new(NewsKind::JobExecuted, at(millis))];
         w.turned(&Turn { news, is_removed: before == 2, ..w.new_turn(job, before) }).await?;
     }
-    same(&w.write(Write::Trim(at(0))).await?, &Answer::Done)?;
+    same(&w.write(Write::Trim(at(0))).await?, &Answer::Trimmed(0))?;
     same(&w.feed().await?.len(), &5)?;
-    same(&w.write(Write::Trim(at(3_000))).await?, &Answer::Done)?;
+    same(&w.write(Write::Trim(at(3_000))).await?, &Answer::Trimmed(2))?;
     let numbers: Vec<_> = w.feed().await?.into_iter().map(|told| (told.num, told.number, told.id)).collect();
     // Entries are the journal, and stay as long as it does.
     same(&numbers, &vec![(run, 3, name("a")), (job, 2, name(ORDER)), (job, 3, name(ORDER))])?;
-    same(&w.write(Write::Trim(Timestamp::MAX)).await?, &Answer::Done)?;
+    same(&w.write(Write::Trim(Timestamp::MAX)).await?, &Answer::Trimmed(2))?;
     same(&words(&w.feed().await?), &strings(&["step 1"]))?;
     let last = w.feed().await?.last().map(|told| told.pos);
     let next = w.pending("b").await?;
