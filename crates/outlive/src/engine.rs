@@ -638,8 +638,7 @@ impl Builder {
         #[cfg(feature = "http")]
         let begins = sink::begins(&*store, &self.sinks).await?;
         let committing = tokio::spawn(committer.clone().run(store.clone(), worker.clone()));
-        let working = tokio::spawn(worker.clone().run());
-        let reopening = tokio::spawn(worker.clone().reopen_stuck());
+        let (working, reopening) = (tokio::spawn(worker.clone().run()), tokio::spawn(worker.clone().reopen_stuck()));
         let forgetting = tokio::spawn(Retention { worker: worker.clone(), keep: self.keep_events }.run());
         let shared = Shared {
             store,

@@ -35,7 +35,7 @@ async fn handle(ctx: PoolCtx<u64>, event: u64) -> Result<(), BoxError> {
         file.flush()?;
     }
     // Some fail at first, so that the queue is written to as well.
-    if event % 97 == 0 && !ctx.is_retry() { Err("not at first".into()) } else { Ok(()) }
+    if event.is_multiple_of(97) && !ctx.is_retry() { Err("not at first".into()) } else { Ok(()) }
 }
 
 /// Executes the pool until it is killed, if this process is asked to.
