@@ -6,7 +6,7 @@ use std::sync::Arc;
 use outlive_core::commit::Write;
 use outlive_core::event::Event;
 use outlive_core::failure::{Cause, Failure};
-use outlive_core::id::Name;
+use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Call, Done, End, HandlerKind, Record};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
@@ -15,7 +15,7 @@ use outlive_core::time::Timestamp;
 use serde::Serialize;
 
 use super::outbox::Surroundings;
-use super::setting::{Moments, Setting};
+use super::setting::{About, Setting};
 use crate::error::{BoxError, Error, failure_of, is_permanent};
 use crate::panics;
 
@@ -81,6 +81,7 @@ pub(crate) type RetryIf = Arc<dyn Fn(&BoxError) -> bool + Send + Sync>;
 /// What a call is given.
 pub(crate) struct Given {
     pub(crate) around: Arc<Surroundings>,
+    pub(crate) num: InstanceNum,
     pub(crate) id: Name,
     pub(crate) call: Call,
     pub(crate) record: Record,
@@ -90,8 +91,23 @@ pub(crate) struct Given {
 
 impl Given {
     pub(crate) fn setting(&self) -> Setting {
-        let at = Moments { created: self.created_at, started: self.started_at };
-        Setting::new(self.around.clone(), &self.id, &self.call, &self.record, at)
+        let about = About { key: self.key(), created: self.created_at, started: self.started_at };
+        Setting::new(self.around.clone(), &self.id, &self.call, &self.record, about)
+    }
+
+    /// Of an event the key has its position, which no other event ever has. Runs are counted by the instance, and another
+    /// one of the same id counts anew, so their key has the number of the instance too.
+    fn key(&self) -> String {
+        let (id, handler, record) = (&self.id, self.call.handler, &self.record);
+        let given_up = record.trouble.as_ref().and_then(|trouble| trouble.event);
+        let pos = match handler {
+            HandlerKind::Error => given_up,
+            _ => self.call.event.as_ref().map(|inbound| inbound.pos),
+        };
+        match pos {
+            Some(pos) => format!("{id}/{}/{pos}", handler.as_str()),
+            None => format!("{id}/{}/{}/{}", self.num.0, handler.as_str(), record.runs + 1),
+        }
     }
 
     pub(crate) fn event(&self) -> Option<&Event> {
@@ -155,10 +171,9 @@ impl PoolGiven {
             flush: None,
             failure: None,
         };
-        let at = Moments { created: self.pushed_at, started: self.started_at };
-        // The key ends with the number of the run, which of an event in a queue is its position.
-        let record = Record { runs: pos.saturating_sub(1), ..Record::default() };
-        Setting::new(self.around.clone(), &self.id, &call, &record, at)
+        let key = format!("{}/{}/{pos}", self.id, call.handler.as_str());
+        let about = About { key, created: self.pushed_at, started: self.started_at };
+        Setting::new(self.around.clone(), &self.id, &call, &Record::default(), about)
     }
 }
 

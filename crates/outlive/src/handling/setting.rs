@@ -29,21 +29,16 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    pub(crate) fn new(around: Arc<Surroundings>, id: &Name, call: &Call, record: &Record, at: Moments) -> Self {
-        let handler = call.handler.as_str();
-        let key = match &call.event {
-            Some(inbound) => format!("{id}/{handler}/{}", inbound.pos),
-            None => format!("{id}/{handler}/{}", record.runs + 1),
-        };
+    pub(crate) fn new(around: Arc<Surroundings>, id: &Name, call: &Call, record: &Record, about: About) -> Self {
         Self {
             outbox: Outbox::new(around),
             id: id.clone(),
-            key,
+            key: about.key,
             attempt: call.attempt,
             run_count: record.runs,
             event_count: record.events,
-            created_at: at.created,
-            started_at: at.started,
+            created_at: about.created,
+            started_at: about.started,
             due: call.tick,
             next: record.next,
             flush: call.flush,
@@ -65,9 +60,12 @@ impl Setting {
     }
 }
 
-/// When an instance came into being, and when the call of its handler began.
-#[derive(Clone, Copy)]
-pub(crate) struct Moments {
+/// What is known of a call beside what its instance keeps.
+pub(crate) struct About {
+    /// The same for all attempts of the call.
+    pub(crate) key: String,
+    /// When its instance came into being.
     pub(crate) created: Timestamp,
+    /// When it began.
     pub(crate) started: Timestamp,
 }

@@ -154,6 +154,7 @@ impl Turns {
     async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), Over> {
         let given = Given {
             around: self.worker.around.clone(),
+            num: self.num,
             id: self.id.clone(),
             call: call.clone(),
             record: self.job.record().clone(),
