@@ -31,6 +31,8 @@ const REMEMBER: [&str; 2] = [
          ON CONFLICT DO NOTHING",
 ];
 const FORGET: [&str; 2] = ["DELETE FROM pushed_a", "DELETE FROM pushed_b"];
+const FREE_KEY: &str =
+    "DELETE FROM dedup WHERE instance = (SELECT num FROM instance WHERE id = ?1) AND key = ?2 AND pos = ?3";
 const KNOWN: &str = "SELECT instance, created, first, positions FROM pushed_a WHERE token = ?1 \
      UNION ALL SELECT instance, created, first, positions FROM pushed_b WHERE token = ?1 LIMIT 1";
 
@@ -194,8 +196,13 @@ impl Batch<'_> {
         Ok(Answer::Buried { count, nums })
     }
 
-    /// Gives a dead letter to its instance again; `None` if that has ended otherwise.
+    /// Gives a dead letter to its instance again; `None` if that has ended otherwise, or has another event with its key.
     fn revive(&mut self, dead: &Dead, at: Timestamp) -> rusqlite::Result<Option<InstanceNum>> {
+        if let Some(key) = &dead.event.dedup {
+            // The key may be its own, and must not keep it out.
+            let values = params![dead.id.as_str(), key.as_str(), dead.pos.cast_signed()];
+            self.connection.prepare_cached(FREE_KEY)?.execute(values)?;
+        }
         let push = Push {
             id: dead.id.clone(),
             job: dead.job.clone(),
@@ -208,7 +215,7 @@ impl Batch<'_> {
         };
         let found = self.receiver(&push.id)?;
         match self.push_to(found, &push)? {
-            Answer::Pushed { num, .. } => Ok(Some(num)),
+            Answer::Pushed { num, positions, .. } if positions != [0] => Ok(Some(num)),
             _ => Ok(None),
         }
     }

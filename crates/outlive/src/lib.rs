@@ -157,6 +157,10 @@ mod guide {
     mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]
     mod changing_code {}
+    #[doc = include_str!("../../../docs/guide/jobs.md")]
+    mod jobs {}
+    #[doc = include_str!("../../../docs/guide/schedules.md")]
+    mod schedules {}
     #[cfg(feature = "http")]
     #[doc = include_str!("../../../docs/guide/events.md")]
     mod events {}

@@ -162,8 +162,15 @@ impl Rows {
         Answer::Buried { count, nums }
     }
 
-    /// Gives a dead letter to its instance again; `None` if that has ended otherwise.
+    /// Gives a dead letter to its instance again; `None` if that has ended otherwise, or has another event with its key.
     fn revive(&mut self, dead: &Dead, at: Timestamp) -> Option<InstanceNum> {
+        let row = self.ids.get(&dead.id).and_then(|num| self.instances.get_mut(num));
+        if let (Some(key), Some(row)) = (&dead.event.dedup, row)
+            && row.keys.get(key) == Some(&dead.pos)
+        {
+            // The key is its own, and must not keep it out.
+            row.keys.remove(key);
+        }
         let push = Push {
             id: dead.id.clone(),
             job: dead.job.clone(),
@@ -175,7 +182,7 @@ impl Rows {
             token: dead.pos,
         };
         match self.push_anew(&push) {
-            Answer::Pushed { num, .. } => Some(num),
+            Answer::Pushed { num, positions, .. } if positions != [0] => Some(num),
             _ => None,
         }
     }

@@ -14,6 +14,8 @@ cases![
     dead_letters_survive_their_instance_and_a_crash,
     dead_letters_are_listed_by_page,
     a_retry_gives_the_letter_to_its_instance_as_new,
+    a_key_of_its_own_does_not_keep_a_letter_out,
+    a_letter_whose_key_another_event_has_stays,
     a_retry_brings_the_instance_into_being_again,
     a_retry_of_all_leaves_those_of_other_jobs,
     a_dropped_letter_is_gone,
@@ -89,6 +91,30 @@ async fn a_retry_gives_the_letter_to_its_instance_as_new(w: &mut World) -> Check
     ensure(queued[0].pos > dead[1].pos && queued[0].at == at(2_000), || format!("{queued:?}"))?;
     same(&w.held(MAIL).await?.wake, &Some(Timestamp::AT_ONCE))?;
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 1 })
+}
+
+/// The key of an event in an inbox counts as long as its instance lives, so that a letter was kept out by its own key, and
+/// was gone.
+async fn a_key_of_its_own_does_not_keep_a_letter_out(w: &mut World) -> Checked {
+    let push = outlive_core::queue::Push { events: vec![keyed("one", "k")], ..w.new_push(ORDER, &[]) };
+    let pushed = w.pushed(&push).await?;
+    w.claim(&[pushed.num]).await?;
+    let dead = vec![letter(ORDER, pushed.positions[0], &push.events[0])];
+    let (num, news, state) = (pushed.num, w.held(ORDER).await?.news, Some(asleep(at(9_000))));
+    w.turned(&Turn { taken: pushed.positions, dead: dead.clone(), state, ..w.new_turn(num, news) }).await?;
+    same(&w.write(bury(ORDERS, Letters::All, true)).await?, &Answer::Buried { count: 1, nums: vec![num] })?;
+    same(&w.events(num).await?, &strings(&["one"]))?;
+    ensure(w.inbox(num).await?[0].pos > dead[0].pos, || "an old position".to_owned())?;
+    let push = outlive_core::queue::Push { events: vec![keyed("two", "k")], ..w.new_push(ORDER, &[]) };
+    same(&w.pushed(&push).await?.positions, &vec![0])
+}
+
+async fn a_letter_whose_key_another_event_has_stays(w: &mut World) -> Checked {
+    let dead = given_up(w, MAIL, &[keyed("one", "k")]).await?;
+    let push = outlive_core::queue::Push { events: vec![keyed("two", "k")], ..w.new_push(MAIL, &[]) };
+    w.pushed(&push).await?;
+    same(&w.write(bury(MAILS, Letters::One(dead[0].pos), true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
+    same(&(w.dead(MAILS).await?, w.depth(MAILS).await?), &(dead, Depth { queued: 1, delayed: 0, dead: 1 }))
 }
 
 async fn a_retry_brings_the_instance_into_being_again(w: &mut World) -> Checked {

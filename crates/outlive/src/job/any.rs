@@ -442,7 +442,7 @@ impl AnyJob {
 
     async fn bury(&self, number: Option<u64>, is_retry: bool) -> Result<u64, Error> {
         match number {
-            Some(number) => self.client.bury(number, is_retry).await.map(|()| 1),
+            Some(number) => self.client.bury(number, is_retry).await.map(u64::from),
             None => self.client.bury_all(is_retry).await,
         }
     }

@@ -237,7 +237,7 @@ impl JobClient {
             let buried = page.iter().take(meant).map(|dead| self.bury(dead.pos, is_retry));
             for one in join_all(buried).await {
                 match one {
-                    Ok(()) => total += 1,
+                    Ok(is_done) => total += u64::from(is_done),
                     // Somebody else was faster.
                     Err(Error::NotFound { .. }) => {}
                     Err(error) => return Err(error),
@@ -247,12 +247,12 @@ impl JobClient {
         Ok(total)
     }
 
-    /// Has a dead letter tried again, or drops it.
-    pub(crate) async fn bury(&self, number: u64, is_retry: bool) -> Result<(), Error> {
+    /// Has a dead letter tried again, or drops it. Answers whether that was done: one whose key another event has stays.
+    pub(crate) async fn bury(&self, number: u64, is_retry: bool) -> Result<bool, Error> {
         let job = self.job()?;
         let bury = Bury { job: job.clone(), letters: Letters::One(number), is_retry, at: self.shared.clock.now() };
         match self.shared.committer.write(Write::Bury(bury)).await? {
-            Answer::Buried { .. } => Ok(()),
+            Answer::Buried { count, .. } => Ok(count > 0),
             Answer::Refused(_) => Err(Error::NotFound { id: format!("dead letter {number} of {job}") }),
             _ => Err(Error::Shutdown),
         }

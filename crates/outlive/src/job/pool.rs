@@ -506,12 +506,12 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         self.client.bury_all(true).await
     }
 
-    /// Pushes one event again that was given up.
+    /// Pushes one event again that was given up. It stays where it is while another event with its key waits.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such dead letter.
     pub async fn retry_dead_one(&self, number: u64) -> Result<(), Error> {
-        self.client.bury(number, true).await
+        self.client.bury(number, true).await.map(drop)
     }
 
     /// Drops all events that were given up. Answers how many.

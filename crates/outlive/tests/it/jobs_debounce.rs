@@ -371,6 +371,27 @@ async fn a_crash_in_a_flush_repeats_it_with_the_same_batch() {
     assert_gone(&test).await;
 }
 
+/// The key counted the runs of the instance, and each batch is an instance of its own: all batches of an id had the same
+/// key, and whoever drops what he has seen would have dropped all but the first.
+#[tokio::test]
+async fn each_batch_has_a_key_of_its_own_that_its_attempts_share() {
+    async fn note_key(ctx: HookCtx) -> Result<()> {
+        ctx.get::<Book>().note(ctx.idempotency_key().to_owned());
+        if ctx.is_retry() { Ok(()) } else { Err("once".into()) }
+    }
+    let (book, job) = (Book::default(), || HOOKS.flush_after("10 seconds").retry(retry(1, "1 second")));
+    let given = book.clone();
+    let setup =
+        move |engine: outlive::Builder| engine.job(job().on_event(collect).execute(note_key)).provide(given.clone());
+    let test = TestEngine::new(setup).await;
+    for hook in ["x", "y"] {
+        add(&test, hook).await;
+        test.advance("1 minute").await;
+    }
+    let keys = book.take();
+    assert!(keys.len() == 4 && keys[0] == keys[1] && keys[2] == keys[3] && keys[0] != keys[2], "{keys:?}");
+}
+
 #[tokio::test]
 async fn a_window_that_closed_while_down_is_flushed_at_once() {
     let (mut test, book) = engine(|| HOOKS.flush_after("1 hour")).await;

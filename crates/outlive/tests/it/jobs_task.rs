@@ -244,6 +244,20 @@ async fn given_up_events_can_be_listed_retried_and_dropped() {
     assert!(orders.dead().await.unwrap().is_empty());
 }
 
+/// A key counts as long as the instance lives, so the event was kept out by its own key when it was tried again, and lost.
+#[tokio::test]
+async fn an_event_with_a_key_that_was_given_up_is_not_lost_when_it_is_retried() {
+    let (test, book) = engine(With::default()).await;
+    send(&test, "a", "add 1").await;
+    book.plan("event", ["fail no"]);
+    test.job(TASK).send_once("a", &"add 10".to_owned(), "ten").await.unwrap();
+    test.settle().await;
+    assert_eq!(test.job(TASK).retry_dead().await.unwrap(), 1);
+    test.settle().await;
+    assert_eq!(state(&test, "a").await, Some(11));
+    assert!(!test.job(TASK).send_once("a", &"add 10".to_owned(), "ten").await.unwrap().is_new);
+}
+
 #[tokio::test]
 async fn retrying_dead_letters_that_fail_again_comes_to_an_end() {
     let (test, book) = engine(With::default()).await;
