@@ -51,7 +51,7 @@ impl Batch<'_> {
     }
 
     /// Sets a damaged instance aside. Its driver could not read where its journal ends, so that is not asked for.
-    fn set_aside(&mut self, num: u64, state: &State) -> rusqlite::Result<Answer> {
+    pub(crate) fn set_aside(&mut self, num: u64, state: &State) -> rusqlite::Result<Answer> {
         match self.ledger.outline(self.connection, num)? {
             Some((facts, workflow)) if facts.is_open() => {
                 self.enter(num, state, facts, workflow).map(|()| Answer::Done)

@@ -23,6 +23,15 @@ impl Batch<'_> {
             return Ok(Answer::Fenced);
         }
         let num = turn.num.0;
+        if let Some(state) = turn.state.as_ref().filter(|state| state.status == Status::Stuck)
+            && self.ledger.damage(num).is_some()
+        {
+            // Its driver could not read what it has, so nothing of that is asked for or told.
+            return Ok(match self.set_aside(num, state)? {
+                Answer::Done => Answer::Turned(Vec::new()),
+                fenced => fenced,
+            });
+        }
         let after = turn.before + turn.news.iter().map(|news| news.kind.count()).sum::<u64>();
         let Some(facts) = self.ledger.facts(self.connection, num)? else {
             let is_done = turn.is_removed && self.news_when_gone(num)? == Some(after);

@@ -1,15 +1,18 @@
 //! A damaged row is the trouble of its own instance and of no other.
 
-use outlive_core::commit::{Answer, Commit, Epoch, Write};
+use outlive_core::commit::{Answer, Commit, Epoch, Turn, Write};
+use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
+use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Query};
+use outlive_core::queue::{Place as Lying, Push};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;
 
 use crate::support::{
-    Place, assert_done, at, claim, claimed, commit, driven, ended, name, signal, start, started, write,
+    Place, assert_done, at, claim, claimed, commit, driven, ended, name, signal, start, started, state, write,
 };
 
 /// Two instances with two entries and a message each, that nobody drives; then `damage` is done to the first.
@@ -167,4 +170,42 @@ async fn a_damaged_entry_hides_nothing_else_of_the_feed() {
         }
         assert_eq!(seen, whole, "in pages of {limit}");
     }
+}
+
+#[tokio::test]
+async fn a_job_whose_inbox_lies_on_a_damaged_page_is_set_aside_and_holds_up_nobody() {
+    let place = Place::new();
+    let (a, b) = {
+        let store = place.open();
+        let epoch = store.lease(at(0)).await.unwrap();
+        let mut nums = Vec::new();
+        for id in ["task:orders:a", "task:orders:b"] {
+            // Many, so that the inbox has pages of its own below its root.
+            let events = (0..400).map(|_| Event::new(Payload::recorded(&format!("\"{}\"", "x".repeat(200))))).collect();
+            let (id, job) = (name(id), name("task:orders"));
+            let push = Push { id, job, events, place: Lying::Inbox, at: at(1), seed: 1, token: nums.len() as u64 + 1 };
+            let Answer::Pushed { num, .. } = write(&store, Write::Push(push)).await else { panic!("not pushed") };
+            nums.push(num);
+        }
+        store.release(epoch).await.unwrap();
+        (nums[0], nums[1])
+    };
+    let page = place.number("PRAGMA page_size");
+    let first = place.number("SELECT min(pageno) FROM dbstat WHERE name = 'inbox' AND pagetype = 'leaf'");
+    let mut bytes = std::fs::read(place.file()).unwrap();
+    let begin = usize::try_from((first - 1) * page).unwrap();
+    bytes[begin..begin + 100].fill(0xee);
+    std::fs::write(place.file(), bytes).unwrap();
+
+    let store = place.open();
+    let epoch = store.lease(at(60)).await.unwrap();
+    let claimed = claimed(write(&store, claim(&[a], epoch)).await);
+    assert!(claimed[0].inbox.is_err(), "the page is of the first inbox");
+    let mut stuck = state(Status::Stuck);
+    stuck.note = Some("damaged".to_owned());
+    let aside = Turn { state: Some(stuck), ..Turn::new(a, epoch, 0) };
+    let other = claim(&[b], epoch);
+    let answers = store.write(std::sync::Arc::new(vec![Write::Turn(Box::new(aside)), other])).await.unwrap();
+    assert!(matches!(&answers[..], [Answer::Turned(_), Answer::Claimed(one)] if one.len() == 1), "{answers:?}");
+    assert_eq!(store.instance(&name("task:orders:a")).await.unwrap().unwrap().status, Status::Stuck);
 }

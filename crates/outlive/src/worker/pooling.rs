@@ -25,6 +25,7 @@ use crate::mailbox::{Letters, Mailbox};
 use crate::replies;
 
 use super::Worker;
+use super::turns::refused;
 
 /// How many events are read ahead of the handlers.
 const AHEAD: usize = 512;
@@ -255,8 +256,8 @@ impl Pooling {
                 // What a handler asked of others: it has failed.
                 let Some(mut finished) = submitted.again else { return Err(Over) };
                 (self.told, self.is_owned) = submitted.before;
-                let problem = format!("what it asks of others was refused: {refusal:?}");
-                finished.ended = Ended { end: End::Failed(Failure::new(Cause::Error, problem)), writes: Vec::new() };
+                let failure = Failure::new(Cause::Error, refused(&refusal));
+                finished.ended = Ended { end: End::Failed(failure), writes: Vec::new() };
                 finished.given_up.clear();
                 self.finished().push(finished);
                 Ok(())

@@ -377,7 +377,7 @@ impl Standing {
 }
 
 /// Why what a handler asked of others was refused.
-fn refused(refusal: &Refusal) -> String {
+pub(super) fn refused(refusal: &Refusal) -> String {
     match refusal {
         Refusal::NotFound => "a run that it signals does not exist".to_owned(),
         Refusal::Status(status) => format!("a run or job that it sends to is {status}"),
