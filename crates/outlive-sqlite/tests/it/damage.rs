@@ -191,10 +191,19 @@ async fn a_job_whose_inbox_lies_on_a_damaged_page_is_set_aside_and_holds_up_nobo
         (nums[0], nums[1])
     };
     let page = place.number("PRAGMA page_size");
-    let first = place.number("SELECT min(pageno) FROM dbstat WHERE name = 'inbox' AND pagetype = 'leaf'");
+    let leaves = {
+        let sql = place.sql();
+        let leaves = "SELECT pageno FROM dbstat WHERE name = 'inbox' AND pagetype = 'leaf' ORDER BY path";
+        let mut statement = sql.prepare(leaves).unwrap();
+        let leaves = statement.query_map([], |row| row.get::<_, i64>(0)).unwrap();
+        leaves.map(Result::unwrap).collect::<Vec<_>>()
+    };
     let mut bytes = std::fs::read(place.file()).unwrap();
-    let begin = usize::try_from((first - 1) * page).unwrap();
-    bytes[begin..begin + 100].fill(0xee);
+    // All that the first one has, and a little of the other.
+    for leaf in &leaves[..=leaves.len() / 2] {
+        let begin = usize::try_from((leaf - 1) * page).unwrap();
+        bytes[begin..begin + 100].fill(0xee);
+    }
     std::fs::write(place.file(), bytes).unwrap();
 
     let store = place.open();
