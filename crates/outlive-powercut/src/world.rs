@@ -80,7 +80,7 @@ impl Tally {
 ///
 /// ```
 /// use outlive_powercut::{Setting, cut_power};
-/// let tally = cut_power(1, Setting::Relaxed, 300, &|| ()).unwrap();
+/// let tally = cut_power(1, Setting::Relaxed, 3_000, &|| ()).unwrap();
 /// assert!(tally.lost > 0 && tally.torn == 0, "{tally:?}");
 /// ```
 ///
