@@ -23,7 +23,7 @@ pub(super) fn run(order: &Order) -> Result<Lines, String> {
     let promises = cases().len();
     runtime.block_on(keep_promises("memory", || Ok(Box::new(Memory::default()))))?;
     runtime.block_on(keep_promises("SQLite", || Ok(Box::new(File::new(Options::default())?))))?;
-    let rounds = order.amount(100_000, 5_000_000).div_ceil(ROUND);
+    let rounds = order.amount(25_000, 5_000_000).div_ceil(ROUND);
     compare(order.seed, rounds)?;
     Ok(vec![
         ("promises kept by the store in memory".to_owned(), promises.to_string()),
