@@ -109,6 +109,32 @@ pub struct Start {
     pub owner: Epoch,
 }
 
+impl Start {
+    /// The birth of the instance that a push is for, if there is none.
+    ///
+    /// ```
+    /// # use outlive_core::{commit::Start, id::Name, queue::{Place, Push}, time::Timestamp};
+    /// # let (id, job) = (Name::recorded("task:orders:42"), Name::recorded("task:orders"));
+    /// let push = Push { id, job, events: vec![], place: Place::Inbox, at: Timestamp::from_millis(1), seed: 7, token: 1 };
+    /// assert_eq!(Start::of_push(&push).workflow, push.job);
+    /// ```
+    #[must_use]
+    pub fn of_push(push: &Push) -> Self {
+        Self {
+            id: push.id.clone(),
+            workflow: push.job.clone(),
+            input: Payload::recorded("null"),
+            seed: push.seed,
+            tags: BTreeMap::new(),
+            at: push.at,
+            due: Timestamp::AT_ONCE,
+            on_conflict: OnConflict::Join,
+            token: push.token,
+            owner: Epoch(0),
+        }
+    }
+}
+
 /// What a start does when its id is taken.
 ///
 /// ```

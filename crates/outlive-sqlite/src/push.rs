@@ -1,6 +1,6 @@
 //! Events for jobs, and dead letters that are tried again.
 
-use outlive_core::commit::{Answer, Epoch, OnConflict, Refusal, Start};
+use outlive_core::commit::{Answer, Refusal, Start};
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
@@ -79,7 +79,7 @@ impl Batch<'_> {
         let receiver = match found {
             Some(receiver) => receiver,
             None => {
-                self.create(&start_of(push))?;
+                self.create(&Start::of_push(push))?;
                 self.receiver(&push.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
             }
         };
@@ -218,21 +218,5 @@ impl Batch<'_> {
             Answer::Pushed { num, positions, .. } if positions != [0] => Ok(Some(num)),
             _ => Ok(None),
         }
-    }
-}
-
-/// The birth of the instance that a push is for.
-fn start_of(push: &Push) -> Start {
-    Start {
-        id: push.id.clone(),
-        workflow: push.job.clone(),
-        input: Payload::recorded("null"),
-        seed: push.seed,
-        tags: Default::default(),
-        at: push.at,
-        due: Timestamp::AT_ONCE,
-        on_conflict: OnConflict::Join,
-        token: push.token,
-        owner: Epoch(0),
     }
 }

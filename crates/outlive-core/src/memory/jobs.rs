@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::commit::{Answer, Epoch, OnConflict, Refusal, Start, Turn};
+use crate::commit::{Answer, Epoch, Refusal, Start, Turn};
 use crate::id::{InstanceNum, Name};
 use crate::kind::Kinds;
 use crate::mutant::{Mutant, is_on};
@@ -41,7 +41,7 @@ impl Rows {
             return Answer::Refused(Refusal::Status(held.status));
         }
         let created = found.is_none();
-        let num = found.unwrap_or_else(|| self.create_for(push));
+        let num = found.unwrap_or_else(|| self.create(&Start::of_push(push)));
         let Some(row) = self.instances.get_mut(&num) else {
             return Answer::Refused(Refusal::NotFound);
         };
@@ -59,21 +59,6 @@ impl Rows {
             set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
         }
         answer
-    }
-
-    fn create_for(&mut self, push: &Push) -> InstanceNum {
-        self.create(&Start {
-            id: push.id.clone(),
-            workflow: push.job.clone(),
-            input: Payload::recorded("null"),
-            seed: push.seed,
-            tags: Default::default(),
-            at: push.at,
-            due: Timestamp::AT_ONCE,
-            on_conflict: OnConflict::Join,
-            token: push.token,
-            owner: Epoch(0),
-        })
     }
 
     pub(super) fn turn(&mut self, turn: &Turn) -> Answer {

@@ -65,6 +65,14 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
     }
 }
 
+/// Whether an event reads as what a job takes.
+pub(crate) fn check_event<E: DeserializeOwned>(event: &Payload) -> Result<(), Error> {
+    event.decode::<E>().map(drop).map_err(|error| {
+        let what = format!("the event does not read as {}", std::any::type_name::<E>());
+        Error::decode(what, event, &error)
+    })
+}
+
 /// Reads what was kept; the error is a sentence with the way out.
 pub(crate) fn read<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<T, String> {
     payload.decode().map_err(|error| {

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{DeadLetter, Pushed};
 use super::client::JobClient;
-use super::context::{common_methods, read};
+use super::context::{check_event, common_methods, read};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
@@ -263,10 +263,7 @@ impl<E: DeserializeOwned + Send + Sync + 'static> crate::handling::Handlers for 
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
-        event.decode::<E>().map(drop).map_err(|error| {
-            let what = format!("the event does not read as {}", std::any::type_name::<E>());
-            Error::decode(what, event, &error)
-        })
+        check_event::<E>(event)
     }
 }
 

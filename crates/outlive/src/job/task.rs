@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use super::answer::{DeadLetter, JobInfo, Sent, failure_of};
 use super::client::{Accepted, JobClient, Patience};
-use super::context::{Inner, common_methods, read, terminate_method};
+use super::context::{Inner, check_event, common_methods, read, terminate_method};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
@@ -204,10 +204,7 @@ where
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
-        event.decode::<E>().map(drop).map_err(|error| {
-            let what = format!("the event does not read as {}", std::any::type_name::<E>());
-            Error::decode(what, event, &error)
-        })
+        check_event::<E>(event)
     }
 }
 
