@@ -155,23 +155,22 @@ impl JobClient {
 
     /// What has become of a message, as the store has it.
     async fn look(&self, id: &Name, num: InstanceNum, pos: u64) -> Result<Option<Reply>, Error> {
-        let answer = self.shared.store.reply(pos).await?;
-        let found = self.shared.store.instance(id).await?.filter(|instance| instance.num == num);
-        let Some(instance) = found else {
-            return Ok(Some(Reply::Taken { answer, event_count: 0, next: None }));
-        };
-        let record = record_of(&instance);
+        let instance = async || Ok::<_, Error>(self.shared.store.instance(id).await?.filter(|found| found.num == num));
+        let status = instance().await?.map(|instance| instance.status);
         let inbox = self.shared.store.inbox(num, 0).await?;
-        if instance.status == Status::Stuck && inbox.iter().any(|inbound| inbound.pos == pos) {
-            return Err(Error::Status { id: id.to_string(), status: instance.status, way_out: STUCK });
+        let is_waiting = inbox.iter().any(|inbound| inbound.pos == pos);
+        // Only now: what becomes of a message is written when it is taken.
+        let record = instance().await?.map(|instance| record_of(&instance)).unwrap_or_default();
+        if !is_waiting {
+            let answer = self.shared.store.reply(pos).await?;
+            return Ok(Some(Reply::Taken { answer, event_count: record.events, next: record.next }));
         }
-        let before = inbox.iter().filter(|inbound| inbound.pos <= pos).count() as u64;
+        if let Some(status @ Status::Stuck) = status {
+            return Err(Error::Status { id: id.to_string(), status, way_out: STUCK });
+        }
         let is_held = record.retry.is_some() || record.flush.is_some();
-        Ok(match inbox.iter().any(|inbound| inbound.pos == pos) {
-            false => Some(Reply::Taken { answer, event_count: record.events, next: record.next }),
-            true if is_held => Some(Reply::Held { event_count: before }),
-            true => None,
-        })
+        let before = inbox.iter().filter(|inbound| inbound.pos <= pos).count() as u64;
+        Ok(is_held.then_some(Reply::Held { event_count: before }))
     }
 
     /// Waits until a pool may have nothing left, from now on.

@@ -721,6 +721,10 @@ async fn another_process_asks_and_is_given_answers_and_failures() {
         assert!(matches!(failed, Err(Error::Failed { .. })), "{failed:?}");
         assert_eq!(orders.ask::<u64>("a", &"add 3".to_owned()).await.unwrap(), 5);
         assert_eq!(orders.state("a").await.unwrap(), Some(5));
+        // However the moments fall at which it looks for the answer.
+        for sum in 6..106 {
+            assert_eq!(orders.ask::<u64>("a", &"add 1".to_owned()).await.unwrap(), sum);
+        }
         let gone = orders.ask::<u64>("a", &"terminate enough".to_owned()).await;
         assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
     };
