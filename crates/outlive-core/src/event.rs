@@ -37,6 +37,8 @@ pub struct Event {
     pub tried_at: Option<Timestamp>,
     /// How it failed last.
     pub failure: Option<Payload>,
+    /// How often the process died while it was handled, as far as that is known.
+    pub deaths: u32,
     /// How many events it stands for, if it is a batch that was given up and is tried again; else 0.
     pub batch: u64,
 }
@@ -60,6 +62,8 @@ struct Wire<'a> {
     tried_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
     failure: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    deaths: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     batch: u64,
 }
@@ -87,6 +91,7 @@ impl Event {
             failed: 0,
             tried_at: None,
             failure: None,
+            deaths: 0,
             batch: 0,
         }
     }
@@ -100,7 +105,7 @@ impl Event {
     /// ```
     #[must_use]
     pub fn anew(self) -> Self {
-        Self { due: None, is_asking: false, failed: 0, tried_at: None, failure: None, ..self }
+        Self { due: None, is_asking: false, failed: 0, tried_at: None, failure: None, deaths: 0, ..self }
     }
 
     /// All but the payload, as text for a column; `None` if there is nothing special.
@@ -125,6 +130,7 @@ impl Event {
             failed: self.failed,
             tried_at: self.tried_at,
             failure: self.failure.as_ref().map(|failure| Cow::Borrowed(failure.as_str())),
+            deaths: self.deaths,
             batch: self.batch,
         };
         serde_json::to_string(&wire).ok()
@@ -151,6 +157,7 @@ impl Event {
             failed: wire.failed,
             tried_at: wire.tried_at,
             failure: wire.failure.map(|failure| Payload::recorded(&failure)),
+            deaths: wire.deaths,
             batch: wire.batch,
         })
     }

@@ -14,8 +14,14 @@ pub(crate) fn damaged(problem: &str) -> String {
 /// It may be what takes the process down.
 #[cfg(feature = "tokio")]
 pub(crate) fn deadly(recoveries: u32) -> String {
+    format!("it took the process down {recoveries} times without getting on; mend what it was at, then retry it")
+}
+
+/// An event of a pool takes the process down.
+#[cfg(feature = "tokio")]
+pub(crate) fn deadly_event(deaths: u32) -> String {
     format!(
-        "it took the process down {recoveries} times without getting on; mend the step it was in, then retry the run"
+        "the process died {deaths} times while this event was handled; mend the handler, then retry the dead letter"
     )
 }
 

@@ -567,7 +567,7 @@ impl Router for Worker {
     fn written(&self, write: &Write, answer: &mut Answer) {
         let progressed = match (write, &*answer) {
             (Write::Commit(commit), Answer::Done) => Some(commit.num),
-            (Write::Turn(turn), Answer::Turned(_)) => Some(turn.num),
+            (Write::Turn(turn), Answer::Turned(_)) => (!turn.news.is_empty()).then_some(turn.num),
             _ => None,
         };
         if let Some(num) = progressed.filter(|_| self.has_suspect.load(Ordering::Relaxed)) {

@@ -23,6 +23,9 @@ use crate::committer::Reply;
 use crate::handling::{Definition, Work};
 use crate::mailbox::Mailbox;
 
+/// How often more the process may die: the first time, when nobody was blamed for it, and the last.
+const POOL_PATIENCE: u32 = 2;
+
 impl Worker {
     /// Brings a claimed instance of a job into memory, or sets it aside if that cannot be.
     pub(super) fn bring_back_job(&self, claimed: Claimed) {
@@ -31,13 +34,19 @@ impl Worker {
         let problem = match (&inbox, &record, self.registry.job(&instance.workflow)) {
             (Err(problem), ..) => aside::damaged(problem),
             (_, Err(problem), _) => aside::damaged(&format!("its record does not read as one: {problem}")),
-            _ if instance.recoveries > self.recoveries_max => aside::deadly(instance.recoveries),
+            _ if instance.recoveries > self.recoveries_max_of(&instance) => aside::deadly(instance.recoveries),
             (_, _, None) => aside::unregistered_job(instance.workflow.as_str()),
             (Ok(inbox), Ok(record), Some(definition)) => {
                 return self.spawn_job(definition.clone(), &instance, inbox.clone(), record.clone());
             }
         };
         self.set_job_aside(&instance, problem);
+    }
+
+    /// A pool finds the event that takes the process down, which takes the process down a few times more.
+    fn recoveries_max_of(&self, instance: &Instance) -> u32 {
+        let is_pool = JobKind::of(&instance.id) == Some(JobKind::Pool);
+        self.recoveries_max.saturating_add(if is_pool { POOL_PATIENCE } else { 0 })
     }
 
     fn spawn_job(&self, definition: Arc<Definition>, instance: &Instance, inbox: Vec<Inbound>, record: Option<Record>) {
@@ -86,6 +95,7 @@ impl Worker {
                     seed: instance.seed,
                     seen: 0,
                     is_owned: true,
+                    recoveries: instance.recoveries,
                     running,
                     work: Default::default(),
                     definition,

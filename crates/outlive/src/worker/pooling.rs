@@ -1,34 +1,35 @@
-//! Drives a pool: hands the events of its queue to handlers, many at a time, and commits what comes of them.
+//! Drives a pool: hands the events of its queue to handlers, many at a time.
+
+mod ahead;
+mod commits;
+mod fate;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outlive_core::commit::{Answer, State, Turn, Write};
+use outlive_core::commit::Answer;
 use outlive_core::event::Event;
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::job::{End, Exhausted, HandlerKind, Record, Verdict, failed_news};
-use outlive_core::kind::JobKind;
-use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::job::{End, Exhausted, Record};
+use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::payload::Payload;
-use outlive_core::queue::{Dead, Moved, Place, QueuePage, QueueRead, Queued};
+use outlive_core::queue::{QueuePage, Queued};
 use outlive_core::status::{Pause, Status};
 use outlive_core::time::Timestamp;
 use tokio::task::JoinSet;
 
-use crate::committer::Reply;
 use crate::error::Error;
-use crate::handling::{Definition, Ended, PoolGiven, PoolHandlers, PoolRules, Surroundings};
+use crate::handling::{Definition, Ended, PoolGiven, PoolHandlers, PoolRules};
 use crate::mailbox::{Letters, Mailbox};
 use crate::replies;
 
 use super::Worker;
 use super::turns::refused;
+use commits::Submitted;
+use fate::{Finished, Judge};
 
-/// How many events are read ahead of the handlers.
-const AHEAD: usize = 512;
 /// How many events may be done and not durable yet before no more are begun.
 const UNDURABLE_MAX: usize = 8_192;
 
@@ -48,6 +49,8 @@ pub(crate) struct Pooling {
     /// The last message that was seen.
     pub(crate) seen: u64,
     pub(crate) is_owned: bool,
+    /// How often the process died while the pool was at work since it last got on.
+    pub(crate) recoveries: u32,
     /// How many events are being handled; for whoever asks.
     pub(crate) running: Arc<AtomicUsize>,
     pub(crate) work: Work,
@@ -85,6 +88,12 @@ pub(crate) struct Work {
     lane: Option<String>,
     /// When calls began of late.
     begun: VecDeque<Timestamp>,
+    /// How many events are begun with care, as the process died while the pool was at work.
+    wary: usize,
+    /// Events of calls that begin once that is durable.
+    marked: Vec<Vec<Queued>>,
+    /// Whether an event is at work that was at work when the process died.
+    is_alone: bool,
     /// Messages that are done with, and what they change.
     taken: Vec<u64>,
     news: Vec<News>,
@@ -92,27 +101,12 @@ pub(crate) struct Work {
     is_resting: bool,
 }
 
-/// A commit under way.
-struct Submitted {
-    events: Vec<u64>,
-    taken: Vec<u64>,
-    exhausted: Vec<Exhausted>,
-    /// What was done, in case it is refused.
-    again: Option<Finished>,
-    /// How things stood before, in case it is refused.
-    before: (u64, bool),
-    /// Whether events wait for a time because of it.
-    is_delaying: bool,
-    is_rest: bool,
-}
-
-/// The end of a call.
-struct Finished {
-    events: Vec<Queued>,
-    began: Timestamp,
-    ended: Ended,
-    /// What came of looking at each event that is given up.
-    given_up: Vec<(Dead, Vec<Write>)>,
+impl Work {
+    /// How many calls are under way, or about to begin.
+    fn at_work(&self) -> usize {
+        let about_to = self.undurable.iter().map(|submitted| submitted.begins.len()).sum::<usize>();
+        self.calls.load(Ordering::Relaxed) + self.marked.len() + about_to
+    }
 }
 
 /// Why driving ends.
@@ -130,6 +124,10 @@ impl Drop for Pooling {
 impl Pooling {
     pub(crate) async fn drive(mut self) {
         self.work.is_unread = true;
+        if self.recoveries > 0 {
+            // Those that were at work when the process died are among the first.
+            self.work.wary = UNDURABLE_MAX.saturating_add(self.rules.concurrency.saturating_mul(self.rules.batch));
+        }
         let mut letters = Letters::default();
         while self.turn(letters).is_ok() {
             letters = Letters::default();
@@ -153,6 +151,9 @@ impl Pooling {
         self.take_page(now);
         self.settle(now);
         self.begin(now);
+        if !self.work.marked.is_empty() {
+            self.settle(now);
+        }
         self.read_on(now);
         self.rest(now)
     }
@@ -189,17 +190,6 @@ impl Pooling {
             (self.is_owned, self.work.is_resting) = (true, false);
         }
         Ok(())
-    }
-
-    /// Events of this rank were pushed: what was read ahead and may come after them goes back to the queue.
-    fn make_way(&mut self, rank: i64) {
-        self.work.pushed = [self.work.pushed, Some(rank)].into_iter().flatten().min();
-        if self.work.window.iter().any(|queued| may_follow(queued, rank)) {
-            self.work.window.drain(..).for_each(|queued| {
-                self.work.held.remove(&queued.pos);
-            });
-            self.work.is_unread = true;
-        }
     }
 
     /// Somebody told it something.
@@ -240,6 +230,8 @@ impl Pooling {
                     self.worker.replies.tell(*pos, taken);
                 }
                 self.tell(&submitted.exhausted);
+                let now = self.now();
+                submitted.begins.into_iter().for_each(|events| self.spawn_readable(events, now));
                 if submitted.is_rest {
                     (self.is_owned, self.work.is_resting) = (false, false);
                     // What was pushed just before is in the queue, and nobody may have told.
@@ -254,12 +246,12 @@ impl Pooling {
             }
             Answer::Refused(refusal) => {
                 // What a handler asked of others: it has failed.
-                let Some(mut finished) = submitted.again else { return Err(Over) };
+                let Some(finished) = submitted.again else { return Err(Over) };
                 (self.told, self.is_owned) = submitted.before;
-                let failure = Failure::new(Cause::Error, refused(&refusal));
-                finished.ended = Ended { end: End::Failed(failure), writes: Vec::new() };
-                finished.given_up.clear();
-                self.finished().push(finished);
+                let end = End::Failed(Failure::new(Cause::Error, refused(&refusal)));
+                let events = finished.events.into_iter().map(|(queued, _)| queued).collect();
+                let ended = std::future::ready(Ended { end, writes: Vec::new() });
+                self.conclude(events, finished.began, ended);
                 Ok(())
             }
             _ => Err(Over),
@@ -280,90 +272,45 @@ impl Pooling {
         self.work.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // ---- reading ahead ----
-
-    /// Takes over what was read of the queue.
-    fn take_page(&mut self, now: Timestamp) {
-        let page = self.work.page.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(page) = page else { return };
-        self.work.is_reading = false;
-        let passed = std::mem::take(&mut self.work.passed);
-        match page {
-            Ok(page) => {
-                let (mut room, count) = (AHEAD.saturating_sub(self.work.window.len()), page.events.len());
-                let pushed = self.work.pushed.unwrap_or(i64::MAX);
-                if page.events.iter().any(|queued| may_follow(queued, pushed)) {
-                    // Enough to go on with until the next page.
-                    room = room.min(self.rules.concurrency.saturating_mul(self.rules.batch));
-                    self.work.is_unread = true;
-                }
-                // A full page is hardly all there is. If it holds nothing new, it is read again once something is done.
-                let is_full = count >= AHEAD;
-                let before = self.work.window.len();
-                for queued in page.events {
-                    if passed.contains(&queued.pos) {
-                        self.work.is_unread = true;
-                    } else if room > 0 && self.work.held.insert(queued.pos) {
-                        room -= 1;
-                        self.work.window.push_back(queued);
-                    }
-                }
-                self.work.is_unread |= room == 0;
-                match self.work.window.len() > before {
-                    true => self.work.is_unread |= is_full,
-                    false => self.work.is_crowded = is_full,
-                }
-                self.work.next_due = page.next_due;
-                if let Some(due) = page.next_due.filter(|due| *due > now) {
-                    self.worker.wakes.add(due, self.num);
-                }
-            }
-            Err(error) => {
-                tracing::warn!(job = self.id.as_str(), "its queue could not be read: {error}");
-                self.work.is_unread = true;
-            }
-        }
-    }
-
-    /// Reads on if there may be more, and there is room for it.
-    fn read_on(&mut self, now: Timestamp) {
-        let work = &mut self.work;
-        if work.next_due.is_some_and(|due| due <= now) {
-            work.is_unread = true;
-        }
-        let is_wanted = work.is_unread && work.window.len() < AHEAD / 2 && !self.record.is_stopped;
-        if !is_wanted || work.is_reading || work.is_stopping {
-            return;
-        }
-        (work.is_unread, work.is_reading, work.pushed) = (false, true, None);
-        let read = QueueRead { now, after: work.lane.clone(), limit: AHEAD + work.held.len() };
-        let (store, page, mailbox, num) =
-            (self.worker.store.clone(), work.page.clone(), self.mailbox.clone(), self.num);
-        tokio::spawn(async move {
-            let found = store.queue(num, read).await;
-            if found.is_err() {
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            }
-            *page.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.map_err(Error::from));
-            mailbox.post(|_| {});
-        });
-    }
-
     // ---- handlers ----
 
     /// Begins as many calls as there may be.
     fn begin(&mut self, now: Timestamp) {
-        let work_max = self.rules.concurrency;
         while !self.record.is_stopped && !self.work.is_stopping && self.work.held.len() < UNDURABLE_MAX {
-            let is_full = self.work.calls.load(Ordering::Relaxed) >= work_max;
-            if is_full || self.work.window.is_empty() || !self.may_begin(now) {
+            let Some(deaths) = self.work.window.front().map(deaths_of) else { return };
+            let at_work = self.work.at_work();
+            let is_full = at_work >= self.rules.concurrency;
+            // One that may be deadly has no others beside it, which would be blamed as well.
+            let is_in_the_way = at_work > 0 && (deaths > 0 || self.work.is_alone);
+            if is_full || is_in_the_way || !self.may_begin(now) {
                 return;
             }
-            let count = self.rules.batch.min(self.work.window.len());
+            self.work.is_alone = deaths > 0;
+            let innocent = self.work.window.iter().take(self.rules.batch).take_while(|queued| deaths_of(queued) == 0);
+            let count = innocent.count().max(1);
             let events: Vec<Queued> = self.work.window.drain(..count).collect();
             self.work.lane = events.last().map(|queued| queued.turn().1);
-            self.spawn_readable(events, now);
+            self.set_off(events, now);
         }
+    }
+
+    /// Has events handled. If the process died of late while this pool was at work, it is first made durable that they
+    /// are about to be, so that one that takes the process down is found.
+    fn set_off(&mut self, mut events: Vec<Queued>, now: Timestamp) {
+        let deaths = events.first().map_or(0, deaths_of);
+        if deaths > self.worker.recoveries_max {
+            let failure = Failure::new(Cause::Error, crate::aside::deadly_event(deaths)).permanent();
+            let ended = Ended { end: End::Failed(failure), writes: Vec::new() };
+            return self.conclude(events, now, std::future::ready(ended));
+        }
+        if self.work.wary == 0 && deaths == 0 {
+            return self.spawn_readable(events, now);
+        }
+        self.work.wary = self.work.wary.saturating_sub(events.len());
+        for event in events.iter_mut().filter_map(|queued| queued.event.as_mut().ok()) {
+            event.deaths = event.deaths.saturating_add(1);
+        }
+        self.work.marked.push(events);
     }
 
     /// Has events handled together, but each that cannot be read by itself: it is no fault of the others.
@@ -398,22 +345,37 @@ impl Pooling {
     }
 
     fn spawn(&mut self, events: Vec<Queued>, began: Timestamp) {
+        let readable: Result<Vec<(u64, Event)>, String> =
+            events.iter().map(|queued| queued.event.clone().map(|event| (queued.pos, event))).collect();
+        let calling = readable.map(|readable| {
+            self.handlers.call(PoolGiven {
+                around: self.worker.around.clone(),
+                id: self.id.clone(),
+                handler: "execute",
+                events: readable,
+                pushed_at: events.first().map_or(began, |queued| queued.at),
+                started_at: began,
+            })
+        });
+        self.conclude(events, began, async {
+            match calling {
+                Ok(calling) => calling.await,
+                Err(problem) => Ended::unreadable(problem),
+            }
+        });
+    }
+
+    /// Waits for the end of a call, and for the decision what becomes of its events.
+    fn conclude(
+        &mut self,
+        events: Vec<Queued>,
+        began: Timestamp,
+        calling: impl Future<Output = Ended> + Send + 'static,
+    ) {
         while self.work.handlers.try_join_next().is_some() {}
         let count = events.len();
         self.running.fetch_add(count, Ordering::Relaxed);
         self.work.calls.fetch_add(1, Ordering::Relaxed);
-        let readable: Result<Vec<(u64, Event)>, String> =
-            events.iter().map(|queued| queued.event.clone().map(|event| (queued.pos, event))).collect();
-        let given = |events: Vec<(u64, Event)>, pushed_at| PoolGiven {
-            around: self.worker.around.clone(),
-            id: self.id.clone(),
-            handler: "execute",
-            events,
-            pushed_at,
-            started_at: began,
-        };
-        let pushed_at = events.first().map_or(began, |queued| queued.at);
-        let calling = readable.map(|readable| self.handlers.call(given(readable, pushed_at)));
         let judge = Judge {
             handlers: self.handlers.clone(),
             rules: self.rules.clone(),
@@ -422,163 +384,14 @@ impl Pooling {
             seed: self.seed,
         };
         let (finished, running, mailbox) = (self.work.finished.clone(), self.running.clone(), self.mailbox.clone());
-        let (worker, calls) = (self.worker.clone(), self.work.calls.clone());
+        let calls = self.work.calls.clone();
         self.work.handlers.spawn(async move {
-            let ended = match calling {
-                Ok(calling) => calling.await,
-                Err(problem) => Ended::unreadable(problem),
-            };
-            let given_up = judge.look(&events, &ended, began, worker.env.clock.now()).await;
-            finished.lock().unwrap_or_else(PoisonError::into_inner).push(Finished { events, began, ended, given_up });
+            let decided = judge.decide(events, calling.await, began).await;
+            finished.lock().unwrap_or_else(PoisonError::into_inner).push(decided);
             running.fetch_sub(count, Ordering::Relaxed);
             calls.fetch_sub(1, Ordering::Relaxed);
             mailbox.post(|_| {});
         });
-    }
-
-    // ---- commits ----
-
-    /// Commits what handlers have ended with.
-    fn settle(&mut self, now: Timestamp) {
-        if !self.work.undurable.is_empty() {
-            // One after the other: it may be refused, and what follows would not fit; and if the answer to writes is
-            // lost and they are repeated together, only the last turn of an instance is known again.
-            return;
-        }
-        let finished = std::mem::take(&mut *self.finished());
-        if finished.is_empty() && self.work.taken.is_empty() {
-            return;
-        }
-        let mut together = self.new_turn();
-        let mut alone = Vec::new();
-        for one in finished {
-            match one.ended.writes.is_empty() && one.given_up.iter().all(|(_, writes)| writes.is_empty()) {
-                true => self.add(&mut together, one, now),
-                false => alone.push(one),
-            }
-        }
-        let mut alone = alone.into_iter();
-        if !together.is_empty() {
-            self.submit(together, None, now);
-        } else if let Some(first) = alone.next() {
-            let mut turn = self.new_turn();
-            let again = Finished {
-                ended: first.ended.clone(),
-                events: first.events.clone(),
-                given_up: first.given_up.clone(),
-                ..first
-            };
-            self.add(&mut turn, first, now);
-            self.submit(turn, Some(again), now);
-        }
-        self.finished().extend(alone);
-    }
-
-    fn new_turn(&mut self) -> Draft {
-        let (taken, news) = (std::mem::take(&mut self.work.taken), std::mem::take(&mut self.work.news));
-        Draft { taken, news, ..Draft::default() }
-    }
-
-    /// Adds what came of a call to what is to be committed.
-    fn add(&mut self, draft: &mut Draft, finished: Finished, now: Timestamp) {
-        let Finished { events, began, ended, given_up } = finished;
-        draft.writes.extend(ended.writes);
-        let mut dead = given_up.into_iter();
-        for queued in events {
-            let event = queued.event.clone().unwrap_or_else(|_| Event::new(Payload::recorded("null")));
-            let (pos, from) = (queued.pos, queued.spot.clone());
-            draft.events.push(pos);
-            let to = match &ended.end {
-                End::Done(_) => {
-                    let duration_ms = u64::try_from(now.since(began).as_millis()).ok().filter(|millis| *millis > 0);
-                    let detail = Detail { event: Some(pos), duration_ms, ..Detail::default() }.to_payload();
-                    let (kind, attempt) = (NewsKind::JobExecuted, event.failed + 1);
-                    draft.news.push(News { at: now, kind, attempt, detail: Some(detail) });
-                    None
-                }
-                end => {
-                    let (failure, is_readable) = match end {
-                        End::Failed(failure) => (failure.clone(), true),
-                        End::Unreadable(problem) => (Failure::new(Cause::Error, problem.as_str()).permanent(), false),
-                        End::Done(_) => (Failure::new(Cause::Error, ""), true),
-                    };
-                    debug_assert!(is_readable || !failure.retryable, "what cannot be read is not tried again");
-                    self.failed(draft, &queued, &event, &failure, began, now, &mut dead)
-                }
-            };
-            if let Some(due) = to.as_ref().and_then(|event| event.due) {
-                self.work.next_due = [self.work.next_due, Some(due)].into_iter().flatten().min();
-                self.worker.wakes.add(due, self.num);
-            }
-            draft.moved.push(Moved { pos, from, key: event.dedup.clone(), to });
-        }
-    }
-
-    /// An event has failed: answers what it is from now on, if it is tried again.
-    #[expect(clippy::too_many_arguments, reason = "each is a part of one failure")]
-    fn failed(
-        &self,
-        draft: &mut Draft,
-        queued: &Queued,
-        event: &Event,
-        failure: &Failure,
-        began: Timestamp,
-        now: Timestamp,
-        dead: &mut impl Iterator<Item = (Dead, Vec<Write>)>,
-    ) -> Option<Event> {
-        let failed = event.failed.saturating_add(1);
-        let since = event.tried_at.unwrap_or(began);
-        let verdict = self.rules.policy.judge(failure, failed, since, now, self.seed ^ queued.pos);
-        let about = Detail { event: Some(queued.pos), handler: Some("execute".into()), ..Detail::default() };
-        let (news, exhausted) = failed_news(&verdict, failure, failed, about, now);
-        draft.news.push(news);
-        draft.news.extend(exhausted);
-        match verdict {
-            Verdict::Again { due, .. } => {
-                let failure = Some(failure.to_payload());
-                Some(Event { failed, due: Some(due), tried_at: Some(since), failure, ..event.clone() })
-            }
-            Verdict::GiveUp(reason) => {
-                if let Some(reason) = reason {
-                    let (last, total) = (failure.clone(), now.since(since));
-                    draft.exhausted.push(Exhausted::new(&self.id, HandlerKind::Execute, failed, reason, last, total));
-                }
-                let (letter, writes) = dead
-                    .find(|(letter, _)| letter.pos == queued.pos)
-                    .unwrap_or_else(|| (letter(&self.id, queued.pos, event, failed, failure, now), Vec::new()));
-                draft.writes.extend(writes);
-                draft.dead.push(letter);
-                None
-            }
-        }
-    }
-
-    fn submit(&mut self, draft: Draft, again: Option<Finished>, now: Timestamp) {
-        let state = (!self.is_owned || draft.has_orders()).then(|| self.state(Status::Running, true, None, now));
-        self.send(draft, again, state);
-        self.is_owned = true;
-    }
-
-    fn send(&mut self, draft: Draft, again: Option<Finished>, state: Option<State>) {
-        let is_rest = state.as_ref().is_some_and(|state| !state.is_owned);
-        let before = self.told;
-        let is_delaying = draft.moved.iter().any(|moved| moved.to.is_some());
-        self.told += draft.news.iter().map(|news| news.kind.count()).sum::<u64>();
-        let Draft { news, taken, moved, dead, writes, events, exhausted } = draft;
-        let (taken_too, before_it) = (taken.clone(), (before, self.is_owned));
-        let submitted =
-            Submitted { events, taken: taken_too, exhausted, again, before: before_it, is_delaying, is_rest };
-        self.work.undurable.push_back(submitted);
-        let turn =
-            Turn { news, taken, queue: moved, dead, writes, state, ..Turn::new(self.num, self.worker.epoch, before) };
-        self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
-    }
-
-    fn state(&self, status: Status, is_owned: bool, wake: Option<Timestamp>, at: Timestamp) -> State {
-        let events = self.running.load(Ordering::Relaxed) as u64;
-        let record = Record { events, ..self.record.clone() }.to_payload();
-        let seen = (!is_owned).then_some(self.seen);
-        State { status, wake, is_owned, seen, outcome: Some(record), note: None, at }
     }
 
     /// If there is nothing to do, says so: what is pushed from here on makes it due.
@@ -587,6 +400,7 @@ impl Pooling {
         let is_idle = self.running.load(Ordering::Relaxed) == 0
             && work.undurable.is_empty()
             && work.taken.is_empty()
+            && work.marked.is_empty()
             && self.finished().is_empty();
         if !is_idle {
             return Ok(());
@@ -604,7 +418,7 @@ impl Pooling {
             };
             self.work.is_resting = true;
             let state = self.state(status, false, wake, now);
-            let draft = self.new_turn();
+            let draft = self.new_draft();
             self.send(draft, None, Some(state));
         } else if is_empty || self.record.is_stopped {
             self.worker.residency.pause(self.num, None);
@@ -613,81 +427,7 @@ impl Pooling {
     }
 }
 
-/// What is to be committed.
-#[derive(Default)]
-struct Draft {
-    news: Vec<News>,
-    taken: Vec<u64>,
-    moved: Vec<Moved>,
-    dead: Vec<Dead>,
-    writes: Vec<Write>,
-    events: Vec<u64>,
-    exhausted: Vec<Exhausted>,
-}
-
-impl Draft {
-    fn has_orders(&self) -> bool {
-        !self.taken.is_empty()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.moved.is_empty() && self.taken.is_empty()
-    }
-}
-
-/// Finds out which events of a call are given up, and lets the user look at them.
-struct Judge {
-    handlers: Arc<dyn PoolHandlers>,
-    rules: PoolRules,
-    around: Arc<Surroundings>,
-    id: Name,
-    seed: u64,
-}
-
-impl Judge {
-    async fn look(
-        &self,
-        events: &[Queued],
-        ended: &Ended,
-        began: Timestamp,
-        now: Timestamp,
-    ) -> Vec<(Dead, Vec<Write>)> {
-        let End::Failed(failure) = &ended.end else { return Vec::new() };
-        let mut looked = Vec::new();
-        for queued in events {
-            let Ok(event) = &queued.event else { continue };
-            let (failed, since) = (event.failed.saturating_add(1), event.tried_at.unwrap_or(began));
-            let verdict = self.rules.policy.judge(failure, failed, since, now, self.seed ^ queued.pos);
-            if matches!(verdict, Verdict::Again { .. }) {
-                continue;
-            }
-            let dead = letter(&self.id, queued.pos, event, failed, failure, now);
-            let given = PoolGiven {
-                around: self.around.clone(),
-                id: self.id.clone(),
-                handler: "on_dead",
-                events: vec![(queued.pos, event.clone())],
-                pushed_at: queued.at,
-                started_at: now,
-            };
-            let Some(calling) = self.handlers.dead(given, &dead) else { continue };
-            let Ended { end, writes } = calling.await;
-            if let End::Failed(failure) = end {
-                tracing::warn!(job = self.id.as_str(), "on_dead failed: {failure}");
-            }
-            looked.push((dead, writes));
-        }
-        looked
-    }
-}
-
-/// Whether it may be the turn of one that is pushed with this rank before that of an event.
-fn may_follow(queued: &Queued, rank: i64) -> bool {
-    let (own, lane) = queued.turn();
-    own > rank || (own == rank && !lane.is_empty())
-}
-
-fn letter(id: &Name, pos: u64, event: &Event, attempts: u32, failure: &Failure, at: Timestamp) -> Dead {
-    let (job, failure) = (JobKind::job_of(id), failure.to_payload());
-    Dead { pos, job, id: id.clone(), at, attempts, failure, event: event.clone(), place: Place::Queue }
+/// How often the process died while an event was at work, as far as that is known.
+fn deaths_of(queued: &Queued) -> u32 {
+    queued.event.as_ref().map_or(0, |event| event.deaths)
 }

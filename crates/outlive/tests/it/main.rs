@@ -18,6 +18,7 @@ mod input;
 mod job_ends;
 mod jobs_continuous;
 mod jobs_crashes;
+mod jobs_deadly;
 mod jobs_debounce;
 mod jobs_input;
 mod jobs_kit;

@@ -1,0 +1,98 @@
+//! Reads the queue of a pool ahead of its handlers.
+
+use std::sync::PoisonError;
+
+use outlive_core::queue::{QueueRead, Queued};
+use outlive_core::time::Timestamp;
+
+use super::Pooling;
+use crate::error::Error;
+
+/// How many events are read ahead of the handlers.
+const AHEAD: usize = 512;
+
+impl Pooling {
+    /// Events of this rank were pushed: what was read ahead and may come after them goes back to the queue.
+    pub(super) fn make_way(&mut self, rank: i64) {
+        self.work.pushed = [self.work.pushed, Some(rank)].into_iter().flatten().min();
+        if self.work.window.iter().any(|queued| may_follow(queued, rank)) {
+            self.work.window.drain(..).for_each(|queued| {
+                self.work.held.remove(&queued.pos);
+            });
+            self.work.is_unread = true;
+        }
+    }
+
+    /// Takes over what was read of the queue.
+    pub(super) fn take_page(&mut self, now: Timestamp) {
+        let page = self.work.page.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(page) = page else { return };
+        self.work.is_reading = false;
+        let passed = std::mem::take(&mut self.work.passed);
+        match page {
+            Ok(page) => {
+                let (mut room, count) = (AHEAD.saturating_sub(self.work.window.len()), page.events.len());
+                let pushed = self.work.pushed.unwrap_or(i64::MAX);
+                if page.events.iter().any(|queued| may_follow(queued, pushed)) {
+                    // Enough to go on with until the next page.
+                    room = room.min(self.rules.concurrency.saturating_mul(self.rules.batch));
+                    self.work.is_unread = true;
+                }
+                // A full page is hardly all there is. If it holds nothing new, it is read again once something is done.
+                let is_full = count >= AHEAD;
+                let before = self.work.window.len();
+                for queued in page.events {
+                    if passed.contains(&queued.pos) {
+                        self.work.is_unread = true;
+                    } else if room > 0 && self.work.held.insert(queued.pos) {
+                        room -= 1;
+                        self.work.window.push_back(queued);
+                    }
+                }
+                self.work.is_unread |= room == 0;
+                match self.work.window.len() > before {
+                    true => self.work.is_unread |= is_full,
+                    false => self.work.is_crowded = is_full,
+                }
+                self.work.next_due = page.next_due;
+                if let Some(due) = page.next_due.filter(|due| *due > now) {
+                    self.worker.wakes.add(due, self.num);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(job = self.id.as_str(), "its queue could not be read: {error}");
+                self.work.is_unread = true;
+            }
+        }
+    }
+
+    /// Reads on if there may be more, and there is room for it.
+    pub(super) fn read_on(&mut self, now: Timestamp) {
+        let work = &mut self.work;
+        if work.next_due.is_some_and(|due| due <= now) {
+            work.is_unread = true;
+        }
+        let is_wanted = work.is_unread && work.window.len() < AHEAD / 2 && !self.record.is_stopped;
+        if !is_wanted || work.is_reading || work.is_stopping {
+            return;
+        }
+        (work.is_unread, work.is_reading, work.pushed) = (false, true, None);
+        let read = QueueRead { now, after: work.lane.clone(), limit: AHEAD + work.held.len() };
+        let (store, page, mailbox, num) =
+            (self.worker.store.clone(), work.page.clone(), self.mailbox.clone(), self.num);
+        tokio::spawn(async move {
+            let found = store.queue(num, read).await;
+            if found.is_err() {
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+            *page.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.map_err(Error::from));
+            mailbox.post(|_| {});
+        });
+    }
+}
+
+/// Whether it may be the turn of one that is pushed with this rank before that of an event.
+fn may_follow(queued: &Queued, rank: i64) -> bool {
+    let (own, lane) = queued.turn();
+    own > rank || (own == rank && !lane.is_empty())
+}

@@ -1,0 +1,98 @@
+//! Decides what becomes of events once a call is over, and lets the user look at those that are given up.
+
+use std::sync::Arc;
+
+use outlive_core::commit::Write;
+use outlive_core::event::Event;
+use outlive_core::failure::{Cause, Failure};
+use outlive_core::id::Name;
+use outlive_core::job::{End, Verdict};
+use outlive_core::kind::JobKind;
+use outlive_core::payload::Payload;
+use outlive_core::queue::{Dead, Place, Queued};
+use outlive_core::time::Timestamp;
+
+use crate::handling::{Ended, PoolGiven, PoolHandlers, PoolRules, Surroundings};
+
+/// The end of a call: what becomes of each event, and what it asks of others.
+#[derive(Clone)]
+pub(super) struct Finished {
+    pub(super) events: Vec<(Queued, Fate)>,
+    pub(super) began: Timestamp,
+    pub(super) at: Timestamp,
+    pub(super) writes: Vec<Write>,
+}
+
+/// What becomes of an event.
+#[derive(Clone)]
+pub(super) enum Fate {
+    /// It is done with.
+    Done,
+    /// It has failed, so often by now: it is tried again, or becomes this dead letter.
+    Failed { failure: Failure, failed: u32, since: Timestamp, verdict: Verdict, letter: Option<Box<Dead>> },
+}
+
+/// Who decides.
+pub(super) struct Judge {
+    pub(super) handlers: Arc<dyn PoolHandlers>,
+    pub(super) rules: PoolRules,
+    pub(super) around: Arc<Surroundings>,
+    pub(super) id: Name,
+    pub(super) seed: u64,
+}
+
+impl Judge {
+    /// Decides about all events of a call.
+    pub(super) async fn decide(&self, queued: Vec<Queued>, ended: Ended, began: Timestamp) -> Finished {
+        let now = || self.around.env.clock.now();
+        let (at, mut writes, mut events) = (now(), ended.writes, Vec::with_capacity(queued.len()));
+        let failure = match ended.end {
+            End::Done(_) => None,
+            End::Failed(failure) => Some(failure),
+            End::Unreadable(problem) => Some(Failure::new(Cause::Error, problem).permanent()),
+        };
+        for queued in queued {
+            let fate = failure.as_ref().map_or(Fate::Done, |failure| self.fate(&queued, failure, began, at));
+            if let Fate::Failed { letter: Some(letter), .. } = &fate {
+                writes.extend(self.show(&queued, letter, now()).await);
+            }
+            events.push((queued, fate));
+        }
+        Finished { events, began, at, writes }
+    }
+
+    fn fate(&self, queued: &Queued, failure: &Failure, began: Timestamp, now: Timestamp) -> Fate {
+        let event = event_of(queued);
+        let (failed, since) = (event.failed.saturating_add(1), event.tried_at.unwrap_or(began));
+        let verdict = self.rules.policy.judge(failure, failed, since, now, self.seed ^ queued.pos);
+        let letter = matches!(verdict, Verdict::GiveUp(_)).then(|| {
+            let (job, failure) = (JobKind::job_of(&self.id), failure.to_payload());
+            let (id, place) = (self.id.clone(), Place::Queue);
+            Box::new(Dead { pos: queued.pos, job, id, at: now, attempts: failed, failure, event, place })
+        });
+        Fate::Failed { failure: failure.clone(), failed, since, verdict, letter }
+    }
+
+    /// Shows a dead letter to the user. Answers what that asks of others.
+    async fn show(&self, queued: &Queued, letter: &Dead, now: Timestamp) -> Vec<Write> {
+        let given = PoolGiven {
+            around: self.around.clone(),
+            id: self.id.clone(),
+            handler: "on_dead",
+            events: vec![(queued.pos, letter.event.clone())],
+            pushed_at: queued.at,
+            started_at: now,
+        };
+        let Some(calling) = self.handlers.dead(given, letter) else { return Vec::new() };
+        let Ended { end, writes } = calling.await;
+        if let End::Failed(failure) = end {
+            tracing::warn!(job = self.id.as_str(), "on_dead failed: {failure}");
+        }
+        writes
+    }
+}
+
+/// The event; one whose row cannot be read counts as nothing.
+pub(super) fn event_of(queued: &Queued) -> Event {
+    queued.event.clone().unwrap_or_else(|_| Event::new(Payload::recorded("null")))
+}

@@ -1,0 +1,126 @@
+//! Events of a pool that take the process down: they alone become dead letters, and the pool goes on.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use outlive::job::{PoolCtx, PoolEvent, Push, Task, TaskCtx, WorkerPool};
+use outlive::prelude::*;
+
+const STORE: &str = "OUTLIVE_TEST_DEADLY";
+const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
+const SENT: Task<u32, Vec<u32>> = Task::new("sent");
+
+/// What the child is to do: which events are deadly, how many there are, and how many are handled together.
+type Told = (PathBuf, BTreeSet<u32>, u32, usize);
+
+struct Deadly(BTreeSet<u32>);
+
+async fn handle(ctx: &PoolCtx<u32>, n: u32) -> Result<()> {
+    tokio::time::sleep(Duration::from_millis(3)).await;
+    if ctx.get::<Deadly>().0.contains(&n) {
+        std::process::abort();
+    }
+    Ok(ctx.send(SENT, "all", &n)?)
+}
+
+async fn one(ctx: PoolCtx<u32>, n: u32) -> Result<()> {
+    handle(&ctx, n).await
+}
+
+async fn many(ctx: PoolCtx<u32>, events: Vec<PoolEvent<u32>>) -> Result<()> {
+    for event in events {
+        handle(&ctx, event.event).await?;
+    }
+    Ok(())
+}
+
+async fn note(ctx: TaskCtx<u32, Vec<u32>>, n: u32) -> Result<()> {
+    ctx.update_state(|sent| sent.push(n));
+    Ok(())
+}
+
+async fn nothing(_: TaskCtx<u32, Vec<u32>>) -> Result<()> {
+    Ok(())
+}
+
+async fn open((store, deadly, _, batch): &Told) -> Engine {
+    let mail = MAIL.concurrency(4);
+    let mail = if *batch > 1 { mail.execute_batch(*batch, many) } else { mail.execute(one) };
+    let builder = Engine::open(store).job(mail).job(SENT.on_event(note).execute(nothing));
+    builder.provide(Deadly(deadly.clone())).start().await.unwrap()
+}
+
+/// Not a test by itself: the process that is taken down, when [`play`] starts it.
+#[tokio::test]
+async fn child() {
+    let Ok(told) = std::env::var(STORE) else { return };
+    let told: Told = serde_json::from_str(&told).unwrap();
+    let engine = open(&told).await;
+    let drained = tokio::time::timeout(Duration::from_secs(20), async { engine.job(MAIL).drain().await }).await;
+    drained.expect("it does not go on").unwrap();
+    engine.shutdown().await.unwrap();
+}
+
+/// Answers whether it came to its end.
+fn run_child(told: &Told) -> bool {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["jobs_deadly::child", "--exact", "--nocapture"]);
+    command.env(STORE, serde_json::to_string(told).unwrap());
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert!(status.success() || status.code().is_none(), "the process was not taken down, but does not go on");
+    status.success()
+}
+
+/// Has the process taken down until all is handled; answers how many starts that took.
+async fn play(store: &Path, deadly: &[u32], events: u32, batch: usize) -> u32 {
+    let told: Told = (store.to_owned(), deadly.iter().copied().collect(), events, batch);
+    Client::open(store).unwrap().job(MAIL).push_many((0..events).map(Push::new)).await.unwrap();
+    let starts = (1..=30).find(|_| run_child(&told)).expect("the process is still taken down after 30 starts");
+    let mended: Told = (store.to_owned(), BTreeSet::new(), events, batch);
+    let engine = open(&mended).await;
+    let dead = engine.job(MAIL).dead().await.unwrap();
+    let mut numbers: Vec<u32> = dead.iter().map(|letter| letter.event).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, deadly, "only what is deadly is given up");
+    for letter in &dead {
+        assert!(letter.failure.to_string().contains("the process died"), "{}", letter.failure);
+    }
+    let sent = async || {
+        let mut sent = engine.job(SENT).state("all").await.unwrap().unwrap_or_default();
+        sent.sort_unstable();
+        sent
+    };
+    let others: Vec<u32> = (0..events).filter(|n| !deadly.contains(n)).collect();
+    assert_eq!(sent().await, others, "each of the others is recorded once");
+    // Once it is mended, they are handled as any other.
+    assert_eq!(engine.job(MAIL).retry_dead().await.unwrap(), deadly.len() as u64);
+    engine.job(MAIL).drain().await.unwrap();
+    while sent().await.len() < events as usize {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(sent().await, (0..events).collect::<Vec<_>>());
+    engine.shutdown().await.unwrap();
+    starts
+}
+
+#[tokio::test]
+async fn an_event_that_takes_the_process_down_is_found_among_those_at_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = play(&folder.path().join("first.db"), &[0], 40, 1).await;
+    assert_eq!(starts, 6, "five times it was at work, four of them known");
+    play(&folder.path().join("late.db"), &[21], 40, 1).await;
+}
+
+#[tokio::test]
+async fn several_deadly_events_are_found_one_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    play(&folder.path().join("mail.db"), &[1, 2, 30], 40, 1).await;
+}
+
+#[tokio::test]
+async fn a_deadly_event_is_found_in_its_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    play(&folder.path().join("mail.db"), &[5], 40, 8).await;
+}
