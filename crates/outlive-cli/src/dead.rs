@@ -64,10 +64,10 @@ struct LetterFacts<'a> {
     attempts: u32,
     at: String,
     failure: Box<RawValue>,
-    event: &'a RawValue,
+    event: Box<RawValue>,
 }
 
-type Letter = DeadLetter<Box<RawValue>>;
+type Letter = DeadLetter<serde_json::Value>;
 
 pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> {
     match command {
@@ -106,7 +106,7 @@ async fn list(args: &ListArgs, out: Out) -> Result<(), Error> {
             Cell::new(time::clock(letter.at, now)),
             table::text(&letter.instance, fit),
             Cell::new(letter.attempts),
-            table::text(letter.event.get(), fit),
+            table::text(letter.json.as_str(), fit),
             table::text(&letter.failure.to_string(), fit),
         ]);
     }
@@ -152,7 +152,7 @@ impl<'a> LetterFacts<'a> {
             attempts: letter.attempts,
             at: letter.at.to_string(),
             failure: raw(&letter.failure.to_payload()),
-            event: &letter.event,
+            event: raw(&letter.json),
         }
     }
 }

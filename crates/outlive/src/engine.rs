@@ -676,7 +676,8 @@ impl Engine {
     #[doc(hidden)]
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.worker.wakes.first_after(self.worker.env.clock.now())
+        let (now, deadline) = (self.worker.env.clock.now(), self.worker.around.deadlines.first());
+        [self.worker.wakes.first_after(now), deadline].into_iter().flatten().min()
     }
 
     /// How many runs are in memory and not paused.

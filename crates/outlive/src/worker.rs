@@ -118,7 +118,12 @@ pub(crate) struct Parts {
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let around = JobSurroundings { env: parts.env.clone(), names: parts.registry.clone(), chance: parts.chance };
+        let around = JobSurroundings {
+            env: parts.env.clone(),
+            names: parts.registry.clone(),
+            chance: parts.chance,
+            deadlines: Default::default(),
+        };
         Arc::new_cyclic(|this| Self {
             replies: parts.replies,
             around: Arc::new(around),

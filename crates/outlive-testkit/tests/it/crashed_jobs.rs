@@ -139,7 +139,7 @@ async fn a_pool_handles_each_event_and_records_it_once() {
     .look(|client| async move {
         let status = client.job(MAIL).status().await?;
         let dead: Vec<(u32, u32)> =
-            client.job(MAIL).dead().await?.iter().map(|dead| (dead.event, dead.attempts)).collect();
+            client.job(MAIL).dead().await?.iter().map(|dead| (dead.event().unwrap(), dead.attempts)).collect();
         Ok((status.ready, status.running, status.delayed, dead))
     })
     .run()

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlive_core::duration::IntoDuration;
 use outlive_core::id::Name;
 use outlive_core::job::{Exhausted, Policy, Rules};
 use outlive_core::kind::JobKind;
 
-use super::handler::{Handlers, PoolHandlers};
+use super::handler::{Care, Handlers, PoolHandlers};
 use crate::error::Error;
+use crate::panics;
 
 /// A job that can be registered: a contract with everything that it needs.
 ///
@@ -44,11 +46,59 @@ pub struct Definition {
     pub(crate) job: Name,
     pub(crate) work: Work,
     pub(crate) handlers: Arc<dyn Handlers>,
-    pub(crate) on_exhausted: Option<OnExhausted>,
+    pub(crate) care: Care,
+    on_exhausted: Option<OnExhausted>,
 }
 
 /// Who is told when retries have come to their end.
-pub(crate) type OnExhausted = Arc<dyn Fn(&Exhausted) + Send + Sync>;
+type OnExhausted = Box<dyn Fn(&Exhausted) + Send + Sync>;
+
+/// What the builders of all kinds gather.
+#[derive(Default)]
+pub(crate) struct Settings {
+    pub(crate) policy: Policy,
+    pub(crate) care: Care,
+    pub(crate) on_exhausted: Option<OnExhausted>,
+    problem: Option<Error>,
+}
+
+impl Settings {
+    /// Keeps the first thing that is wrong, for when the job is registered.
+    pub(crate) fn refuse(&mut self, problem: impl Into<Error>) {
+        self.problem.get_or_insert(problem.into());
+    }
+
+    /// A time that is not zero; `what` is said of one that is.
+    pub(crate) fn time(&mut self, time: impl IntoDuration, what: impl FnOnce() -> String) -> Option<Duration> {
+        match time.into_duration() {
+            Ok(time) if time.is_zero() => self.refuse(Error::Setup(what())),
+            Ok(time) => return Some(time),
+            Err(error) => self.refuse(error),
+        }
+        None
+    }
+
+    pub(crate) fn finish(
+        self,
+        job: Result<Name, Error>,
+        work: impl FnOnce(Policy) -> Work,
+        handlers: Arc<dyn Handlers>,
+    ) -> Result<Definition, Error> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        if let Some(retry) = &self.policy.retry {
+            retry.check()?;
+        }
+        Ok(Definition {
+            job: job?,
+            work: work(self.policy),
+            handlers,
+            care: self.care,
+            on_exhausted: self.on_exhausted,
+        })
+    }
+}
 
 /// How a job is driven.
 pub(crate) enum Work {
@@ -77,18 +127,21 @@ impl std::fmt::Debug for Definition {
 }
 
 impl Definition {
+    /// Tells whoever wants to know that retries have come to their end.
+    pub(crate) fn tell(&self, exhausted: &[Exhausted]) {
+        for info in exhausted {
+            if let Some(tell) = &self.on_exhausted
+                && let Err(panic) = panics::catch(|| tell(info))
+            {
+                tracing::warn!(job = self.job.as_str(), "on_exhausted panicked: {panic}");
+            }
+        }
+    }
+
     pub(crate) fn kind(&self) -> JobKind {
         match &self.work {
             Work::Single(rules) => rules.kind(),
             Work::Pool(..) => JobKind::Pool,
         }
-    }
-}
-
-/// Checks a retry policy where it is given.
-pub(crate) fn check_policy(policy: &Policy) -> Result<(), Error> {
-    match &policy.retry {
-        Some(retry) => Ok(retry.check()?),
-        None => Ok(()),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use outlive_core::commit::Write;
 use outlive_core::event::Event;
 use outlive_core::failure::{Cause, Failure};
@@ -14,7 +16,7 @@ use outlive_core::queue::Dead;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 
-use super::outbox::Surroundings;
+use super::outbox::{Asked, Surroundings};
 use super::setting::{Moments, Setting};
 use crate::error::{BoxError, Error, failure_of, is_permanent};
 use crate::panics;
@@ -75,12 +77,22 @@ pub(crate) fn erase<Args, M>(handler: impl JobHandler<Args, M>) -> Erased<Args> 
     Arc::new(move |args| handler.call(args))
 }
 
-/// Which errors are worth another attempt.
-pub(crate) type RetryIf = Arc<dyn Fn(&BoxError) -> bool + Send + Sync>;
+/// Says which errors are worth another attempt.
+type RetryIf = Arc<dyn Fn(&BoxError) -> bool + Send + Sync>;
+
+/// What is said of the calls of handlers.
+#[derive(Clone, Default)]
+pub(crate) struct Care {
+    /// Which errors are worth another attempt.
+    pub(crate) retry_if: Option<RetryIf>,
+    /// How long an attempt may take.
+    pub(crate) timeout: Option<Duration>,
+}
 
 /// What a call is given.
 pub(crate) struct Given {
     pub(crate) around: Arc<Surroundings>,
+    pub(crate) care: Care,
     pub(crate) num: InstanceNum,
     pub(crate) id: Name,
     pub(crate) call: Call,
@@ -135,6 +147,11 @@ impl Ended {
     pub(crate) fn unreadable(problem: String) -> Self {
         Self { end: End::Unreadable(problem), writes: Vec::new() }
     }
+
+    /// A call that is over before it began.
+    pub(crate) fn at_once(self) -> Calling {
+        Box::pin(std::future::ready(self))
+    }
 }
 
 /// A call under way.
@@ -151,6 +168,7 @@ pub(crate) trait Handlers: Send + Sync {
 /// What a call of a pool's handler is given.
 pub(crate) struct PoolGiven {
     pub(crate) around: Arc<Surroundings>,
+    pub(crate) care: Care,
     pub(crate) id: Name,
     /// Which handler is called, for the key.
     pub(crate) handler: &'static str,
@@ -179,58 +197,62 @@ impl PoolGiven {
     }
 }
 
-/// A call of a pool's handler under way.
-pub(crate) type PoolCalling = Pin<Box<dyn Future<Output = Ended> + Send>>;
-
 /// The handlers of a pool.
 pub(crate) trait PoolHandlers: Send + Sync {
     /// Handles events.
-    fn call(&self, given: PoolGiven) -> PoolCalling;
+    fn call(&self, given: PoolGiven) -> Calling;
     /// Looks at an event that is given up, if somebody wants to.
-    fn dead(&self, given: PoolGiven, dead: &Dead) -> Option<PoolCalling>;
+    fn dead(&self, given: PoolGiven, dead: &Dead) -> Option<Calling>;
 }
 
-/// Runs a handler to its end. A panic is a failure; having terminated the instance goes before both.
+/// Runs a handler to its end. A panic is a failure; having terminated the instance goes before both. `changed` is the
+/// state as it is to be kept.
 pub(crate) async fn run(
     begin: impl FnOnce() -> HandlerFuture,
-    retry_if: Option<&RetryIf>,
-    finish: impl FnOnce() -> (Result<Option<Payload>, Error>, super::outbox::Asked),
+    care: Care,
+    setting: &Setting,
+    changed: impl FnOnce() -> Result<Option<Payload>, Error>,
 ) -> Ended {
-    let mut work = match panics::catch(begin) {
-        Ok(work) => work,
-        Err(panic) => return ended(Err(panic), finished(finish)),
+    let result = match panics::catch(begin) {
+        Ok(work) => attempt(work, &care, setting).await,
+        Err(panic) => Err(panic),
     };
-    let result = std::future::poll_fn(|cx| panics::poll(work.as_mut(), cx)).await;
+    // To write its state down is the user's code, too.
+    let state = panics::catch(changed).unwrap_or_else(|panic| {
+        let what = "the state cannot be written as JSON".to_owned();
+        Err(Error::Payload { what, problem: panic.to_string() })
+    });
+    ended(result, state, std::mem::take(&mut *setting.outbox.lock()))
+}
+
+async fn attempt(mut work: HandlerFuture, care: &Care, setting: &Setting) -> Result<Payload, Failure> {
+    let working = std::future::poll_fn(|cx| panics::poll(work.as_mut(), cx));
+    let result = match care.timeout {
+        None => working.await,
+        Some(limit) => {
+            let too_long = std::pin::pin!(setting.outbox.deadline(setting.started_at.after(limit)));
+            match select(working, too_long).await {
+                Either::Left((result, _)) => result,
+                Either::Right(_) => Err(Failure::new(Cause::Timeout, format!("timed out after {limit:?}"))),
+            }
+        }
+    };
     // What it holds may panic when it goes, too.
     let dropped = panics::catch(|| drop(work));
-    let result = match (result, dropped) {
+    match (result, dropped) {
         (Ok(Ok(answer)), Ok(())) => Ok(answer),
-        (Ok(Err(error)), _) => Err(failure(&error, retry_if)),
-        (Err(panic), _) | (_, Err(panic)) => Err(panic),
-    };
-    ended(result, finished(finish))
+        (Ok(Err(error)), _) => Err(failure(&error, care)),
+        (Err(failure), _) | (_, Err(failure)) => Err(failure),
+    }
 }
 
-/// What a handler leaves. To write its state down is the user's code, too.
-fn finished(
-    finish: impl FnOnce() -> (Result<Option<Payload>, Error>, super::outbox::Asked),
-) -> (Result<Option<Payload>, Error>, super::outbox::Asked) {
-    panics::catch(finish).unwrap_or_else(|panic| {
-        let what = "the state cannot be written as JSON".to_owned();
-        (Err(Error::Payload { what, problem: panic.to_string() }), super::outbox::Asked::default())
-    })
-}
-
-fn failure(error: &BoxError, retry_if: Option<&RetryIf>) -> Failure {
-    let is_refused = retry_if.is_some_and(|test| !panics::catch(|| test(error)).unwrap_or(false));
+fn failure(error: &BoxError, care: &Care) -> Failure {
+    let is_refused = care.retry_if.as_ref().is_some_and(|test| !panics::catch(|| test(error)).unwrap_or(false));
     let failure = panics::flatten(|| failure_of(error));
     if is_refused || is_permanent(&**error) { failure.permanent() } else { failure }
 }
 
-fn ended(
-    result: Result<Payload, Failure>,
-    (state, asked): (Result<Option<Payload>, Error>, super::outbox::Asked),
-) -> Ended {
+fn ended(result: Result<Payload, Failure>, state: Result<Option<Payload>, Error>, asked: Asked) -> Ended {
     let state = match state {
         Ok(state) => state,
         Err(error) if asked.terminate.is_none() && result.is_ok() => {

@@ -13,6 +13,7 @@ use outlive_core::queue::{Place, Push};
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 
+use super::deadline::Deadlines;
 use crate::chance::Chance;
 use crate::env::Env;
 use crate::error::Error;
@@ -23,6 +24,7 @@ pub(crate) struct Surroundings {
     pub(crate) env: Arc<Env>,
     pub(crate) names: Arc<dyn Names>,
     pub(crate) chance: Arc<Chance>,
+    pub(crate) deadlines: Deadlines,
 }
 
 /// Knows the names of workflows.
@@ -59,6 +61,12 @@ impl Outbox {
         &self.surroundings.env
     }
 
+    /// Waits for a deadline.
+    pub(crate) async fn deadline(&self, at: Timestamp) {
+        let _known = self.surroundings.deadlines.add(at);
+        self.surroundings.env.clock.sleep_until(at).await;
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.surroundings.env.clock.now()
     }
@@ -67,13 +75,16 @@ impl Outbox {
         encode(what, value, self.surroundings.env.payload_max)
     }
 
-    pub(crate) fn push<E: Serialize>(&self, job: &Name, id: &str, event: &E, place: Place) -> Result<(), Error> {
-        let payload = self.encode("the event", event)?;
+    pub(crate) fn push_value<E: Serialize>(&self, job: &Name, id: &str, event: &E, place: Place) -> Result<(), Error> {
+        self.push(job, id, Event::new(self.encode("the event", event)?), place)
+    }
+
+    pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: Place) -> Result<(), Error> {
         let chance = &self.surroundings.chance;
         let push = Push {
             id: JobKind::instance(job, id)?,
             job: job.clone(),
-            events: vec![Event::new(payload)],
+            events: vec![event],
             place,
             at: self.now(),
             seed: chance.number(),

@@ -1,5 +1,7 @@
 //! What clients of jobs are answered.
 
+use std::marker::PhantomData;
+
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::kind::JobKind;
 use outlive_core::payload::Payload;
@@ -226,7 +228,7 @@ impl JobInfo {
 /// ```
 /// use outlive::job::DeadLetter;
 /// fn line(dead: &DeadLetter<String>) -> String {
-///     format!("{}: {:?} failed {} times: {}", dead.number, dead.event, dead.attempts, dead.failure)
+///     format!("{}: {:?} failed {} times: {}", dead.number, dead.event(), dead.attempts, dead.failure)
 /// }
 /// ```
 #[derive(Clone, Debug)]
@@ -236,8 +238,8 @@ pub struct DeadLetter<E> {
     pub number: u64,
     /// The instance it was for, as its user named it.
     pub instance: String,
-    /// The event, or the batch.
-    pub event: E,
+    /// The event, or the batch, as JSON.
+    pub json: Payload,
     /// How many events it stands for: more than one if it is a batch.
     pub events: u64,
     /// How often it was tried.
@@ -246,22 +248,34 @@ pub struct DeadLetter<E> {
     pub failure: Failure,
     /// When it was given up.
     pub at: Timestamp,
+    types: PhantomData<fn() -> E>,
 }
 
-impl<E: DeserializeOwned> DeadLetter<E> {
-    pub(crate) fn of(dead: Dead) -> Result<Self, Error> {
-        let event = dead.event.payload.decode().map_err(|error| {
-            let what = format!("dead letter {} does not read as {}", dead.pos, std::any::type_name::<E>());
-            Error::decode(what, &dead.event.payload, &error)
-        })?;
-        Ok(Self {
+impl<E> DeadLetter<E> {
+    pub(crate) fn of(dead: Dead) -> Self {
+        Self {
             number: dead.pos,
             instance: JobKind::own_id(&dead.id).to_owned(),
-            event,
+            json: dead.event.payload,
             events: dead.event.batch.max(1),
             attempts: dead.attempts,
             failure: failure_of(&dead.failure),
             at: dead.at,
+            types: PhantomData,
+        }
+    }
+
+    /// The event, or the batch.
+    ///
+    /// # Errors
+    /// [`Error::Payload`] if it does not read as one, which may be why it was given up.
+    pub fn event(&self) -> Result<E, Error>
+    where
+        E: DeserializeOwned,
+    {
+        self.json.decode().map_err(|error| {
+            let what = format!("dead letter {} does not read as {}", self.number, std::any::type_name::<E>());
+            Error::decode(what, &self.json, &error)
         })
     }
 }

@@ -8,7 +8,6 @@ use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Instance};
 use outlive_core::queue::{Place, QueueRead};
 use outlive_core::time::Timestamp;
-use serde_json::value::RawValue;
 
 use super::answer::{DeadLetter, JobInfo, JobStatus, Pushed, Sent};
 use super::client::{JobClient, record_of, state_of};
@@ -420,7 +419,7 @@ impl AnyJob {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn dead(&self) -> Result<Vec<DeadLetter<Box<RawValue>>>, Error> {
+    pub async fn dead(&self) -> Result<Vec<DeadLetter<serde_json::Value>>, Error> {
         self.client.dead().await
     }
 

@@ -210,15 +210,13 @@ impl JobClient {
         })
     }
 
-    pub(crate) async fn dead<E: DeserializeOwned>(&self) -> Result<Vec<DeadLetter<E>>, Error> {
+    pub(crate) async fn dead<E>(&self) -> Result<Vec<DeadLetter<E>>, Error> {
         let (mut letters, mut after) = (Vec::new(), 0);
         loop {
             let page = self.shared.store.dead(self.job()?, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(letters) };
             after = last.pos;
-            for dead in page {
-                letters.push(DeadLetter::of(dead)?);
-            }
+            letters.extend(page.into_iter().map(DeadLetter::of));
         }
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::handling::{Setting, encode};
+use crate::handling::{Calling, Care, HandlerFuture, Setting, encode, run};
 
 /// A state as the handler sees it.
 pub(crate) struct Held<S> {
@@ -25,7 +25,7 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
     /// Reads the state; the error says what it does not read as.
     pub(crate) fn new(setting: Setting, state: Option<&Payload>) -> Result<Arc<Self>, String> {
         let value = match state {
-            Some(payload) => Some(read::<S>("the state", payload)?),
+            Some(payload) => Some(read_as("the state", payload)?),
             None => None,
         };
         Ok(Arc::new(Self { setting, held: Mutex::new(Held { value, is_changed: false }) }))
@@ -53,8 +53,16 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
         change(held.value.get_or_insert_with(new))
     }
 
+    /// Runs a handler that works on it.
+    pub(crate) fn run(self: Arc<Self>, care: Care, begin: impl FnOnce() -> HandlerFuture + Send + 'static) -> Calling
+    where
+        S: Send + Sync + 'static,
+    {
+        Box::pin(async move { run(begin, care, &self.setting, || self.changed()).await })
+    }
+
     /// The state as it is to be kept, if it was changed.
-    pub(crate) fn changed(&self) -> Result<Option<Payload>, Error> {
+    fn changed(&self) -> Result<Option<Payload>, Error> {
         let held = self.lock();
         match &held.value {
             Some(value) if held.is_changed => {
@@ -65,16 +73,20 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
     }
 }
 
-/// Whether an event reads as what a job takes.
-pub(crate) fn check_event<E: DeserializeOwned>(event: &Payload) -> Result<(), Error> {
-    event.decode::<E>().map(drop).map_err(|error| {
-        let what = format!("the event does not read as {}", std::any::type_name::<E>());
-        Error::decode(what, event, &error)
+/// Whether an event or a state reads as what a job takes.
+pub(crate) fn check<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<(), Error> {
+    payload.decode::<T>().map(drop).map_err(|error| {
+        let what = format!("{what} does not read as {}", std::any::type_name::<T>());
+        Error::decode(what, payload, &error)
     })
 }
 
-/// Reads what was kept; the error is a sentence with the way out.
-pub(crate) fn read<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<T, String> {
+/// Reads an event; the error is a sentence with the way out.
+pub(crate) fn read<T: DeserializeOwned>(event: &Payload) -> Result<T, String> {
+    read_as("the event", event)
+}
+
+fn read_as<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<T, String> {
     payload.decode().map_err(|error| {
         let shown: String = payload.as_str().chars().take(120).collect();
         let wanted = std::any::type_name::<T>();
@@ -82,7 +94,7 @@ pub(crate) fn read<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result
     })
 }
 
-/// The methods that every context has. `$ctx` is the type, `$job` a few lines that bring a context `ctx` about.
+/// The methods that every context has.
 macro_rules! common_methods {
     () => {
         /// The instance, as its user named it.
@@ -157,7 +169,7 @@ macro_rules! common_methods {
             id: &str,
             event: &E2,
         ) -> Result<(), Error> {
-            self.setting().outbox.push(&task.job_name()?, id, event, Place::Inbox)
+            self.setting().outbox.push_value(&task.job_name()?, id, event, Place::Inbox)
         }
 
         /// Adds an event to a batch, as part of this call.
@@ -170,7 +182,7 @@ macro_rules! common_methods {
             id: &str,
             event: &E2,
         ) -> Result<(), Error> {
-            self.setting().outbox.push(&batch.job_name()?, id, event, Place::Inbox)
+            self.setting().outbox.push_value(&batch.job_name()?, id, event, Place::Inbox)
         }
 
         /// Pushes an event to a pool, as part of this call.
@@ -178,7 +190,22 @@ macro_rules! common_methods {
         /// # Errors
         /// If the event cannot be accepted.
         pub fn push<E2: Serialize>(&self, pool: crate::job::WorkerPool<E2>, event: &E2) -> Result<(), Error> {
-            self.setting().outbox.push(&pool.job_name()?, crate::job::WorkerPool::<E2>::MAIN, event, Place::Queue)
+            let main = crate::job::WorkerPool::<E2>::MAIN;
+            self.setting().outbox.push_value(&pool.job_name()?, main, event, Place::Queue)
+        }
+
+        /// Pushes an event with what is special about it to a pool, as part of this call.
+        ///
+        /// # Errors
+        /// If the event cannot be accepted.
+        pub fn push_with<E2: Serialize>(
+            &self,
+            pool: crate::job::WorkerPool<E2>,
+            push: crate::job::Push<E2>,
+        ) -> Result<(), Error> {
+            let outbox = &self.setting().outbox;
+            let event = push.into_event(outbox.now(), outbox.env().payload_max)?;
+            outbox.push(&pool.job_name()?, crate::job::WorkerPool::<E2>::MAIN, event, Place::Queue)
         }
 
         /// Starts a run of a workflow, as part of this call. If there is a run of that id with the same input, that is

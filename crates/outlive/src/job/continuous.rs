@@ -7,7 +7,7 @@ use outlive_core::commit::{self, Answer, OnConflict, Refusal, Write};
 use outlive_core::duration::IntoDuration;
 use outlive_core::failure::Failure;
 use outlive_core::id::{Epoch, Name};
-use outlive_core::job::{ContinuousRules, Exhausted, HandlerKind, Policy, Rules};
+use outlive_core::job::{ContinuousRules, Exhausted, HandlerKind, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
@@ -21,54 +21,53 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{JobInfo, Started};
 use super::client::JobClient;
-use super::context::{Inner, common_methods, terminate_method};
+use super::context::{Inner, check, common_methods, terminate_method};
+use super::parts::{contract, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
-    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, OnExhausted, RetryIf,
-    Setting, Unfinished, Work, check_policy, erase, run,
+    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings,
+    Unfinished, Work, erase,
 };
 
-/// Names a recurring job and the type of its state.
-///
-/// ```
-/// use outlive::job::{Continuous, ContinuousCtx};
-/// use outlive::prelude::*;
-///
-/// const TOKENS: Continuous<String> = Continuous::new("token-refresher");
-///
-/// async fn refresh(ctx: ContinuousCtx<String>) -> Result<()> {
-///     ctx.set_state(format!("{}+", ctx.state()));
-///     Ok(())
-/// }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// let engine = Engine::open("memory:").job(TOKENS.every("30 minutes").execute(refresh)).start().await?;
-/// engine.job(TOKENS).start("google", &"token".to_owned()).await?;
-/// # Ok(()) }
-/// ```
-pub struct Continuous<S> {
-    name: &'static str,
-    types: PhantomData<fn(S) -> S>,
-}
-
-impl<S> Clone for Continuous<S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for Continuous<S> {}
-
-impl<S> Continuous<S> {
-    /// Names it. The name is what is on disk.
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, types: PhantomData }
-    }
-
-    pub(crate) fn job_name(self) -> Result<Name, Error> {
-        Ok(JobKind::Continuous.job(self.name)?)
-    }
+contract! {
+    /// Names a recurring job and the type of its state.
+    ///
+    /// ```
+    /// use outlive::job::{Continuous, ContinuousCtx};
+    /// use outlive::prelude::*;
+    ///
+    /// const TOKENS: Continuous<String> = Continuous::new("token-refresher");
+    ///
+    /// async fn refresh(ctx: ContinuousCtx<String>) -> Result<()> {
+    ///     ctx.set_state(format!("{}+", ctx.state()));
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").job(TOKENS.every("30 minutes").execute(refresh)).start().await?;
+    /// engine.job(TOKENS).start("google", &"token".to_owned()).await?;
+    /// # Ok(()) }
+    /// ```
+    Continuous<S>, JobKind::Continuous,
+    /// The client of a recurring job.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive::job::*;
+    /// # const BEAT: Continuous<u32> = Continuous::new("heartbeat");
+    /// # async fn beat(_: ContinuousCtx<u32>) -> Result<()> { Ok(()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").job(BEAT.every("1 minute").execute(beat)).start().await?;
+    /// let beats: ContinuousClient<u32> = engine.job(BEAT);
+    /// beats.start("paris", &7).await?;
+    /// assert_eq!(beats.state("paris").await?, Some(7));
+    /// beats.stop("paris").await?;
+    /// assert_eq!(beats.status("paris").await?.status, JobStatus::Stopped);
+    /// beats.terminate("paris", "moved away").await?;
+    /// assert_eq!(beats.state("paris").await?, None);
+    /// # Ok(()) }
+    /// ```
+    ContinuousClient
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Continuous<S> {
@@ -87,7 +86,7 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Continuous
         let mut builder = ContinuousBuilder::new(self, Schedule::every("1 day"));
         match Cron::new(pattern) {
             Ok(cron) => builder.cron = Some(cron),
-            Err(error) => builder.refuse(error),
+            Err(error) => builder.settings.refuse(error),
         }
         builder.is_immediate = false;
         builder
@@ -98,55 +97,32 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Continuous
 #[must_use = "a job does nothing until it is registered with `.job(..)`"]
 pub struct ContinuousBuilder<S, X = Unfinished> {
     contract: Continuous<S>,
-    schedule: Option<Schedule>,
+    settings: Settings,
+    schedule: Result<Schedule, ScheduleError>,
     cron: Option<Cron>,
     missed: Missed,
     is_immediate: bool,
-    policy: Policy,
-    retry_if: Option<RetryIf>,
-    on_exhausted: Option<OnExhausted>,
-    execute: Option<Erased<(ContinuousCtx<S>,)>>,
-    on_error: Option<Erased<(ContinuousCtx<S>, Failure)>>,
-    problem: Option<Error>,
+    own: Own<S>,
     marker: PhantomData<X>,
 }
 
 impl<S> ContinuousBuilder<S> {
     fn new(contract: Continuous<S>, schedule: Result<Schedule, ScheduleError>) -> Self {
-        let (schedule, problem) = match schedule {
-            Ok(schedule) => (Some(schedule), None),
-            Err(error) => (None, Some(Error::Schedule(error))),
-        };
-        Self {
-            contract,
-            schedule,
-            cron: None,
-            missed: Missed::default(),
-            is_immediate: true,
-            policy: Policy::default(),
-            retry_if: None,
-            on_exhausted: None,
-            execute: None,
-            on_error: None,
-            problem,
-            marker: PhantomData,
-        }
+        let (settings, missed) = (Settings::default(), Missed::default());
+        let own = Own { execute: None, on_error: None };
+        Self { contract, settings, schedule, cron: None, missed, is_immediate: true, own, marker: PhantomData }
     }
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static, X> ContinuousBuilder<S, X> {
-    fn refuse(&mut self, error: ScheduleError) {
-        self.problem.get_or_insert(Error::Schedule(error));
-    }
-
     /// The zone whose clocks a cron pattern goes by; without it, UTC.
     pub fn zone(mut self, name: &str) -> Self {
         match self.cron.take().map(|cron| cron.zone(name)) {
             Some(Ok(cron)) => self.cron = Some(cron),
-            Some(Err(error)) => self.refuse(error),
+            Some(Err(error)) => self.settings.refuse(error),
             None => {
                 let problem = format!("zone {name:?} is for a cron pattern; this job has none");
-                self.problem.get_or_insert(Error::Setup(problem));
+                self.settings.refuse(Error::Setup(problem));
             }
         }
         self
@@ -164,66 +140,29 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static, X> Continu
         self
     }
 
-    /// When to try again after a failure. Without it, never: the schedule goes on.
-    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
-        self.policy.retry = Some(retry.into());
-        self
-    }
-
-    /// Which errors are worth another attempt.
-    pub fn retry_if(mut self, test: impl Fn(&BoxError) -> bool + Send + Sync + 'static) -> Self {
-        self.retry_if = Some(Arc::new(test));
-        self
-    }
-
-    /// Told when retries have come to their end, after that is durable.
-    pub fn on_exhausted(mut self, tell: impl Fn(&Exhausted) + Send + Sync + 'static) -> Self {
-        self.on_exhausted = Some(Arc::new(tell));
-        self
-    }
+    settings_methods!();
 
     /// Called when a run was given up; then the schedule goes on.
     pub fn on_error<M>(mut self, handler: impl JobHandler<(ContinuousCtx<S>, Failure), M>) -> Self {
-        self.policy.has_error = true;
-        self.on_error = Some(erase(handler));
+        self.settings.policy.has_error = true;
+        self.own.on_error = Some(erase(handler));
         self
     }
 
     /// What a run does.
-    pub fn execute<M>(self, handler: impl JobHandler<(ContinuousCtx<S>,), M>) -> ContinuousBuilder<S, Executes> {
-        ContinuousBuilder {
-            contract: self.contract,
-            schedule: self.schedule,
-            cron: self.cron,
-            missed: self.missed,
-            is_immediate: self.is_immediate,
-            policy: self.policy,
-            retry_if: self.retry_if,
-            on_exhausted: self.on_exhausted,
-            execute: Some(erase(handler)),
-            on_error: self.on_error,
-            problem: self.problem,
-            marker: PhantomData,
-        }
+    pub fn execute<M>(mut self, handler: impl JobHandler<(ContinuousCtx<S>,), M>) -> ContinuousBuilder<S, Executes> {
+        self.own.execute = Some(erase(handler));
+        let Self { contract, settings, schedule, cron, missed, is_immediate, own, .. } = self;
+        ContinuousBuilder { contract, settings, schedule, cron, missed, is_immediate, own, marker: PhantomData }
     }
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> JobDefinition for ContinuousBuilder<S, Executes> {
     fn definition(self) -> Result<Definition, Error> {
-        if let Some(problem) = self.problem {
-            return Err(problem);
-        }
-        check_policy(&self.policy)?;
-        let schedule = self.cron.map(Schedule::from).or(self.schedule);
-        let schedule = schedule.ok_or_else(|| Error::Setup("a recurring job has no schedule".into()))?;
+        let schedule = self.cron.map_or(self.schedule, |cron| Ok(cron.into()))?;
         let (missed, is_immediate) = (self.missed, self.is_immediate);
-        let rules = ContinuousRules { policy: self.policy, schedule, missed, is_immediate };
-        Ok(Definition {
-            job: self.contract.job_name()?,
-            work: Work::Single(Rules::Continuous(rules)),
-            handlers: Arc::new(Own { execute: self.execute, on_error: self.on_error, retry_if: self.retry_if }),
-            on_exhausted: self.on_exhausted,
-        })
+        let work = |policy| Work::Single(Rules::Continuous(ContinuousRules { policy, schedule, missed, is_immediate }));
+        self.settings.finish(self.contract.job_name(), work, Arc::new(self.own))
     }
 }
 
@@ -231,36 +170,27 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> JobDefinit
 struct Own<S> {
     execute: Option<Erased<(ContinuousCtx<S>,)>>,
     on_error: Option<Erased<(ContinuousCtx<S>, Failure)>>,
-    retry_if: Option<RetryIf>,
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers for Own<S> {
     fn call(&self, given: Given) -> Calling {
-        let ctx = match Inner::new(given.setting(), given.record.state.as_ref()) {
-            Ok(inner) => ContinuousCtx(inner),
-            Err(problem) => return Box::pin(std::future::ready(Ended::unreadable(problem))),
+        let inner = match Inner::new(given.setting(), given.record.state.as_ref()) {
+            Ok(inner) => inner,
+            Err(problem) => return Ended::unreadable(problem).at_once(),
         };
-        let finish = ctx.0.clone();
-        let finish = move || (finish.changed(), std::mem::take(&mut *finish.setting.outbox.lock()));
-        let retry_if = self.retry_if.clone();
-        match (given.call.handler, &self.execute, &self.on_error) {
+        let ctx = ContinuousCtx(inner.clone());
+        match (given.call.handler, self.execute.clone(), self.on_error.clone()) {
             (HandlerKind::Error, _, Some(on_error)) => {
-                let (on_error, failure) = (on_error.clone(), given.failure());
-                Box::pin(async move { run(|| on_error((ctx, failure)), None, finish).await })
+                let failure = given.failure();
+                inner.run(given.care, move || on_error((ctx, failure)))
             }
-            (_, Some(execute), _) => {
-                let execute = execute.clone();
-                Box::pin(async move { run(|| execute((ctx,)), retry_if.as_ref(), finish).await })
-            }
-            _ => Box::pin(std::future::ready(Ended::unreadable("the job has no such handler".into()))),
+            (_, Some(execute), _) => inner.run(given.care, move || execute((ctx,))),
+            _ => Ended::unreadable("the job has no such handler".into()).at_once(),
         }
     }
 
     fn check(&self, state: &Payload) -> Result<(), Error> {
-        state.decode::<S>().map(drop).map_err(|error| {
-            let what = format!("the state does not read as {}", std::any::type_name::<S>());
-            Error::decode(what, state, &error)
-        })
+        check::<S>("the state", state)
     }
 }
 
@@ -311,38 +241,6 @@ impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
 
     common_methods!();
     terminate_method!();
-}
-
-/// The client of a recurring job.
-///
-/// ```
-/// # use outlive::prelude::*;
-/// # use outlive::job::*;
-/// # const BEAT: Continuous<u32> = Continuous::new("heartbeat");
-/// # async fn beat(_: ContinuousCtx<u32>) -> Result<()> { Ok(()) }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// # let engine = Engine::open("memory:").job(BEAT.every("1 minute").execute(beat)).start().await?;
-/// let beats: ContinuousClient<u32> = engine.job(BEAT);
-/// beats.start("paris", &7).await?;
-/// assert_eq!(beats.state("paris").await?, Some(7));
-/// beats.stop("paris").await?;
-/// assert_eq!(beats.status("paris").await?.status, JobStatus::Stopped);
-/// beats.terminate("paris", "moved away").await?;
-/// assert_eq!(beats.state("paris").await?, None);
-/// # Ok(()) }
-/// ```
-#[derive(Clone)]
-pub struct ContinuousClient<S> {
-    client: JobClient,
-    types: PhantomData<fn(S) -> S>,
-}
-
-impl<S> Contract for Continuous<S> {
-    type Client = ContinuousClient<S>;
-
-    fn client(self, client: &Client) -> ContinuousClient<S> {
-        ContinuousClient { client: JobClient::new(client, self.job_name()), types: PhantomData }
-    }
 }
 
 impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
@@ -397,27 +295,5 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
         self.client.tell(id, Message::Pause).await
     }
 
-    /// Removes the instance with its state.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] if there is no such instance.
-    pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), Error> {
-        self.client.tell(id, Message::Terminate { reason: reason.to_owned() }).await
-    }
-
-    /// Where the instance is.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn status(&self, id: &str) -> Result<JobInfo, Error> {
-        self.client.info(id).await
-    }
-
-    /// Its state as it was last kept, without waiting for a run that goes on.
-    ///
-    /// # Errors
-    /// If the store cannot be read, or the state not decoded.
-    pub async fn state(&self, id: &str) -> Result<Option<S>, Error> {
-        self.client.state(id).await
-    }
+    instance_methods!(S);
 }

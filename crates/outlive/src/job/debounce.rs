@@ -20,62 +20,46 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{Added, DeadLetter, JobInfo};
 use super::client::{JobClient, Patience};
-use super::context::{Inner, check_event, common_methods, read, terminate_method};
+use super::context::{Inner, check, common_methods, read, terminate_method};
+use super::parts::{contract, dead_methods, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
-    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, OnExhausted, RetryIf,
-    Setting, Unfinished, Work, check_policy, erase, run,
+    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings,
+    Unfinished, Work, erase,
 };
 use crate::replies::Reply;
 
-/// Names a debounce and the types of its events and its batch.
-///
-/// ```
-/// use outlive::job::{Debounce, DebounceCtx};
-/// use outlive::prelude::*;
-///
-/// const HOOKS: Debounce<u32, Vec<u32>> = Debounce::new("webhook-batcher");
-///
-/// async fn collect(ctx: DebounceCtx<u32, Vec<u32>>, hook: u32) -> Result<()> {
-///     ctx.update_state(|batch| batch.push(hook));
-///     Ok(())
-/// }
-/// async fn flush(ctx: DebounceCtx<u32, Vec<u32>>) -> Result<()> {
-///     println!("{:?}, because of {:?}", ctx.state(), ctx.flush_reason());
-///     Ok(())
-/// }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// let hooks = HOOKS.flush_after("5 seconds").max_events(100).on_event(collect).execute(flush);
-/// let engine = Engine::open("memory:").job(hooks).start().await?;
-/// let added = engine.job(HOOKS).add("shop", &7).await?;
-/// assert_eq!(added.event_count, 1);
-/// # Ok(()) }
-/// ```
-pub struct Debounce<E, B> {
-    name: &'static str,
-    types: PhantomData<fn(E) -> B>,
+contract! {
+    /// Names a debounce and the types of its events and its batch.
+    ///
+    /// ```
+    /// use outlive::job::{Debounce, DebounceCtx};
+    /// use outlive::prelude::*;
+    ///
+    /// const HOOKS: Debounce<u32, Vec<u32>> = Debounce::new("webhook-batcher");
+    ///
+    /// async fn collect(ctx: DebounceCtx<u32, Vec<u32>>, hook: u32) -> Result<()> {
+    ///     ctx.update_state(|batch| batch.push(hook));
+    ///     Ok(())
+    /// }
+    /// async fn flush(ctx: DebounceCtx<u32, Vec<u32>>) -> Result<()> {
+    ///     println!("{:?}, because of {:?}", ctx.state(), ctx.flush_reason());
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let hooks = HOOKS.flush_after("5 seconds").max_events(100).on_event(collect).execute(flush);
+    /// let engine = Engine::open("memory:").job(hooks).start().await?;
+    /// let added = engine.job(HOOKS).add("shop", &7).await?;
+    /// assert_eq!(added.event_count, 1);
+    /// # Ok(()) }
+    /// ```
+    Debounce<E, B>, JobKind::Debounce,
+    /// The client of a debounce.
+    DebounceClient
 }
-
-impl<E, B> Clone for Debounce<E, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<E, B> Copy for Debounce<E, B> {}
 
 impl<E, B> Debounce<E, B> {
-    /// Names it. The name is what is on disk.
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, types: PhantomData }
-    }
-
-    pub(crate) fn job_name(self) -> Result<Name, Error> {
-        Ok(JobKind::Debounce.job(self.name)?)
-    }
-
     /// A batch is flushed so long after its first event.
     pub fn flush_after(self, window: impl IntoDuration) -> DebounceBuilder<E, B> {
         DebounceBuilder::new(self).set("flush_after", window, |rules| &mut rules.window)
@@ -91,18 +75,17 @@ impl<E, B> Debounce<E, B> {
 #[must_use = "a job does nothing until it is registered with `.job(..)`"]
 pub struct DebounceBuilder<E, B, X = Unfinished> {
     contract: Debounce<E, B>,
+    settings: Settings,
     rules: DebounceRules,
     own: Own<E, B>,
-    on_exhausted: Option<OnExhausted>,
-    problem: Option<Error>,
     marker: PhantomData<X>,
 }
 
 impl<E, B> DebounceBuilder<E, B> {
     fn new(contract: Debounce<E, B>) -> Self {
         let rules = DebounceRules { policy: Policy::default(), window: None, quiet: None, events_max: None };
-        let own = Own { on_event: None, execute: None, on_error: None, retry_if: None };
-        Self { contract, rules, own, on_exhausted: None, problem: None, marker: PhantomData }
+        let own = Own { on_event: None, execute: None, on_error: None };
+        Self { contract, settings: Settings::default(), rules, own, marker: PhantomData }
     }
 }
 
@@ -113,16 +96,10 @@ impl<E, B, X> DebounceBuilder<E, B, X> {
         time: impl IntoDuration,
         place: impl FnOnce(&mut DebounceRules) -> &mut Option<Duration>,
     ) -> Self {
-        match time.into_duration() {
-            Ok(time) if time.is_zero() => {
-                let problem =
-                    format!("{what} 0s of debounce {:?} is zero; give the time to collect for", self.contract.name);
-                self.problem.get_or_insert(Error::Setup(problem));
-            }
-            Ok(time) => *place(&mut self.rules) = Some(time),
-            Err(error) => {
-                self.problem.get_or_insert(error.into());
-            }
+        let name = self.contract.name;
+        let zero = || format!("{what} 0s of debounce {name:?} is zero; give the time to collect for");
+        if let Some(time) = self.settings.time(time, zero) {
+            *place(&mut self.rules) = Some(time);
         }
         self
     }
@@ -137,33 +114,17 @@ impl<E, B, X> DebounceBuilder<E, B, X> {
         if events == 0 {
             let problem =
                 format!("max_events 0 of debounce {:?} lets no event in; give at least 1", self.contract.name);
-            self.problem.get_or_insert(Error::Setup(problem));
+            self.settings.refuse(Error::Setup(problem));
         }
         self.rules.events_max = Some(events);
         self
     }
 
-    /// When to try again after a failure. The batch is kept meanwhile, and new events wait for the next one.
-    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
-        self.rules.policy.retry = Some(retry.into());
-        self
-    }
-
-    /// Which errors are worth another attempt.
-    pub fn retry_if(mut self, test: impl Fn(&BoxError) -> bool + Send + Sync + 'static) -> Self {
-        self.own.retry_if = Some(Arc::new(test));
-        self
-    }
-
-    /// Told when retries have come to their end, after that is durable.
-    pub fn on_exhausted(mut self, tell: impl Fn(&Exhausted) + Send + Sync + 'static) -> Self {
-        self.on_exhausted = Some(Arc::new(tell));
-        self
-    }
+    settings_methods!();
 
     /// Called when a batch was given up; then it goes to the dead letters.
     pub fn on_error<M>(mut self, handler: impl JobHandler<(DebounceCtx<E, B>, Failure), M>) -> Self {
-        self.rules.policy.has_error = true;
+        self.settings.policy.has_error = true;
         self.own.on_error = Some(erase(handler));
         self
     }
@@ -177,8 +138,8 @@ impl<E, B, X> DebounceBuilder<E, B, X> {
     /// What is done with a batch.
     pub fn execute<M>(mut self, handler: impl JobHandler<(DebounceCtx<E, B>,), M>) -> DebounceBuilder<E, B, Executes> {
         self.own.execute = Some(erase(handler));
-        let Self { contract, rules, own, on_exhausted, problem, .. } = self;
-        DebounceBuilder { contract, rules, own, on_exhausted, problem, marker: PhantomData }
+        let Self { contract, settings, rules, own, .. } = self;
+        DebounceBuilder { contract, settings, rules, own, marker: PhantomData }
     }
 }
 
@@ -188,16 +149,8 @@ where
     B: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     fn definition(self) -> Result<Definition, Error> {
-        if let Some(problem) = self.problem {
-            return Err(problem);
-        }
-        check_policy(&self.rules.policy)?;
-        Ok(Definition {
-            job: self.contract.job_name()?,
-            work: Work::Single(Rules::Debounce(self.rules)),
-            handlers: Arc::new(self.own),
-            on_exhausted: self.on_exhausted,
-        })
+        let work = |policy| Work::Single(Rules::Debounce(DebounceRules { policy, ..self.rules }));
+        self.settings.finish(self.contract.job_name(), work, Arc::new(self.own))
     }
 }
 
@@ -206,7 +159,6 @@ struct Own<E, B> {
     on_event: Option<Erased<(DebounceCtx<E, B>, E)>>,
     execute: Option<Erased<(DebounceCtx<E, B>,)>>,
     on_error: Option<Erased<(DebounceCtx<E, B>, Failure)>>,
-    retry_if: Option<RetryIf>,
 }
 
 impl<E, B> Handlers for Own<E, B>
@@ -215,46 +167,45 @@ where
     B: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     fn call(&self, given: Given) -> Calling {
-        let ready = |ended: Ended| -> Calling { Box::pin(std::future::ready(ended)) };
         if let (HandlerKind::Event, None, Some(event)) = (given.call.handler, &self.on_event, given.event()) {
             // The batch is the latest event.
-            return ready(match read::<E>("the event", &event.payload) {
+            let ended = match read::<E>(&event.payload) {
                 Ok(_) => {
                     let state = Some(event.payload.clone());
                     Ended { end: End::Done(Done { state, ..Done::default() }), writes: Vec::new() }
                 }
                 Err(problem) => Ended::unreadable(problem),
-            });
+            };
+            return ended.at_once();
         }
-        let ctx: DebounceCtx<E, B> = match Inner::new(given.setting(), given.record.state.as_ref()) {
-            Ok(inner) => DebounceCtx { inner, types: PhantomData },
-            Err(problem) => return ready(Ended::unreadable(problem)),
+        let inner = match Inner::new(given.setting(), given.record.state.as_ref()) {
+            Ok(inner) => inner,
+            Err(problem) => return Ended::unreadable(problem).at_once(),
         };
-        let finish = ctx.inner.clone();
-        let finish = move || (finish.changed(), std::mem::take(&mut *finish.setting.outbox.lock()));
-        let retry_if = self.retry_if.clone();
-        match (given.call.handler, given.event(), &self.on_event, &self.execute, &self.on_error) {
-            (HandlerKind::Event, Some(event), Some(on_event), ..) => match read::<E>("the event", &event.payload) {
-                Ok(event) => {
-                    let on_event = on_event.clone();
-                    Box::pin(async move { run(|| on_event((ctx, event)), retry_if.as_ref(), finish).await })
-                }
-                Err(problem) => ready(Ended::unreadable(problem)),
+        let ctx = DebounceCtx { inner: inner.clone(), types: PhantomData };
+        let missing = || Ended::unreadable("the job has no such handler".into()).at_once();
+        match given.call.handler {
+            HandlerKind::Event => match (self.on_event.clone(), given.event().map(|event| read(&event.payload))) {
+                (Some(on_event), Some(Ok(event))) => inner.run(given.care, move || on_event((ctx, event))),
+                (_, Some(Err(problem))) => Ended::unreadable(problem).at_once(),
+                _ => missing(),
             },
-            (HandlerKind::Error, .., Some(on_error)) => {
-                let (on_error, failure) = (on_error.clone(), given.failure());
-                Box::pin(async move { run(|| on_error((ctx, failure)), None, finish).await })
-            }
-            (_, _, _, Some(execute), _) => {
-                let execute = execute.clone();
-                Box::pin(async move { run(|| execute((ctx,)), retry_if.as_ref(), finish).await })
-            }
-            _ => ready(Ended::unreadable("the job has no such handler".into())),
+            HandlerKind::Error => match self.on_error.clone() {
+                Some(on_error) => {
+                    let failure = given.failure();
+                    inner.run(given.care, move || on_error((ctx, failure)))
+                }
+                None => missing(),
+            },
+            _ => match self.execute.clone() {
+                Some(execute) => inner.run(given.care, move || execute((ctx,))),
+                None => missing(),
+            },
         }
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
-        check_event::<E>(event)
+        check::<E>("the event", event)
     }
 }
 
@@ -322,21 +273,6 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
     terminate_method!();
 }
 
-/// The client of a debounce.
-#[derive(Clone)]
-pub struct DebounceClient<E, B> {
-    client: JobClient,
-    types: PhantomData<fn(E) -> B>,
-}
-
-impl<E, B> Contract for Debounce<E, B> {
-    type Client = DebounceClient<E, B>;
-
-    fn client(self, client: &Client) -> DebounceClient<E, B> {
-        DebounceClient { client: JobClient::new(client, self.job_name()), types: PhantomData }
-    }
-}
-
 impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> {
     /// Adds an event. It is durable when this returns, and is in this batch or in the next one.
     ///
@@ -385,43 +321,6 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
         self.client.tell(id, Message::Clear).await
     }
 
-    /// Where the instance is.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn status(&self, id: &str) -> Result<JobInfo, Error> {
-        self.client.info(id).await
-    }
-
-    /// The batch as it is, without waiting for events that are under way.
-    ///
-    /// # Errors
-    /// If the store cannot be read, or the batch not decoded.
-    pub async fn state(&self, id: &str) -> Result<Option<B>, Error> {
-        self.client.state(id).await
-    }
-
-    /// Batches that were given up, oldest first, and single events that `on_event` could not add to one.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn dead(&self) -> Result<Vec<DeadLetter<serde_json::Value>>, Error> {
-        self.client.dead().await
-    }
-
-    /// Flushes all batches again that were given up. Answers how many.
-    ///
-    /// # Errors
-    /// If the store cannot take it.
-    pub async fn retry_dead(&self) -> Result<u64, Error> {
-        self.client.bury_all(true).await
-    }
-
-    /// Drops all batches that were given up. Answers how many.
-    ///
-    /// # Errors
-    /// If the store cannot take it.
-    pub async fn drop_dead(&self) -> Result<u64, Error> {
-        self.client.bury_all(false).await
-    }
+    instance_methods!(B);
+    dead_methods!(serde_json::Value);
 }

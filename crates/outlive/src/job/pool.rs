@@ -11,7 +11,7 @@ use outlive_core::job::{Exhausted, Policy};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::queue::Place;
+use outlive_core::queue::{Dead, Place};
 use outlive_core::retry::Retry;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
@@ -19,68 +19,51 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{DeadLetter, Pushed};
 use super::client::JobClient;
-use super::context::{check_event, common_methods, read};
+use super::context::{check, common_methods, read};
+use super::parts::{contract, dead_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
-    Definition, Ended, Erased, Executes, JobDefinition, JobHandler, OnExhausted, PoolCalling, PoolGiven, PoolHandlers,
-    PoolRules, RetryIf, Setting, Unfinished, Work, check_policy, erase, run,
+    Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, PoolGiven, PoolHandlers,
+    PoolRules, Setting, Settings, Unfinished, Work, encode, erase, run,
 };
 
-/// Names a pool and the type of its events.
-///
-/// ```
-/// use outlive::job::{PoolCtx, WorkerPool};
-/// use outlive::prelude::*;
-///
-/// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
-///
-/// async fn send(ctx: PoolCtx<String>, to: String) -> Result<()> {
-///     println!("mail to {to}, attempt {}", ctx.attempt());
-///     Ok(())
-/// }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// let engine = Engine::open("memory:").job(MAIL.concurrency(8).retry(5).execute(send)).start().await?;
-/// let mail = engine.job(MAIL);
-/// mail.push(&"ada".to_owned()).await?;
-/// mail.drain().await?;
-/// # Ok(()) }
-/// ```
-pub struct WorkerPool<E> {
-    name: &'static str,
-    types: PhantomData<fn(E)>,
+contract! {
+    /// Names a pool and the type of its events.
+    ///
+    /// ```
+    /// use outlive::job::{PoolCtx, WorkerPool};
+    /// use outlive::prelude::*;
+    ///
+    /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+    ///
+    /// async fn send(ctx: PoolCtx<String>, to: String) -> Result<()> {
+    ///     println!("mail to {to}, attempt {}", ctx.attempt());
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").job(MAIL.concurrency(8).retry(5).execute(send)).start().await?;
+    /// let mail = engine.job(MAIL);
+    /// mail.push(&"ada".to_owned()).await?;
+    /// mail.drain().await?;
+    /// # Ok(()) }
+    /// ```
+    WorkerPool<E>, JobKind::Pool,
+    /// The client of a pool.
+    PoolClient
 }
-
-impl<E> Clone for WorkerPool<E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<E> Copy for WorkerPool<E> {}
 
 impl<E> WorkerPool<E> {
     /// The id of the instance that holds the queue.
     pub(crate) const MAIN: &'static str = "main";
 
-    /// Names it. The name is what is on disk.
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, types: PhantomData }
-    }
-
-    pub(crate) fn job_name(self) -> Result<Name, Error> {
-        Ok(JobKind::Pool.job(self.name)?)
-    }
-
     /// How many events are handled at a time, in all processes together.
     pub fn concurrency(self, handlers: usize) -> PoolBuilder<E> {
         let mut builder = PoolBuilder {
             contract: self,
+            settings: Settings::default(),
             rules: PoolRules { policy: Policy::default(), concurrency: handlers, batch: 1, rate: None },
-            own: Own { execute: None, execute_batch: None, on_dead: None, retry_if: None },
-            on_exhausted: None,
-            problem: None,
+            own: Own { execute: None, execute_batch: None, on_dead: None },
             marker: PhantomData,
         };
         if handlers == 0 {
@@ -94,17 +77,16 @@ impl<E> WorkerPool<E> {
 #[must_use = "a job does nothing until it is registered with `.job(..)`"]
 pub struct PoolBuilder<E, X = Unfinished> {
     contract: WorkerPool<E>,
+    settings: Settings,
     rules: PoolRules,
     own: Own<E>,
-    on_exhausted: Option<OnExhausted>,
-    problem: Option<Error>,
     marker: PhantomData<X>,
 }
 
 impl<E, X> PoolBuilder<E, X> {
     fn refuse(&mut self, what: &str, problem: &str) {
         let problem = format!("{what} of pool {:?} {problem}", self.contract.name);
-        self.problem.get_or_insert(Error::Setup(problem));
+        self.settings.refuse(Error::Setup(problem));
     }
 
     /// How many events are handled at a time in this process, if that is less than in all together.
@@ -126,30 +108,12 @@ impl<E, X> PoolBuilder<E, X> {
                 );
             }
             Ok(per) => self.rules.rate = Some((calls, per)),
-            Err(error) => {
-                self.problem.get_or_insert(error.into());
-            }
+            Err(error) => self.settings.refuse(error),
         }
         self
     }
 
-    /// When to try an event again after a failure. Without it, never.
-    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
-        self.rules.policy.retry = Some(retry.into());
-        self
-    }
-
-    /// Which errors are worth another attempt.
-    pub fn retry_if(mut self, test: impl Fn(&BoxError) -> bool + Send + Sync + 'static) -> Self {
-        self.own.retry_if = Some(Arc::new(test));
-        self
-    }
-
-    /// Told when retries have come to their end, after that is durable.
-    pub fn on_exhausted(mut self, tell: impl Fn(&Exhausted) + Send + Sync + 'static) -> Self {
-        self.on_exhausted = Some(Arc::new(tell));
-        self
-    }
+    settings_methods!();
 
     /// Called when an event is given up, before it goes to the dead letters.
     pub fn on_dead<M>(mut self, handler: impl JobHandler<(PoolCtx<E>, DeadLetter<E>), M>) -> Self {
@@ -178,24 +142,17 @@ impl<E, X> PoolBuilder<E, X> {
     }
 
     fn finish(self) -> PoolBuilder<E, Executes> {
-        let Self { contract, rules, own, on_exhausted, problem, .. } = self;
-        PoolBuilder { contract, rules, own, on_exhausted, problem, marker: PhantomData }
+        let Self { contract, settings, rules, own, .. } = self;
+        PoolBuilder { contract, settings, rules, own, marker: PhantomData }
     }
 }
 
 impl<E: DeserializeOwned + Send + Sync + 'static> JobDefinition for PoolBuilder<E, Executes> {
     fn definition(self) -> Result<Definition, Error> {
-        if let Some(problem) = self.problem {
-            return Err(problem);
-        }
-        check_policy(&self.rules.policy)?;
         let own = Arc::new(self.own);
-        Ok(Definition {
-            job: self.contract.job_name()?,
-            work: Work::Pool(self.rules, own.clone()),
-            handlers: own,
-            on_exhausted: self.on_exhausted,
-        })
+        let handlers = own.clone();
+        let work = |policy| Work::Pool(PoolRules { policy, ..self.rules }, handlers);
+        self.settings.finish(self.contract.job_name(), work, own)
     }
 }
 
@@ -221,60 +178,60 @@ struct Own<E> {
     execute: Option<Erased<(PoolCtx<E>, E)>>,
     execute_batch: Option<Erased<Batch<E>>>,
     on_dead: Option<Erased<(PoolCtx<E>, DeadLetter<E>)>>,
-    retry_if: Option<RetryIf>,
 }
 
 impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for Own<E> {
-    fn call(&self, given: PoolGiven) -> PoolCalling {
-        let ctx = PoolCtx { setting: Arc::new(given.setting()), types: PhantomData };
-        let finish = ctx.setting.clone();
-        let finish = move || (Ok(None), std::mem::take(&mut *finish.outbox.lock()));
-        let retry_if = self.retry_if.clone();
+    fn call(&self, given: PoolGiven) -> Calling {
         let mut events = match given.read::<E>() {
             Ok(events) => events,
-            Err(problem) => return Box::pin(std::future::ready(Ended::unreadable(problem))),
+            Err(problem) => return Ended::unreadable(problem).at_once(),
         };
-        match (&self.execute_batch, &self.execute) {
-            (Some(execute), _) => {
-                let execute = execute.clone();
-                Box::pin(async move { run(|| execute((ctx, events)), retry_if.as_ref(), finish).await })
+        match (self.execute_batch.clone(), self.execute.clone(), events.pop()) {
+            (Some(execute), _, Some(last)) => {
+                events.push(last);
+                given.run(|ctx| move || execute((ctx, events)))
             }
-            (None, Some(execute)) if events.len() == 1 => {
-                let (execute, event) = (execute.clone(), events.remove(0).event);
-                Box::pin(async move { run(|| execute((ctx, event)), retry_if.as_ref(), finish).await })
+            (None, Some(execute), Some(last)) if events.is_empty() => {
+                given.run(|ctx| move || execute((ctx, last.event)))
             }
-            _ => Box::pin(std::future::ready(Ended::unreadable("the pool has no such handler".into()))),
+            _ => Ended::unreadable("the pool has no such handler".into()).at_once(),
         }
     }
 
-    fn dead(&self, given: PoolGiven, dead: &outlive_core::queue::Dead) -> Option<PoolCalling> {
-        let on_dead = self.on_dead.clone()?;
-        let letter = DeadLetter::of(dead.clone()).ok()?;
-        let ctx = PoolCtx { setting: Arc::new(given.setting()), types: PhantomData };
-        let finish = ctx.setting.clone();
-        let finish = move || (Ok(None), std::mem::take(&mut *finish.outbox.lock()));
-        Some(Box::pin(async move { run(|| on_dead((ctx, letter)), None, finish).await }))
+    fn dead(&self, given: PoolGiven, dead: &Dead) -> Option<Calling> {
+        let (on_dead, letter) = (self.on_dead.clone()?, DeadLetter::of(dead.clone()));
+        Some(given.run(|ctx| move || on_dead((ctx, letter))))
     }
 }
 
 impl<E: DeserializeOwned + Send + Sync + 'static> crate::handling::Handlers for Own<E> {
     fn call(&self, _: crate::handling::Given) -> crate::handling::Calling {
-        Box::pin(std::future::ready(Ended::unreadable("a pool has no handler of this kind".into())))
+        Ended::unreadable("a pool has no handler of this kind".into()).at_once()
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
-        check_event::<E>(event)
+        check::<E>("the event", event)
     }
 }
 
 impl PoolGiven {
+    /// Runs a handler with a context.
+    fn run<E, F>(self, begin: impl FnOnce(PoolCtx<E>) -> F) -> Calling
+    where
+        F: FnOnce() -> HandlerFuture + Send + 'static,
+    {
+        let (care, setting) = (self.care.clone(), Arc::new(self.setting()));
+        let begin = begin(PoolCtx { setting: setting.clone(), types: PhantomData });
+        Box::pin(async move { run(begin, care, &setting, || Ok(None)).await })
+    }
+
     fn read<E: DeserializeOwned>(&self) -> Result<Vec<PoolEvent<E>>, String> {
         let of = |(pos, event): &(u64, Event)| {
             Ok(PoolEvent {
                 number: *pos,
                 attempt: event.failed + 1,
                 idempotency_key: format!("{}/execute/{pos}", self.id),
-                event: read::<E>("the event", &event.payload)?,
+                event: read(&event.payload)?,
             })
         };
         self.events.iter().map(of).collect()
@@ -299,21 +256,6 @@ impl<E> PoolCtx<E> {
     }
 
     common_methods!();
-}
-
-/// The client of a pool.
-#[derive(Clone)]
-pub struct PoolClient<E> {
-    client: JobClient,
-    types: PhantomData<fn(E)>,
-}
-
-impl<E> Contract for WorkerPool<E> {
-    type Client = PoolClient<E>;
-
-    fn client(self, client: &Client) -> PoolClient<E> {
-        PoolClient { client: JobClient::new(client, self.job_name()), types: PhantomData }
-    }
 }
 
 /// An event that is being pushed, with what is special about it.
@@ -375,6 +317,23 @@ impl<E> Push<E> {
     }
 }
 
+impl<E: Serialize> Push<E> {
+    /// What is kept of it.
+    pub(crate) fn into_event(self, now: Timestamp, bytes_max: usize) -> Result<Event, Error> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        let name = |what, text: Option<String>| text.map(|text| Name::new(what, &text)).transpose();
+        Ok(Event {
+            priority: self.priority,
+            key: name("event key", self.key)?,
+            due: self.at.or(self.delay.map(|delay| now.after(delay))),
+            dedup: name("dedup key", self.once)?,
+            ..Event::new(encode("the event", &self.event, bytes_max)?)
+        })
+    }
+}
+
 /// How much a pool has where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -414,26 +373,13 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     /// # Errors
     /// If one of them cannot be accepted.
     pub async fn push_many(&self, events: impl IntoIterator<Item = Push<E>>) -> Result<Vec<Pushed>, Error> {
-        let now = self.client.shared.clock.now();
-        let events: Vec<Event> = events.into_iter().map(|push| self.event(push, now)).collect::<Result<_, _>>()?;
+        let (now, bytes_max) = (self.client.shared.clock.now(), self.client.shared.payload_max);
+        let events = events.into_iter().map(|push| push.into_event(now, bytes_max));
+        let events: Vec<Event> = events.collect::<Result<_, _>>()?;
         if events.is_empty() {
             return Ok(Vec::new());
         }
         self.accept(events).await
-    }
-
-    fn event(&self, push: Push<E>, now: Timestamp) -> Result<Event, Error> {
-        if let Some(problem) = push.problem {
-            return Err(problem);
-        }
-        let name = |what, text: Option<String>| text.map(|text| Name::new(what, &text)).transpose();
-        Ok(Event {
-            priority: push.priority,
-            key: name("event key", push.key)?,
-            due: push.at.or(push.delay.map(|delay| now.after(delay))),
-            dedup: name("dedup key", push.once)?,
-            ..Event::new(self.client.shared.encode("the event", &push.event)?)
-        })
     }
 
     async fn accept(&self, events: Vec<Event>) -> Result<Vec<Pushed>, Error> {
@@ -487,37 +433,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         }
     }
 
-    /// Events that were given up, oldest first.
-    ///
-    /// # Errors
-    /// If the store cannot be read, or an event not decoded.
-    pub async fn dead(&self) -> Result<Vec<DeadLetter<E>>, Error> {
-        self.client.dead().await
-    }
-
-    /// Pushes all events again that were given up. Answers how many.
-    ///
-    /// # Errors
-    /// If the store cannot take it.
-    pub async fn retry_dead(&self) -> Result<u64, Error> {
-        self.client.bury_all(true).await
-    }
-
-    /// Pushes one event again that was given up. It stays where it is while another event with its key waits.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] if there is no such dead letter.
-    pub async fn retry_dead_one(&self, number: u64) -> Result<(), Error> {
-        self.client.bury(number, true).await.map(drop)
-    }
-
-    /// Drops all events that were given up. Answers how many.
-    ///
-    /// # Errors
-    /// If the store cannot take it.
-    pub async fn drop_dead(&self) -> Result<u64, Error> {
-        self.client.bury_all(false).await
-    }
+    dead_methods!(E);
 }
 
 pub(super) async fn pool_status(client: &JobClient) -> Result<PoolStatus, Error> {

@@ -7,7 +7,7 @@ use outlive_core::duration::IntoDuration;
 use outlive_core::event::Event;
 use outlive_core::failure::Failure;
 use outlive_core::id::Name;
-use outlive_core::job::{Exhausted, HandlerKind, Planned, Policy, Rules, TaskRules};
+use outlive_core::job::{Exhausted, HandlerKind, Planned, Rules, TaskRules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
@@ -20,68 +20,47 @@ use serde_json::value::RawValue;
 
 use super::answer::{DeadLetter, JobInfo, Sent, failure_of};
 use super::client::{Accepted, JobClient, Patience};
-use super::context::{Inner, check_event, common_methods, read, terminate_method};
+use super::context::{Inner, check, common_methods, read, terminate_method};
+use super::parts::{contract, dead_methods, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
-    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, OnExhausted, RetryIf,
-    Setting, Unfinished, Work, check_policy, erase, run,
+    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings,
+    Unfinished, Work, erase,
 };
 use crate::replies::Reply;
 
-/// Names a task and the types of its events and its state.
-///
-/// ```
-/// use outlive::job::{Task, TaskCtx};
-/// use outlive::prelude::*;
-///
-/// const ORDERS: Task<String, Vec<String>> = Task::new("order-processor");
-///
-/// async fn handle(ctx: TaskCtx<String, Vec<String>>, event: String) -> Result<usize> {
-///     ctx.schedule_in("1 hour")?;
-///     Ok(ctx.update_state(|events| { events.push(event); events.len() }))
-/// }
-/// async fn remind(_: TaskCtx<String, Vec<String>>) -> Result<()> { Ok(()) }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// let engine = Engine::open("memory:").job(ORDERS.on_event(handle).execute(remind)).start().await?;
-/// let count: usize = engine.job(ORDERS).ask("42", &"paid".to_owned()).await?;
-/// assert_eq!(count, 1);
-/// # Ok(()) }
-/// ```
-pub struct Task<E, S> {
-    name: &'static str,
-    types: PhantomData<fn(E) -> S>,
+contract! {
+    /// Names a task and the types of its events and its state.
+    ///
+    /// ```
+    /// use outlive::job::{Task, TaskCtx};
+    /// use outlive::prelude::*;
+    ///
+    /// const ORDERS: Task<String, Vec<String>> = Task::new("order-processor");
+    ///
+    /// async fn handle(ctx: TaskCtx<String, Vec<String>>, event: String) -> Result<usize> {
+    ///     ctx.schedule_in("1 hour")?;
+    ///     Ok(ctx.update_state(|events| { events.push(event); events.len() }))
+    /// }
+    /// async fn remind(_: TaskCtx<String, Vec<String>>) -> Result<()> { Ok(()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").job(ORDERS.on_event(handle).execute(remind)).start().await?;
+    /// let count: usize = engine.job(ORDERS).ask("42", &"paid".to_owned()).await?;
+    /// assert_eq!(count, 1);
+    /// # Ok(()) }
+    /// ```
+    Task<E, S>, JobKind::Task,
+    /// The client of a task.
+    TaskClient
 }
-
-impl<E, S> Clone for Task<E, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<E, S> Copy for Task<E, S> {}
 
 impl<E, S> Task<E, S> {
-    /// Names it. The name is what is on disk.
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, types: PhantomData }
-    }
-
-    pub(crate) fn job_name(self) -> Result<Name, Error> {
-        Ok(JobKind::Task.job(self.name)?)
-    }
-
     /// What is done with each event, one after the other. What it returns is the answer to
     /// [`ask`](TaskClient::ask).
     pub fn on_event<M>(self, handler: impl JobHandler<(TaskCtx<E, S>, E), M>) -> TaskBuilder<E, S> {
-        TaskBuilder {
-            contract: self,
-            policy: Policy::default(),
-            own: Own { on_event: Some(erase(handler)), execute: None, on_idle: None, on_error: None, retry_if: None },
-            on_exhausted: None,
-            marker: PhantomData,
-        }
+        let own = Own { on_event: Some(erase(handler)), execute: None, on_idle: None, on_error: None };
+        TaskBuilder { contract: self, settings: Settings::default(), own, marker: PhantomData }
     }
 }
 
@@ -89,34 +68,17 @@ impl<E, S> Task<E, S> {
 #[must_use = "a job does nothing until it is registered with `.job(..)`"]
 pub struct TaskBuilder<E, S, X = Unfinished> {
     contract: Task<E, S>,
-    policy: Policy,
+    settings: Settings,
     own: Own<E, S>,
-    on_exhausted: Option<OnExhausted>,
     marker: PhantomData<X>,
 }
 
 impl<E, S, X> TaskBuilder<E, S, X> {
-    /// When to try again after a failure of `on_event` or `execute`. Without it, never.
-    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
-        self.policy.retry = Some(retry.into());
-        self
-    }
-
-    /// Which errors are worth another attempt.
-    pub fn retry_if(mut self, test: impl Fn(&BoxError) -> bool + Send + Sync + 'static) -> Self {
-        self.own.retry_if = Some(Arc::new(test));
-        self
-    }
-
-    /// Told when retries have come to their end, after that is durable.
-    pub fn on_exhausted(mut self, tell: impl Fn(&Exhausted) + Send + Sync + 'static) -> Self {
-        self.on_exhausted = Some(Arc::new(tell));
-        self
-    }
+    settings_methods!();
 
     /// Called when an event or an execution was given up. It may plan what is next.
     pub fn on_error<M>(mut self, handler: impl JobHandler<(TaskCtx<E, S>, Failure), M>) -> Self {
-        self.policy.has_error = true;
+        self.settings.policy.has_error = true;
         self.own.on_error = Some(erase(handler));
         self
     }
@@ -130,8 +92,7 @@ impl<E, S, X> TaskBuilder<E, S, X> {
     /// What is done at the time that a handler has planned.
     pub fn execute<M>(mut self, handler: impl JobHandler<(TaskCtx<E, S>,), M>) -> TaskBuilder<E, S, Executes> {
         self.own.execute = Some(erase(handler));
-        let Self { contract, policy, own, on_exhausted, .. } = self;
-        TaskBuilder { contract, policy, own, on_exhausted, marker: PhantomData }
+        TaskBuilder { contract: self.contract, settings: self.settings, own: self.own, marker: PhantomData }
     }
 }
 
@@ -141,14 +102,9 @@ where
     S: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     fn definition(self) -> Result<Definition, Error> {
-        check_policy(&self.policy)?;
-        let rules = TaskRules { policy: self.policy, has_idle: self.own.on_idle.is_some() };
-        Ok(Definition {
-            job: self.contract.job_name()?,
-            work: Work::Single(Rules::Task(rules)),
-            handlers: Arc::new(self.own),
-            on_exhausted: self.on_exhausted,
-        })
+        let has_idle = self.own.on_idle.is_some();
+        let work = |policy| Work::Single(Rules::Task(TaskRules { policy, has_idle }));
+        self.settings.finish(self.contract.job_name(), work, Arc::new(self.own))
     }
 }
 
@@ -158,7 +114,6 @@ struct Own<E, S> {
     execute: Option<Erased<(TaskCtx<E, S>,)>>,
     on_idle: Option<Erased<(TaskCtx<E, S>,)>>,
     on_error: Option<Erased<(TaskCtx<E, S>, Failure)>>,
-    retry_if: Option<RetryIf>,
 }
 
 impl<E, S> Handlers for Own<E, S>
@@ -167,44 +122,34 @@ where
     S: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     fn call(&self, given: Given) -> Calling {
-        let unreadable = |problem: String| -> Calling { Box::pin(std::future::ready(Ended::unreadable(problem))) };
-        let ctx: TaskCtx<E, S> = match Inner::new(given.setting(), given.record.state.as_ref()) {
-            Ok(inner) => TaskCtx { inner, types: PhantomData },
-            Err(problem) => return unreadable(problem),
+        let inner = match Inner::new(given.setting(), given.record.state.as_ref()) {
+            Ok(inner) => inner,
+            Err(problem) => return Ended::unreadable(problem).at_once(),
         };
-        let finish = ctx.inner.clone();
-        let finish = move || (finish.changed(), std::mem::take(&mut *finish.setting.outbox.lock()));
-        let retry_if = self.retry_if.clone();
+        let ctx = TaskCtx { inner: inner.clone(), types: PhantomData };
+        let missing = || Ended::unreadable("the job has no such handler".into()).at_once();
         match given.call.handler {
-            HandlerKind::Event => {
-                let (Some(on_event), Some(event)) = (self.on_event.clone(), given.event()) else {
-                    return unreadable("there is no event to handle".into());
-                };
-                match read::<E>("the event", &event.payload) {
-                    Ok(event) => {
-                        Box::pin(async move { run(|| on_event((ctx, event)), retry_if.as_ref(), finish).await })
-                    }
-                    Err(problem) => unreadable(problem),
+            HandlerKind::Event => match (self.on_event.clone(), given.event().map(|event| read(&event.payload))) {
+                (Some(on_event), Some(Ok(event))) => inner.run(given.care, move || on_event((ctx, event))),
+                (_, Some(Err(problem))) => Ended::unreadable(problem).at_once(),
+                _ => missing(),
+            },
+            HandlerKind::Error => match self.on_error.clone() {
+                Some(on_error) => {
+                    let failure = given.failure();
+                    inner.run(given.care, move || on_error((ctx, failure)))
                 }
-            }
-            HandlerKind::Error => {
-                let (Some(on_error), failure) = (self.on_error.clone(), given.failure()) else {
-                    return unreadable("the job has no on_error".into());
-                };
-                Box::pin(async move { run(|| on_error((ctx, failure)), None, finish).await })
-            }
-            HandlerKind::Execute | HandlerKind::Idle => {
-                let is_idle = given.call.handler == HandlerKind::Idle;
-                let Some(handler) = (if is_idle { &self.on_idle } else { &self.execute }).clone() else {
-                    return unreadable("the job has no such handler".into());
-                };
-                Box::pin(async move { run(|| handler((ctx,)), retry_if.as_ref(), finish).await })
-            }
+                None => missing(),
+            },
+            kind => match if kind == HandlerKind::Idle { &self.on_idle } else { &self.execute }.clone() {
+                Some(handler) => inner.run(given.care, move || handler((ctx,))),
+                None => missing(),
+            },
         }
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
-        check_event::<E>(event)
+        check::<E>("the event", event)
     }
 }
 
@@ -293,21 +238,6 @@ impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
     terminate_method!();
 }
 
-/// The client of a task.
-#[derive(Clone)]
-pub struct TaskClient<E, S> {
-    client: JobClient,
-    types: PhantomData<fn(E) -> S>,
-}
-
-impl<E, S> Contract for Task<E, S> {
-    type Client = TaskClient<E, S>;
-
-    fn client(self, client: &Client) -> TaskClient<E, S> {
-        TaskClient { client: JobClient::new(client, self.job_name()), types: PhantomData }
-    }
-}
-
 /// An answer as it is kept.
 #[derive(Deserialize)]
 struct Answered {
@@ -363,53 +293,8 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
         self.client.tell(id, Message::Trigger).await
     }
 
-    /// Removes the instance with its state, its events and what it planned.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] if there is no such instance.
-    pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), Error> {
-        self.client.tell(id, Message::Terminate { reason: reason.to_owned() }).await
-    }
-
-    /// Where the instance is.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn status(&self, id: &str) -> Result<JobInfo, Error> {
-        self.client.info(id).await
-    }
-
-    /// Its state as it was last kept, without waiting for events that are under way.
-    ///
-    /// # Errors
-    /// If the store cannot be read, or the state not decoded.
-    pub async fn state(&self, id: &str) -> Result<Option<S>, Error> {
-        self.client.state(id).await
-    }
-
-    /// Events that were given up, oldest first.
-    ///
-    /// # Errors
-    /// If the store cannot be read, or an event not decoded.
-    pub async fn dead(&self) -> Result<Vec<DeadLetter<E>>, Error> {
-        self.client.dead().await
-    }
-
-    /// Sends all events again that were given up. Answers how many.
-    ///
-    /// # Errors
-    /// If the store cannot take it.
-    pub async fn retry_dead(&self) -> Result<u64, Error> {
-        self.client.bury_all(true).await
-    }
-
-    /// Drops all events that were given up. Answers how many.
-    ///
-    /// # Errors
-    /// If the store cannot take it.
-    pub async fn drop_dead(&self) -> Result<u64, Error> {
-        self.client.bury_all(false).await
-    }
+    instance_methods!(S);
+    dead_methods!(E);
 }
 
 fn sent(accepted: &Accepted) -> Sent {

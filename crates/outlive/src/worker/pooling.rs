@@ -12,7 +12,7 @@ use outlive_core::commit::Answer;
 use outlive_core::event::Event;
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::job::{End, Exhausted, Record};
+use outlive_core::job::{End, Record};
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::{QueuePage, Queued};
@@ -229,7 +229,7 @@ impl Pooling {
                     let taken = || replies::Reply::Taken { answer: None, event_count: 0, next: None };
                     self.worker.replies.tell(*pos, taken);
                 }
-                self.tell(&submitted.exhausted);
+                self.definition.tell(&submitted.exhausted);
                 let now = self.now();
                 submitted.begins.into_iter().for_each(|events| self.spawn_readable(events, now));
                 if submitted.is_rest {
@@ -255,16 +255,6 @@ impl Pooling {
                 Ok(())
             }
             _ => Err(Over),
-        }
-    }
-
-    fn tell(&self, exhausted: &[Exhausted]) {
-        for info in exhausted {
-            if let Some(tell) = &self.definition.on_exhausted
-                && let Err(panic) = crate::panics::catch(|| tell(info))
-            {
-                tracing::warn!(job = self.id.as_str(), "on_exhausted panicked: {panic}");
-            }
         }
     }
 
@@ -350,6 +340,7 @@ impl Pooling {
         let calling = readable.map(|readable| {
             self.handlers.call(PoolGiven {
                 around: self.worker.around.clone(),
+                care: self.definition.care.clone(),
                 id: self.id.clone(),
                 handler: "execute",
                 events: readable,
@@ -378,6 +369,7 @@ impl Pooling {
         self.work.calls.fetch_add(1, Ordering::Relaxed);
         let judge = Judge {
             handlers: self.handlers.clone(),
+            care: self.definition.care.clone(),
             rules: self.rules.clone(),
             around: self.worker.around.clone(),
             id: self.id.clone(),

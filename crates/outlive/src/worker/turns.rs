@@ -158,6 +158,7 @@ impl Turns {
     async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), Over> {
         let given = Given {
             around: self.worker.around.clone(),
+            care: self.definition.care.clone(),
             num: self.num,
             id: self.id.clone(),
             call: call.clone(),
@@ -169,7 +170,7 @@ impl Turns {
         let calling = match crate::panics::catch(|| handlers.call(given)) {
             Ok(calling) => calling,
             // What is kept is read there, by the user's code.
-            Err(panic) => Box::pin(std::future::ready(Ended::unreadable(panic.to_string()))),
+            Err(panic) => Ended::unreadable(panic.to_string()).at_once(),
         };
         let Some(Ended { end, writes }) = self.end_of(calling).await? else { return Ok(()) };
         if writes.is_empty() {
@@ -286,13 +287,7 @@ impl Turns {
     /// Tells whoever waits for what is durable now.
     fn tell(&mut self, change: &Change) {
         self.worker.waiters.ask(self.num);
-        for info in &change.exhausted {
-            if let Some(tell) = &self.definition.on_exhausted
-                && let Err(panic) = crate::panics::catch(|| tell(info))
-            {
-                tracing::warn!(job = self.id.as_str(), "on_exhausted panicked: {panic}");
-            }
-        }
+        self.definition.tell(&change.exhausted);
         let mut told: Vec<_> = std::mem::take(&mut self.replies);
         for pos in &change.taken {
             let known = told.iter().position(|(other, _)| other == pos).map(|place| told.swap_remove(place).1);

@@ -81,7 +81,7 @@ async fn play(store: &Path, deadly: &[u32], events: u32, batch: usize) -> u32 {
     let mended: Told = (store.to_owned(), BTreeSet::new(), events, batch);
     let engine = open(&mended).await;
     let dead = engine.job(MAIL).dead().await.unwrap();
-    let mut numbers: Vec<u32> = dead.iter().map(|letter| letter.event).collect();
+    let mut numbers: Vec<u32> = dead.iter().map(|letter| letter.event().unwrap()).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, deadly, "only what is deadly is given up");
     for letter in &dead {

@@ -93,6 +93,10 @@ async fn a_debounce_or_pool_that_lets_nothing_through_is_refused_at_the_start() 
     assert_refused(|engine| engine.job(none), &["concurrency_per_process 0", "mail"]).await;
     let none = MAIL.concurrency(1).rate(0, "1s").execute(send);
     assert_refused(|engine| engine.job(none), &["rate 0", "mail"]).await;
+    let none = MAIL.concurrency(1).timeout(0).execute(send);
+    assert_refused(|engine| engine.job(none), &["timeout", "mail", "zero"]).await;
+    let none = HOOKS.flush_after("1s").timeout("2 aeons").execute(flush);
+    assert_refused(|engine| engine.job(none), &["2 aeons"]).await;
     let retry = Retry::times(3).constant("soon");
     assert_refused(|engine| engine.job(MAIL.concurrency(1).retry(retry).execute(send)), &["soon"]).await;
 }

@@ -54,7 +54,7 @@ async fn deliver(ctx: MailCtx, mail: String) -> Result<()> {
 
 async fn on_dead(ctx: MailCtx, letter: DeadLetter<String>) -> Result<()> {
     let book = ctx.get::<Book>().clone();
-    book.note(format!("dead {} after {}: {}", letter.event, letter.attempts, letter.failure));
+    book.note(format!("dead {} after {}: {}", letter.event()?, letter.attempts, letter.failure));
     act(&ctx, &book.script("dead")).await
 }
 
@@ -223,7 +223,7 @@ async fn each_event_is_tried_again_by_itself_and_given_up_to_the_dead_letters() 
         ["bad#1", "bad#2", "bad#3", "dead bad after 3: three", "exhausted 3: three", "good#1", "late#1", "late#2"]
     );
     let dead = test.job(MAIL).dead().await.unwrap();
-    assert_eq!((dead.len(), dead[0].event.as_str(), dead[0].attempts), (1, "bad", 3));
+    assert_eq!((dead.len(), dead[0].event().unwrap().as_str(), dead[0].attempts), (1, "bad", 3));
     assert_eq!(dead[0].failure.to_string(), "three");
     let of_bad: Vec<String> =
         failures(&test, "pool:mail:main").await.into_iter().filter(|line| !line.ends_with(": no")).collect();
@@ -359,8 +359,108 @@ async fn an_unreadable_event_does_not_take_the_others_of_its_batch_with_it() {
     test.advance("1 minute").await;
     assert_eq!(book.take().join(","), "m1#1,m3#1");
     let dead = test.job(NUMBERS).dead().await.unwrap();
-    assert_eq!((dead.len(), &dead[0].event), (1, &serde_json::json!(2)));
+    assert_eq!((dead.len(), dead[0].json.as_str()), (1, "2"));
     assert!(dead[0].failure.to_string().contains("does not read as"), "{}", dead[0].failure);
+    // Whoever asks for another type is told which letter does not read, and has the others.
+    let dead = test.job(MAIL).dead().await.unwrap();
+    let error = dead[0].event().unwrap_err().to_string();
+    assert!(error.contains(&format!("dead letter {} does not read as", dead[0].number)), "{error}");
+    test.job(MAIL).drop_dead_one(dead[0].number).await.unwrap();
+    assert!(matches!(test.job(MAIL).drop_dead_one(dead[0].number).await, Err(Error::NotFound { .. })));
+    assert_eq!(depth(&test).await, (0, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn on_dead_is_shown_what_does_not_read_and_what_the_store_refused_in_the_end() {
+    const NUMBERS: WorkerPool<u32> = WorkerPool::new("mail");
+    async fn signal(ctx: PoolCtx<u32>, _: u32) -> Result<()> {
+        Ok(ctx.signal("nobody", "go", &7_u32)?)
+    }
+    async fn shown(ctx: PoolCtx<u32>, letter: DeadLetter<u32>) -> Result<()> {
+        let event = letter.event().map_err(|_| letter.json.to_string());
+        ctx.get::<Book>().note(format!("{event:?} {}", letter.attempts));
+        Ok(ctx.send(NOTES, "n", &letter.number.to_string())?)
+    }
+    async fn nothing(_: PoolCtx<String>, _: String) -> Result<()> {
+        Ok(())
+    }
+    const TEXTS: WorkerPool<String> = MAIL;
+    let book = Book::default();
+    let given = book.clone();
+    let numbers = move |engine| {
+        let job = NUMBERS.concurrency(1).retry(retry(1, "1 minute")).execute(signal).on_dead(shown);
+        others(engine).job(job).provide(given.clone())
+    };
+    let mut test = TestEngine::new(numbers.clone()).await;
+    test.deploy(|engine| engine.job(TEXTS.concurrency(1).execute(nothing))).await;
+    test.job(TEXTS).push_with(Push::new("no number".to_owned()).delay("1 minute")).await.unwrap();
+    test.deploy(numbers).await;
+    test.advance("1 minute").await;
+    assert_eq!(book.take(), [r#"Err("\"no number\"") 1"#]);
+    test.job(NUMBERS).push(&7).await.unwrap();
+    test.advance("1 minute").await;
+    assert_eq!(book.take(), ["Ok(7) 2"]);
+    assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn an_attempt_that_takes_longer_than_its_timeout_has_failed_and_is_tried_again() {
+    let (test, book) = engine(|| MAIL.concurrency(1).retry(retry(1, "1 minute")).timeout("10 seconds")).await;
+    book.plan("slow", ["send n no; block", "send n yes"]);
+    book.plan("never", ["block", "block"]);
+    test.job(MAIL).push(&"slow".to_owned()).await.unwrap();
+    test.advance("9 seconds").await;
+    assert_eq!(depth(&test).await, (0, 1, 0, 0));
+    test.advance("1 second").await;
+    assert_eq!(depth(&test).await, (0, 0, 1, 0));
+    test.advance("1 minute").await;
+    assert_eq!(book.take(), ["slow#1", "slow#2"]);
+    assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["yes"]);
+    test.job(MAIL).push(&"never".to_owned()).await.unwrap();
+    test.advance("80 seconds").await;
+    assert_eq!(
+        failures(&test, "pool:mail:main").await[1..],
+        [
+            "failed 1: timed out after 10s",
+            "failed 2: timed out after 10s",
+            "exhausted 2 by max attempts: timed out after 10s"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_handler_pushes_with_a_delay_a_priority_and_a_key() {
+    const MORE: WorkerPool<String> = WorkerPool::new("more");
+    async fn push(ctx: PoolCtx<String>, mail: String) -> Result<()> {
+        ctx.push_with(MAIL, Push::new(format!("{mail} low")))?;
+        ctx.push_with(MAIL, Push::new(format!("{mail} high")).priority(5))?;
+        ctx.push_with(MAIL, Push::new(format!("{mail} late")).delay("1 minute"))?;
+        ctx.push_with(MAIL, Push::new(format!("{mail} once")).once("k"))?;
+        ctx.push_with(MAIL, Push::new(format!("{mail} again")).once("k"))?;
+        let refused = ctx.push_with(MAIL, Push::new(mail).delay("soon"));
+        assert!(refused.is_err_and(|error| error.to_string().contains("soon")));
+        Ok(())
+    }
+    let book = Book::default();
+    let given = book.clone();
+    let mut test = TestEngine::new(move |engine| {
+        others(engine)
+            .job(MORE.concurrency(1).execute(push))
+            .job(MAIL.concurrency(1).execute(deliver))
+            .provide(given.clone())
+    })
+    .await;
+    test.job(MAIL).push(&"first".to_owned()).await.unwrap();
+    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).pause().await.unwrap();
+    test.job(MORE).push(&"m".to_owned()).await.unwrap();
+    test.settle().await;
+    test.crash().await;
+    test.job(MAIL).resume().await.unwrap();
+    test.settle().await;
+    assert_eq!(book.take(), ["first#1", "m high#1", "m low#1", "m once#1"]);
+    test.advance("1 minute").await;
+    assert_eq!(book.take(), ["m late#1"]);
 }
 
 #[tokio::test]

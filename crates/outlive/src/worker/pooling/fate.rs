@@ -12,7 +12,7 @@ use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Place, Queued};
 use outlive_core::time::Timestamp;
 
-use crate::handling::{Ended, PoolGiven, PoolHandlers, PoolRules, Surroundings};
+use crate::handling::{Care, Ended, PoolGiven, PoolHandlers, PoolRules, Surroundings};
 
 /// The end of a call: what becomes of each event, and what it asks of others.
 #[derive(Clone)]
@@ -35,6 +35,7 @@ pub(super) enum Fate {
 /// Who decides.
 pub(super) struct Judge {
     pub(super) handlers: Arc<dyn PoolHandlers>,
+    pub(super) care: Care,
     pub(super) rules: PoolRules,
     pub(super) around: Arc<Surroundings>,
     pub(super) id: Name,
@@ -77,6 +78,7 @@ impl Judge {
     async fn show(&self, queued: &Queued, letter: &Dead, now: Timestamp) -> Vec<Write> {
         let given = PoolGiven {
             around: self.around.clone(),
+            care: Care { retry_if: None, ..self.care.clone() },
             id: self.id.clone(),
             handler: "on_dead",
             events: vec![(queued.pos, letter.event.clone())],

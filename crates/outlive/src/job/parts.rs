@@ -1,0 +1,162 @@
+//! What the kinds of job have alike, written once: contracts, the settings of their builders, the methods of their clients.
+
+/// A contract: a name with types, and the client it leads to.
+macro_rules! contract {
+    ($(#[$doc:meta])* $name:ident<$($of:ident),+>, $kind:expr, $(#[$client_doc:meta])* $client:ident) => {
+        $(#[$doc])*
+        pub struct $name<$($of),+> {
+            name: &'static str,
+            types: PhantomData<fn($($of),+)>,
+        }
+
+        impl<$($of),+> Clone for $name<$($of),+> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<$($of),+> Copy for $name<$($of),+> {}
+
+        impl<$($of),+> $name<$($of),+> {
+            /// Names it. The name is what is on disk.
+            #[must_use]
+            pub const fn new(name: &'static str) -> Self {
+                Self { name, types: PhantomData }
+            }
+
+            pub(crate) fn job_name(self) -> Result<Name, Error> {
+                Ok($kind.job(self.name)?)
+            }
+        }
+
+        $(#[$client_doc])*
+        pub struct $client<$($of),+> {
+            client: JobClient,
+            types: PhantomData<fn($($of),+)>,
+        }
+
+        impl<$($of),+> Clone for $client<$($of),+> {
+            fn clone(&self) -> Self {
+                Self { client: self.client.clone(), types: PhantomData }
+            }
+        }
+
+        impl<$($of),+> Contract for $name<$($of),+> {
+            type Client = $client<$($of),+>;
+
+            fn client(self, client: &Client) -> Self::Client {
+                $client { client: JobClient::new(client, self.job_name()), types: PhantomData }
+            }
+        }
+    };
+}
+pub(super) use contract;
+
+/// What every builder can be told of the calls of its handlers.
+macro_rules! settings_methods {
+    () => {
+        /// When to try again after a failure. Without it, never.
+        pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+            self.settings.policy.retry = Some(retry.into());
+            self
+        }
+
+        /// Which errors are worth another attempt. Panics and timeouts are, whatever it says.
+        pub fn retry_if(mut self, test: impl Fn(&BoxError) -> bool + Send + Sync + 'static) -> Self {
+            self.settings.care.retry_if = Some(Arc::new(test));
+            self
+        }
+
+        /// How long an attempt may take. One that takes longer has failed: its future is dropped where it waits.
+        pub fn timeout(mut self, limit: impl IntoDuration) -> Self {
+            let name = self.contract.name;
+            let zero = || format!("the timeout of job {name:?} is zero, which leaves it no time; give it some");
+            self.settings.care.timeout = self.settings.time(limit, zero);
+            self
+        }
+
+        /// Told when retries have come to their end, after that is durable.
+        pub fn on_exhausted(mut self, tell: impl Fn(&Exhausted) + Send + Sync + 'static) -> Self {
+            self.settings.on_exhausted = Some(Box::new(tell));
+            self
+        }
+    };
+}
+pub(super) use settings_methods;
+
+/// What can be done with an instance, whatever its kind.
+macro_rules! instance_methods {
+    ($state:ty) => {
+        /// Removes the instance with its state, its events and what it planned.
+        ///
+        /// # Errors
+        /// [`Error::NotFound`] if there is no such instance.
+        pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), Error> {
+            self.client.tell(id, Message::Terminate { reason: reason.to_owned() }).await
+        }
+
+        /// Where the instance is.
+        ///
+        /// # Errors
+        /// If the store cannot be read.
+        pub async fn status(&self, id: &str) -> Result<JobInfo, Error> {
+            self.client.info(id).await
+        }
+
+        /// Its state as it was last kept, without waiting for a handler at work or for events before it.
+        ///
+        /// # Errors
+        /// If the store cannot be read, or the state not decoded.
+        pub async fn state(&self, id: &str) -> Result<Option<$state>, Error> {
+            self.client.state(id).await
+        }
+    };
+}
+pub(super) use instance_methods;
+
+/// What can be done with what was given up.
+macro_rules! dead_methods {
+    ($event:ty) => {
+        /// What was given up, oldest first.
+        ///
+        /// # Errors
+        /// If the store cannot be read.
+        pub async fn dead(&self) -> Result<Vec<DeadLetter<$event>>, Error> {
+            self.client.dead().await
+        }
+
+        /// Has all that was given up tried again. Answers how many; one whose dedup key another event has stays.
+        ///
+        /// # Errors
+        /// If the store cannot take it.
+        pub async fn retry_dead(&self) -> Result<u64, Error> {
+            self.client.bury_all(true).await
+        }
+
+        /// Has one tried again, by its [number](DeadLetter::number). Answers whether it is: one whose dedup key another
+        /// event has stays.
+        ///
+        /// # Errors
+        /// [`Error::NotFound`] if there is no such dead letter.
+        pub async fn retry_dead_one(&self, number: u64) -> Result<bool, Error> {
+            self.client.bury(number, true).await
+        }
+
+        /// Drops all that was given up. Answers how many.
+        ///
+        /// # Errors
+        /// If the store cannot take it.
+        pub async fn drop_dead(&self) -> Result<u64, Error> {
+            self.client.bury_all(false).await
+        }
+
+        /// Drops one, by its [number](DeadLetter::number).
+        ///
+        /// # Errors
+        /// [`Error::NotFound`] if there is no such dead letter.
+        pub async fn drop_dead_one(&self, number: u64) -> Result<(), Error> {
+            self.client.bury(number, false).await.map(drop)
+        }
+    };
+}
+pub(super) use dead_methods;
