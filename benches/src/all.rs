@@ -37,7 +37,7 @@ enum Place {
 use Place::{Crowd, New};
 
 /// W5 makes the crowd of sleepers; those after it find it there.
-const STAGES: [Stage; 17] = [
+const STAGES: [Stage; 21] = [
     Stage("floor", 1, New),
     Stage("w1", 4, New),
     Stage("w2", 2, New),
@@ -47,6 +47,10 @@ const STAGES: [Stage; 17] = [
     Stage("w7", 10, New),
     Stage("w8", 10, New),
     Stage("w9", 4, New),
+    Stage("j1", 5, New),
+    Stage("j2", 5, New),
+    Stage("j3", 125, New),
+    Stage("j4", 5, New),
     Stage("resident", 2, New),
     Stage("sink", 20, New),
     Stage("in-flight", 15, New),
@@ -56,10 +60,10 @@ const STAGES: [Stage; 17] = [
     Stage("w10", 80, Crowd),
     Stage("soak", 125, New),
 ];
-/// A soak that fits into a coffee break; alone it lasts longer.
-const SOAK_MINUTES: f64 = 2.0;
-/// The shortest soak that has something to say.
-const SOAK_MINUTES_MIN: f64 = 0.02;
+/// How long the soak and J3 last. It fits into a coffee break; alone a soak lasts longer.
+const MINUTES: f64 = 2.0;
+/// The shortest of them that has something to say.
+const MINUTES_MIN: f64 = 0.02;
 
 pub(crate) fn run(plan: &Plan<'_>) -> Result<Figures> {
     let begun = Instant::now();
@@ -89,7 +93,7 @@ pub(crate) fn run(plan: &Plan<'_>) -> Result<Figures> {
 impl Plan<'_> {
     fn measure(&self, workload: &str, place: Place) -> Result<Value> {
         let n = ((self.default_n)(workload)? / self.shrink).max(1).to_string();
-        let minutes = (SOAK_MINUTES / self.shrink as f64).max(SOAK_MINUTES_MIN).to_string();
+        let minutes = (MINUTES / self.shrink as f64).max(MINUTES_MIN).to_string();
         let threads = self.threads.to_string();
         let words = [workload, "--json", "--n", &n, "--minutes", &minutes, "--threads", &threads, "--dir"];
         let mut command = child::program(&words)?;

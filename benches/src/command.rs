@@ -36,9 +36,9 @@ struct Arguments {
     /// Worker threads of the runtime
     #[arg(long, default_value_t = THREADS)]
     threads: usize,
-    /// How long a soak lasts
-    #[arg(long, default_value_t = 10.0)]
-    minutes: f64,
+    /// How long a soak lasts, 10 unless given, or j3, 2 unless given
+    #[arg(long)]
+    minutes: Option<f64>,
     /// Where `all` writes RESULTS.md and plots/
     #[arg(long, default_value = "benches")]
     out: PathBuf,
@@ -119,6 +119,11 @@ impl Workload {
         }
     }
 
+    /// How long it lasts, if that is not a matter of how many there are.
+    fn minutes(self) -> f64 {
+        if self == Self::J3 { 2.0 } else { 10.0 }
+    }
+
     async fn measure(self, setup: &Setup) -> Result<Measured> {
         match self {
             Self::W1 => w1::run(setup).await,
@@ -165,7 +170,7 @@ pub fn main() -> Result<()> {
         dir: dir.path().to_owned(),
         n: arguments.n.unwrap_or_else(|| workload.n()),
         file: arguments.file.clone(),
-        minutes: arguments.minutes,
+        minutes: arguments.minutes.unwrap_or_else(|| workload.minutes()),
         threads: arguments.threads,
     };
     let figures = match workload {

@@ -28,6 +28,8 @@ pub(crate) struct Measured {
     pub(crate) durability: String,
     /// How many steps were taken, if steps were measured.
     pub(crate) steps: u64,
+    /// How many events of jobs were handled, if those were measured.
+    pub(crate) events: u64,
     pub(crate) spent: Spent,
     /// What single runs, steps or calls took.
     pub(crate) times: Vec<Duration>,
@@ -54,7 +56,7 @@ pub(crate) enum Against {
     /// No floor says anything about it.
     #[default]
     Nothing,
-    /// Steps per second, against those of a plain append log.
+    /// Steps or events per second, against the steps of a plain append log.
     Log,
     /// The median time, against that of an fdatasync.
     Sync,
@@ -72,7 +74,7 @@ impl Figures {
         let (sync_p50, p50) = (floor.sync_us(50), micros(&measured.times, 50));
         let ratio = match measured.against {
             Against::Nothing => None,
-            Against::Log => has_steps.then_some(rate / log),
+            Against::Log => Some((measured.steps + measured.events) as f64 / elapsed.as_secs_f64() / log),
             Against::Sync => p50.zip(sync_p50).map(|(p50, sync)| p50 / sync),
         };
         let mut figures = vec![
@@ -91,6 +93,9 @@ impl Figures {
             ("floor_append_log_steps_per_sec", rounded(Some(log), 0)),
             ("ratio_to_floor", rounded(ratio, 3)),
         ];
+        if measured.events > 0 {
+            figures.extend(of_events(measured.events, measured.spent));
+        }
         figures.extend(measured.own);
         Ok(Self(figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
     }
@@ -112,6 +117,15 @@ impl Figures {
     pub fn to_json(&self) -> Value {
         Value::Object(self.0.iter().cloned().collect::<Map<_, _>>())
     }
+}
+
+/// What only workloads of jobs have.
+fn of_events(events: u64, spent: Spent) -> [(&'static str, Value); 2] {
+    let count = events as f64;
+    [
+        ("events_per_sec", rounded(Some(count / spent.elapsed.as_secs_f64()), 0)),
+        ("cpu_us_per_event", rounded(Some(spent.cpu.as_secs_f64() * 1e6 / count), 2)),
+    ]
 }
 
 /// A line for each; what holds figures of its own is for programs.

@@ -5,19 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use outlive::prelude::*;
-use serde_json::Value;
-
-use crate::numbers::rounded;
-use crate::usage::Spent;
-
-/// The figures of so many events.
-pub(crate) fn of_events(events: u64, spent: Spent) -> Vec<(&'static str, Value)> {
-    let count = events as f64;
-    vec![
-        ("events_per_sec", rounded(Some(count / spent.elapsed.as_secs_f64()), 0)),
-        ("cpu_us_per_event", rounded(Some(spent.cpu.as_secs_f64() * 1e6 / count), 2)),
-    ]
-}
 
 /// Does something `n` times, by so many clients at once. Gives how long each time took.
 pub(crate) async fn many<F>(

@@ -20,13 +20,30 @@ pub(crate) struct Results<'a> {
     pub(crate) shrink: u64,
 }
 
-/// The columns that all workloads have.
-const COLUMNS: [(&str, &str); 9] = [
+/// A table of figures: its columns, each with its title and its figure.
+type Columns = [(&'static str, &'static str)];
+
+/// Of workloads of runs.
+const OF_RUNS: &Columns = &[
     ("n", "n"),
     ("steps/s", "steps_per_sec"),
     ("CPU µs/step", "cpu_us_per_step"),
     ("p50 µs", "p50_us"),
     ("p99 µs", "p99_us"),
+    ("peak MB", "peak_rss_mb"),
+    ("bytes/run", "bytes_per_run"),
+    ("fdatasync p50 µs", "floor_fdatasync_p50_us"),
+    ("ratio to floor", "ratio_to_floor"),
+];
+/// Of workloads of jobs.
+const OF_JOBS: &Columns = &[
+    ("n", "n"),
+    ("events/s", "events_per_sec"),
+    ("CPU µs/event", "cpu_us_per_event"),
+    ("p50 µs", "p50_us"),
+    ("p99 µs", "p99_us"),
+    ("late p50 ms", "late_p50_ms"),
+    ("late p99 ms", "late_p99_ms"),
     ("peak MB", "peak_rss_mb"),
     ("bytes/run", "bytes_per_run"),
     ("fdatasync p50 µs", "floor_fdatasync_p50_us"),
@@ -99,20 +116,33 @@ fn add_targets(page: &mut String, figures: &[(&'static str, Value)]) {
 }
 
 fn add_figures(page: &mut String, figures: &[(&'static str, Value)]) {
-    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-    let _ = writeln!(page, "\n## Figures\n\n| workload | {} |", names.join(" | "));
-    let _ = writeln!(page, "|---|{}", "---|".repeat(COLUMNS.len()));
-    for (workload, all) in figures {
-        let cells: Vec<String> = COLUMNS.iter().map(|(_, figure)| cell(&all[*figure])).collect();
-        let _ = writeln!(page, "| {workload} | {} |", cells.join(" | "));
-    }
+    page.push_str("\n## Figures\n\nRuns, and the disk alone:\n");
+    add_table(page, figures, OF_RUNS);
+    page.push_str("\nJobs:\n");
+    add_table(page, figures, OF_JOBS);
     page.push_str("\nFigures that only one workload has:\n\n| workload | figure | measured |\n|---|---|---|\n");
     for (workload, all) in figures {
-        let is_own = |name: &str| !ELSEWHERE.contains(&name) && COLUMNS.iter().all(|(_, column)| *column != name);
-        for (name, value) in all.as_object().into_iter().flatten().filter(|(name, _)| is_own(name)) {
+        let columns = columns_of(all);
+        let is_own = |name: &str| !ELSEWHERE.contains(&name) && columns.iter().all(|(_, column)| *column != name);
+        let own = all.as_object().into_iter().flatten().filter(|(name, value)| is_own(name) && !value.is_null());
+        for (name, value) in own {
             let _ = writeln!(page, "| {workload} | `{name}` | {} |", cell(value));
         }
     }
+}
+
+fn add_table(page: &mut String, figures: &[(&'static str, Value)], columns: &Columns) {
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+    let _ = writeln!(page, "\n| workload | {} |\n|---|{}", titles.join(" | "), "---|".repeat(columns.len()));
+    for (workload, all) in figures.iter().filter(|(_, all)| columns_of(all) == columns) {
+        let cells: Vec<String> = columns.iter().map(|(_, figure)| cell(&all[*figure])).collect();
+        let _ = writeln!(page, "| {workload} | {} |", cells.join(" | "));
+    }
+}
+
+/// The table that a workload is in.
+fn columns_of(figures: &Value) -> &'static Columns {
+    if figures["events_per_sec"].is_null() { OF_RUNS } else { OF_JOBS }
 }
 
 /// What was measured of a workload.
@@ -169,6 +199,11 @@ mod tests {
         let figures = [
             ("w1", json!({"steps_per_sec": 160_000, "cpu_us_per_step": 9.5, "durability": "synchronous=full"})),
             ("w6", json!({"levels": [{"in_flight": 64, "p50_us": 1_500}]})),
+            (
+                "j3",
+                json!({"n": 100, "events_per_sec": 2, "cpu_us_per_event": 88.5, "steps_per_sec": null, "late_p99_ms": 17}),
+            ),
+            ("soak", json!({"late_p99_ms": 9})),
             ("in-flight", curve.clone()),
             ("journal-length", curve.clone()),
             ("sleepers", curve),
@@ -182,9 +217,13 @@ mod tests {
             "| w2 | `ratio_to_floor` | - | ≤ 2 | **no** |",
             "| durability | synchronous=full |",
             "| w6 | `levels` | in_flight 64, p50_us 1,500 |",
+            "| j3 | `late_p99_ms` | 17 | ≤ 1,000 | yes |",
+            "| j3 | 100 | 2 | 88.5 | - | - | - | 17 | - | - | - | - |",
+            "| soak | `late_p99_ms` | 9 |",
         ] {
             assert!(page.lines().any(|had| had == line), "{line:?} is not in {page}");
         }
+        assert!(!page.contains("| j3 | `steps_per_sec` |"), "what makes no sense is not listed: {page}");
         for link in page.lines().filter_map(|line| line.split_once("](plots/")) {
             assert!(out.path().join("plots").join(link.1.trim_end_matches(')')).exists(), "{link:?}");
         }

@@ -10,7 +10,7 @@ pub(crate) struct Setup {
     pub(crate) n: u64,
     /// A store to work on, if not a new one in the folder.
     pub(crate) file: Option<PathBuf>,
-    /// How long a soak lasts.
+    /// How long a soak lasts, or j3.
     pub(crate) minutes: f64,
     /// Worker threads of the runtime.
     pub(crate) threads: usize,

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 
 use outlive::HttpSink;
 use outlive::prelude::*;
+use serde_json::json;
 
 use crate::figures::Measured;
 use crate::load::Flood;
@@ -11,29 +12,45 @@ use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::w1;
 
-/// How often each is measured, in turns.
-const ROUNDS: usize = 5;
+/// How many pairs are measured, one with the sink and one without.
+const PAIRS: usize = 5;
 
 pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     // Connections are taken by the machine, and nobody ever reads from them.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/events", silent.local_addr()?);
-    let flood = Flood::of(setup.n);
-    let (mut without, mut with) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        let path = |name: &str| setup.dir.join(format!("{name}-{round}.db"));
-        without.push(w1::flood(&path("without"), flood).await?.rate());
-        let path = path("with");
-        let sink = HttpSink::new(&url).every("100 ms").timeout("1 minute");
-        let engine = Engine::open(&path).sink(sink).grace("100 ms");
-        with.push(w1::flood_on(engine, &path, flood).await?);
+    let mut pairs = Vec::new();
+    for pair in 0..PAIRS {
+        // Who goes first takes turns: a disk may be fresher then.
+        let (without, with) = if pair % 2 == 0 {
+            let without = flood(setup, pair, None).await?;
+            (without, flood(setup, pair, Some(&url)).await?)
+        } else {
+            let with = flood(setup, pair, Some(&url)).await?;
+            (flood(setup, pair, None).await?, with)
+        };
+        pairs.push((with.rate() / without.rate(), without.rate(), with));
     }
-    without.sort_by(f64::total_cmp);
-    with.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
-    let (without, mut median) = (without[ROUNDS / 2], with.swap_remove(ROUNDS / 2));
+    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ratios: Vec<_> = pairs.iter().map(|(ratio, ..)| rounded(Some(*ratio), 3)).collect();
+    let (ratio, without, mut median) = pairs.swap_remove(PAIRS / 2);
     median.own = vec![
         ("steps_per_sec_without_sink", rounded(Some(without), 0)),
-        ("ratio_to_without_sink", rounded(Some(median.rate() / without), 3)),
+        ("ratio_to_without_sink", rounded(Some(ratio), 3)),
+        ("ratios_of_pairs", json!(ratios)),
     ];
     Ok(median)
+}
+
+/// W1 on a new file, with a sink to that endpoint if there is one.
+async fn flood(setup: &Setup, pair: usize, url: Option<&str>) -> Result<Measured> {
+    let path = setup.dir.join(format!("{}-{pair}.db", if url.is_some() { "with" } else { "without" }));
+    let engine = match url {
+        Some(url) => {
+            let sink = HttpSink::new(url).every("100 ms").timeout("1 minute");
+            Engine::open(&path).sink(sink).grace("100 ms")
+        }
+        None => Engine::open(&path),
+    };
+    w1::flood_on(engine, &path, Flood::of(setup.n)).await
 }

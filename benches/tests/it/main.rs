@@ -24,7 +24,7 @@ const EVERYWHERE: [&str; 13] = [
 ];
 
 /// Workloads, with what is typed after their name and the figures that must be numbers.
-const WORKLOADS: [(&str, &str, &[&str]); 17] = [
+const WORKLOADS: [(&str, &str, &[&str]); 21] = [
     ("floor", "", &["floor_fdatasync_p50_us", "floor_append_log_steps_per_sec"]),
     ("w1", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
     ("w2", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
@@ -36,6 +36,10 @@ const WORKLOADS: [(&str, &str, &[&str]); 17] = [
     ("w8", "--n 20", &["p50_us", "p99_us", "p50_us_same_process", "p99_us_same_process"]),
     ("w9", "--n 10", &["p50_us", "p99_us", "p50_us_clients", "p99_us_clients", "ratio_to_floor"]),
     ("w10", "--n 50", &["steps_per_sec", "steps_per_sec_empty", "ratio_to_empty"]),
+    ("j1", "--n 20", &["events_per_sec", "cpu_us_per_event", "peak_rss_mb", "ratio_to_floor"]),
+    ("j2", "--n 20", &["events_per_sec", "cpu_us_per_event", "p50_us", "p99_us", "ratio_to_floor"]),
+    ("j3", "--n 20 --minutes 0.02", &["events_per_sec", "late_p50_ms", "late_p99_ms"]),
+    ("j4", "--n 20", &["events_per_sec", "cpu_us_per_event", "p50_us", "p99_us", "ratio_to_floor"]),
     ("soak", "--n 20 --minutes 0.02", &["rss_mb_per_hour", "file_mb_per_hour", "wal_mb_per_hour", "late_p99_ms"]),
     ("resident", "--n 20", &["memory_bytes_per_resident_run"]),
     ("sink", "--n 20", &["steps_per_sec_without_sink", "ratio_to_without_sink"]),
@@ -87,6 +91,7 @@ fn all_of_it_writes_a_page_with_plots() {
     }
     let page = std::fs::read_to_string(out.join("RESULTS.md")).unwrap();
     assert!(page.contains("All numbers are divided by 5000") && page.contains("| w10 | `ratio_to_empty` |"), "{page}");
+    assert!(page.contains("| j1 | `cpu_us_per_event` |") && page.contains("\n| j1 | 40 | "), "{page}");
     assert_eq!(std::fs::read_dir(out.join("plots")).unwrap().count(), 3);
     assert!(!page.contains(dir.path().to_str().unwrap()), "no path of this machine: {page}");
 }

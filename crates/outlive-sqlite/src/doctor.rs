@@ -209,6 +209,7 @@ pub fn examine(path: &Path) -> Result<Report, Error> {
 /// doctor::examine_with(&file, |check| eprintln!("{} of {}: {}", check.number, check.of, check.name)).unwrap();
 /// ```
 pub fn examine_with(path: &Path, mut tell: impl FnMut(Check)) -> Result<Report, Error> {
+    let path = &open::absolute(path)?;
     let connection = open::existing(path)?;
     let trouble = |e: rusqlite::Error| error::while_reading(path, &e);
     connection.execute_batch(SETTINGS).map_err(trouble)?;

@@ -247,7 +247,8 @@ impl Client {
     }
 
     /// Follows what happens to all runs and jobs of the store, whoever executes them: from now on, or from where
-    /// [`Subscribe`] is told to begin.
+    /// [`Subscribe`] is told to begin. In the process that executes them also attempts of steps as they
+    /// [begin](crate::LifecycleKind::StepStarted), which are not committed.
     ///
     /// ```
     /// use outlive::LifecycleKind;

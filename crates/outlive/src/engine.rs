@@ -104,6 +104,15 @@ enum Place {
     Store(Arc<dyn Store>),
 }
 
+impl Place {
+    fn open(self, durability: Durability) -> Result<Arc<dyn Store>, Error> {
+        match self {
+            Self::Path(path) => open::store(&path, durability),
+            Self::Store(store) => Ok(store),
+        }
+    }
+}
+
 impl Engine {
     /// An engine on the store that a path or URL names: a file (made if there is none), or `memory:` for tests.
     ///
@@ -573,6 +582,7 @@ impl Builder {
                     payload_max: self.payload_max,
                     hook: None,
                     is_paranoid: false,
+                    attempts: Arc::default(),
                 };
                 Ok(Judge::new(self.registry, Arc::new(env), self.recoveries_max))
             }
@@ -609,10 +619,7 @@ impl Builder {
             return Err(error);
         }
         panics::note_places();
-        let store = match self.place {
-            Place::Path(path) => open::store(&path, self.durability)?,
-            Place::Store(store) => store,
-        };
+        let store = self.place.open(self.durability)?;
         let epoch = store.lease(self.clock.now()).await?;
         let env = Arc::new(Env {
             clock: self.clock.clone(),
@@ -620,6 +627,7 @@ impl Builder {
             payload_max: self.payload_max,
             hook: self.hook,
             is_paranoid: self.is_paranoid,
+            attempts: Arc::default(),
         });
         let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
         let (replies, chance) = (Arc::new(Replies::default()), Arc::new(Chance::new(self.seed)));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use outlive_core::failure::Failure;
 use outlive_core::payload::Payload;
 
+use crate::attempts::Attempts;
 use crate::clock::Clock;
 
 /// The largest input, signal or result in bytes of JSON, unless said otherwise.
@@ -23,6 +24,8 @@ pub(crate) struct Env {
     pub(crate) hook: Option<Arc<dyn StepHook>>,
     /// Whether each quiet point is checked by replaying a second copy of the run.
     pub(crate) is_paranoid: bool,
+    /// Who is told of attempts as they begin.
+    pub(crate) attempts: Arc<Attempts>,
 }
 
 /// Stands between a step and its body. For test kits.

@@ -2,6 +2,7 @@
 
 mod event;
 mod kind;
+mod live;
 #[cfg(test)]
 mod schema;
 mod told;
@@ -15,6 +16,7 @@ use outlive_core::id::Name;
 
 pub use event::{Cursor, LifecycleEvent};
 pub use kind::{JobWork, LifecycleKind, RetryScheduled};
+use live::Live;
 
 use crate::bell::Listener;
 use crate::error::Error;
@@ -41,11 +43,12 @@ pub struct Subscribe {
     shared: Arc<Shared>,
     from: Option<Cursor>,
     of: Option<String>,
+    is_committed_only: bool,
 }
 
 impl Subscribe {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, from: None, of: None }
+        Self { shared, from: None, of: None, is_committed_only: false }
     }
 
     /// Goes on behind a [cursor](LifecycleEvent::cursor), however long ago that was.
@@ -99,6 +102,24 @@ impl Subscribe {
         self.of = Some(instance.to_owned());
         self
     }
+
+    /// Only what is [committed](LifecycleEvent::is_committed): what anybody else would be told, now or later.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+    /// let mut events = engine.events().committed().await?;
+    /// engine.start(pay, &()).await?.result().await?;
+    /// assert!(events.read(100).await?.iter().all(|event| event.is_committed()));
+    /// # Ok(()) }
+    /// ```
+    pub fn committed(mut self) -> Self {
+        self.is_committed_only = true;
+        self
+    }
 }
 
 impl IntoFuture for Subscribe {
@@ -109,11 +130,13 @@ impl IntoFuture for Subscribe {
         Box::pin(async move {
             let of = self.of.map(|id| Name::new("instance id", &id)).transpose()?;
             let listener = self.shared.committer.bell.listen();
+            let worker = self.shared.worker.as_ref().filter(|_| !self.is_committed_only);
+            let live = worker.map(|worker| Live::new(&worker.env.attempts));
             let cursor = match self.from {
                 Some(cursor) => cursor,
                 None => Cursor::after(self.shared.store.mark(None).await?.unwrap_or(0)),
             };
-            Ok(Events { shared: self.shared, listener, cursor, read: cursor.pos(), of, waiting: VecDeque::new() })
+            Ok(Events { shared: self.shared, listener, cursor, read: cursor.pos(), of, live, waiting: VecDeque::new() })
         })
     }
 }
@@ -146,6 +169,8 @@ pub struct Events {
     /// The position of the last line that was read.
     read: u64,
     of: Option<Name>,
+    /// What happens in this process and is not committed.
+    live: Option<Live>,
     waiting: VecDeque<LifecycleEvent>,
 }
 
@@ -167,8 +192,7 @@ impl Events {
     /// If the store cannot be read; [`Error::Shutdown`] once the engine is shut down and all is told.
     pub async fn next(&mut self) -> Result<LifecycleEvent, Error> {
         loop {
-            if let Some(event) = self.waiting.pop_front() {
-                self.cursor = event.cursor;
+            if let Some(event) = self.hand_out() {
                 return Ok(event);
             }
             let is_closed = self.shared.committer.is_closed();
@@ -199,10 +223,7 @@ impl Events {
     /// If the store cannot be read.
     pub async fn read(&mut self, max: usize) -> Result<Vec<LifecycleEvent>, Error> {
         while self.waiting.len() < max && self.fill().await? {}
-        let count = self.waiting.len().min(max);
-        let events: Vec<_> = self.waiting.drain(..count).collect();
-        self.cursor = events.last().map_or(self.cursor, |last| last.cursor);
-        Ok(events)
+        Ok(std::iter::from_fn(|| self.hand_out()).take(max).collect())
     }
 
     /// The place behind the last that was handed out.
@@ -223,14 +244,30 @@ impl Events {
         self.cursor
     }
 
-    /// Reads the next page. Says whether there was one.
+    fn hand_out(&mut self) -> Option<LifecycleEvent> {
+        let mut event = self.waiting.pop_front()?;
+        match event.is_committed() {
+            true => self.cursor = event.cursor,
+            // It lies nowhere: who goes on behind it goes on behind the one before it.
+            false => event.cursor = self.cursor,
+        }
+        Some(event)
+    }
+
+    /// Reads the next page. Says whether there may be more.
     async fn fill(&mut self) -> Result<bool, Error> {
+        self.live.iter_mut().for_each(Live::look);
         let page = self.shared.store.feed(self.read, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(false) };
-        self.read = last.pos;
         let of = self.of.as_ref();
-        let wanted = page.iter().filter(|told| of.is_none_or(|of| *of == told.id));
-        self.waiting.extend(wanted.flat_map(told::events).filter(|event| event.cursor > self.cursor));
+        let Some(last) = page.last() else {
+            return Ok(self.live.as_ref().is_some_and(|live| live.at_the_end(of, &mut self.waiting)));
+        };
+        self.read = last.pos;
+        for told in page.iter().filter(|told| of.is_none_or(|of| *of == told.id)) {
+            self.live.iter().for_each(|live| live.before(told, &mut self.waiting));
+            self.waiting.extend(told::events(told).into_iter().filter(|event| event.cursor > self.cursor));
+            self.live.iter().for_each(|live| live.behind(told, &mut self.waiting));
+        }
         Ok(true)
     }
 
@@ -242,7 +279,13 @@ impl Events {
         if shared.committer.is_closed() || !shared.store.feed(self.read, 1).await?.is_empty() {
             return Ok(());
         }
-        news.await;
+        match &self.live {
+            Some(live) => tokio::select! {
+                () = news => {}
+                () = live.more() => {}
+            },
+            None => news.await,
+        }
         Ok(())
     }
 }

@@ -28,6 +28,7 @@
 //! ```
 
 mod aside;
+mod attempts;
 mod cell;
 pub mod clock;
 pub mod ctx;

@@ -69,7 +69,7 @@ impl Sinks {
         let tasks = sinks.into_iter().zip(begins).map(|(sink, from)| {
             let (shared, stop) = (shared.clone(), stop.subscribe());
             tokio::spawn(async move {
-                match Subscribe::new(shared.clone()).since(from).await {
+                match Subscribe::new(shared.clone()).committed().since(from).await {
                     Ok(events) => Delivery { sink, shared, events, stop, failed: 0 }.run().await,
                     Err(error) => tracing::warn!("a sink does not begin: {error}"),
                 }

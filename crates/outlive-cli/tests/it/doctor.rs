@@ -2,8 +2,9 @@
 
 use outlive::StatusKind;
 use serde_json::json;
+use tokio::process::Command;
 
-use crate::shop::{Shop, Told, tell, wait_for};
+use crate::shop::{OUTLIVE, Shop, Told, tell, wait_for};
 
 async fn busy_shop() -> Shop {
     let shop = Shop::open().await;
@@ -29,6 +30,18 @@ async fn a_store_that_a_program_executes_is_sound() {
     assert!(out.starts_with("sound: 3 runs, ") && out.trim_end().ends_with("1 message waits"), "{out}");
     let facts = shop.ask(&["doctor"]).await;
     assert_eq!((&facts["is_sound"], &facts["instances"], &facts["findings"]), (&json!(true), &json!(3), &json!([])));
+}
+
+/// It was refused: a bare name has the folder "", which was looked for and is not there.
+#[tokio::test]
+async fn a_store_in_the_current_folder_is_found_by_its_bare_name() {
+    let shop = busy_shop().await;
+    let folder = shop.file();
+    let folder = folder.parent().unwrap();
+    for command in ["doctor", "events", "ps", "export"] {
+        let told = Command::new(OUTLIVE).args([command, "shop.db"]).current_dir(folder).output().await.unwrap();
+        assert_ne!(Told::from(told).well(), "", "{command}");
+    }
 }
 
 #[tokio::test]

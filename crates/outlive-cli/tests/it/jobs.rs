@@ -1,6 +1,5 @@
 //! Commands about jobs, on the file of a running program.
 
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,9 +7,8 @@ use std::time::Duration;
 use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Task, TaskCtx, WorkerPool};
 use outlive::prelude::*;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::shop::{OUTLIVE, Shop, Told, order, tell};
+use crate::shop::{Shop, Told, order, tell};
 
 const BEAT: Continuous<u32> = Continuous::new("beat");
 const HOOKS: Debounce<u32, Vec<u32>> = Debounce::new("hooks");
@@ -208,29 +206,6 @@ async fn a_paused_queue_keeps_its_events_until_it_is_resumed() {
     assert!(error.contains("is paused with 1 events") && error.contains("queue resume"), "{error}");
     tell_two(&shop, &["queue", "resume", "mail"]).await.well();
     tell_two(&shop, &["queue", "drain", "mail", "--timeout", "10 s"]).await.well();
-}
-
-#[tokio::test]
-async fn events_tells_what_happened_and_follows_what_happens() {
-    let (shop, _) = open().await;
-    shop.engine.job(ORDERS).send("7", &1).await.unwrap();
-    until(&shop, &["job", "task:orders:7"], |job| job["state"] == 1).await;
-    let lines = shop.tell(&["events", "-o", "json"]).await.well();
-    let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(events[0]["kind"], "job_started", "{lines}");
-    assert!(events.iter().any(|event| event["kind"] == "event_handled"), "{lines}");
-    assert!(events.iter().all(|event| event["instance"] == "task:orders:7"), "{lines}");
-    let last = events.last().unwrap()["cursor"].to_string();
-    assert_eq!(shop.tell(&["events", "--since", &last]).await.well(), "");
-    let out = shop.tell(&["events"]).await.well();
-    assert!(out.lines().next().unwrap().starts_with("cursor") && out.contains("job started"), "{out}");
-    let mut command = tokio::process::Command::new(OUTLIVE);
-    command.args(["events", shop.file().to_str().unwrap(), "-f", "--since", &last, "-o", "json"]);
-    let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    shop.engine.job(ORDERS).send("8", &1).await.unwrap();
-    let line = tokio::time::timeout(Duration::from_secs(10), lines.next_line()).await.unwrap().unwrap().unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["instance"], "task:orders:8");
 }
 
 #[tokio::test]

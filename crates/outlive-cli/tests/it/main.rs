@@ -7,6 +7,7 @@ mod checking;
 mod demo;
 mod doctor;
 mod errors;
+mod events;
 mod exporting;
 mod following;
 mod jobs;

@@ -93,8 +93,15 @@ pub struct StepSpec {
 }
 
 impl StepSpec {
-    /// Whether the time of the start must outlive the process.
-    pub(super) fn needs_start(&self) -> bool {
+    /// Whether the time of the start must outlive the process, so that each start is an entry of its own.
+    ///
+    /// ```
+    /// use outlive_core::workflow::StepSpec;
+    /// assert!(!StepSpec::default().needs_start());
+    /// assert!(StepSpec { is_at_most_once: true, ..StepSpec::default() }.needs_start());
+    /// ```
+    #[must_use]
+    pub fn needs_start(&self) -> bool {
         self.is_at_most_once
             || self.attempt_timeout.is_some()
             || self.total_timeout.is_some()

@@ -17,6 +17,7 @@ use outlive_core::workflow::{self, Ended, FailedStep, OpKind, Outcome, Polled, S
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::attempts::Begun;
 use crate::ctx::Ctx;
 use crate::ctx::operation::{Operation, Tie};
 use crate::ctx::sleep::cancelled;
@@ -519,8 +520,11 @@ where
         if this.running.is_some() && *this.attempt == attempt.number {
             return Ok(None);
         }
-        *this.attempt = attempt.number;
         let step = this.step;
+        // A test may have held it up, and is asked again.
+        if std::mem::replace(this.attempt, attempt.number) != attempt.number {
+            step.tell_start(attempt.number);
+        }
         let make = |operation: &Operation| Attempt {
             number: attempt.number,
             is_retry: attempt.number > 1,
@@ -610,6 +614,31 @@ impl<B, M> Step<'_, B, M>
 where
     B: StepBody<M>,
 {
+    /// Tells those who follow in this process. A start that is recorded is told when it is committed.
+    fn tell_start(&self, attempt: u32) {
+        if self.spec.needs_start() {
+            return;
+        }
+        let (operation, cell) = (&self.operation, &self.operation.cell);
+        cell.env.attempts.tell(|| {
+            let (seq, is_durable) = {
+                let state = cell.lock();
+                (state.machine.seq(), state.machine.is_durable())
+            };
+            Begun {
+                at: cell.now(),
+                num: cell.info.num,
+                instance: cell.info.id.clone(),
+                workflow: cell.info.workflow.clone(),
+                step: operation.name().to_owned(),
+                operation: identity(operation),
+                attempt,
+                seq,
+                is_durable,
+            }
+        });
+    }
+
     /// What a test is told of an attempt.
     fn call<'s>(&'s self, op: &'s str, attempt: &workflow::Attempt, idempotency_key: &'s str) -> StepCall<'s> {
         StepCall {

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::kind::{JobWork, LifecycleKind, RetryScheduled};
 use crate::error::Error;
 
-/// One thing that happened to a run or to an instance of a job, told because it was committed.
+/// One thing that happened to a run or to an instance of a job, told because it was committed; or an attempt of a step
+/// that begins, told in the process that executes it.
 ///
 /// As JSON it is flat: these fields, `type`, and those of its [`kind`](Self::kind). The schema is in
 /// `docs/lifecycle-events.schema.json`. Times are milliseconds since 1970.
@@ -35,7 +36,8 @@ pub struct LifecycleEvent {
     pub id: String,
     /// When it happened.
     pub at: Timestamp,
-    /// Its number among all that is told of this instance, from 1, without a gap.
+    /// Its number among all that is told of this instance, from 1, without a gap; 0 if it is not
+    /// [committed](Self::is_committed).
     pub number: u64,
     /// The id of the run, or of the instance of a job.
     pub instance: String,
@@ -49,6 +51,27 @@ pub struct LifecycleEvent {
 }
 
 impl LifecycleEvent {
+    /// Whether it comes from what is committed, as all do but [`StepStarted`](LifecycleKind::StepStarted) of most steps.
+    /// What does not is told while it happens, by the process that does it: nobody is told of it later.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+    /// let mut events = engine.events().await?;
+    /// engine.start(pay, &()).await?.result().await?;
+    /// let told = events.read(100).await?;
+    /// let told: Vec<_> = told.iter().map(|event| (event.kind.as_str(), event.is_committed())).collect();
+    /// assert_eq!(told[1..4], [("run.started", true), ("step.started", false), ("step.completed", true)]);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        self.number > 0
+    }
+
     /// The place just behind it: who goes on [there](crate::Subscribe::since) neither misses nor repeats anything.
     ///
     /// ```

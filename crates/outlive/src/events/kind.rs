@@ -78,8 +78,10 @@ pub enum LifecycleKind {
     /// A stuck run goes on.
     #[serde(rename = "run.reopened")]
     RunReopened,
-    /// An attempt began. Told only of steps that record it: those with a timeout, a budget of time, or
-    /// [`at_most_once`](crate::ctx::Step::at_most_once).
+    /// An attempt began. Of a step that records it, which is one with a timeout, a budget of time, or
+    /// [`at_most_once`](crate::ctx::Step::at_most_once), it is told as everything else is; of any other, to those who
+    /// [follow](crate::Client::events) in the process that executes it, and to nobody else. It then comes in its place:
+    /// behind all of its run that was before it, and ahead of the end of its attempt. Who is slow may miss some.
     #[serde(rename = "step.started")]
     StepStarted {
         /// The step's name.

@@ -119,7 +119,9 @@ fn schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A lifecycle event of Outlive",
-        "description": "Times are milliseconds since 1970, in UTC. Members may be added.",
+        "description": "Times are milliseconds since 1970, in UTC. Members may be added. A step.started that is told as \
+                        it happens, in the process that executes it, is not committed: its number is 0, and its \
+                        cursor is that of the event before it.",
         "type": "object",
         "oneOf": variants,
         "$defs": { "failure": {

@@ -225,7 +225,7 @@ async fn a_crash_at_any_moment_loses_no_event_and_repeats_none() {
 #[tokio::test]
 async fn a_subscriber_in_this_process_is_woken_and_misses_none() {
     let engine = Engine::open("memory:").workflow("with_fallback", with_fallback).start().await.unwrap();
-    let mut events = engine.events().await.unwrap();
+    let mut events = engine.events().committed().await.unwrap();
     let runs = 50;
     let follower = tokio::spawn(async move {
         let (mut told, mut ended) = (Vec::new(), 0);
@@ -320,4 +320,155 @@ async fn what_was_told_long_ago_is_forgotten_by_the_clock_of_the_engine() {
     let of = |run: &Run<u32>| -> Vec<_> { after.iter().filter(|event| event.instance == run.id()).collect() };
     assert!(of(&first).iter().all(|event| event.kind.as_str().starts_with("step.")), "its journal is still there");
     assert_eq!(of(&second).len(), before.iter().filter(|event| event.instance == second.id()).count());
+}
+
+/// Each with what it is and which attempt, as far as steps are concerned.
+fn steps(events: &[LifecycleEvent]) -> Vec<String> {
+    let steps = events.iter().filter(|event| event.kind.as_str().starts_with("step."));
+    steps.map(|event| event.kind.to_string().split([':', ';']).take(2).collect::<Vec<_>>().join(":")).collect()
+}
+
+async fn next_until(events: &mut outlive::Events, kind: &str) -> Vec<LifecycleEvent> {
+    let mut told = Vec::new();
+    let reading = async {
+        while told.last().is_none_or(|event: &LifecycleEvent| event.kind.as_str() != kind) {
+            told.push(events.next().await.unwrap());
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), reading).await.unwrap();
+    told
+}
+
+#[tokio::test]
+async fn each_attempt_that_begins_is_told_in_its_place_to_who_follows_in_this_process() {
+    let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
+    let mut events = test.events().await.unwrap();
+    shop_to_its_end(&test).await;
+    let told = events.read(usize::MAX).await.unwrap();
+    let begun: Vec<String> = told.iter().filter(|event| !event.is_committed()).map(|event| event.id.clone()).collect();
+    assert_eq!(
+        begun,
+        ["charge-1", "charge-2", "charge-3", "ship-1", "ship-2", "ship-3"].map(|id| format!("1-step:{id}"))
+    );
+    let committed: Vec<LifecycleEvent> = told.iter().filter(|event| event.is_committed()).cloned().collect();
+    assert_eq!(committed, all(&test).await, "nothing else is changed by it");
+    // It comes behind all that was before it, and ahead of its end; its cursor is that of the one before it.
+    for (place, event) in told.iter().enumerate().filter(|(_, event)| !event.is_committed()) {
+        let LifecycleKind::StepStarted { step, operation, attempt } = &event.kind else { panic!("{event}") };
+        assert_eq!((event.number, operation.as_str()), (0, format!("step:{step}").as_str()));
+        let (before, after) = (&told[place - 1], &told[place + 1]);
+        assert_eq!(event.cursor(), before.cursor());
+        let is_before = ["run.started", "run.resumed"].contains(&before.kind.as_str());
+        let is_end = match &after.kind {
+            LifecycleKind::StepCompleted { step: ended, attempt: last, .. }
+            | LifecycleKind::StepFailed { step: ended, attempt: last, .. } => (ended, last) == (step, attempt),
+            _ => false,
+        };
+        assert!(is_before && is_end, "{before} | {event} | {after}");
+    }
+}
+
+/// No pause lies between these attempts, and the next may begin before the failure of the last is durable.
+#[tokio::test]
+async fn attempts_that_follow_at_once_are_told_in_order_while_they_happen() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(dir.path().join("shop.db"));
+    let engine = engine.workflow("with_fallback", with_fallback).start().await.unwrap();
+    let mut events = engine.events().await.unwrap();
+    for _ in 0..20 {
+        engine.start(with_fallback, &()).await.unwrap();
+        let told = next_until(&mut events, "run.completed").await;
+        let expected = [
+            "step.started step:ask (attempt 1)",
+            "step.failed step:ask (attempt 1)",
+            "step.started step:ask (attempt 2)",
+            "step.failed step:ask (attempt 2)",
+            "step.completed step:ask (attempt 2)",
+        ];
+        assert_eq!(steps(&told), expected);
+        assert!(told[2].kind.as_str() == "step.started", "{:#?}", lines(&told));
+    }
+}
+
+/// A replay runs no body, so it tells of none; a start that is recorded is told once, as it is recorded.
+#[tokio::test]
+async fn a_replay_begins_no_attempt_and_a_start_that_is_recorded_is_told_by_that_alone() {
+    let mut test = TestEngine::new(|engine| engine.workflow("shop", shop).workflow("pay", unsure)).await;
+    test.start(shop, &()).id("order").await.unwrap();
+    let mut events = test.events().of("p").await.unwrap();
+    test.start(unsure, &()).id("p").await.unwrap();
+    test.settle().await;
+    let told = events.read(usize::MAX).await.unwrap();
+    assert_eq!(steps(&told), ["step.started step:charge (attempt 1)", "step.completed step:charge (attempt 1)"]);
+    assert!(told.iter().all(LifecycleEvent::is_committed));
+    test.crash().await;
+    let mut events = test.events().await.unwrap();
+    let run = test.run::<u32>("order").await.unwrap();
+    test.advance("70 minutes").await;
+    run.signal("approval", "ada").await.unwrap();
+    test.advance("3 hours").await;
+    let told = events.read(usize::MAX).await.unwrap();
+    assert_eq!(steps(&told), ["step.started step:ship (attempt 1)", "step.completed step:ship (attempt 1)"]);
+}
+
+#[tokio::test]
+async fn who_is_slow_misses_starts_alone_and_holds_up_nobody() {
+    let engine = Engine::open("memory:").workflow("busy", busy).start().await.unwrap();
+    let mut events = engine.events().await.unwrap();
+    assert_eq!(engine.start(busy, &3_000).await.unwrap().result().await.unwrap(), 3_000);
+    let told = events.read(usize::MAX).await.unwrap();
+    let (committed, begun): (Vec<_>, Vec<_>) = told.into_iter().partition(LifecycleEvent::is_committed);
+    assert_eq!(committed, all(&engine).await);
+    assert_eq!(begun.len(), 1024, "the last ones are kept");
+    assert!(begun.last().unwrap().kind.to_string().contains("#3000"), "{}", begun.last().unwrap());
+}
+
+async fn busy(ctx: Ctx, count: u32) -> Result<u32> {
+    for _ in 0..count {
+        ctx.step("work", work).await?;
+    }
+    Ok(count)
+}
+
+#[tokio::test]
+async fn another_client_is_told_of_no_attempt_before_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let engine = Engine::open(&path).workflow("busy", busy).start().await.unwrap();
+    let client = Client::open(&path).unwrap();
+    let mut events = client.events().await.unwrap();
+    engine.start(busy, &3).await.unwrap();
+    let told = next_until(&mut events, "run.completed").await;
+    assert_whole(&told);
+    assert_eq!(told, all(&engine).await);
+}
+
+/// Lets each step end once its start was seen.
+#[derive(Clone, Default)]
+struct Gate(std::sync::Arc<tokio::sync::Notify>);
+
+async fn gated(ctx: Ctx, _: ()) -> Result<()> {
+    for _ in 0..20 {
+        let gate = ctx.get::<Gate>();
+        let seen = || async {
+            gate.0.notified().await;
+            Ok::<_, BoxError>(())
+        };
+        ctx.step("wait to be seen", seen).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_is_told_while_its_step_is_at_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, gate) = (dir.path().join("shop.db"), Gate::default());
+    let engine = Engine::open(&path).provide(gate.clone()).workflow("gated", gated).start().await.unwrap();
+    let mut events = engine.events().await.unwrap();
+    engine.start(gated, &()).await.unwrap();
+    for _ in 0..20 {
+        next_until(&mut events, "step.started").await;
+        gate.0.notify_one();
+        next_until(&mut events, "step.completed").await;
+    }
 }

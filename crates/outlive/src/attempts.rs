@@ -1,0 +1,122 @@
+//! Attempts of steps as they begin, for those in this process who follow: not committed, and free while nobody listens.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use outlive_core::id::InstanceNum;
+use outlive_core::time::Timestamp;
+
+/// How many wait for one listener; when one more comes, the oldest is lost.
+const WAITING_MAX: usize = 1024;
+
+/// An attempt that begins.
+pub(crate) struct Begun {
+    pub(crate) at: Timestamp,
+    pub(crate) num: InstanceNum,
+    pub(crate) instance: String,
+    pub(crate) workflow: String,
+    pub(crate) step: String,
+    pub(crate) operation: Arc<str>,
+    pub(crate) attempt: u32,
+    /// The last number that the run had given to an entry.
+    pub(crate) seq: u64,
+    /// Whether that entry was durable.
+    pub(crate) is_durable: bool,
+}
+
+/// Who listens to the attempts of an engine.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    count: AtomicUsize,
+    listeners: Mutex<Vec<Arc<Mutex<Waiting>>>>,
+}
+
+/// What waits for one listener.
+#[derive(Default)]
+struct Waiting {
+    /// In order, each with its number among all that this listener was told.
+    begun: VecDeque<(u64, Arc<Begun>)>,
+    /// How many it was told.
+    told: u64,
+    waker: Option<Waker>,
+}
+
+impl Attempts {
+    /// Tells all who listen. If nobody does, it is not even made.
+    pub(crate) fn tell(&self, begun: impl FnOnce() -> Begun) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let begun = Arc::new(begun());
+        for listener in lock(&self.listeners).iter() {
+            let mut waiting = lock(listener);
+            if waiting.begun.len() == WAITING_MAX {
+                waiting.begun.pop_front();
+            }
+            let number = waiting.told;
+            waiting.begun.push_back((number, begun.clone()));
+            waiting.told += 1;
+            let waker = waiting.waker.take();
+            drop(waiting);
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Listens until it is dropped.
+    pub(crate) fn listen(attempts: Arc<Self>) -> Listener {
+        let waiting = Arc::default();
+        lock(&attempts.listeners).push(Arc::clone(&waiting));
+        attempts.count.fetch_add(1, Ordering::SeqCst);
+        Listener { attempts, waiting }
+    }
+}
+
+/// Somebody who listens.
+pub(crate) struct Listener {
+    attempts: Arc<Attempts>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+impl Listener {
+    /// How many it was told until now.
+    pub(crate) fn told(&self) -> u64 {
+        lock(&self.waiting).told
+    }
+
+    /// Takes out those that are wanted, in order, by their number and what they are.
+    pub(crate) fn take(&self, is_wanted: impl Fn(u64, &Begun) -> bool) -> Vec<Arc<Begun>> {
+        let mut taken = Vec::new();
+        lock(&self.waiting).begun.retain(|(number, begun)| {
+            let is_taken = is_wanted(*number, begun);
+            if is_taken {
+                taken.push(begun.clone());
+            }
+            !is_taken
+        });
+        taken
+    }
+
+    /// Comes back once it was told more than so many.
+    pub(crate) fn poll_more(&self, told: u64, cx: &Context<'_>) -> Poll<()> {
+        let mut waiting = lock(&self.waiting);
+        if waiting.told > told {
+            return Poll::Ready(());
+        }
+        waiting.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.attempts.count.fetch_sub(1, Ordering::SeqCst);
+        lock(&self.attempts.listeners).retain(|waiting| !Arc::ptr_eq(waiting, &self.waiting));
+    }
+}
+
+/// Nothing panics behind these locks, so what is there is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

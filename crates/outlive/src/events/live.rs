@@ -1,0 +1,178 @@
+//! Attempts that begin in this process, put in their places among what is read from the feed.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use outlive_core::id::Name;
+use outlive_core::query::{Line, Told};
+
+use super::event::{Cursor, LifecycleEvent};
+use super::kind::LifecycleKind;
+use crate::attempts::{Attempts, Begun, Listener};
+
+/// What one subscriber hears beside the feed.
+pub(super) struct Live {
+    listener: Listener,
+    /// How many were told when the feed was last read: those are behind all that was committed before them.
+    told: u64,
+}
+
+impl Live {
+    pub(super) fn new(attempts: &Arc<Attempts>) -> Self {
+        Self { listener: Attempts::listen(attempts.clone()), told: 0 }
+    }
+
+    /// The feed is about to be read.
+    pub(super) fn look(&mut self) {
+        self.told = self.listener.told();
+    }
+
+    /// The feed was read to its end: what began before that has its place now, unless an entry before it is still to
+    /// be committed. Says whether there may be more.
+    pub(super) fn at_the_end(&self, of: Option<&Name>, waiting: &mut VecDeque<LifecycleEvent>) -> bool {
+        let is_other = |begun: &Begun| of.is_some_and(|of| of.as_str() != begun.instance);
+        self.listener.take(|_, begun| is_other(begun));
+        let count = waiting.len();
+        waiting.extend(self.take(|number, begun| number < self.told && begun.is_durable));
+        waiting.len() > count || self.listener.told() > self.told
+    }
+
+    /// What began before this line of the feed.
+    pub(super) fn before(&self, told: &Told, waiting: &mut VecDeque<LifecycleEvent>) {
+        if let Line::Entry(entry) = &told.line {
+            waiting.extend(self.take(|_, begun| begun.num == told.num && begun.seq < entry.seq));
+        }
+    }
+
+    /// What began just behind this line of the feed, before it was committed.
+    pub(super) fn behind(&self, told: &Told, waiting: &mut VecDeque<LifecycleEvent>) {
+        if let Line::Entry(entry) = &told.line {
+            let is_next = |begun: &Begun| begun.seq == entry.seq && !begun.is_durable;
+            waiting.extend(self.take(|_, begun| begun.num == told.num && is_next(begun)));
+        }
+    }
+
+    /// Comes back once more has begun than was known when the feed was last read.
+    pub(super) async fn more(&self) {
+        poll_fn(|cx| self.listener.poll_more(self.told, cx)).await;
+    }
+
+    fn take(&self, is_wanted: impl Fn(u64, &Begun) -> bool) -> impl Iterator<Item = LifecycleEvent> {
+        self.listener.take(is_wanted).into_iter().map(|begun| event(&begun))
+    }
+}
+
+fn event(begun: &Begun) -> LifecycleEvent {
+    let Begun { at, num, instance, workflow, step, operation, attempt, .. } = begun;
+    LifecycleEvent {
+        id: format!("{}-{operation}-{attempt}", num.0),
+        at: *at,
+        number: 0,
+        instance: instance.clone(),
+        name: workflow.clone(),
+        kind: LifecycleKind::StepStarted { step: step.clone(), operation: operation.to_string(), attempt: *attempt },
+        // Where it is handed out says where that is.
+        cursor: Cursor::START,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outlive_core::id::InstanceNum;
+    use outlive_core::journal::{Entry, EntryKind};
+    use outlive_core::time::Timestamp;
+
+    use super::*;
+
+    fn begun(num: u64, seq: u64, is_durable: bool) -> Begun {
+        let (at, attempt) = (Timestamp::AT_ONCE, 1);
+        let (instance, workflow, step) = (format!("run-{num}"), "shop".into(), "charge".into());
+        Begun {
+            at,
+            num: InstanceNum(num),
+            instance,
+            workflow,
+            step,
+            operation: "charge".into(),
+            attempt,
+            seq,
+            is_durable,
+        }
+    }
+
+    /// The line of an entry of run 1.
+    fn line(seq: u64) -> Told {
+        let entry = Entry::of_run(seq, Timestamp::AT_ONCE, EntryKind::Retried);
+        let (id, workflow) = (Name::recorded("run-1"), Name::recorded("shop"));
+        Told { pos: seq, num: InstanceNum(1), id, workflow, number: seq, line: Line::Entry(entry) }
+    }
+
+    fn live() -> (Arc<Attempts>, Live) {
+        let attempts = Arc::default();
+        let live = Live::new(&attempts);
+        (attempts, live)
+    }
+
+    /// What comes out of a look at the feed that finds nothing, and whether to look again.
+    fn end(live: &Live, of: Option<&Name>) -> (usize, bool) {
+        let mut waiting = VecDeque::new();
+        let is_more = live.at_the_end(of, &mut waiting);
+        (waiting.len(), is_more)
+    }
+
+    /// What comes out before a line, and behind it.
+    fn around(live: &Live, told: &Told) -> (usize, usize) {
+        let (mut before, mut behind) = (VecDeque::new(), VecDeque::new());
+        live.before(told, &mut before);
+        live.behind(told, &mut behind);
+        (before.len(), behind.len())
+    }
+
+    #[test]
+    fn what_begins_while_the_feed_is_read_waits_for_the_next_look() {
+        let (attempts, mut live) = live();
+        live.look();
+        attempts.tell(|| begun(1, 0, true));
+        assert_eq!(end(&live, None), (0, true), "something may have been committed before it");
+        live.look();
+        assert_eq!(end(&live, None), (1, true));
+        live.look();
+        assert_eq!(end(&live, None), (0, false));
+    }
+
+    #[test]
+    fn what_begins_behind_an_entry_that_is_not_committed_waits_for_it() {
+        let (attempts, mut live) = live();
+        attempts.tell(|| begun(1, 3, false));
+        live.look();
+        assert_eq!(end(&live, None), (0, false), "and nobody looks again before there is news");
+        assert_eq!(around(&live, &line(2)), (0, 0));
+        assert_eq!(around(&live, &line(3)), (0, 1));
+    }
+
+    #[test]
+    fn what_began_before_an_entry_of_its_run_comes_before_it() {
+        let (attempts, live) = live();
+        attempts.tell(|| begun(1, 3, true));
+        attempts.tell(|| begun(2, 3, true));
+        assert_eq!(around(&live, &line(3)), (0, 0), "news may follow that were before it");
+        assert_eq!(around(&live, &line(4)), (1, 0), "and the other run is none of its business");
+    }
+
+    #[test]
+    fn who_follows_one_run_is_told_of_its_attempts_alone() {
+        let (attempts, mut live) = live();
+        (1..=3).for_each(|num| attempts.tell(|| begun(num, 0, true)));
+        live.look();
+        assert_eq!(end(&live, Some(&Name::recorded("run-2"))), (1, true));
+        assert_eq!(end(&live, None).0, 0, "those of others are not kept");
+    }
+
+    #[test]
+    fn nobody_who_listens_costs_nothing() {
+        let (attempts, live) = live();
+        drop(live);
+        attempts.tell(|| panic!("it is made for nobody"));
+    }
+}
