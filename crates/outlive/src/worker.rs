@@ -330,8 +330,10 @@ impl Worker {
         self.unreserve(claim.nums.len() - claimed.len());
         let is_left_out = |num: &&InstanceNum| !claimed.iter().any(|one| one.instance.num == **num);
         let left_out: Vec<InstanceNum> = claim.nums.iter().filter(is_left_out).copied().collect();
-        // They are stuck, gone or wait for their turn: whoever waits for an answer finds out by the store.
-        left_out.iter().for_each(|num| self.replies.drop_all_of(*num));
+        // They are stuck, gone or wait for their turn: whoever waits for an answer finds out by the store. One that is
+        // in memory has been claimed before, and answers itself.
+        let is_away = |num: &&InstanceNum| self.residency.mailbox(**num).is_none();
+        left_out.iter().filter(is_away).for_each(|num| self.replies.drop_all_of(*num));
         for one in claimed {
             let num = one.instance.num;
             if let Some(mailbox) = self.residency.mailbox(num).filter(|_| !is_on(Mutant::BroughtInTwice)) {
