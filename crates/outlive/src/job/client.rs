@@ -155,13 +155,14 @@ impl JobClient {
 
     /// What has become of a message, as the store has it.
     async fn look(&self, id: &Name, num: InstanceNum, pos: u64) -> Result<Option<Reply>, Error> {
-        let answer = self.shared.store.reply(pos).await?;
         let found = self.shared.store.instance(id).await?.filter(|instance| instance.num == num);
+        let inbox = self.shared.store.inbox(num, 0).await?;
+        // The answer last: it is there as soon as the message is gone, and that may be between two of these.
+        let answer = self.shared.store.reply(pos).await?;
         let Some(instance) = found else {
             return Ok(Some(Reply::Taken { answer, event_count: 0, next: None }));
         };
         let record = record_of(&instance);
-        let inbox = self.shared.store.inbox(num, 0).await?;
         if instance.status == Status::Stuck && inbox.iter().any(|inbound| inbound.pos == pos) {
             return Err(Error::Status { id: id.to_string(), status: instance.status, way_out: STUCK });
         }
