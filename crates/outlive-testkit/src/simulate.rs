@@ -128,8 +128,11 @@ impl std::error::Error for Broken {}
 /// moment, and bodies of steps begin in any order. Then the faults stop.
 ///
 /// Checked in any case: every run ends; what was acknowledged is so; no recorded step runs again; no attempt begins
-/// twice in one process; nothing is early; and a replay of each journal gives the same result. [`Sim::check`] adds
-/// what else must be true.
+/// twice in one process; nothing is early; and a replay of each journal gives the same result. Of jobs: each event that
+/// was accepted is done once, or left in one batch, or is a dead letter after as many attempts as were told; attempts are
+/// numbered 1, 2, 3, and none is early; no two events of a pool wait with one dedup key; what an instance counts, and what
+/// is told of it, agree without a gap; what somebody did last to a job that can be stopped is so; and in the end nothing
+/// waits, and what recurs has run again and has its next run. [`Sim::check`] adds what else must be true.
 ///
 /// Worlds are spread over the cores. Needs no runtime around it.
 ///
