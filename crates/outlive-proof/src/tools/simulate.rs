@@ -6,7 +6,7 @@ use outlive_testkit::{Sim, jobs, programs};
 use crate::tools::{Lines, Order, bar};
 
 /// One world in so many is one of jobs.
-const JOBS_EVERY: u64 = 16;
+const JOBS_EVERY: u64 = 8;
 
 fn describe(sim: &mut Sim) {
     if sim.seed().is_multiple_of(JOBS_EVERY) { jobs(sim) } else { programs(sim) }
