@@ -78,10 +78,9 @@ async fn beat(ctx: ContinuousCtx<u64>) -> Result<(), BoxError> {
     let run = ctx.run_count();
     ctx.update_state(|runs| *runs += 1);
     let n = BEATS + u32::try_from(run).unwrap_or(0);
+    let fails = if run.is_multiple_of(3) { u32::try_from(run % 4).unwrap_or(0) } else { 0 };
     ctx.push(POOL, &Errand { n, fails: 0, moves: 0 })?;
-    Errand { n, fails: u32::from(run % 3 == 0) * u32::try_from(run % 4).unwrap_or(0), moves: run % 2 }
-        .run(ctx.attempt())
-        .await
+    Errand { n, fails, moves: run % 2 }.run(ctx.attempt()).await
 }
 
 async fn keep(ctx: TaskCtx<u32, Vec<u32>>, n: u32) -> Result<(), BoxError> {
