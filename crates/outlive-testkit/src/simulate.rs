@@ -1,10 +1,16 @@
 //! Seeded worlds in which everything goes wrong that can, to see that what must hold does.
 
+mod accepted;
 mod acts;
 mod end;
+mod ended_job;
 mod gate;
+mod job_plan;
+mod kept;
 mod ledger;
+mod lives;
 mod moves;
+mod orders;
 mod plan;
 mod skew;
 mod world;
@@ -15,7 +21,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-pub use end::{End, EndedJob, EndedRun};
+pub use end::{End, EndedRun};
+pub use ended_job::EndedJob;
+pub use job_plan::Pushing;
 pub use ledger::Effect;
 pub use plan::Sim;
 
@@ -51,15 +59,17 @@ pub struct Report {
     pub lost_answers: u64,
     /// How many bodies of steps began.
     pub effects: u64,
+    /// How many events of jobs were accepted.
+    pub events: u64,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { worlds, runs, moves, crashes, takeovers, lost_answers, effects } = self;
+        let Self { worlds, runs, moves, crashes, takeovers, lost_answers, effects, events } = self;
         write!(
             f,
             "{worlds} worlds, {runs} runs, {moves} moves, {crashes} crashes, {takeovers} takeovers, \
-             {lost_answers} lost answers, {effects} bodies"
+             {lost_answers} lost answers, {effects} bodies, {events} events"
         )
     }
 }
@@ -118,8 +128,11 @@ impl std::error::Error for Broken {}
 /// moment, and bodies of steps begin in any order. Then the faults stop.
 ///
 /// Checked in any case: every run ends; what was acknowledged is so; no recorded step runs again; no attempt begins
-/// twice in one process; nothing is early; and a replay of each journal gives the same result. [`Sim::check`] adds
-/// what else must be true.
+/// twice in one process; nothing is early; and a replay of each journal gives the same result. Of jobs: each event that
+/// was accepted is done once, or left in one batch, or is a dead letter after as many attempts as were told; attempts are
+/// numbered 1, 2, 3, and none is early; no two events of a pool wait with one dedup key; what an instance counts, and what
+/// is told of it, agree without a gap; what somebody did last to a job that can be stopped is so; and in the end nothing
+/// waits, and what recurs has run again and has its next run. [`Sim::check`] adds what else must be true.
 ///
 /// Worlds are spread over the cores. Needs no runtime around it.
 ///
@@ -254,8 +267,8 @@ fn words(panic: &(dyn std::any::Any + Send)) -> &str {
 
 impl Report {
     fn add(&mut self, counts: Counts) {
-        let Counts { moves, crashes, takeovers, lost_answers, effects, runs } = counts;
-        self.join(Self { worlds: 1, runs, moves, crashes, takeovers, lost_answers, effects });
+        let Counts { moves, crashes, takeovers, lost_answers, effects, runs, events } = counts;
+        self.join(Self { worlds: 1, runs, moves, crashes, takeovers, lost_answers, effects, events });
     }
 
     fn join(&mut self, other: Self) {
@@ -266,5 +279,6 @@ impl Report {
         self.takeovers += other.takeovers;
         self.lost_answers += other.lost_answers;
         self.effects += other.effects;
+        self.events += other.events;
     }
 }

@@ -335,8 +335,6 @@ impl Worker {
         self.unreserve(claim.nums.len() - claimed.len());
         let is_left_out = |num: &&InstanceNum| !claimed.iter().any(|one| one.instance.num == **num);
         let left_out: Vec<InstanceNum> = claim.nums.iter().filter(is_left_out).copied().collect();
-        // They are stuck, gone or wait for their turn: whoever waits for an answer finds out by the store.
-        left_out.iter().for_each(|num| self.replies.drop_all_of(*num));
         for one in claimed {
             let num = one.instance.num;
             if let Some(mailbox) = self.residency.mailbox(num).filter(|_| !is_on(Mutant::BroughtInTwice)) {
@@ -386,8 +384,12 @@ impl Worker {
         }
         drop(watched);
         if claim.suspects_max == 0 {
-            left_out.into_iter().for_each(|num| self.queue_claim(num));
+            return left_out.into_iter().for_each(|num| self.queue_claim(num));
         }
+        // They are stuck or gone: whoever waits for an answer finds out by the store. One that is in memory was claimed
+        // before, and answers itself.
+        let is_away = |num: &InstanceNum| self.residency.mailbox(*num).is_none();
+        left_out.into_iter().filter(is_away).for_each(|num| self.replies.drop_all_of(num));
     }
 
     /// A run that is watched has got on: it is no suspect any more.

@@ -135,8 +135,10 @@ impl Job {
 
     /// Forgets what was collected, also what is being tried again, and all that came before this was said.
     pub(super) fn clear(&mut self, pos: u64, at: Timestamp) {
-        let before: Vec<u64> = self.inbox.iter().map(|inbound| inbound.pos).filter(|other| *other < pos).collect();
-        let events = Some(self.record.events + before.len() as u64);
+        let before = self.inbox.iter().filter(|inbound| inbound.pos < pos);
+        let (before, events): (Vec<u64>, Vec<u64>) =
+            before.map(|inbound| (inbound.pos, events_in(&inbound.message))).unzip();
+        let events = Some(self.record.events + events.iter().sum::<u64>());
         before.into_iter().for_each(|pos| self.take(pos));
         self.tell(NewsKind::DebounceCleared, at, Detail { events, ..Detail::default() });
         (self.record.retry, self.record.trouble) = (None, None);
@@ -166,5 +168,13 @@ impl Job {
         let event = Event { batch: self.record.events.max(1), ..Event::new(payload) };
         self.bury(self.record.batch.0, event, trouble, now);
         self.empty();
+    }
+}
+
+/// How many events a message brings: those of a whole batch, if it was given up and is tried again.
+fn events_in(message: &Message) -> u64 {
+    match message {
+        Message::Event(event) => event.batch.max(1),
+        _ => 0,
     }
 }

@@ -1,15 +1,22 @@
-//! Seeded worlds of random programs.
+//! Seeded worlds of random programs, with worlds of random jobs among them.
 
-use outlive_testkit::programs;
 use outlive_testkit::simulate::simulate_with;
+use outlive_testkit::{Sim, jobs, programs};
 
 use crate::tools::{Lines, Order, bar};
+
+/// One world in so many is one of jobs.
+const JOBS_EVERY: u64 = 8;
+
+fn describe(sim: &mut Sim) {
+    if sim.seed().is_multiple_of(JOBS_EVERY) { jobs(sim) } else { programs(sim) }
+}
 
 pub(super) fn run(order: &Order) -> Result<Lines, String> {
     let count = order.amount(200_000, 20_000_000);
     let from = order.seed.wrapping_mul(1 << 32);
     let bar = bar(count);
-    let report = simulate_with((0..count).map(|i| from.wrapping_add(i)), programs, |worlds| bar.inc(worlds));
+    let report = simulate_with((0..count).map(|i| from.wrapping_add(i)), describe, |worlds| bar.inc(worlds));
     bar.finish_and_clear();
     let report = report.map_err(|broken| broken.to_string())?;
     let lines = [
@@ -20,6 +27,7 @@ pub(super) fn run(order: &Order) -> Result<Lines, String> {
         ("leases taken from a live worker", report.takeovers),
         ("answers lost or refused", report.lost_answers),
         ("bodies begun", report.effects),
+        ("events of jobs", report.events),
     ];
     Ok(lines.map(|(what, number)| (what.to_owned(), number.to_string())).to_vec())
 }

@@ -1,16 +1,15 @@
-//! What people do to runs and tasks: starts, signals, cancels and events, each until it is acknowledged.
+//! What people do to runs and jobs: starts, signals, cancels and orders, each until it is acknowledged.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::{CancelAnswer, Client, Error, OnConflict, Payload, Status};
 use outlive_core::commit::{Answer, Refusal, Send, Start, Write};
-use outlive_core::event::Event;
 use outlive_core::id::{Epoch, Name};
-use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
-use outlive_core::queue::{Place, Push};
 use outlive_core::time::Timestamp;
+
+use super::orders::Order;
 
 /// What somebody wants.
 #[derive(Clone, Debug)]
@@ -26,13 +25,23 @@ pub(super) enum Wish {
     Cancel {
         reason: String,
     },
-    /// For an instance of a task.
-    Event {
-        event: Payload,
-    },
+    /// Of an instance of a job.
+    Job(Order),
 }
 
-/// Something that somebody does to a run.
+impl Wish {
+    /// Whether it has a job stop or go on, if it says; `Some(None)` has it go away.
+    pub(super) fn is_to_stop(&self) -> Option<Option<bool>> {
+        match self {
+            Self::Job(Order::Tell(Message::Pause)) => Some(Some(true)),
+            Self::Job(Order::Begin(_) | Order::Tell(Message::Resume)) => Some(Some(false)),
+            Self::Job(Order::Tell(Message::Terminate { .. })) => Some(None),
+            _ => None,
+        }
+    }
+}
+
+/// Something that somebody does to a run or a job.
 #[derive(Clone, Debug)]
 pub(super) struct Act {
     pub(super) run: String,
@@ -47,7 +56,7 @@ impl fmt::Display for Act {
             Wish::Start { workflow, .. } => write!(f, "start {} of {workflow:?}", self.run),
             Wish::Signal { name, value } => write!(f, "signal {name:?} {value} to {}", self.run),
             Wish::Cancel { reason } => write!(f, "cancel {} ({reason})", self.run),
-            Wish::Event { event } => write!(f, "send {event} to {}", self.run),
+            Wish::Job(order) => write!(f, "{order}, of {}", self.run),
         }
     }
 }
@@ -81,7 +90,11 @@ pub(super) type Answers = Arc<Mutex<Option<Told>>>;
 impl Act {
     /// Whether doing it twice must be the same as doing it once.
     pub(super) fn is_repeatable(&self) -> bool {
-        !matches!(self.wish, Wish::Cancel { .. })
+        match &self.wish {
+            Wish::Start { .. } | Wish::Signal { .. } => true,
+            Wish::Cancel { .. } => false,
+            Wish::Job(order) => order.is_repeatable(),
+        }
     }
 
     /// Does it by a worker's client.
@@ -114,21 +127,17 @@ impl Act {
                     _ => Told::Done,
                 })
             }
-            Wish::Event { event } => {
-                let (job, id) = (JobKind::job_of(&Name::recorded(&self.run)), Name::recorded(&self.run));
-                let job = client.job_by_name(job.as_str())?;
-                job.send_json_once(JobKind::own_id(&id), event.as_str(), &number.to_string()).await?;
-                Ok(Told::Done)
-            }
+            Wish::Job(order) => order.ask(&self.run, client, number).await.map(|()| Told::Done),
         }
     }
 
-    /// The same as a write of somebody in another process.
-    pub(super) fn write(&self, number: usize, now: Timestamp, token: u64) -> Write {
+    /// The same as writes of somebody in another process.
+    pub(super) fn writes(&self, number: usize, now: Timestamp, token: u64) -> Vec<Write> {
         let id = Name::recorded(&self.run);
-        let send = |message, dedup| Write::Send(Send { id: id.clone(), num: None, message, at: now, dedup, token });
+        let send =
+            |message, dedup| vec![Write::Send(Send { id: id.clone(), num: None, message, at: now, dedup, token })];
         match &self.wish {
-            Wish::Start { workflow, input } => Write::Start(Start {
+            Wish::Start { workflow, input } => vec![Write::Start(Start {
                 id: id.clone(),
                 workflow: Name::recorded(workflow),
                 input: input.clone(),
@@ -139,32 +148,29 @@ impl Act {
                 on_conflict: OnConflict::Join,
                 token,
                 owner: Epoch(0),
-            }),
+            })],
             Wish::Signal { name, value } => {
                 let message = Message::Signal { name: Name::recorded(name), payload: value.clone() };
                 send(message, Some(Name::recorded(&number.to_string())))
             }
             Wish::Cancel { reason } => send(Message::Cancel { reason: reason.clone() }, None),
-            Wish::Event { event } => Write::Push(Push {
-                id: id.clone(),
-                job: JobKind::job_of(&id),
-                events: vec![Event { dedup: Some(Name::recorded(&number.to_string())), ..Event::new(event.clone()) }],
-                place: Place::Inbox,
-                at: now,
-                seed: token,
-                token,
-            }),
+            Wish::Job(order) => order.writes(&self.run, number, now, token),
         }
     }
 }
 
 impl Told {
-    /// What the store's answer means to somebody in another process.
-    pub(super) fn by(answer: &Answer) -> Self {
-        match answer {
-            Answer::Started { .. } | Answer::Sent { .. } | Answer::Pushed { .. } => Self::Done,
-            Answer::Refused(Refusal::Status(status)) if status.is_ended() => Self::Ended(*status),
-            other => Self::Wrong(format!("{other:?}")),
-        }
+    /// What the store's answers mean to somebody in another process who did this.
+    pub(super) fn by(wish: &Wish, answers: &[Answer]) -> Self {
+        let mut all = answers.iter().map(|answer| match (answer, wish) {
+            (Answer::Started { .. } | Answer::Sent { .. } | Answer::Pushed { .. } | Answer::Buried { .. }, _) => {
+                Self::Done
+            }
+            (Answer::Refused(Refusal::Status(status)), _) if status.is_ended() => Self::Ended(*status),
+            // An instance that is gone has nothing to be told.
+            (Answer::Refused(Refusal::NotFound), Wish::Job(_)) => Self::Done,
+            (other, _) => Self::Wrong(format!("{other:?}")),
+        });
+        all.find(|told| *told != Self::Done).unwrap_or(Self::Done)
     }
 }

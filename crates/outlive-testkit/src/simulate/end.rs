@@ -1,12 +1,16 @@
-//! What became of a world's runs, and what must be true of any of them.
+//! What became of a world, and what must be true of any run in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use outlive::{Engine, Entry, EntryKind, Payload, Status, Timestamp};
-use outlive_core::job::Record;
-use outlive_core::query::{Line, Query};
+use outlive_core::id::Name;
+use outlive_core::kind::JobKind;
+use outlive_core::lifecycle::NewsKind;
+use outlive_core::query::Query;
 
+use super::accepted::Acceptance;
 use super::acts::{Stand, Told, Wish};
+use super::ended_job::{self, EndedJob};
 use super::ledger::Effect;
 use super::plan::Sim;
 
@@ -34,26 +38,9 @@ pub struct End {
     pub runs: BTreeMap<String, EndedRun>,
     /// Each time that the body of a step began, in order.
     pub effects: Vec<Effect>,
-    /// The instances of tasks that were sent something, by their whole names; all is done that they had to do.
+    /// The instances of jobs that there are or were, by their whole names; all is done that they had to do, but for those
+    /// that somebody stopped or that run again and again.
     pub jobs: BTreeMap<String, EndedJob>,
-}
-
-/// What became of an instance of a task.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct EndedJob {
-    /// What it keeps; nothing if it is gone.
-    pub record: Option<Record>,
-    /// What the world was told of it, in words, in order.
-    pub news: Vec<&'static str>,
-}
-
-impl EndedJob {
-    /// Its state, if it has one that reads as this.
-    #[must_use]
-    pub fn state<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
-        self.record.as_ref()?.state.as_ref()?.decode().ok()
-    }
 }
 
 /// What became of a run.
@@ -91,7 +78,13 @@ impl EndedRun {
 }
 
 impl End {
-    pub(super) async fn of(plan: &Sim, store: &dyn Query, effects: Vec<Effect>) -> Result<Self, String> {
+    pub(super) async fn of(
+        plan: &Sim,
+        store: &dyn Query,
+        effects: Vec<Effect>,
+        acceptance: &Acceptance,
+        runs_before: &BTreeMap<Name, u64>,
+    ) -> Result<Self, String> {
         let mut runs = BTreeMap::new();
         for id in plan.runs() {
             let found = store.instance(&id).await.map_err(|error| error.to_string())?;
@@ -108,22 +101,7 @@ impl End {
             let ended = EndedRun { status: instance.status, outcome: instance.outcome, note: instance.note, journal };
             runs.insert(id.to_string(), ended);
         }
-        let mut jobs = BTreeMap::new();
-        let feed = store.feed(0, usize::MAX >> 1).await.map_err(|error| error.to_string())?;
-        for id in plan.jobs() {
-            let found = store.instance(&id).await.map_err(|error| error.to_string())?;
-            let record =
-                found.as_ref().and_then(|found| found.outcome.as_ref()).map(Record::from_payload).transpose()?;
-            let (mut news, mut number) = (Vec::new(), 0);
-            for told in feed.iter().filter(|told| told.id == id) {
-                number += 1;
-                if told.number != number {
-                    return Err(format!("of {id}, news {number} have the number {}", told.number));
-                }
-                news.extend(if let Line::News(news) = &told.line { Some(news.kind.as_str()) } else { None });
-            }
-            jobs.insert(id.to_string(), EndedJob { record, news });
-        }
+        let jobs = ended_job::look(store, plan, acceptance, runs_before).await?;
         Ok(Self { runs, effects, jobs })
     }
 }
@@ -221,6 +199,21 @@ pub(super) fn check_answers(end: &End, plan: &Sim, stands: &[Stand]) -> Result<(
                 return Err(format!("run {} was {before} and is {status}", act.run));
             }
             _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What was done last to a job that is stopped and started by hand must be so.
+pub(super) fn check_orders(end: &End, plan: &Sim) -> Result<(), String> {
+    let is_by_hand = |id: &str| matches!(JobKind::of(&Name::recorded(id)), Some(JobKind::Continuous | JobKind::Pool));
+    for (id, job) in end.jobs.iter().filter(|(id, _)| is_by_hand(id)) {
+        let acts = plan.acts.iter().rev().filter(|act| act.run == *id);
+        let Some(is_to_stop) = acts.filter_map(|act| act.wish.is_to_stop()).next() else { continue };
+        let is_stopped = job.record.as_ref().map(|record| record.is_stopped);
+        let is_terminated = job.news.last() == Some(&NewsKind::JobTerminated.as_str());
+        if is_stopped != is_to_stop && !(is_stopped.is_none() && is_terminated) {
+            return Err(format!("{id} should be stopped {is_to_stop:?}, and it keeps {:?}", job.record));
         }
     }
     Ok(())

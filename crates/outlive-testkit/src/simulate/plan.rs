@@ -13,6 +13,7 @@ use crate::random::Random;
 
 use super::acts::{Act, Wish};
 use super::end::End;
+use super::orders::Order;
 
 type Setup = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
 type Check = Box<dyn Fn(&End) -> Result<(), String> + Send + Sync>;
@@ -141,33 +142,6 @@ impl Sim {
         self.acts.push(Act { run: id.to_owned(), wish: Wish::Cancel { reason: reason.to_owned() }, after });
     }
 
-    /// Somebody sends an event to an instance of a task, after those that were sent to it before, and repeats it until
-    /// it is acknowledged: with a key, so that it counts once.
-    ///
-    /// ```
-    /// # use outlive::prelude::*;
-    /// # use outlive_testkit::simulate;
-    /// use outlive::job::{Task, TaskCtx};
-    /// const COUNTERS: Task<u32, u32> = Task::new("counter");
-    /// async fn add(ctx: TaskCtx<u32, u32>, n: u32) -> Result<()> { ctx.update_state(|sum| *sum += n); Ok(()) }
-    /// async fn nothing(_: TaskCtx<u32, u32>) -> Result<()> { Ok(()) }
-    /// simulate(0..50, |sim| {
-    ///     sim.engine(|engine| engine.job(COUNTERS.on_event(add).execute(nothing)));
-    ///     sim.send("task:counter", "tea", &2);
-    ///     sim.send("task:counter", "tea", &3);
-    ///     sim.check(|end| match end.jobs["task:counter:tea"].state() {
-    ///         Some(5) => Ok(()),
-    ///         other => Err(format!("{other:?} instead of 5")),
-    ///     });
-    /// });
-    /// ```
-    pub fn send<T: Serialize + ?Sized>(&mut self, job: &str, id: &str, event: &T) {
-        let event = self.encode("event", event);
-        let run = format!("{job}:{id}");
-        let after = self.acts.iter().rposition(|act| act.run == run);
-        self.acts.push(Act { run, wish: Wish::Event { event }, after });
-    }
-
     /// Every attempt of a step gives what `fake` says, instead of running its body.
     ///
     /// ```
@@ -275,10 +249,15 @@ impl Sim {
         self.setups.iter().fold(builder, |builder, setup| setup(builder))
     }
 
-    /// The instances of jobs that are sent something.
+    /// The instances of jobs that people have to do with.
     pub(super) fn jobs(&self) -> BTreeSet<Name> {
-        let is_event = |act: &&Act| matches!(act.wish, Wish::Event { .. });
-        self.acts.iter().filter(is_event).map(|act| Name::recorded(&act.run)).collect()
+        let is_job = |act: &&Act| matches!(act.wish, Wish::Job(_));
+        self.acts.iter().filter(is_job).map(|act| Name::recorded(&act.run)).collect()
+    }
+
+    /// Whether some job runs again and again.
+    pub(super) fn is_endless(&self) -> bool {
+        self.acts.iter().any(|act| matches!(act.wish, Wish::Job(Order::Begin(_))))
     }
 
     pub(super) fn runs(&self) -> impl Iterator<Item = Name> {
@@ -297,14 +276,14 @@ impl Sim {
         last
     }
 
-    fn encode<T: Serialize + ?Sized>(&mut self, what: &str, value: &T) -> Payload {
+    pub(super) fn encode<T: Serialize + ?Sized>(&mut self, what: &str, value: &T) -> Payload {
         Payload::encode(value).unwrap_or_else(|error| {
             self.wrong(format!("the {what} does not serialise: {error}"));
             Payload::recorded("null")
         })
     }
 
-    fn wrong(&mut self, problem: String) {
+    pub(super) fn wrong(&mut self, problem: String) {
         self.problem.get_or_insert(problem);
     }
 }

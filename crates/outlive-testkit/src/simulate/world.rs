@@ -1,11 +1,13 @@
 //! One seeded world: workers on one store, people who want things of its runs, and everything that can go wrong.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use outlive::clock::Clock;
 use outlive::{Engine, Status, Timestamp};
 use outlive_core::commit::{Answer, Claimed, Write};
+use outlive_core::id::Name;
 use outlive_core::memory::MemoryStore;
 use outlive_core::query::Query;
 use outlive_core::store::{Error, ErrorKind, Store};
@@ -14,9 +16,11 @@ use crate::clock::TestClock;
 use crate::random::Random;
 use crate::words;
 
+use super::accepted::Acceptance;
 use super::acts::{Answers, Stand, Told};
 use super::end::{self, End};
 use super::gate::{Call, Gate};
+use super::kept;
 use super::ledger::{Hook, Ledger};
 use super::moves::{Fate, Move, pick};
 use super::plan::Sim;
@@ -31,6 +35,9 @@ const TROUBLE: Duration = Duration::from_secs(2);
 /// How long the longest wait of an engine is after which it looks for itself.
 const LOOK: Duration = Duration::from_secs(61);
 
+/// What was told is looked at in the end, however long a world lives.
+const KEPT: Duration = Duration::from_secs(20_000 * 24 * 3_600);
+
 /// Room enough for all runs of a world; now and then there is less.
 const RESIDENTS: usize = 1_000;
 
@@ -43,6 +50,7 @@ pub(super) struct Counts {
     pub(super) lost_answers: u64,
     pub(super) effects: u64,
     pub(super) runs: u64,
+    pub(super) events: u64,
 }
 
 /// One life of a worker.
@@ -67,6 +75,10 @@ pub(super) struct World<'a> {
     /// Which of them took the lease last.
     owner: usize,
     ledger: Arc<Ledger>,
+    /// The events of jobs.
+    acceptance: Acceptance,
+    /// How often jobs had run when the faults stopped.
+    runs_before: BTreeMap<Name, u64>,
     stands: Vec<Stand>,
     lives: u64,
     faults_left: u64,
@@ -87,6 +99,8 @@ impl<'a> World<'a> {
             owner: 0,
             ledger: Ledger::new(clock.clone(), random.next(), plan.mocks.clone()),
             stands: plan.acts.iter().map(|_| Stand::Waiting).collect(),
+            acceptance: Acceptance::default(),
+            runs_before: BTreeMap::new(),
             lives: 0,
             faults_left: if plan.faults_max == 0 { 0 } else { random.next() % (plan.faults_max + 1) },
             is_calm: false,
@@ -117,9 +131,13 @@ impl<'a> World<'a> {
             if looks == 3 || self.has_ended().await {
                 return self.end().await;
             }
-            // What waits for no due time is found when the engine looks for itself, or tries again.
-            looks += 1;
             tokio::time::sleep(TROUBLE).await;
+            if self.workers.iter().flatten().any(|worker| worker.gate.waiting() > 0) {
+                // Something took its time, or was tried again.
+                continue;
+            }
+            // What waits for no due time is found when the engine looks for itself.
+            looks += 1;
             self.clock.advance(LOOK);
             self.settle().await;
         }
@@ -147,6 +165,10 @@ impl<'a> World<'a> {
         let moves = self.moves();
         let Some(next) = pick(&moves, &mut self.random) else {
             self.check_due().await?;
+            // Where jobs run again and again, there is always something due.
+            if self.is_calm && self.plan.is_endless() && self.has_ended().await {
+                return Ok(false);
+            }
             return self.pass_time().await;
         };
         self.counts.moves += 1;
@@ -248,6 +270,7 @@ impl<'a> World<'a> {
             .step_hook(Arc::new(Hook { life, ledger: self.ledger.clone() }))
             .seed(self.random.next() ^ (life << 32))
             .recoveries_max(u32::MAX)
+            .keep_events(KEPT)
             .resident_max(residents_max)
             .paranoid(self.is_paranoid);
         let engine = self.plan.set_up(builder).start().await.map_err(|error| format!("no engine: {error}"))?;
@@ -308,6 +331,7 @@ impl<'a> World<'a> {
     async fn write(&mut self, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, String> {
         let answers = self.store.write(batch.clone()).await.map_err(|error| error.to_string())?;
         self.ledger.written(batch, &answers);
+        self.acceptance.written(batch, &answers)?;
         if let Some(trace) = &mut self.trace {
             let lines = batch.iter().zip(&answers);
             let started = self.started;
@@ -347,10 +371,10 @@ impl<'a> World<'a> {
 
     /// Somebody in another process does it; the workers may hear of that, now or twice or not at all.
     async fn act_outside(&mut self, index: usize) -> Result<(), String> {
-        let write = self.plan.acts[index].write(index, self.clock.now(), self.random.next());
-        let answers = self.write(&Arc::new(vec![write])).await?;
-        let told = answers.first().map_or(Told::Again, Told::by);
-        self.stands[index] = Stand::Acknowledged(told);
+        let act = &self.plan.acts[index];
+        let writes = act.writes(index, self.clock.now(), self.random.next());
+        let answers = self.write(&Arc::new(writes)).await?;
+        self.stands[index] = Stand::Acknowledged(Told::by(&act.wish, &answers));
         for worker in self.workers.iter().flatten() {
             (0..self.random.next() % 3).for_each(|_| worker.gate.hint());
         }
@@ -396,7 +420,7 @@ impl<'a> World<'a> {
     async fn late(&self) -> Option<String> {
         let worker = self.workers[self.owner].as_ref().filter(|worker| worker.has_room)?;
         let now = shifted(self.clock.now(), worker.ahead_ms);
-        for id in self.plan.runs() {
+        for id in self.plan.runs().chain(self.plan.jobs()) {
             let Some(run) = self.store.instance(&id).await.ok().flatten() else { continue };
             let due = run.wake.filter(|due| *due > Timestamp::AT_ONCE && *due <= now);
             if let (Status::Paused { .. }, 0, Some(due)) = (run.status, run.recoveries, due) {
@@ -431,6 +455,8 @@ impl<'a> World<'a> {
         }
         self.ledger.calm();
         self.settle().await;
+        let jobs = kept::all(&*self.store).await?;
+        self.runs_before = jobs.into_iter().map(|kept| (kept.instance.id, kept.record.runs)).collect();
         if is_kept {
             // What was sent from outside, and of which nobody heard, is found within a minute.
             return Ok(());
@@ -450,14 +476,8 @@ impl<'a> World<'a> {
                 return false;
             }
         }
-        for id in self.plan.jobs() {
-            let Some(job) = self.store.instance(&id).await.ok().flatten() else { continue };
-            let is_left = !matches!(job.status, Status::Paused { until: None, .. }) || job.wake.is_some();
-            if is_left || self.store.inbox(job.num, 0).await.map_or(true, |inbox| !inbox.is_empty()) {
-                return false;
-            }
-        }
-        true
+        let jobs = kept::all(&*self.store).await.unwrap_or_default();
+        jobs.iter().all(|kept| kept.unrest(&self.runs_before).is_none())
     }
 
     /// Looks at what became of it all.
@@ -466,10 +486,12 @@ impl<'a> World<'a> {
         worker.gate.free();
         let effects = self.ledger.effects();
         self.counts.effects = effects.len() as u64;
-        let end = End::of(self.plan, &*self.store, effects).await?;
+        let end = End::of(self.plan, &*self.store, effects, &self.acceptance, &self.runs_before).await?;
         self.counts.runs = end.runs.len() as u64;
+        self.counts.events = self.acceptance.events.len() as u64;
         end::check_journals(&end)?;
         end::check_answers(&end, self.plan, &self.stands)?;
+        end::check_orders(&end, self.plan)?;
         end::check_replays(&end, &worker.engine).await?;
         self.plan.check_all(&end).map(|()| self.counts)
     }

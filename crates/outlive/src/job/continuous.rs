@@ -14,13 +14,13 @@ use outlive_core::payload::Payload;
 use outlive_core::queue::Place;
 use outlive_core::retry::Retry;
 use outlive_core::schedule::{Cron, Missed, Schedule, ScheduleError};
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::{JobInfo, Started};
-use super::client::JobClient;
+use super::client::{JobClient, record_of};
 use super::context::{Inner, check, common_methods, terminate_method};
 use super::parts::{contract, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
@@ -254,10 +254,10 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
         let input = shared.encode("the state", state)?;
         self.client.check(&input)?;
         let whole = JobKind::instance(job, id)?;
-        let start = commit::Start {
+        let start = || commit::Start {
             id: whole.clone(),
             workflow: job.clone(),
-            input,
+            input: input.clone(),
             seed: shared.chance.number(),
             tags: Default::default(),
             at: shared.clock.now(),
@@ -266,17 +266,37 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
             token: shared.chance.number(),
             owner: Epoch(0),
         };
-        let created = match shared.committer.write(Write::Start(start)).await? {
-            Answer::Started { created, .. } => created,
-            Answer::Refused(Refusal::Conflict { .. }) => false,
-            _ => return Err(Error::Shutdown),
+        let created = loop {
+            let created = match shared.committer.write(Write::Start(start())).await? {
+                Answer::Started { created, .. } => created,
+                Answer::Refused(Refusal::Conflict { .. }) => false,
+                _ => return Err(Error::Shutdown),
+            };
+            if created || !self.is_stopped(id).await? {
+                break created;
+            }
+            match self.client.tell(id, Message::Resume).await {
+                // It was terminated meanwhile.
+                Err(Error::NotFound { .. }) => {}
+                told => break told.map(|()| created)?,
+            }
         };
-        let mut status = self.client.instance(id).await?.map_or(Status::Pending, |instance| instance.status);
-        if matches!(status, Status::Paused { why: Pause::Hand, .. }) {
-            self.client.tell(id, Message::Resume).await?;
-            status = self.client.instance(id).await?.map_or(status, |instance| instance.status);
-        }
+        let status = self.client.instance(id).await?.map_or(Status::Pending, |instance| instance.status);
         Ok(Started { created, instance: whole.to_string(), status })
+    }
+
+    /// Whether it is stopped, or about to be. Its status alone does not say: a stopped one is at work when triggered.
+    async fn is_stopped(&self, id: &str) -> Result<bool, Error> {
+        let Some(instance) = self.client.instance(id).await? else { return Ok(false) };
+        // The messages first: one that is taken meanwhile is then in what is read after.
+        let orders = self.client.shared.store.inbox(instance.num, 0).await?;
+        let is_told = orders.iter().rev().find_map(|inbound| match inbound.message {
+            Message::Pause => Some(true),
+            Message::Resume => Some(false),
+            _ => None,
+        });
+        let instance = self.client.instance(id).await?;
+        Ok(is_told.unwrap_or_else(|| instance.is_some_and(|instance| record_of(&instance).is_stopped)))
     }
 
     /// Has it run once more, now; the schedule stays as it is.

@@ -99,6 +99,8 @@ pub(crate) struct Work {
     news: Vec<News>,
     is_stopping: bool,
     is_resting: bool,
+    /// Its place in memory is wanted.
+    is_evicted: bool,
 }
 
 impl Work {
@@ -165,6 +167,7 @@ impl Pooling {
             return Err(Over);
         }
         self.work.is_stopping |= letters.is_stopping;
+        self.work.is_evicted |= letters.is_evicted;
         self.worker.residency.resume(self.num);
         if letters.is_pushed {
             self.work.is_unread = true;
@@ -412,9 +415,26 @@ impl Pooling {
             let state = self.state(status, false, wake, now);
             let draft = self.new_draft();
             self.send(draft, None, Some(state));
-        } else if is_empty || self.record.is_stopped {
-            self.worker.residency.pause(self.num, None);
+        } else if (is_empty || self.record.is_stopped) && !self.is_owned {
+            return self.stay_or_leave(now);
         }
+        Ok(())
+    }
+
+    /// It is released, with nothing to do. Others may need its place in memory more.
+    fn stay_or_leave(&mut self, now: Timestamp) -> Result<(), Over> {
+        if let (Some((_, per)), Some(last)) = (self.rules.rate, self.work.begun.back())
+            && last.after(per) > now
+        {
+            // Only memory knows how many calls the rate still allows.
+            self.worker.wakes.add(last.after(per), self.num);
+            return Ok(());
+        }
+        let stays = !self.work.is_evicted && self.worker.residency.pause(self.num, None);
+        if !stays && self.mailbox.close_if_empty() {
+            return Err(Over);
+        }
+        self.worker.news.notify_one();
         Ok(())
     }
 }

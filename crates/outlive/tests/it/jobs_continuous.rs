@@ -351,6 +351,21 @@ async fn a_stop_under_retry_is_done_when_it_returns_and_nothing_is_tried_again()
     }
 }
 
+/// A stopped job that was at work because somebody had triggered it was taken for one that goes on: it stayed stopped.
+#[tokio::test]
+async fn a_stopped_job_that_is_triggered_and_started_goes_on() {
+    let (test, book) = engine(|| BEAT.every("1 day").retry(minutes(1, "1 hour"))).await;
+    start(&test).await;
+    test.job(BEAT).stop("a").await.unwrap();
+    book.plan("execute", ["fail no"]);
+    test.job(BEAT).trigger("a").await.unwrap();
+    test.settle().await;
+    test.job(BEAT).start("a", &0).await.unwrap();
+    test.advance("2 days").await;
+    assert_eq!(test.job(BEAT).status("a").await.unwrap().status, JobStatus::Running);
+    assert_eq!(state(&test).await, Some(5));
+}
+
 #[tokio::test]
 async fn a_start_of_one_that_runs_changes_nothing() {
     let (test, book) = engine(|| BEAT.every("10 minutes")).await;

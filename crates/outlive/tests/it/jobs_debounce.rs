@@ -246,6 +246,21 @@ async fn a_clear_during_a_retry_ends_it() {
     }
 }
 
+/// A flush that waited behind a retry was counted as an event.
+#[tokio::test]
+async fn a_clear_says_how_many_events_it_dropped_and_counts_nothing_else() {
+    let (test, book) = engine(|| HOOKS.flush_after("10 seconds").retry(retry(2, "1 hour"))).await;
+    add(&test, "x").await;
+    book.plan("execute", ["fail no"]);
+    test.advance("10 seconds").await;
+    add(&test, "y").await;
+    test.job(HOOKS).flush("a").await.unwrap();
+    test.job(HOOKS).clear("a").await.unwrap();
+    let told = told(test.store(), "debounce:hooks:a").await.into_iter();
+    let cleared: Vec<_> = told.filter(|(kind, ..)| *kind == NewsKind::DebounceCleared).collect();
+    assert_eq!(cleared.iter().map(|(_, _, detail)| detail.events).collect::<Vec<_>>(), [Some(2)]);
+}
+
 #[tokio::test]
 async fn a_batch_that_is_given_up_is_a_dead_letter_and_the_next_one_begins() {
     let book = Book::default();

@@ -656,3 +656,41 @@ async fn an_event_is_tried_again_while_another_is_still_at_work() {
     book.gate.add_permits(1);
     test.job(MAIL).drain().await.unwrap();
 }
+
+/// A pool with nothing to do never left memory: with as many pools as there is room for, nothing else came in again.
+#[tokio::test]
+async fn a_pool_at_rest_makes_room_for_others() {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        let mail = MAIL.concurrency(2).retry(retry(1, "1 hour")).execute(deliver);
+        others(engine).job(mail).provide(given.clone()).resident_max(1)
+    })
+    .await;
+    book.plan("x", ["fail no"]);
+    push(&test, "x").await;
+    test.job(NOTES).send("n", &"one".to_owned()).await.unwrap();
+    test.settle().await;
+    assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["one"]);
+    test.advance("1 hour").await;
+    assert_eq!(book.take(), ["x#1", "x#2"]);
+}
+
+/// Only memory knows how much of the rate is used up, so the pool stays there until that does not matter.
+#[tokio::test]
+async fn a_pool_that_makes_room_for_others_keeps_its_rate() {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        let mail = MAIL.concurrency(2).rate(1, "1 minute").execute(deliver);
+        others(engine).job(mail).provide(given.clone()).resident_max(1)
+    })
+    .await;
+    push(&test, "x").await;
+    test.job(NOTES).send("n", &"one".to_owned()).await.unwrap();
+    push(&test, "y").await;
+    assert_eq!(book.take(), ["x#1"]);
+    test.advance("3 minutes").await;
+    assert_eq!(book.take(), ["y#1"]);
+    assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["one"]);
+}

@@ -1,0 +1,236 @@
+//! Random jobs of every kind, whose end is known from what was accepted.
+
+use std::time::Duration;
+
+use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::{BoxError, Builder, Jitter, Retry};
+use serde::{Deserialize, Serialize};
+
+use crate::simulate::{End, EndedJob, Sim};
+
+const POOL: WorkerPool<Errand> = WorkerPool::new("errands");
+const BATCH: Debounce<Errand, Vec<Errand>> = Debounce::new("errands");
+const TASK: Task<Errand, Vec<u32>> = Task::new("errands");
+const BEAT: Continuous<u64> = Continuous::new("errands");
+const LEDGER: Task<u32, Vec<u32>> = Task::new("ledger");
+
+/// How often what fails is tried again.
+const RETRIES: u32 = 2;
+/// From here on, errands are those of the recurring job.
+const BEATS: u32 = 1_000;
+
+/// An event that says what becomes of it.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Errand {
+    n: u32,
+    /// How many attempts fail.
+    fails: u32,
+    /// For how many moves of the world it is at work.
+    moves: u64,
+}
+
+impl Errand {
+    fn is_done(&self) -> bool {
+        self.fails <= RETRIES
+    }
+
+    /// Takes its time, and fails as often as it is to.
+    async fn run(self, attempt: u32) -> Result<(), BoxError> {
+        linger(self.moves).await;
+        if attempt <= self.fails { Err(format!("errand {} fails", self.n).into()) } else { Ok(()) }
+    }
+}
+
+/// A move takes a millisecond of the runtime's time.
+async fn linger(moves: u64) {
+    if moves > 0 {
+        tokio::time::sleep(Duration::from_millis(moves)).await;
+    }
+}
+
+async fn handle_pushed(ctx: PoolCtx<Errand>, errand: Errand) -> Result<(), BoxError> {
+    ctx.send(LEDGER, "all", &errand.n)?;
+    errand.run(ctx.attempt()).await
+}
+
+async fn handle_sent(ctx: TaskCtx<Errand, Vec<u32>>, errand: Errand) -> Result<(), BoxError> {
+    ctx.update_state(|all| all.push(errand.n));
+    ctx.send(LEDGER, "all", &errand.n)?;
+    errand.run(ctx.attempt()).await
+}
+
+async fn collect(ctx: DebounceCtx<Errand, Vec<Errand>>, errand: Errand) -> Result<(), BoxError> {
+    ctx.update_state(|all| all.push(errand));
+    linger(errand.moves).await;
+    Ok(())
+}
+
+async fn flush(ctx: DebounceCtx<Errand, Vec<Errand>>) -> Result<(), BoxError> {
+    for errand in ctx.state().unwrap_or_default() {
+        ctx.send(LEDGER, "all", &errand.n)?;
+        errand.run(ctx.attempt()).await?;
+    }
+    Ok(())
+}
+
+/// Every run has the pool do something.
+async fn beat(ctx: ContinuousCtx<u64>) -> Result<(), BoxError> {
+    let run = ctx.run_count();
+    ctx.update_state(|runs| *runs += 1);
+    let n = BEATS + u32::try_from(run).unwrap_or(0);
+    let fails = if run.is_multiple_of(3) { u32::try_from(run % 4).unwrap_or(0) } else { 0 };
+    ctx.push(POOL, &Errand { n, fails: 0, moves: 0 })?;
+    Errand { n, fails, moves: run % 2 }.run(ctx.attempt()).await
+}
+
+async fn keep(ctx: TaskCtx<u32, Vec<u32>>, n: u32) -> Result<(), BoxError> {
+    ctx.update_state(|all| all.push(n));
+    Ok(())
+}
+
+async fn nothing<S>(_: S) -> Result<(), BoxError> {
+    Ok(())
+}
+
+/// Describes a world of random jobs of every kind: each errand that was accepted is done once or given up, and so is
+/// what is sent on.
+///
+/// ```
+/// use outlive_testkit::{jobs, simulate};
+/// simulate(0..50, jobs);
+/// ```
+pub fn jobs(sim: &mut Sim) {
+    let (handlers, events_max, schedule) = (1 + sim.below(3), 2 + sim.below(4), sim.below(3));
+    sim.engine(move |engine| register(engine, handlers, events_max, schedule));
+    let with = 1 + sim.below(15);
+    for n in 0..2 + sim.below(5) {
+        let moves = if sim.below(2) == 0 { 0 } else { sim.below(6) };
+        let fails = if sim.below(3) == 0 { 1 + sim.below(3) } else { 0 };
+        let errand = Errand { n: u32::try_from(n).unwrap_or(0), fails: u32::try_from(fails).unwrap_or(0), moves };
+        for kind in (0..4).filter(|kind| with & (1 << kind) != 0) {
+            match kind {
+                0 => push(sim, errand),
+                1 => add(sim, Errand { n: errand.n + 100, ..errand }),
+                2 => sim.send("task:errands", "a", &Errand { n: errand.n + 200, ..errand }),
+                _ => recur(sim, n == 0),
+            }
+        }
+    }
+    let workers = 1 + sim.below(3);
+    sim.workers(usize::try_from(workers).unwrap_or(1));
+    sim.check(check);
+}
+
+fn register(engine: Builder, handlers: u64, events_max: u64, schedule: u64) -> Builder {
+    let retry = || Retry::times(RETRIES).constant("20 seconds").jitter(Jitter::none());
+    let handlers = usize::try_from(handlers).unwrap_or(1);
+    let batch = BATCH.quiet("10 seconds").max_wait("1 minute").max_events(events_max).retry(retry());
+    let recurring = match schedule {
+        0 => BEAT.every("1 minute"),
+        1 => BEAT.pause_between("1 minute"),
+        _ => BEAT.cron("*/2 * * * *"),
+    };
+    engine
+        .job(POOL.concurrency(handlers).retry(retry()).execute(handle_pushed))
+        .job(batch.on_event(collect).execute(flush))
+        .job(TASK.on_event(handle_sent).retry(retry()).execute(nothing))
+        .job(recurring.retry(retry()).execute(beat))
+        .job(LEDGER.on_event(keep).execute(nothing))
+}
+
+fn push(sim: &mut Sim, errand: Errand) {
+    let (how, priority) = (sim.below(5), i32::try_from(sim.below(5)).unwrap_or(0));
+    let pushing = match how {
+        0 => sim.push_many("pool:errands", [&errand, &errand]),
+        _ => sim.push("pool:errands", &errand),
+    };
+    match how {
+        1 => drop(pushing.priority(priority)),
+        2 => drop(pushing.delay("1 minute")),
+        3 => drop(pushing.once("one")),
+        _ => drop(pushing.key(if priority > 2 { "x" } else { "y" })),
+    }
+    match sim.below(10) {
+        0 => {
+            sim.pause("pool:errands");
+            sim.resume("pool:errands");
+        }
+        1 => sim.retry_dead("pool:errands", "main"),
+        _ => {}
+    }
+}
+
+fn add(sim: &mut Sim, errand: Errand) {
+    match sim.below(3) {
+        0 => sim.add_once("debounce:errands", "a", &errand, "one"),
+        _ => sim.add("debounce:errands", "a", &errand),
+    }
+    match sim.below(12) {
+        0 | 1 => sim.flush("debounce:errands", "a"),
+        2 => sim.clear("debounce:errands", "a"),
+        3 => sim.retry_dead("debounce:errands", "a"),
+        4 => sim.terminate("debounce:errands", "a", "enough"),
+        _ => {}
+    }
+}
+
+fn recur(sim: &mut Sim, is_first: bool) {
+    match sim.below(8) {
+        _ if is_first => sim.start_job("continuous:errands", "a", &0),
+        0 => sim.stop("continuous:errands", "a"),
+        1 => sim.terminate("continuous:errands", "a", "enough"),
+        2 | 3 => sim.start_job("continuous:errands", "a", &0),
+        4 => sim.trigger("continuous:errands", "a"),
+        _ => {}
+    }
+}
+
+/// What was sent on is what was done, once.
+fn check(end: &End) -> Result<(), String> {
+    let of = |id: &str| end.jobs.get(id);
+    let accepted = |id: &str| of(id).map(EndedJob::accepted::<Errand>).unwrap_or_default();
+    let mut wanted: Vec<u32> = ["pool:errands:main", "task:errands:a"]
+        .into_iter()
+        .flat_map(accepted)
+        .filter(Errand::is_done)
+        .map(|errand| errand.n)
+        .collect();
+    let mut is: Vec<u32> = of("task:ledger:all").and_then(EndedJob::state).unwrap_or_default();
+    is.sort_unstable();
+    // Of what was added, some may be cleared.
+    let (in_batches, is): (Vec<u32>, Vec<u32>) = is.into_iter().partition(|n| (100..200).contains(n));
+    wanted.sort_unstable();
+    if is != wanted {
+        return Err(format!("the ledger has {is:?} instead of {wanted:?}"));
+    }
+    check_batches(of("debounce:errands:a"), in_batches)?;
+    check_beats(of("continuous:errands:a"), &is)
+}
+
+fn check_batches(batches: Option<&EndedJob>, flushed: Vec<u32>) -> Result<(), String> {
+    let Some(batches) = batches else { return Ok(()) };
+    let mut left: Vec<u32> = batches.accepted().iter().map(|errand: &Errand| errand.n).collect();
+    let dead = batches.dead::<Vec<Errand>>().concat().into_iter().map(|errand| errand.n);
+    for n in flushed.into_iter().chain(dead) {
+        let place = left.iter().position(|other| *other == n);
+        left.remove(place.ok_or_else(|| format!("errand {n} left in more batches than it came"))?);
+    }
+    let is_dropped = batches.news.iter().any(|news| ["debounce cleared", "job terminated"].contains(news));
+    if left.is_empty() || is_dropped { Ok(()) } else { Err(format!("errands {left:?} left in no batch")) }
+}
+
+fn check_beats(beats: Option<&EndedJob>, sent: &[u32]) -> Result<(), String> {
+    let Some(beats) = beats else { return Ok(()) };
+    let runs = |news: &[&str]| news.iter().filter(|news| **news == "job executed").count();
+    let (all, sent) = (runs(&beats.news), sent.iter().filter(|n| **n >= BEATS).count());
+    if all != sent {
+        return Err(format!("{all} runs of a recurring job had the pool do {sent} errands"));
+    }
+    let since = beats.news.iter().rposition(|news| *news == "job terminated").map_or(0, |place| place + 1);
+    let (runs, state) = (runs(&beats.news[since..]), beats.state::<usize>());
+    if state.is_none_or(|state| state == runs) {
+        Ok(())
+    } else {
+        Err(format!("{runs} runs, and its state is {state:?}"))
+    }
+}

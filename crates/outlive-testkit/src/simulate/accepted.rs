@@ -1,0 +1,86 @@
+//! Which events of jobs the store has accepted, whoever sent them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outlive_core::commit::{Answer, Write};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::payload::Payload;
+use outlive_core::queue::{Place, Push};
+
+/// An event that was accepted.
+#[derive(Clone, Debug)]
+pub(super) struct Accepted {
+    pub(super) id: Name,
+    pub(super) num: InstanceNum,
+    pub(super) payload: Payload,
+}
+
+/// What was accepted in a world.
+#[derive(Default)]
+pub(super) struct Acceptance {
+    /// By their positions.
+    pub(super) events: BTreeMap<u64, Accepted>,
+    /// The pushes that were seen: the same one again is answered as before.
+    tokens: BTreeSet<u64>,
+    /// Those that wait in a queue with a dedup key.
+    waiting: BTreeMap<(InstanceNum, Name), u64>,
+    /// Whether dead letters were tried again, which have their keys again.
+    pub(super) has_retried_dead: bool,
+}
+
+impl Acceptance {
+    /// These writes are durable. The error says what must not be.
+    pub(super) fn written(&mut self, batch: &[Write], answers: &[Answer]) -> Result<(), String> {
+        for (write, answer) in batch.iter().zip(answers) {
+            match (write, answer) {
+                (Write::Push(push), Answer::Pushed { num, positions, .. }) if self.tokens.insert(push.token) => {
+                    self.pushed(push, *num, positions)?;
+                }
+                (Write::Turn(turn), Answer::Turned(answers)) => {
+                    for moved in turn.queue.iter().filter(|moved| moved.to.is_none()) {
+                        if let Some(key) = &moved.key {
+                            let place = (turn.num, key.clone());
+                            // One that is done with again, as the answer was lost, may be another by now.
+                            self.waiting
+                                .remove(&place)
+                                .filter(|pos| *pos != moved.pos)
+                                .map(|pos| self.waiting.insert(place, pos));
+                        }
+                    }
+                    self.written(&turn.writes, answers)?;
+                }
+                (Write::Bury(bury), Answer::Buried { count, .. }) => {
+                    self.has_retried_dead |= bury.is_retry && *count > 0;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn pushed(&mut self, push: &Push, num: InstanceNum, positions: &[u64]) -> Result<(), String> {
+        for (event, pos) in push.events.iter().zip(positions.iter().copied()) {
+            if let Some(key) = event.dedup.as_ref().filter(|_| push.place == Place::Queue) {
+                let place = (num, key.clone());
+                match (self.waiting.get(&place).copied(), pos) {
+                    (Some(other), 1..) => {
+                        return Err(format!("events {other} and {pos} of {} wait with one key, {key:?}", push.id));
+                    }
+                    (None, 0) if !self.has_retried_dead => {
+                        return Err(format!(
+                            "an event of {} was passed over, and no other has its key {key:?}",
+                            push.id
+                        ));
+                    }
+                    (None, 1..) => drop(self.waiting.insert(place, pos)),
+                    _ => {}
+                }
+            }
+            if pos > 0 {
+                let accepted = Accepted { id: push.id.clone(), num, payload: event.payload.clone() };
+                self.events.insert(pos, accepted);
+            }
+        }
+        Ok(())
+    }
+}

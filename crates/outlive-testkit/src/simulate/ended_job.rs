@@ -1,0 +1,145 @@
+//! What became of the jobs of a world.
+
+use std::collections::BTreeMap;
+
+use outlive::{Payload, Timestamp};
+use outlive_core::id::Name;
+use outlive_core::job::Record;
+use outlive_core::kind::JobKind;
+use outlive_core::lifecycle::News;
+use outlive_core::query::{Line, Query, Told};
+use outlive_core::queue::Dead;
+use serde::de::DeserializeOwned;
+
+use super::accepted::Acceptance;
+use super::kept::{self, Kept};
+use super::lives::Life;
+use super::plan::Sim;
+
+/// The most dead letters that are looked at.
+const LETTERS_MAX: usize = 100_000;
+
+/// What became of an instance of a job.
+///
+/// ```
+/// use outlive_testkit::simulate::EndedJob;
+/// fn is_all_handled(mail: &EndedJob) -> bool {
+///     mail.dead_letters.is_empty() && mail.news.iter().filter(|news| **news == "job executed").count() == mail.events.len()
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct EndedJob {
+    /// What it keeps; nothing if it is gone.
+    pub record: Option<Record>,
+    /// What the world was told of it, in words, in order.
+    pub news: Vec<&'static str>,
+    /// The events that were accepted for it, by their numbers.
+    pub events: BTreeMap<u64, Payload>,
+    /// What was given up, as far as it was not tried again.
+    pub dead_letters: Vec<Dead>,
+    /// When it goes on by itself.
+    pub next_run: Option<Timestamp>,
+}
+
+impl EndedJob {
+    /// Its state, if it has one that reads as this.
+    ///
+    /// ```
+    /// # use outlive_testkit::simulate::EndedJob;
+    /// fn total(counter: &EndedJob) -> u64 { counter.state().unwrap_or_default() }
+    /// ```
+    #[must_use]
+    pub fn state<T: DeserializeOwned>(&self) -> Option<T> {
+        self.record.as_ref()?.state.as_ref()?.decode().ok()
+    }
+
+    /// The events that were accepted for it, as far as they read as this.
+    ///
+    /// ```
+    /// # use outlive_testkit::simulate::EndedJob;
+    /// fn total(mail: &EndedJob) -> u64 { mail.accepted::<u64>().iter().sum() }
+    /// ```
+    #[must_use]
+    pub fn accepted<T: DeserializeOwned>(&self) -> Vec<T> {
+        self.events.values().filter_map(|event| event.decode().ok()).collect()
+    }
+
+    /// The dead letters, as far as they read as this; those of a debounce are batches.
+    ///
+    /// ```
+    /// # use outlive_testkit::simulate::EndedJob;
+    /// fn total(mail: &EndedJob) -> u64 { mail.dead::<u64>().iter().sum() }
+    /// ```
+    #[must_use]
+    pub fn dead<T: DeserializeOwned>(&self) -> Vec<T> {
+        self.dead_letters.iter().filter_map(|dead| dead.event.payload.decode().ok()).collect()
+    }
+}
+
+/// Looks at the jobs of a world that is over: at those of the plan, and at all others that there are or were.
+pub(super) async fn look(
+    store: &dyn Query,
+    plan: &Sim,
+    acceptance: &Acceptance,
+    runs_before: &BTreeMap<Name, u64>,
+) -> Result<BTreeMap<String, EndedJob>, String> {
+    let all = kept::all(store).await?;
+    let mut ids = plan.jobs();
+    if let Some(problem) = all.iter().find_map(|kept| kept.problem(runs_before)) {
+        return Err(problem);
+    }
+    let mut kept: BTreeMap<Name, Kept> = all.into_iter().map(|kept| (kept.instance.id.clone(), kept)).collect();
+    let feed = store.feed(0, usize::MAX >> 1).await.map_err(|error| error.to_string())?;
+    ids.extend(kept.keys().cloned());
+    ids.extend(feed.iter().filter(|told| JobKind::of(&told.id).is_some()).map(|told| told.id.clone()));
+    let mut jobs = BTreeMap::new();
+    for id in ids {
+        let kept = kept.remove(&id);
+        let dead = dead_letters(store, &id).await?;
+        let lines: Vec<&Told> = feed.iter().filter(|told| told.id == id).collect();
+        let life = Life {
+            id: &id,
+            lines: &lines,
+            kept: kept.as_ref(),
+            dead: &dead,
+            acceptance,
+            skew_max_ms: plan.skew_max_ms,
+        };
+        life.check().map_err(|what| format!("{id}: {what}, as was told:{}", told(&lines)))?;
+        jobs.insert(id.to_string(), ended(&id, kept, dead, &lines, acceptance));
+    }
+    Ok(jobs)
+}
+
+/// What was told, a line each.
+fn told(lines: &[&Told]) -> String {
+    let line = |told: &&Told| match &told.line {
+        Line::News(News { at, kind, attempt, detail }) => {
+            let detail = detail.as_ref().map_or(String::new(), ToString::to_string);
+            format!("\n    {} of {}: {at} {} {attempt} {detail}", told.number, told.num, kind.as_str())
+        }
+        other => format!("\n    {other:?}"),
+    };
+    lines.iter().map(line).collect()
+}
+
+fn ended(id: &Name, kept: Option<Kept>, dead: Vec<Dead>, lines: &[&Told], acceptance: &Acceptance) -> EndedJob {
+    let events = acceptance.events.iter().filter(|(_, accepted)| accepted.id == *id);
+    let news = lines.iter().filter_map(|told| match &told.line {
+        Line::News(news) => Some(news.kind.as_str()),
+        _ => None,
+    });
+    EndedJob {
+        news: news.collect(),
+        events: events.map(|(pos, accepted)| (*pos, accepted.payload.clone())).collect(),
+        dead_letters: dead,
+        next_run: kept.as_ref().and_then(|kept| kept.instance.wake),
+        record: kept.map(|kept| kept.record),
+    }
+}
+
+async fn dead_letters(store: &dyn Query, id: &Name) -> Result<Vec<Dead>, String> {
+    let all = store.dead(&JobKind::job_of(id), 0, LETTERS_MAX).await.map_err(|error| error.to_string())?;
+    Ok(all.into_iter().filter(|dead| dead.id == *id).collect())
+}

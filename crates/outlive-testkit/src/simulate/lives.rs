@@ -1,0 +1,204 @@
+//! What must be true of all that was told of a job, whatever its handlers do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outlive::Timestamp;
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::job::{FlushReason, HandlerKind};
+use outlive_core::kind::JobKind;
+use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::query::{Line, Told};
+use outlive_core::queue::Dead;
+
+use super::accepted::Acceptance;
+use super::kept::Kept;
+use super::skew::shifted;
+
+/// An id of a job, with all that is known of it. There may have been several instances of that id.
+pub(super) struct Life<'a> {
+    pub(super) id: &'a Name,
+    pub(super) lines: &'a [&'a Told],
+    pub(super) kept: Option<&'a Kept>,
+    pub(super) dead: &'a [Dead],
+    pub(super) acceptance: &'a Acceptance,
+    /// How far clocks are off. That a batch is due is found by one worker, and may be acted on by another.
+    pub(super) skew_max_ms: i64,
+}
+
+/// What one instance was told to have done.
+#[derive(Default)]
+struct Instance {
+    /// Its last number.
+    number: u64,
+    /// How often what is tried has failed, and when it may be tried again; 0 is no event, but `execute`.
+    tried: BTreeMap<u64, (u32, Timestamp)>,
+    /// How often `execute` was done with, given up included.
+    runs: u64,
+    /// How many events were handled.
+    handled: u64,
+    /// When the batch is due at the earliest.
+    flush_at: Option<Timestamp>,
+    is_terminated: bool,
+}
+
+/// How it ended with the events of an id.
+#[derive(Default)]
+struct Ends {
+    done: BTreeSet<u64>,
+    /// With how many attempts.
+    given_up: BTreeMap<u64, u32>,
+    /// How many events left in batches.
+    flushed: u64,
+    cleared: u64,
+}
+
+impl Life<'_> {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let mut instances: BTreeMap<InstanceNum, Instance> = BTreeMap::new();
+        let mut ends = Ends::default();
+        for told in self.lines {
+            let one = instances.entry(told.num).or_default();
+            one.number += 1;
+            if told.number != one.number {
+                return Err(format!("news {} have the number {}", one.number, told.number));
+            }
+            if let Line::News(news) = &told.line {
+                one.tell(news, self, &mut ends)?;
+            }
+        }
+        self.check_counts(&instances)?;
+        match JobKind::of(self.id) {
+            Some(JobKind::Debounce) => self.check_batches(&instances, &ends),
+            _ => self.check_events(&instances, &ends),
+        }
+    }
+
+    /// What an instance counts is what was told of it.
+    fn check_counts(&self, instances: &BTreeMap<InstanceNum, Instance>) -> Result<(), String> {
+        let Some(Kept { instance, record, .. }) = self.kept else { return Ok(()) };
+        let Some(told) = instances.get(&instance.num) else { return Ok(()) };
+        if told.is_terminated {
+            return Err("it was terminated, and is there".to_owned());
+        }
+        let kind = JobKind::of(self.id);
+        if matches!(kind, Some(JobKind::Continuous | JobKind::Task)) && record.runs != told.runs {
+            return Err(format!("it counts {} runs, and {} were told", record.runs, told.runs));
+        }
+        if kind == Some(JobKind::Task) && record.events != told.handled {
+            return Err(format!("it counts {} events, and {} were told", record.events, told.handled));
+        }
+        Ok(())
+    }
+
+    /// Each event is done, once, or is a dead letter.
+    fn check_events(&self, instances: &BTreeMap<InstanceNum, Instance>, ends: &Ends) -> Result<(), String> {
+        let dead: BTreeMap<u64, u32> = self.dead.iter().map(|dead| (dead.pos, dead.attempts)).collect();
+        let is_left = self.kept.is_some_and(|kept| kept.queued > 0);
+        for (pos, accepted) in &self.acceptance.events {
+            let is_gone = instances.get(&accepted.num).is_some_and(|told| told.is_terminated);
+            if accepted.id != *self.id || ends.done.contains(pos) || is_gone {
+                continue;
+            }
+            match (ends.given_up.get(pos), dead.get(pos)) {
+                (None, None) if !is_left => return Err(format!("event {pos} was accepted, and is nowhere")),
+                (Some(_), None) if !self.acceptance.has_retried_dead => {
+                    return Err(format!("event {pos} was given up, and is no dead letter"));
+                }
+                (Some(attempts), Some(told)) if attempts != told => {
+                    return Err(format!(
+                        "event {pos} was given up after {attempts} attempts, and its letter says {told}"
+                    ));
+                }
+                _ => {}
+            }
+        }
+        match dead.keys().find(|pos| ends.done.contains(pos)) {
+            Some(pos) => Err(format!("event {pos} was handled, and is a dead letter")),
+            None => Ok(()),
+        }
+    }
+
+    /// Each event left in one batch.
+    fn check_batches(&self, instances: &BTreeMap<InstanceNum, Instance>, ends: &Ends) -> Result<(), String> {
+        let accepted = self.acceptance.events.values().filter(|accepted| accepted.id == *self.id).count() as u64;
+        let dead: u64 = self.dead.iter().map(|dead| dead.event.batch.max(1)).sum();
+        let (flushed, cleared) = (ends.flushed, ends.cleared);
+        // What is terminated takes with it what it had.
+        let is_terminated = instances.values().any(|told| told.is_terminated);
+        match flushed + cleared + dead {
+            left if left == accepted || (is_terminated && left < accepted) => Ok(()),
+            _ => Err(format!("{accepted} events were accepted: {flushed} flushed, {cleared} cleared, {dead} given up")),
+        }
+    }
+}
+
+impl Instance {
+    fn tell(&mut self, news: &News, life: &Life<'_>, ends: &mut Ends) -> Result<(), String> {
+        let (kind, skew_max_ms) = (JobKind::of(life.id), life.skew_max_ms);
+        let detail: Detail = news.detail.as_ref().and_then(|detail| detail.decode().ok()).unwrap_or_default();
+        let hooks = [HandlerKind::Error, HandlerKind::Idle].map(HandlerKind::as_str);
+        let is_hook = detail.handler.as_deref().is_some_and(|handler| hooks.contains(&handler));
+        let pos = detail.event.unwrap_or(0);
+        match news.kind {
+            NewsKind::JobFailed if is_hook => {}
+            NewsKind::JobFailed => self.failed(news, &detail, ends)?,
+            NewsKind::JobExecuted | NewsKind::EventHandled => {
+                self.next_attempt(pos, news)?;
+                if pos > 0 && (!ends.done.insert(pos) || ends.given_up.contains_key(&pos)) {
+                    return Err(format!("event {pos} was done twice"));
+                }
+                self.runs += u64::from(news.kind == NewsKind::JobExecuted);
+                self.handled += u64::from(news.kind == NewsKind::EventHandled);
+                let is_counted = matches!(kind, Some(JobKind::Continuous | JobKind::Task));
+                if is_counted && detail.run.is_some_and(|run| run != self.runs) {
+                    return Err(format!("run {} is told as number {:?}", self.runs, detail.run));
+                }
+            }
+            NewsKind::JobTerminated => self.is_terminated = true,
+            // What failed before is not tried again.
+            NewsKind::JobStopped if kind == Some(JobKind::Continuous) => self.tried.clear(),
+            NewsKind::DebounceStarted => self.flush_at = detail.at.map(|due| shifted(due, -2 * skew_max_ms)),
+            NewsKind::DebounceFlushed => {
+                let timed = [FlushReason::Window, FlushReason::Quiet].map(FlushReason::as_str);
+                let is_timed = detail.reason.as_deref().is_some_and(|reason| timed.contains(&reason));
+                if let Some(due) = self.flush_at.take().filter(|due| is_timed && news.at < *due) {
+                    return Err(format!("a batch was flushed early, at {} instead of {due}", news.at));
+                }
+                ends.flushed += detail.events.unwrap_or(0);
+            }
+            NewsKind::DebounceCleared => {
+                self.tried.clear();
+                ends.cleared += detail.events.unwrap_or(0);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, news: &News, detail: &Detail, ends: &mut Ends) -> Result<(), String> {
+        let pos = detail.event.unwrap_or(0);
+        self.next_attempt(pos, news)?;
+        match detail.retry_at {
+            Some(due) => drop(self.tried.insert(pos, (news.attempt, due))),
+            None if pos == 0 => self.runs += 1,
+            None if ends.done.contains(&pos) || ends.given_up.insert(pos, news.attempt).is_some() => {
+                return Err(format!("event {pos} was done with, and given up"));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// An attempt is over. It is the one after the last, and not before its time.
+    fn next_attempt(&mut self, pos: u64, news: &News) -> Result<(), String> {
+        let (failed, due) = self.tried.remove(&pos).unwrap_or((0, Timestamp::AT_ONCE));
+        let what = if pos == 0 { "execute".to_owned() } else { format!("event {pos}") };
+        if news.attempt != failed + 1 {
+            return Err(format!("attempt {} of {what} is told as number {}", failed + 1, news.attempt));
+        }
+        if news.at < due {
+            return Err(format!("attempt {} of {what} came early, at {} instead of {due}", news.attempt, news.at));
+        }
+        Ok(())
+    }
+}

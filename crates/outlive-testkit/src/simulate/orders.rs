@@ -1,0 +1,207 @@
+//! What people do to jobs: by a worker's client, or in another process.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use outlive::job::{Continuous, Debounce, Push as Pushing, WorkerPool};
+use outlive::{Client, Error, OnConflict, Payload};
+use outlive_core::commit::{Send, Start, Write};
+use outlive_core::event::Event;
+use outlive_core::id::{Epoch, Name};
+use outlive_core::kind::JobKind;
+use outlive_core::message::Message;
+use outlive_core::queue::{Bury, Letters, Place, Push};
+use outlive_core::time::Timestamp;
+use serde_json::Value;
+
+/// The id of the one instance of a pool.
+const MAIN: &str = "main";
+
+/// What somebody wants of an instance of a job.
+#[derive(Clone, Debug)]
+pub(super) enum Order {
+    /// An event for a task, with a key of its own.
+    Send(Payload),
+    /// An event for a debounce, perhaps with a key.
+    Add(Payload, Option<String>),
+    /// Events for a pool.
+    Push(Vec<Pushed>),
+    /// A continuous job is to begin, or to go on.
+    Begin(Payload),
+    Tell(Message),
+    /// All dead letters of the job are to be tried again.
+    RetryDead,
+}
+
+/// An event for a pool.
+#[derive(Clone, Debug)]
+pub(super) struct Pushed {
+    pub(super) payload: Payload,
+    pub(super) priority: i32,
+    pub(super) key: Option<String>,
+    pub(super) delay: Option<Duration>,
+    pub(super) once: Option<String>,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send(event) => write!(f, "send {event}"),
+            Self::Add(event, None) => write!(f, "add {event}"),
+            Self::Add(event, Some(key)) => write!(f, "add {event} once as {key:?}"),
+            Self::Push(events) => {
+                write!(f, "push")?;
+                events.iter().try_for_each(|event| write!(f, " {}", event.payload))
+            }
+            Self::Begin(state) => write!(f, "begin with {state}"),
+            Self::Tell(message) => write!(f, "tell {message:?}"),
+            Self::RetryDead => write!(f, "retry the dead letters"),
+        }
+    }
+}
+
+/// The whole name of the instance of a pool.
+pub(super) fn pool_instance(job: &str) -> String {
+    format!("{job}:{MAIN}")
+}
+
+impl Order {
+    /// Whether it can be done once more when it is done, and that is the same as once.
+    pub(super) fn is_repeatable(&self) -> bool {
+        matches!(self, Self::Send(_) | Self::Add(_, Some(_)) | Self::Begin(_))
+    }
+
+    /// Whether it brings something to handle, rather than says what becomes of it.
+    pub(super) fn is_event(&self) -> bool {
+        matches!(self, Self::Send(_) | Self::Add(..) | Self::Push(_))
+    }
+
+    /// Has it done by a worker's client. An instance that is gone has nothing to be told.
+    pub(super) async fn ask(&self, instance: &str, client: &Client, number: usize) -> Result<(), Error> {
+        let id = Name::recorded(instance);
+        let (job, own) = (JobKind::job_of(&id), JobKind::own_id(&id));
+        let name = lasting(job.as_str().split_once(':').map_or("", |(_, name)| name));
+        let any = client.job_by_name(job.as_str())?;
+        let (batch, beat) = (Debounce::<Value, Value>::new(name), Continuous::<Value>::new(name));
+        match self {
+            Self::Send(event) => any.send_json_once(own, event.as_str(), &number.to_string()).await.map(drop),
+            Self::Add(event, None) => client.job(batch).add(own, &value(event)).await.map(drop),
+            Self::Add(event, Some(key)) => client.job(batch).add_once(own, &value(event), key).await.map(drop),
+            Self::Push(events) => {
+                let pool = client.job(WorkerPool::<Value>::new(name));
+                pool.push_many(events.iter().map(Pushed::to_push)).await.map(drop)
+            }
+            Self::Begin(state) => client.job(beat).start(own, &value(state)).await.map(drop),
+            Self::RetryDead => any.retry_dead(None).await.map(drop),
+            Self::Tell(message) => match tell(client, JobKind::of(&id), (name, own), message).await {
+                Err(Error::NotFound { .. }) => Ok(()),
+                told => told,
+            },
+        }
+    }
+
+    /// The same as writes of somebody in another process.
+    pub(super) fn writes(&self, instance: &str, number: usize, now: Timestamp, token: u64) -> Vec<Write> {
+        let id = Name::recorded(instance);
+        let job = JobKind::job_of(&id);
+        let push = |events, place| {
+            let (id, job) = (id.clone(), job.clone());
+            vec![Write::Push(Push { id, job, events, place, at: now, seed: token, token })]
+        };
+        let send = |message| {
+            let (id, token) = (id.clone(), token.wrapping_add(1));
+            Write::Send(Send { id, num: None, message, at: now, dedup: None, token })
+        };
+        let keyed = |event: &Payload, key: Option<String>| {
+            vec![Event { dedup: key.as_deref().map(Name::recorded), ..Event::new(event.clone()) }]
+        };
+        match self {
+            Self::Send(event) => push(keyed(event, Some(number.to_string())), Place::Inbox),
+            Self::Add(event, key) => push(keyed(event, key.clone()), Place::Inbox),
+            Self::Push(events) => push(events.iter().map(|event| event.to_event(now)).collect(), Place::Queue),
+            Self::Begin(state) => {
+                let start = Start {
+                    input: state.clone(),
+                    id: id.clone(),
+                    workflow: job.clone(),
+                    seed: token,
+                    tags: std::collections::BTreeMap::new(),
+                    at: now,
+                    due: Timestamp::AT_ONCE,
+                    on_conflict: OnConflict::Join,
+                    token,
+                    owner: Epoch(0),
+                };
+                vec![Write::Start(start), send(Message::Resume)]
+            }
+            Self::Tell(message) => vec![send(message.clone())],
+            Self::RetryDead => vec![Write::Bury(Bury { job, letters: Letters::All, is_retry: true, at: now })],
+        }
+    }
+}
+
+async fn tell(
+    client: &Client,
+    kind: Option<JobKind>,
+    (name, id): (&'static str, &str),
+    message: &Message,
+) -> Result<(), Error> {
+    let (beat, batch) = (Continuous::<Value>::new(name), Debounce::<Value, Value>::new(name));
+    let (beat, batch) = (client.job(beat), client.job(batch));
+    let pool = client.job(WorkerPool::<Value>::new(name));
+    match (kind, message) {
+        (Some(JobKind::Pool), Message::Pause) => pool.pause().await,
+        (Some(JobKind::Pool), _) => pool.resume().await,
+        (Some(JobKind::Continuous), Message::Pause) => beat.stop(id).await,
+        (Some(JobKind::Continuous), Message::Trigger) => beat.trigger(id).await,
+        (Some(JobKind::Continuous), Message::Terminate { reason }) => beat.terminate(id, reason).await,
+        (Some(JobKind::Debounce), Message::Trigger) => batch.flush(id).await,
+        (Some(JobKind::Debounce), Message::Clear) => batch.clear(id).await,
+        (Some(kind), message) => {
+            let any = client.job_by_name(&format!("{}:{name}", kind.as_str()))?;
+            match message {
+                Message::Terminate { reason } => any.terminate(id, reason).await,
+                _ => any.trigger(id).await,
+            }
+        }
+        (None, _) => Err(Error::JobName { name: name.to_owned() }),
+    }
+}
+
+impl Pushed {
+    fn to_push(&self) -> Pushing<Value> {
+        let push = Pushing::new(value(&self.payload)).priority(self.priority);
+        let push = self.key.iter().fold(push, |push, key| push.key(key));
+        let push = self.once.iter().fold(push, |push, key| push.once(key));
+        self.delay.iter().fold(push, |push, delay| push.delay(*delay))
+    }
+
+    fn to_event(&self, now: Timestamp) -> Event {
+        let name = |text: &Option<String>| text.as_deref().map(Name::recorded);
+        Event {
+            priority: self.priority,
+            key: name(&self.key),
+            due: self.delay.map(|delay| now.after(delay)),
+            dedup: name(&self.once),
+            ..Event::new(self.payload.clone())
+        }
+    }
+}
+
+fn value(payload: &Payload) -> Value {
+    payload.decode().unwrap_or_default()
+}
+
+/// The same name, for as long as the process lives: that is what a contract is made of. Each is kept once.
+fn lasting(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = names.get(name) {
+        return name;
+    }
+    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(name);
+    name
+}
