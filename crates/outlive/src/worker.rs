@@ -596,6 +596,12 @@ impl Router for Worker {
             }
             (Write::Turn(turn), Answer::Turned(answers)) => {
                 turn.writes.iter().zip(answers).for_each(|(write, answer)| self.written(write, answer));
+                let is_stuck = turn.state.as_ref().is_some_and(|state| state.status == Status::Stuck);
+                if is_stuck && self.residency.mailbox(turn.num).is_none() {
+                    // It was set aside as it came: nobody else tells who waits for it.
+                    self.waiters.ask(turn.num);
+                    self.replies.drop_all_of(turn.num);
+                }
             }
             (Write::Bury(_), Answer::Buried { nums, .. }) => self.look_again(nums),
             (Write::Reopen(reopen), Answer::Done) => {

@@ -48,6 +48,26 @@ async fn who_asks_a_stuck_task_is_told_and_ending_it_frees_its_id() {
     assert_eq!(words.state("42").await.unwrap(), Some("3".to_owned()));
 }
 
+#[tokio::test]
+async fn who_asks_a_task_that_is_set_aside_as_it_comes_into_memory_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    let open = || Engine::open(&path).job(NUMBERS.on_event(add).execute(nothing)).start();
+    let engine = open().await.unwrap();
+    engine.job(NUMBERS).ask::<()>("42", &1).await.unwrap();
+    engine.shutdown().await.unwrap();
+    let sql = rusqlite::Connection::open(&path).unwrap();
+    // As if it had taken the process down again and again.
+    assert_eq!(sql.execute("UPDATE instance SET recoveries = 9", []).unwrap(), 1);
+    drop(sql);
+    let engine = open().await.unwrap();
+    let numbers = engine.job(NUMBERS);
+    let error = soon(numbers.ask::<()>("42", &2)).await.unwrap_err();
+    assert!(matches!(&error, Error::Status { status: Status::Stuck, .. }), "{error}");
+    soon(numbers.terminate("42", "enough")).await.unwrap();
+    engine.shutdown().await.unwrap();
+}
+
 const HOOKS: Debounce<u32, u32> = Debounce::new("hooks");
 
 async fn flush(ctx: DebounceCtx<u32, u32>) -> Result<()> {
