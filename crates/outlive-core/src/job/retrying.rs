@@ -1,5 +1,7 @@
 //! What a failed handler leads to: another attempt, or the end of it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::call::{Call, Exhausted, HandlerKind};
 use super::record::{Retrying, Troubled};
 use super::{Job, Rules};
@@ -48,14 +50,19 @@ impl Policy {
         let Some(policy) = &self.retry else { return Verdict::GiveUp(None) };
         // The seed differs from attempt to attempt and from instance to instance.
         let seed = seed.wrapping_add(u64::from(failed).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        match policy.next(failed, since, now, seed) {
-            _ if !failure.retryable => Verdict::GiveUp(None),
+        if !failure.retryable {
+            return Verdict::GiveUp(None);
+        }
+        // A backoff of the user's own may panic, and then there is no time to try again at.
+        let decide = || (policy.next(failed, since, now, seed), policy.base_delay(failed));
+        let Ok((next, base_delay)) = catch_unwind(AssertUnwindSafe(decide)) else { return Verdict::GiveUp(None) };
+        match next {
             retry::Next::RetryAt { due, delay } => Verdict::Again {
                 due,
                 detail: Box::new(Detail {
                     retry_at: Some(due),
                     delay_ms: u64::try_from(delay.as_millis()).ok(),
-                    base_delay_ms: u64::try_from(policy.base_delay(failed).as_millis()).ok(),
+                    base_delay_ms: u64::try_from(base_delay.as_millis()).ok(),
                     backoff: Some(policy.backoff_kind().into()),
                     jitter: Some(policy.jitter_kind().into()),
                     ..Detail::default()

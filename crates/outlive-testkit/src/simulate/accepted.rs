@@ -20,12 +20,14 @@ pub(super) struct Accepted {
 pub(super) struct Acceptance {
     /// By their positions.
     pub(super) events: BTreeMap<u64, Accepted>,
-    /// The pushes that were seen: the same one again is answered as before.
+    /// How many instances were started under an id, each as often as it came into being.
+    pub(super) started: BTreeMap<Name, usize>,
+    /// The writes that were seen: the same one again is answered as before.
     tokens: BTreeSet<u64>,
     /// Those that wait in a queue with a dedup key.
     waiting: BTreeMap<(InstanceNum, Name), u64>,
-    /// Whether dead letters were tried again, which have their keys again.
-    pub(super) has_retried_dead: bool,
+    /// The jobs whose dead letters were tried again, which have their keys again.
+    pub(super) retried: BTreeSet<Name>,
 }
 
 impl Acceptance {
@@ -35,6 +37,9 @@ impl Acceptance {
             match (write, answer) {
                 (Write::Push(push), Answer::Pushed { num, positions, .. }) if self.tokens.insert(push.token) => {
                     self.pushed(push, *num, positions)?;
+                }
+                (Write::Start(start), Answer::Started { created: true, .. }) if self.tokens.insert(start.token) => {
+                    *self.started.entry(start.id.clone()).or_default() += 1;
                 }
                 (Write::Turn(turn), Answer::Turned(answers)) => {
                     for moved in turn.queue.iter().filter(|moved| moved.to.is_none()) {
@@ -50,7 +55,7 @@ impl Acceptance {
                     self.written(&turn.writes, answers)?;
                 }
                 (Write::Bury(bury), Answer::Buried { count, .. }) => {
-                    self.has_retried_dead |= bury.is_retry && *count > 0;
+                    self.retried.extend((bury.is_retry && *count > 0).then(|| bury.job.clone()));
                 }
                 _ => {}
             }
@@ -66,7 +71,7 @@ impl Acceptance {
                     (Some(other), 1..) => {
                         return Err(format!("events {other} and {pos} of {} wait with one key, {key:?}", push.id));
                     }
-                    (None, 0) if !self.has_retried_dead => {
+                    (None, 0) if !self.retried.contains(&push.job) => {
                         return Err(format!(
                             "an event of {} was passed over, and no other has its key {key:?}",
                             push.id

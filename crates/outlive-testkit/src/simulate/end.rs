@@ -211,6 +211,7 @@ pub(super) fn check_orders(end: &End, plan: &Sim) -> Result<(), String> {
         let acts = plan.acts.iter().rev().filter(|act| act.run == *id);
         let Some(is_to_stop) = acts.filter_map(|act| act.wish.is_to_stop()).next() else { continue };
         let is_stopped = job.record.as_ref().map(|record| record.is_stopped);
+        // A handler may have done it, or what somebody asked for before was done after.
         let is_terminated = job.news.last() == Some(&NewsKind::JobTerminated.as_str());
         if is_stopped != is_to_stop && !(is_stopped.is_none() && is_terminated) {
             return Err(format!("{id} should be stopped {is_to_stop:?}, and it keeps {:?}", job.record));

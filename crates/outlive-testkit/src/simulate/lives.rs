@@ -67,6 +67,7 @@ impl Life<'_> {
             }
         }
         self.check_counts(&instances)?;
+        self.check_starts(&instances)?;
         match JobKind::of(self.id) {
             Some(JobKind::Debounce) => self.check_batches(&instances, &ends),
             _ => self.check_events(&instances, &ends),
@@ -90,18 +91,31 @@ impl Life<'_> {
         Ok(())
     }
 
+    /// What was started is there, or was terminated.
+    fn check_starts(&self, instances: &BTreeMap<InstanceNum, Instance>) -> Result<(), String> {
+        let started = self.acceptance.started.get(self.id).copied().unwrap_or(0);
+        let terminated = instances.values().filter(|told| told.is_terminated).count();
+        match terminated + usize::from(self.kept.is_some()) {
+            found if JobKind::of(self.id) != Some(JobKind::Continuous) || found == started => Ok(()),
+            _ => Err(format!("it was started {started} times, terminated {terminated} times")),
+        }
+    }
+
     /// Each event is done, once, or is a dead letter.
     fn check_events(&self, instances: &BTreeMap<InstanceNum, Instance>, ends: &Ends) -> Result<(), String> {
         let dead: BTreeMap<u64, u32> = self.dead.iter().map(|dead| (dead.pos, dead.attempts)).collect();
-        let is_left = self.kept.is_some_and(|kept| kept.queued > 0);
-        for (pos, accepted) in &self.acceptance.events {
+        let queued = self.kept.map_or(0, |kept| kept.queued);
+        let is_retried = self.acceptance.retried.contains(&JobKind::job_of(self.id));
+        let mut accepted_count = 0;
+        for (pos, accepted) in self.acceptance.events.iter().filter(|(_, accepted)| accepted.id == *self.id) {
+            accepted_count += 1;
             let is_gone = instances.get(&accepted.num).is_some_and(|told| told.is_terminated);
-            if accepted.id != *self.id || ends.done.contains(pos) || is_gone {
+            if ends.done.contains(pos) || is_gone {
                 continue;
             }
             match (ends.given_up.get(pos), dead.get(pos)) {
-                (None, None) if !is_left => return Err(format!("event {pos} was accepted, and is nowhere")),
-                (Some(_), None) if !self.acceptance.has_retried_dead => {
+                (None, None) if queued == 0 => return Err(format!("event {pos} was accepted, and is nowhere")),
+                (Some(_), None) if !is_retried => {
                     return Err(format!("event {pos} was given up, and is no dead letter"));
                 }
                 (Some(attempts), Some(told)) if attempts != told => {
@@ -112,9 +126,16 @@ impl Life<'_> {
                 _ => {}
             }
         }
-        match dead.keys().find(|pos| ends.done.contains(pos)) {
-            Some(pos) => Err(format!("event {pos} was handled, and is a dead letter")),
-            None => Ok(()),
+        if let Some(pos) = dead.keys().find(|pos| ends.done.contains(pos)) {
+            return Err(format!("event {pos} was handled, and is a dead letter"));
+        }
+        // A dead letter that is tried again is another event, in place of the letter. What is terminated takes with it
+        // what it had.
+        let (done, dead) = (ends.done.len() as u64, dead.len() as u64);
+        let is_terminated = instances.values().any(|told| told.is_terminated);
+        match done + dead + queued {
+            found if found == accepted_count || (is_terminated && found < accepted_count) => Ok(()),
+            _ => Err(format!("{accepted_count} events were accepted: {done} done, {dead} given up, {queued} queued")),
         }
     }
 

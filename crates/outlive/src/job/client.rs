@@ -156,18 +156,19 @@ impl JobClient {
     /// What has become of a message, as the store has it.
     async fn look(&self, id: &Name, num: InstanceNum, pos: u64) -> Result<Option<Reply>, Error> {
         let instance = async || Ok::<_, Error>(self.shared.store.instance(id).await?.filter(|found| found.num == num));
-        let status = instance().await?.map(|instance| instance.status);
+        let before = instance().await?;
         let inbox = self.shared.store.inbox(num, 0).await?;
-        let is_waiting = inbox.iter().any(|inbound| inbound.pos == pos);
-        // Only now: what becomes of a message is written when it is taken.
-        let record = instance().await?.map(|instance| record_of(&instance)).unwrap_or_default();
-        if !is_waiting {
+        if !inbox.iter().any(|inbound| inbound.pos == pos) {
+            // Only now: what becomes of a message is written when it is taken.
+            let record = instance().await?.map(|instance| record_of(&instance)).unwrap_or_default();
             let answer = self.shared.store.reply(pos).await?;
             return Ok(Some(Reply::Taken { answer, event_count: record.events, next: record.next }));
         }
-        if let Some(status @ Status::Stuck) = status {
-            return Err(Error::Status { id: id.to_string(), status, way_out: STUCK });
+        let Some(instance) = before else { return Ok(None) };
+        if instance.status == Status::Stuck {
+            return Err(Error::Status { id: id.to_string(), status: instance.status, way_out: STUCK });
         }
+        let record = record_of(&instance);
         let is_held = record.retry.is_some() || record.flush.is_some();
         let before = inbox.iter().filter(|inbound| inbound.pos <= pos).count() as u64;
         Ok(is_held.then_some(Reply::Held { event_count: before }))

@@ -140,7 +140,7 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static, X> Continu
         self
     }
 
-    settings_methods!();
+    settings_methods!("When to try again after a failure. Without it, never: the schedule goes on.");
 
     /// Called when a run was given up; then the schedule goes on.
     pub fn on_error<M>(mut self, handler: impl JobHandler<(ContinuousCtx<S>, Failure), M>) -> Self {

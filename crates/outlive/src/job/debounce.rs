@@ -120,7 +120,10 @@ impl<E, B, X> DebounceBuilder<E, B, X> {
         self
     }
 
-    settings_methods!();
+    settings_methods!(
+        "When to try again after a failure. Without it, never. The batch is kept meanwhile, and new events wait for the \
+         next one."
+    );
 
     /// Called when a batch was given up; then it goes to the dead letters.
     pub fn on_error<M>(mut self, handler: impl JobHandler<(DebounceCtx<E, B>, Failure), M>) -> Self {
@@ -322,5 +325,8 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
     }
 
     instance_methods!(B);
-    dead_methods!(serde_json::Value);
+    dead_methods!(
+        serde_json::Value,
+        "Batches that were given up, oldest first, and single events that `on_event` could not add to one."
+    );
 }

@@ -54,8 +54,8 @@ pub(super) use contract;
 
 /// What every builder can be told of the calls of its handlers.
 macro_rules! settings_methods {
-    () => {
-        /// When to try again after a failure. Without it, never.
+    ($retry:literal) => {
+        #[doc = $retry]
         pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
             self.settings.policy.retry = Some(retry.into());
             self
@@ -116,8 +116,8 @@ pub(super) use instance_methods;
 
 /// What can be done with what was given up.
 macro_rules! dead_methods {
-    ($event:ty) => {
-        /// What was given up, oldest first.
+    ($event:ty, $dead:literal) => {
+        #[doc = $dead]
         ///
         /// # Errors
         /// If the store cannot be read.

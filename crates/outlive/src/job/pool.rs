@@ -113,7 +113,7 @@ impl<E, X> PoolBuilder<E, X> {
         self
     }
 
-    settings_methods!();
+    settings_methods!("When to try an event again after a failure. Without it, never.");
 
     /// Called when an event is given up, before it goes to the dead letters.
     pub fn on_dead<M>(mut self, handler: impl JobHandler<(PoolCtx<E>, DeadLetter<E>), M>) -> Self {
@@ -433,7 +433,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         }
     }
 
-    dead_methods!(E);
+    dead_methods!(E, "Events that were given up, oldest first.");
 }
 
 pub(super) async fn pool_status(client: &JobClient) -> Result<PoolStatus, Error> {

@@ -74,7 +74,7 @@ pub struct TaskBuilder<E, S, X = Unfinished> {
 }
 
 impl<E, S, X> TaskBuilder<E, S, X> {
-    settings_methods!();
+    settings_methods!("When to try again after a failure of `on_event` or `execute`. Without it, never.");
 
     /// Called when an event or an execution was given up. It may plan what is next.
     pub fn on_error<M>(mut self, handler: impl JobHandler<(TaskCtx<E, S>, Failure), M>) -> Self {
@@ -294,7 +294,7 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
     }
 
     instance_methods!(S);
-    dead_methods!(E);
+    dead_methods!(E, "Events that were given up, oldest first.");
 }
 
 fn sent(accepted: &Accepted) -> Sent {

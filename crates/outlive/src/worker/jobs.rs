@@ -23,8 +23,8 @@ use crate::committer::Reply;
 use crate::handling::{Definition, Work};
 use crate::mailbox::Mailbox;
 
-/// How often more the process may die: the first time, when nobody was blamed for it, and the last.
-const POOL_PATIENCE: u32 = 2;
+/// How often more the process may die: the first time, when nobody was blamed for it, the last, and when `on_dead` looks.
+const POOL_PATIENCE: u32 = 3;
 
 impl Worker {
     /// Brings a claimed instance of a job into memory, or sets it aside if that cannot be.

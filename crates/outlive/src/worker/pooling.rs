@@ -28,7 +28,7 @@ use crate::replies;
 use super::Worker;
 use super::turns::refused;
 use commits::Submitted;
-use fate::{Finished, Judge};
+use fate::{Fate, Finished, Judge, Shown};
 
 /// How many events may be done and not durable yet before no more are begun.
 const UNDURABLE_MAX: usize = 8_192;
@@ -228,13 +228,16 @@ impl Pooling {
                 }
                 // Those are found when they are looked for from now on.
                 self.work.is_unread |= submitted.is_delaying || std::mem::take(&mut self.work.is_crowded);
+                if !submitted.taken.is_empty() {
+                    self.worker.waiters.ask(self.num);
+                }
                 for pos in &submitted.taken {
                     let taken = || replies::Reply::Taken { answer: None, event_count: 0, next: None };
                     self.worker.replies.tell(*pos, taken);
                 }
                 self.definition.tell(&submitted.exhausted);
                 let now = self.now();
-                submitted.begins.into_iter().for_each(|events| self.spawn_readable(events, now));
+                submitted.begins.into_iter().for_each(|events| self.begin_marked(events, now));
                 if submitted.is_rest {
                     (self.is_owned, self.work.is_resting) = (false, false);
                     // What was pushed just before is in the queue, and nobody may have told.
@@ -251,10 +254,17 @@ impl Pooling {
                 // What a handler asked of others: it has failed.
                 let Some(finished) = submitted.again else { return Err(Over) };
                 (self.told, self.is_owned) = submitted.before;
-                let end = End::Failed(Failure::new(Cause::Error, refused(&refusal)));
+                let problem = refused(&refusal);
+                if finished.events.iter().any(|(_, fate)| matches!(fate, Fate::Failed { .. })) {
+                    // What `on_dead` asked for. The event is given up without it, as if `on_dead` had failed.
+                    tracing::warn!(job = self.id.as_str(), "on_dead failed: {problem}");
+                    self.finished().push(Finished { writes: Vec::new(), ..finished });
+                    return Ok(());
+                }
+                let end = End::Failed(Failure::new(Cause::Error, problem));
                 let events = finished.events.into_iter().map(|(queued, _)| queued).collect();
                 let ended = std::future::ready(Ended { end, writes: Vec::new() });
-                self.conclude(events, finished.began, ended);
+                self.conclude(events, finished.began, Shown::ToUser, ended);
                 Ok(())
             }
             _ => Err(Over),
@@ -291,12 +301,12 @@ impl Pooling {
     /// are about to be, so that one that takes the process down is found.
     fn set_off(&mut self, mut events: Vec<Queued>, now: Timestamp) {
         let deaths = events.first().map_or(0, deaths_of);
-        if deaths > self.worker.recoveries_max {
-            let failure = Failure::new(Cause::Error, crate::aside::deadly_event(deaths)).permanent();
-            let ended = Ended { end: End::Failed(failure), writes: Vec::new() };
-            return self.conclude(events, now, std::future::ready(ended));
+        if deaths > self.worker.recoveries_max.saturating_add(1) {
+            // It takes the process down even when `on_dead` looks at it.
+            return self.give_up(events, deaths, now, Shown::ToNobody);
         }
-        if self.work.wary == 0 && deaths == 0 {
+        let is_unreadable = events.iter().all(|queued| queued.event.is_err());
+        if is_unreadable || (self.work.wary == 0 && deaths == 0) {
             return self.spawn_readable(events, now);
         }
         self.work.wary = self.work.wary.saturating_sub(events.len());
@@ -304,6 +314,22 @@ impl Pooling {
             event.deaths = event.deaths.saturating_add(1);
         }
         self.work.marked.push(events);
+    }
+
+    /// Goes on with events now that it is durable that they are about to be handled.
+    fn begin_marked(&mut self, events: Vec<Queued>, now: Timestamp) {
+        let deaths = events.first().map_or(0, deaths_of).saturating_sub(1);
+        match deaths > self.worker.recoveries_max {
+            true => self.give_up(events, deaths, now, Shown::ToUser),
+            false => self.spawn_readable(events, now),
+        }
+    }
+
+    /// Gives up an event that takes the process down.
+    fn give_up(&mut self, events: Vec<Queued>, deaths: u32, now: Timestamp, shown: Shown) {
+        let failure = Failure::new(Cause::Error, crate::aside::deadly_event(deaths)).permanent();
+        let ended = Ended { end: End::Failed(failure), writes: Vec::new() };
+        self.conclude(events, now, shown, std::future::ready(ended));
     }
 
     /// Has events handled together, but each that cannot be read by itself: it is no fault of the others.
@@ -351,7 +377,7 @@ impl Pooling {
                 started_at: began,
             })
         });
-        self.conclude(events, began, async {
+        self.conclude(events, began, Shown::ToUser, async {
             match calling {
                 Ok(calling) => calling.await,
                 Err(problem) => Ended::unreadable(problem),
@@ -364,6 +390,7 @@ impl Pooling {
         &mut self,
         events: Vec<Queued>,
         began: Timestamp,
+        shown: Shown,
         calling: impl Future<Output = Ended> + Send + 'static,
     ) {
         while self.work.handlers.try_join_next().is_some() {}
@@ -377,6 +404,7 @@ impl Pooling {
             around: self.worker.around.clone(),
             id: self.id.clone(),
             seed: self.seed,
+            shown,
         };
         let (finished, running, mailbox) = (self.work.finished.clone(), self.running.clone(), self.mailbox.clone());
         let calls = self.work.calls.clone();

@@ -49,6 +49,8 @@ struct Over;
 impl Drop for Turns {
     fn drop(&mut self) {
         self.mailbox.close();
+        // What came after the last commit was told to a box that nobody reads: who waits for it asks the store.
+        self.worker.replies.drop_all_of(self.num);
         self.worker.job_gone(self.num, &self.mailbox);
     }
 }
@@ -156,9 +158,14 @@ impl Turns {
 
     /// Calls a handler. A message that ends the instance does not wait for it.
     async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), Over> {
+        let mut care = self.definition.care.clone();
+        if call.handler == HandlerKind::Error {
+            // It is asked about the errors that lead there.
+            care.retry_if = None;
+        }
         let given = Given {
             around: self.worker.around.clone(),
-            care: self.definition.care.clone(),
+            care,
             num: self.num,
             id: self.id.clone(),
             call: call.clone(),

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use outlive::job::{PoolCtx, PoolEvent, Push, Task, TaskCtx, WorkerPool};
+use outlive::job::{DeadLetter, PoolCtx, PoolEvent, Push, Task, TaskCtx, WorkerPool};
 use outlive::prelude::*;
 
 const STORE: &str = "OUTLIVE_TEST_DEADLY";
 const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
 const SENT: Task<u32, Vec<u32>> = Task::new("sent");
 
-/// What the child is to do: which events are deadly, how many there are, and how many are handled together.
-type Told = (PathBuf, BTreeSet<u32>, u32, usize);
+/// What the child is to do: which events are deadly, also to look at, and how many are handled together.
+type Told = (PathBuf, BTreeSet<u32>, bool, usize);
 
-struct Deadly(BTreeSet<u32>);
+struct Deadly(BTreeSet<u32>, bool);
 
 async fn handle(ctx: &PoolCtx<u32>, n: u32) -> Result<()> {
     tokio::time::sleep(Duration::from_millis(3)).await;
@@ -45,11 +45,18 @@ async fn nothing(_: TaskCtx<u32, Vec<u32>>) -> Result<()> {
     Ok(())
 }
 
-async fn open((store, deadly, _, batch): &Told) -> Engine {
-    let mail = MAIL.concurrency(4);
+async fn on_dead(ctx: PoolCtx<u32>, _: DeadLetter<u32>) -> Result<()> {
+    if ctx.get::<Deadly>().1 {
+        std::process::abort();
+    }
+    Ok(())
+}
+
+async fn open((store, deadly, is_deadly_to_look_at, batch): &Told) -> Engine {
+    let mail = MAIL.concurrency(4).on_dead(on_dead);
     let mail = if *batch > 1 { mail.execute_batch(*batch, many) } else { mail.execute(one) };
     let builder = Engine::open(store).job(mail).job(SENT.on_event(note).execute(nothing));
-    builder.provide(Deadly(deadly.clone())).start().await.unwrap()
+    builder.provide(Deadly(deadly.clone(), *is_deadly_to_look_at)).start().await.unwrap()
 }
 
 /// Not a test by itself: the process that is taken down, when [`play`] starts it.
@@ -74,11 +81,12 @@ fn run_child(told: &Told) -> bool {
 }
 
 /// Has the process taken down until all is handled; answers how many starts that took.
-async fn play(store: &Path, deadly: &[u32], events: u32, batch: usize) -> u32 {
-    let told: Told = (store.to_owned(), deadly.iter().copied().collect(), events, batch);
+async fn play(store: &Path, deadly: &[u32], is_deadly_to_look_at: bool, batch: usize) -> u32 {
+    let (told, events): (Told, u32) =
+        ((store.to_owned(), deadly.iter().copied().collect(), is_deadly_to_look_at, batch), 40);
     Client::open(store).unwrap().job(MAIL).push_many((0..events).map(Push::new)).await.unwrap();
     let starts = (1..=30).find(|_| run_child(&told)).expect("the process is still taken down after 30 starts");
-    let mended: Told = (store.to_owned(), BTreeSet::new(), events, batch);
+    let mended: Told = (store.to_owned(), BTreeSet::new(), false, batch);
     let engine = open(&mended).await;
     let dead = engine.job(MAIL).dead().await.unwrap();
     let mut numbers: Vec<u32> = dead.iter().map(|letter| letter.event().unwrap()).collect();
@@ -108,19 +116,26 @@ async fn play(store: &Path, deadly: &[u32], events: u32, batch: usize) -> u32 {
 #[tokio::test]
 async fn an_event_that_takes_the_process_down_is_found_among_those_at_work() {
     let folder = tempfile::tempdir().unwrap();
-    let starts = play(&folder.path().join("first.db"), &[0], 40, 1).await;
+    let starts = play(&folder.path().join("first.db"), &[0], false, 1).await;
     assert_eq!(starts, 6, "five times it was at work, four of them known");
-    play(&folder.path().join("late.db"), &[21], 40, 1).await;
+    play(&folder.path().join("late.db"), &[21], false, 1).await;
 }
 
 #[tokio::test]
 async fn several_deadly_events_are_found_one_after_the_other() {
     let folder = tempfile::tempdir().unwrap();
-    play(&folder.path().join("mail.db"), &[1, 2, 30], 40, 1).await;
+    play(&folder.path().join("mail.db"), &[1, 2, 30], false, 1).await;
 }
 
 #[tokio::test]
 async fn a_deadly_event_is_found_in_its_batch() {
     let folder = tempfile::tempdir().unwrap();
-    play(&folder.path().join("mail.db"), &[5], 40, 8).await;
+    play(&folder.path().join("mail.db"), &[5], false, 8).await;
+}
+
+#[tokio::test]
+async fn an_event_that_is_deadly_even_to_look_at_is_given_up_unseen() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = play(&folder.path().join("mail.db"), &[0], true, 1).await;
+    assert_eq!(starts, 7, "once more than one that is deadly to handle");
 }

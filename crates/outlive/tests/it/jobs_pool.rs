@@ -429,6 +429,35 @@ async fn an_attempt_that_takes_longer_than_its_timeout_has_failed_and_is_tried_a
 }
 
 #[tokio::test]
+async fn what_on_dead_may_not_do_is_left_out_and_the_event_is_given_up_all_the_same() {
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        let job = MAIL.concurrency(1).retry(retry(2, "1 minute")).execute(deliver).on_dead(on_dead);
+        others(engine).job(job).provide(given.clone())
+    })
+    .await;
+    book.plan("dead", ["send n told; signal nobody"]);
+    book.plan("bad", ["fail no", "fail no", "fail no"]);
+    test.job(MAIL).push(&"bad".to_owned()).await.unwrap();
+    test.advance("2 minutes").await;
+    assert_eq!(book.take(), ["bad#1", "bad#2", "bad#3", "dead bad after 3: no"]);
+    assert_eq!(depth(&test).await, (0, 0, 0, 1));
+    assert_eq!(test.job(NOTES).state("n").await.unwrap(), None);
+    test.job(MAIL).drain().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backoff_that_panics_has_the_event_given_up_and_holds_up_nothing() {
+    let retry = || Retry::times(3).custom(|_| panic!("no delay"));
+    let (test, book) = engine(move || MAIL.concurrency(1).retry(retry())).await;
+    test.job(MAIL).push_many(plain(["do fail no".into(), "next".into()])).await.unwrap();
+    test.settle().await;
+    assert_eq!(book.take(), ["do fail no#1", "next#1"]);
+    assert_eq!(depth(&test).await, (0, 0, 0, 1));
+}
+
+#[tokio::test]
 async fn a_handler_pushes_with_a_delay_a_priority_and_a_key() {
     const MORE: WorkerPool<String> = WorkerPool::new("more");
     async fn push(ctx: PoolCtx<String>, mail: String) -> Result<()> {

@@ -63,8 +63,11 @@ impl Pooling {
         let mut draft = self.new_draft();
         together.into_iter().for_each(|one| self.add(&mut draft, one));
         for queued in draft.begins.iter().flatten() {
-            let to = Some(event_of(queued));
-            draft.moved.push(Moved { pos: queued.pos, from: queued.spot.clone(), key: None, to });
+            // A row that does not read is not written over.
+            if let Ok(event) = &queued.event {
+                let (pos, from, to) = (queued.pos, queued.spot.clone(), Some(event.clone()));
+                draft.moved.push(Moved { pos, from, key: None, to });
+            }
         }
         if !draft.is_empty() {
             self.submit(draft, None, now);
@@ -79,7 +82,16 @@ impl Pooling {
     pub(super) fn new_draft(&mut self) -> Draft {
         let work = &mut self.work;
         let (taken, news) = (std::mem::take(&mut work.taken), std::mem::take(&mut work.news));
-        Draft { taken, news, begins: std::mem::take(&mut work.marked), ..Draft::default() }
+        let mut begins = std::mem::take(&mut work.marked);
+        if self.record.is_stopped || work.is_stopping {
+            // They do not begin any more.
+            for mut queued in begins.drain(..).flatten().rev() {
+                work.wary += 1;
+                queued.event.iter_mut().for_each(|event| event.deaths = event.deaths.saturating_sub(1));
+                work.window.push_front(queued);
+            }
+        }
+        Draft { taken, news, begins, ..Draft::default() }
     }
 
     /// Adds what came of a call to what is to be committed.

@@ -32,6 +32,13 @@ pub(super) enum Fate {
     Failed { failure: Failure, failed: u32, since: Timestamp, verdict: Verdict, letter: Option<Box<Dead>> },
 }
 
+/// Who looks at an event that is given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shown {
+    ToUser,
+    ToNobody,
+}
+
 /// Who decides.
 pub(super) struct Judge {
     pub(super) handlers: Arc<dyn PoolHandlers>,
@@ -40,6 +47,7 @@ pub(super) struct Judge {
     pub(super) around: Arc<Surroundings>,
     pub(super) id: Name,
     pub(super) seed: u64,
+    pub(super) shown: Shown,
 }
 
 impl Judge {
@@ -54,7 +62,7 @@ impl Judge {
         };
         for queued in queued {
             let fate = failure.as_ref().map_or(Fate::Done, |failure| self.fate(&queued, failure, began, at));
-            if let Fate::Failed { letter: Some(letter), .. } = &fate {
+            if let (Fate::Failed { letter: Some(letter), .. }, Shown::ToUser) = (&fate, self.shown) {
                 writes.extend(self.show(&queued, letter, now()).await);
             }
             events.push((queued, fate));
