@@ -593,7 +593,7 @@ async fn send(
     dedup: Option<Name>,
 ) -> Result<(), Error> {
     let at = shared.clock.now();
-    let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: shared.chance.number() };
+    let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: shared.chance.token() };
     match shared.committer.write(Write::Send(send)).await? {
         Answer::Refused(refusal) => Err(refused(id, refusal, "it takes no messages any more")),
         _ => Ok(()),

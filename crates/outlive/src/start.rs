@@ -228,7 +228,7 @@ impl<O> Start<O> {
             at: now,
             due,
             on_conflict: self.on_conflict,
-            token: shared.chance.number(),
+            token: shared.chance.token(),
             owner,
         };
         let (workflow, input) = (start.workflow.clone(), start.input.clone());

@@ -88,7 +88,7 @@ impl Outbox {
             place,
             at: self.now(),
             seed: chance.number(),
-            token: chance.number(),
+            token: chance.token(),
         };
         self.lock().writes.push(Write::Push(push));
         Ok(())
@@ -107,7 +107,7 @@ impl Outbox {
             at: now,
             due: Timestamp::AT_ONCE,
             on_conflict: OnConflict::Join,
-            token: chance.number(),
+            token: chance.token(),
             owner: Epoch(0),
         };
         self.lock().writes.push(Write::Start(start));
@@ -117,7 +117,7 @@ impl Outbox {
     pub(crate) fn signal<T: Serialize + ?Sized>(&self, run: &str, name: &str, value: &T) -> Result<(), Error> {
         let message =
             Message::Signal { name: Name::new("signal name", name)?, payload: self.encode("the signal", value)? };
-        let (id, token) = (Name::new("run id", run)?, self.surroundings.chance.number());
+        let (id, token) = (Name::new("run id", run)?, self.surroundings.chance.token());
         let send = commit::Send { id, num: None, message, at: self.now(), dedup: None, token };
         self.lock().writes.push(Write::Send(send));
         Ok(())

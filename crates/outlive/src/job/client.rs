@@ -86,7 +86,7 @@ impl JobClient {
         for event in &events {
             self.check(&event.payload)?;
         }
-        let (chance, token) = (&self.shared.chance, self.shared.chance.number());
+        let (chance, token) = (&self.shared.chance, self.shared.chance.token());
         let at = self.shared.clock.now();
         let is_awaited = self.shared.worker.is_some() && place == Place::Inbox;
         let reply = is_awaited.then(|| self.shared.replies.expect(token));
@@ -103,7 +103,7 @@ impl JobClient {
 
     /// Tells an instance something, and waits until it has dealt with it.
     pub(crate) async fn tell(&self, id: &str, message: Message) -> Result<(), Error> {
-        let token = self.shared.chance.number();
+        let token = self.shared.chance.token();
         let reply = self.shared.worker.is_some().then(|| self.shared.replies.expect(token));
         let accepted = self.leave(id, message, reply.map(|reply| (token, reply))).await?;
         self.outcome(accepted, Patience::UntilHeard).await.map(drop)
@@ -118,7 +118,7 @@ impl JobClient {
     ) -> Result<Accepted, Error> {
         let id = JobKind::instance(self.job()?, id)?;
         let (token, reply) =
-            expected.map_or_else(|| (self.shared.chance.number(), None), |(token, reply)| (token, Some(reply)));
+            expected.map_or_else(|| (self.shared.chance.token(), None), |(token, reply)| (token, Some(reply)));
         let at = self.shared.clock.now();
         let send = commit::Send { id: id.clone(), num: None, message, at, dedup: None, token };
         match self.shared.committer.write(Write::Send(send)).await {

@@ -263,7 +263,7 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
             at: shared.clock.now(),
             due: Timestamp::AT_ONCE,
             on_conflict: OnConflict::Join,
-            token: shared.chance.number(),
+            token: shared.chance.token(),
             owner: Epoch(0),
         };
         let created = loop {
