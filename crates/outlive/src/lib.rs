@@ -27,6 +27,8 @@
 //! }
 //! ```
 
+#![cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "without an engine, much is there for nobody"))]
+
 mod aside;
 mod attempts;
 mod cell;
