@@ -28,6 +28,7 @@ mod client;
 mod context;
 mod continuous;
 mod debounce;
+mod own;
 mod parts;
 mod pool;
 mod task;

@@ -7,7 +7,7 @@ use outlive_core::commit::{self, Answer, OnConflict, Refusal, Write};
 use outlive_core::duration::IntoDuration;
 use outlive_core::failure::Failure;
 use outlive_core::id::{Epoch, Name};
-use outlive_core::job::{ContinuousRules, Exhausted, HandlerKind, Rules};
+use outlive_core::job::{ContinuousRules, Exhausted, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
@@ -22,12 +22,13 @@ use serde::de::DeserializeOwned;
 use super::answer::{JobInfo, Started};
 use super::client::{JobClient, record_of};
 use super::context::{Inner, check, common_methods, terminate_method};
+use super::own::{Context, Own};
 use super::parts::{contract, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
-    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings,
-    Unfinished, Work, erase,
+    Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings, Unfinished, Work,
+    erase,
 };
 
 contract! {
@@ -102,14 +103,14 @@ pub struct ContinuousBuilder<S, X = Unfinished> {
     cron: Option<Cron>,
     missed: Missed,
     is_immediate: bool,
-    own: Own<S>,
+    own: Own<ContinuousCtx<S>, ()>,
     marker: PhantomData<X>,
 }
 
 impl<S> ContinuousBuilder<S> {
     fn new(contract: Continuous<S>, schedule: Result<Schedule, ScheduleError>) -> Self {
         let (settings, missed) = (Settings::default(), Missed::default());
-        let own = Own { execute: None, on_error: None };
+        let own = Own::default();
         Self { contract, settings, schedule, cron: None, missed, is_immediate: true, own, marker: PhantomData }
     }
 }
@@ -166,27 +167,9 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> JobDefinit
     }
 }
 
-/// The handlers of a recurring job.
-struct Own<S> {
-    execute: Option<Erased<(ContinuousCtx<S>,)>>,
-    on_error: Option<Erased<(ContinuousCtx<S>, Failure)>>,
-}
-
-impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers for Own<S> {
+impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers for Own<ContinuousCtx<S>, ()> {
     fn call(&self, given: Given) -> Calling {
-        let inner = match Inner::new(given.setting(), given.record.state.as_ref()) {
-            Ok(inner) => inner,
-            Err(problem) => return Ended::unreadable(problem).at_once(),
-        };
-        let ctx = ContinuousCtx(inner.clone());
-        match (given.call.handler, self.execute.clone(), self.on_error.clone()) {
-            (HandlerKind::Error, _, Some(on_error)) => {
-                let failure = given.failure();
-                inner.run(given.care, move || on_error((ctx, failure)))
-            }
-            (_, Some(execute), _) => inner.run(given.care, move || execute((ctx,))),
-            _ => Ended::unreadable("the job has no such handler".into()).at_once(),
-        }
+        self.call_one(given)
     }
 
     fn check(&self, state: &Payload) -> Result<(), Error> {
@@ -200,6 +183,14 @@ pub struct ContinuousCtx<S>(Arc<Inner<S>>);
 impl<S> Clone for ContinuousCtx<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
+    }
+}
+
+impl<S: Serialize + DeserializeOwned + Send + Sync + 'static> Context for ContinuousCtx<S> {
+    type State = S;
+
+    fn of(inner: Arc<Inner<S>>) -> Self {
+        Self(inner)
     }
 }
 

@@ -21,12 +21,13 @@ use serde::de::DeserializeOwned;
 use super::answer::{Added, DeadLetter, JobInfo};
 use super::client::{JobClient, Patience};
 use super::context::{Inner, check, common_methods, read, terminate_method};
+use super::own::{Context, Own};
 use super::parts::{contract, dead_methods, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
-    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings,
-    Unfinished, Work, erase,
+    Calling, Definition, Ended, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings, Unfinished,
+    Work, erase,
 };
 use crate::replies::Reply;
 
@@ -77,15 +78,14 @@ pub struct DebounceBuilder<E, B, X = Unfinished> {
     contract: Debounce<E, B>,
     settings: Settings,
     rules: DebounceRules,
-    own: Own<E, B>,
+    own: Own<DebounceCtx<E, B>, E>,
     marker: PhantomData<X>,
 }
 
 impl<E, B> DebounceBuilder<E, B> {
     fn new(contract: Debounce<E, B>) -> Self {
         let rules = DebounceRules { policy: Policy::default(), window: None, quiet: None, events_max: None };
-        let own = Own { on_event: None, execute: None, on_error: None };
-        Self { contract, settings: Settings::default(), rules, own, marker: PhantomData }
+        Self { contract, settings: Settings::default(), rules, own: Own::default(), marker: PhantomData }
     }
 }
 
@@ -157,14 +157,7 @@ where
     }
 }
 
-/// The handlers of a debounce.
-struct Own<E, B> {
-    on_event: Option<Erased<(DebounceCtx<E, B>, E)>>,
-    execute: Option<Erased<(DebounceCtx<E, B>,)>>,
-    on_error: Option<Erased<(DebounceCtx<E, B>, Failure)>>,
-}
-
-impl<E, B> Handlers for Own<E, B>
+impl<E, B> Handlers for Own<DebounceCtx<E, B>, E>
 where
     E: DeserializeOwned + Send + Sync + 'static,
     B: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -181,30 +174,7 @@ where
             };
             return ended.at_once();
         }
-        let inner = match Inner::new(given.setting(), given.record.state.as_ref()) {
-            Ok(inner) => inner,
-            Err(problem) => return Ended::unreadable(problem).at_once(),
-        };
-        let ctx = DebounceCtx { inner: inner.clone(), types: PhantomData };
-        let missing = || Ended::unreadable("the job has no such handler".into()).at_once();
-        match given.call.handler {
-            HandlerKind::Event => match (self.on_event.clone(), given.event().map(|event| read(&event.payload))) {
-                (Some(on_event), Some(Ok(event))) => inner.run(given.care, move || on_event((ctx, event))),
-                (_, Some(Err(problem))) => Ended::unreadable(problem).at_once(),
-                _ => missing(),
-            },
-            HandlerKind::Error => match self.on_error.clone() {
-                Some(on_error) => {
-                    let failure = given.failure();
-                    inner.run(given.care, move || on_error((ctx, failure)))
-                }
-                None => missing(),
-            },
-            _ => match self.execute.clone() {
-                Some(execute) => inner.run(given.care, move || execute((ctx,))),
-                None => missing(),
-            },
-        }
+        self.call_one(given)
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
@@ -221,6 +191,14 @@ pub struct DebounceCtx<E, B> {
 impl<E, B> Clone for DebounceCtx<E, B> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), types: PhantomData }
+    }
+}
+
+impl<E: 'static, B: Serialize + DeserializeOwned + Send + Sync + 'static> Context for DebounceCtx<E, B> {
+    type State = B;
+
+    fn of(inner: Arc<Inner<B>>) -> Self {
+        Self { inner, types: PhantomData }
     }
 }
 

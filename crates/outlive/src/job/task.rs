@@ -7,7 +7,7 @@ use outlive_core::duration::IntoDuration;
 use outlive_core::event::Event;
 use outlive_core::failure::Failure;
 use outlive_core::id::Name;
-use outlive_core::job::{Exhausted, HandlerKind, Planned, Rules, TaskRules};
+use outlive_core::job::{Exhausted, Planned, Rules, TaskRules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
@@ -20,13 +20,14 @@ use serde_json::value::RawValue;
 
 use super::answer::{DeadLetter, JobInfo, Sent, failure_of};
 use super::client::{Accepted, JobClient, Patience};
-use super::context::{Inner, check, common_methods, read, terminate_method};
+use super::context::{Inner, check, common_methods, terminate_method};
+use super::own::{Context, Own};
 use super::parts::{contract, dead_methods, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::error::{BoxError, Error};
 use crate::handling::{
-    Calling, Definition, Ended, Erased, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings,
-    Unfinished, Work, erase,
+    Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings, Unfinished, Work,
+    erase,
 };
 use crate::replies::Reply;
 
@@ -59,7 +60,7 @@ impl<E, S> Task<E, S> {
     /// What is done with each event, one after the other. What it returns is the answer to
     /// [`ask`](TaskClient::ask).
     pub fn on_event<M>(self, handler: impl JobHandler<(TaskCtx<E, S>, E), M>) -> TaskBuilder<E, S> {
-        let own = Own { on_event: Some(erase(handler)), execute: None, on_idle: None, on_error: None };
+        let own = Own { on_event: Some(erase(handler)), ..Own::default() };
         TaskBuilder { contract: self, settings: Settings::default(), own, marker: PhantomData }
     }
 }
@@ -69,7 +70,7 @@ impl<E, S> Task<E, S> {
 pub struct TaskBuilder<E, S, X = Unfinished> {
     contract: Task<E, S>,
     settings: Settings,
-    own: Own<E, S>,
+    own: Own<TaskCtx<E, S>, E>,
     marker: PhantomData<X>,
 }
 
@@ -108,44 +109,13 @@ where
     }
 }
 
-/// The handlers of a task.
-struct Own<E, S> {
-    on_event: Option<Erased<(TaskCtx<E, S>, E)>>,
-    execute: Option<Erased<(TaskCtx<E, S>,)>>,
-    on_idle: Option<Erased<(TaskCtx<E, S>,)>>,
-    on_error: Option<Erased<(TaskCtx<E, S>, Failure)>>,
-}
-
-impl<E, S> Handlers for Own<E, S>
+impl<E, S> Handlers for Own<TaskCtx<E, S>, E>
 where
     E: DeserializeOwned + Send + Sync + 'static,
     S: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     fn call(&self, given: Given) -> Calling {
-        let inner = match Inner::new(given.setting(), given.record.state.as_ref()) {
-            Ok(inner) => inner,
-            Err(problem) => return Ended::unreadable(problem).at_once(),
-        };
-        let ctx = TaskCtx { inner: inner.clone(), types: PhantomData };
-        let missing = || Ended::unreadable("the job has no such handler".into()).at_once();
-        match given.call.handler {
-            HandlerKind::Event => match (self.on_event.clone(), given.event().map(|event| read(&event.payload))) {
-                (Some(on_event), Some(Ok(event))) => inner.run(given.care, move || on_event((ctx, event))),
-                (_, Some(Err(problem))) => Ended::unreadable(problem).at_once(),
-                _ => missing(),
-            },
-            HandlerKind::Error => match self.on_error.clone() {
-                Some(on_error) => {
-                    let failure = given.failure();
-                    inner.run(given.care, move || on_error((ctx, failure)))
-                }
-                None => missing(),
-            },
-            kind => match if kind == HandlerKind::Idle { &self.on_idle } else { &self.execute }.clone() {
-                Some(handler) => inner.run(given.care, move || handler((ctx,))),
-                None => missing(),
-            },
-        }
+        self.call_one(given)
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
@@ -162,6 +132,14 @@ pub struct TaskCtx<E, S> {
 impl<E, S> Clone for TaskCtx<E, S> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), types: PhantomData }
+    }
+}
+
+impl<E: 'static, S: Serialize + DeserializeOwned + Send + Sync + 'static> Context for TaskCtx<E, S> {
+    type State = S;
+
+    fn of(inner: Arc<Inner<S>>) -> Self {
+        Self { inner, types: PhantomData }
     }
 }
 

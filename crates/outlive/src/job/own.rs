@@ -1,0 +1,62 @@
+//! The handlers of a job whose instances have a state, and how the one that is meant is called.
+
+use std::sync::Arc;
+
+use outlive_core::failure::Failure;
+use outlive_core::job::HandlerKind;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::context::{Inner, read};
+use crate::handling::{Calling, Ended, Erased, Given};
+
+/// A context that is made of a state.
+pub(crate) trait Context: Send + 'static {
+    type State: Serialize + DeserializeOwned + Send + Sync + 'static;
+
+    fn of(inner: Arc<Inner<Self::State>>) -> Self;
+}
+
+/// The handlers of a job: those that were given.
+pub(crate) struct Own<C, E> {
+    pub(crate) on_event: Option<Erased<(C, E)>>,
+    pub(crate) execute: Option<Erased<(C,)>>,
+    pub(crate) on_idle: Option<Erased<(C,)>>,
+    pub(crate) on_error: Option<Erased<(C, Failure)>>,
+}
+
+impl<C, E> Default for Own<C, E> {
+    fn default() -> Self {
+        Self { on_event: None, execute: None, on_idle: None, on_error: None }
+    }
+}
+
+impl<C: Context, E: DeserializeOwned + Send + 'static> Own<C, E> {
+    pub(crate) fn call_one(&self, given: Given) -> Calling {
+        let inner = match Inner::new(given.setting(), given.record.state.as_ref()) {
+            Ok(inner) => inner,
+            Err(problem) => return Ended::unreadable(problem).at_once(),
+        };
+        let ctx = C::of(inner.clone());
+        let missing = || Ended::unreadable("the job has no such handler".into()).at_once();
+        let plain = match given.call.handler {
+            HandlerKind::Event => {
+                return match (self.on_event.clone(), given.event().map(|event| read(&event.payload))) {
+                    (Some(on_event), Some(Ok(event))) => inner.run(given.care, move || on_event((ctx, event))),
+                    (_, Some(Err(problem))) => Ended::unreadable(problem).at_once(),
+                    _ => missing(),
+                };
+            }
+            HandlerKind::Error => {
+                let (Some(on_error), failure) = (self.on_error.clone(), given.failure()) else { return missing() };
+                return inner.run(given.care, move || on_error((ctx, failure)));
+            }
+            HandlerKind::Execute => &self.execute,
+            HandlerKind::Idle => &self.on_idle,
+        };
+        match plain.clone() {
+            Some(handler) => inner.run(given.care, move || handler((ctx,))),
+            None => missing(),
+        }
+    }
+}
