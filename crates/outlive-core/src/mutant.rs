@@ -128,6 +128,8 @@ mutants! {
     NumberAtArrival,
     /// A replay hands over in the order of asking, not of the journal. Breaks P3.
     ReplayAsAsked,
+    /// Polls that a replay does not make are not made up for, so that a join begins with another branch. Breaks P3.
+    PollsUncounted,
     /// A body begins in the middle of a replay. Breaks P3.
     BodyBeforeFrontier,
     /// An outcome is handed over before it is durable. Breaks P1.

@@ -592,11 +592,15 @@ impl Machine {
         if self.mode == Mode::Shadow || self.is_held || self.is_frozen || self.is_over() {
             return false;
         }
-        let has_next = self.has_next();
         // A delivery that is not consumed yet, however old, may drop what is polled before it.
         is_on(Mutant::BodyBeforeFrontier)
-            || self.unconsumed == 0
-                && (self.is_frontier || (!has_next && !self.records.has_unasked() && self.controls.is_empty()))
+            || self.unconsumed == 0 && (self.is_frontier || (!self.is_replaying() && self.controls.is_empty()))
+    }
+
+    /// Whether something that an earlier process recorded is still to be delivered or asked for.
+    fn is_replaying(&self) -> bool {
+        let is_recorded = |(seq, _): &(u64, Slot)| *seq <= self.records.seq;
+        self.records.has_unasked() || self.queue.front().is_some_and(is_recorded)
     }
 
     /// Whether an outcome waits to be delivered.

@@ -3,6 +3,7 @@
 mod meaning;
 mod perform;
 mod race;
+mod share;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::simulate::Sim;
 
 pub(crate) use meaning::check;
 use perform::Programs;
+use share::Share;
 
 /// A workflow as a tree of words. What a run of it gives is a list of texts.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,6 +45,8 @@ pub(crate) enum Node {
     /// Two begin and nobody looks at them until a third is done; then the first of the two.
     Carry(Box<[Node; 3]>),
     Loop(u64, Box<Node>),
+    /// A step that readies several branches, and one whose name says in which order they went on.
+    Shared(Share, String),
     Map(u64, Box<Node>),
 }
 
@@ -119,7 +123,7 @@ impl Author<'_> {
         let some = |this: &mut Self, may_wait| {
             (0..2 + this.random.index(2)).map(|_| this.node(depth - 1, may_wait)).collect::<Vec<_>>()
         };
-        match self.random.index(6) {
+        match self.random.index(7) {
             0 => Node::Seq(some(self, may_wait)),
             1 => Node::Join(some(self, may_wait)),
             2 => {
@@ -131,7 +135,8 @@ impl Author<'_> {
                 Node::Race(Box::new(branch(self)), Box::new(branch(self)))
             }
             3 => Node::Loop(1 + self.random.next() % 3, Box::new(self.leaf(false))),
-            4 => Node::Carry(Box::new([self.leaf(false), self.leaf(false), self.leaf(false)])),
+            4 => Node::Shared(self.random.pick(&Share::ALL), self.name()),
+            5 => Node::Carry(Box::new([self.leaf(false), self.leaf(false), self.leaf(false)])),
             _ => Node::Map(1 + self.random.next() % 3, Box::new(self.leaf(false))),
         }
     }

@@ -31,10 +31,10 @@ pub(crate) type Guesses = BTreeMap<Arc<str>, Arc<str>>;
 /// What is behind the lock. It is never held while user code is polled.
 pub(crate) struct State {
     pub(crate) machine: Machine,
-    /// Whom to wake so that an operation is polled, by slot.
-    wakers: Vec<Option<Waker>>,
-    /// What the body of a step is polled with, by slot; kept, because slots are used again.
-    body_wakers: Vec<Option<Waker>>,
+    /// How operations are polled, by slot.
+    polling: Vec<Polling>,
+    /// Slots that owe polls, some of them no longer.
+    debtors: Vec<Slot>,
     /// Whether a step used a durable operation since this was last asked.
     pub(crate) is_misplaced: bool,
     /// The operation whose record does not read as its type, once there is one.
@@ -42,6 +42,28 @@ pub(crate) struct State {
     /// Draws so far of each random stream, by scope and stream.
     pub(crate) draws: BTreeMap<(Arc<str>, &'static str), u64>,
 }
+
+/// How one operation is polled.
+#[derive(Default)]
+struct Polling {
+    /// What its future was last polled with.
+    waker: Option<Waker>,
+    /// What the body of its step is polled with; kept, because slots are used again.
+    body_waker: Option<Waker>,
+    /// The body's own waker fired: it is to be polled.
+    is_body_woken: bool,
+    /// It was woken by other than a delivery, and has not been polled since.
+    is_expected: bool,
+    /// How often it was polled so, modulo [`ROUND`].
+    polls: u8,
+}
+
+/// What the number of polls besides deliveries is a multiple of whenever something is delivered.
+///
+/// `tokio::join!` begins each poll with another branch than the one before. A live run is polled when the body of a step
+/// can go on; its replay is not. So before a delivery, polls are added until every join of up to six branches begins
+/// with the branch that it begins with in a replay.
+pub(crate) const ROUND: u8 = 60;
 
 thread_local! {
     /// Whether this thread is in a machine, which may call a custom backoff, and holds the lock of its run.
@@ -65,8 +87,8 @@ impl Cell {
     pub(crate) fn new(info: Info, env: Arc<Env>, mailbox: Arc<Mailbox>, machine: Machine) -> Self {
         let state = State {
             machine,
-            wakers: Vec::new(),
-            body_wakers: Vec::new(),
+            polling: Vec::new(),
+            debtors: Vec::new(),
             is_misplaced: false,
             mistyped: None,
             draws: Default::default(),
@@ -111,14 +133,13 @@ impl Cell {
         }
     }
 
-    /// The waker for the body of a step: it knows whose it is.
-    pub(crate) fn body_waker(self: &Arc<Self>, state: &mut State, slot: Slot) -> Waker {
-        if state.body_wakers.len() <= slot.0 {
-            state.body_wakers.resize(slot.0 + 1, None);
-        }
-        let waker = state.body_wakers[slot.0]
-            .get_or_insert_with(|| Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot })));
-        waker.clone()
+    /// What to poll the body of a step with, and whether its own waker has fired since it was polled last.
+    pub(crate) fn poll_body(self: &Arc<Self>, slot: Slot) -> (Waker, bool) {
+        let mut state = self.lock();
+        let polling = state.polling_mut(slot);
+        let make = || Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot }));
+        let waker = polling.body_waker.get_or_insert_with(make).clone();
+        (waker, std::mem::take(&mut polling.is_body_woken))
     }
 }
 
@@ -145,24 +166,94 @@ impl State {
         f(&mut self.machine)
     }
 
-    pub(crate) fn set_waker(&mut self, slot: Slot, waker: &Waker) {
-        if self.wakers.len() <= slot.0 {
-            self.wakers.resize(slot.0 + 1, None);
+    fn polling_mut(&mut self, slot: Slot) -> &mut Polling {
+        if self.polling.len() <= slot.0 {
+            self.polling.resize_with(slot.0 + 1, Polling::default);
         }
-        match &mut self.wakers[slot.0] {
+        &mut self.polling[slot.0]
+    }
+
+    /// An operation is polled, and is not ready.
+    pub(crate) fn polled(&mut self, slot: Slot, waker: &Waker) {
+        let polling = self.polling_mut(slot);
+        match &mut polling.waker {
             Some(old) if old.will_wake(waker) => {}
             place => *place = Some(waker.clone()),
+        }
+        if std::mem::take(&mut polling.is_expected) {
+            polling.polls = (polling.polls + 1) % ROUND;
+            self.debtors.push(slot);
         }
     }
 
     pub(crate) fn waker(&self, slot: Slot) -> Option<&Waker> {
-        self.wakers.get(slot.0)?.as_ref()
+        self.polling.get(slot.0)?.waker.as_ref()
+    }
+
+    /// The body of a step can go on. Returns `false` if that was known.
+    pub(crate) fn wake_body(&mut self, slot: Slot) -> bool {
+        !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
+    }
+
+    /// An operation is about to be woken by other than a delivery: the poll counts.
+    pub(crate) fn expect_poll(&mut self, slot: Slot) {
+        self.polling_mut(slot).is_expected = true;
+    }
+
+    pub(crate) fn has_debtors(&self) -> bool {
+        !self.debtors.is_empty()
+    }
+
+    /// The next operation that owes polls. One that was woken and not polled is out of reach: nobody polls it now.
+    pub(crate) fn next_debtor(&mut self) -> Option<Slot> {
+        while let Some(&slot) = self.debtors.last() {
+            let polling = self.polling_mut(slot);
+            if polling.polls != 0 && !polling.is_expected {
+                return Some(slot);
+            }
+            self.debtors.pop();
+        }
+        None
+    }
+
+    /// Whether at most one operation is outstanding, and nobody but operations holds a waker of the run: then no two
+    /// branches are under way, and their order cannot matter.
+    pub(crate) fn is_sequential(&self, run_waker: &Arc<RunWaker>, waker: &Waker) -> bool {
+        self.machine.is_single() && self.holds_all(run_waker, waker)
+    }
+
+    /// Whether nobody but operations, and whoever polls the run, holds a waker of it.
+    pub(crate) fn holds_all(&self, run_waker: &Arc<RunWaker>, waker: &Waker) -> bool {
+        let is_own = |polling: &&Polling| polling.waker.as_ref().is_some_and(|own| own.will_wake(waker));
+        Arc::strong_count(run_waker) == 2 + self.polling.iter().filter(is_own).count()
+    }
+
+    /// Forgets who owes polls.
+    pub(crate) fn forgive(&mut self) {
+        self.debtors.drain(..).for_each(|slot| {
+            if let Some(polling) = self.polling.get_mut(slot.0) {
+                polling.polls = 0;
+            }
+        });
     }
 
     pub(crate) fn close(&mut self, slot: Slot) {
         self.machine.close(slot);
-        if let Some(waker) = self.wakers.get_mut(slot.0) {
-            *waker = None;
+        self.consumed(slot);
+        if let Some(polling) = self.polling.get_mut(slot.0) {
+            polling.waker = None;
+        }
+    }
+
+    /// Drops all wakers of the run.
+    pub(crate) fn forget_wakers(&mut self) {
+        self.polling.iter_mut().for_each(|polling| polling.waker = None);
+    }
+
+    /// An operation is ready: its slot is free. What it was polled with is most likely what the next one is.
+    pub(crate) fn consumed(&mut self, slot: Slot) {
+        if let Some(polling) = self.polling.get_mut(slot.0) {
+            (polling.is_expected, polling.polls) = (false, 0);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Drives one run: polls the user's future until it is quiet, delivers one outcome, and so on; sends out what is to
 //! be made durable, and ends, pauses or leaves when there is nothing more to do.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -15,7 +16,7 @@ use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Outgoing, Slot};
 
 use crate::aside;
-use crate::cell::{Cell, RunWaker};
+use crate::cell::{Cell, ROUND, RunWaker};
 use crate::error::{BoxError, failure_of};
 use crate::mailbox::Letters;
 use crate::panics;
@@ -60,6 +61,12 @@ pub(crate) struct Drive<S: Surroundings> {
     phase: Phase,
     /// Whether the user's future is to be polled.
     is_woken: bool,
+    /// Operations to be woken for another reason than a delivery, one per poll.
+    wakes: VecDeque<Slot>,
+    /// Whether the polls under way have another reason than a delivery: a replay does not make them.
+    is_besides: bool,
+    /// How many such polls there were since the last delivery, modulo [`ROUND`].
+    polls_besides: u8,
     is_stopping: bool,
     /// There is no room for it while it is paused.
     is_leaving: bool,
@@ -116,6 +123,9 @@ impl<S: Surroundings> Drive<S> {
             run_waker,
             phase: Phase::Running,
             is_woken: true,
+            wakes: VecDeque::new(),
+            is_besides: false,
+            polls_besides: 0,
             is_stopping: false,
             is_leaving: false,
             timer: None,
@@ -195,13 +205,11 @@ impl<S: Surroundings> Drive<S> {
         if self.is_stopping {
             state.machine.freeze();
         }
+        self.wakes.extend(letters.woken.drain(..).filter(|slot| state.wake_body(*slot)));
         drop(state);
         if has_gap {
             // One from elsewhere came before it: order counts, so the whole inbox is read.
             self.surroundings.read_inbox(&self.cell);
-        }
-        for slot in letters.woken.drain(..) {
-            self.wake(slot);
         }
     }
 
@@ -253,7 +261,7 @@ impl<S: Surroundings> Drive<S> {
                 return self.end(end);
             }
             turns += 1;
-            let mut state = self.cell.lock();
+            let state = self.cell.lock();
             if let Some(trouble) = state.machine.trouble() {
                 let end = End::Stuck(trouble.0.clone());
                 drop(state);
@@ -269,25 +277,24 @@ impl<S: Surroundings> Drive<S> {
                 drop(state);
                 return self.flush(None);
             }
-            if let Some(slot) = state.machine.deliver() {
-                drop(state);
-                self.wake(slot);
+            drop(state);
+            if self.wake_next() || self.deliver_next() {
                 if turns > TURNS_MAX && self.is_woken {
                     return self.flush(None);
                 }
                 continue;
             }
+            let mut state = self.cell.lock();
             if let Some(sentence) = self.strict_trouble(&state.machine) {
                 drop(state);
                 return self.end(End::Stuck(sentence));
             }
             let has_acted = state.act(self.cell.now()) || state.machine.has_deliverable();
-            let wakes = state.machine.take_wakes();
+            self.wakes.extend(state.machine.take_wakes());
             drop(state);
-            if !has_acted && wakes.is_empty() {
+            if !has_acted && self.wakes.is_empty() {
                 break;
             }
-            self.wake_all(wakes);
         }
         self.flush(None);
         self.settle();
@@ -314,6 +321,9 @@ impl<S: Surroundings> Drive<S> {
         let cell = &self.cell;
         let cx = &mut Context::from_waker(&self.waker);
         for _ in 0..TURNS_MAX {
+            if self.is_besides {
+                self.polls_besides = (self.polls_besides + 1) % ROUND;
+            }
             match cell.polling(|| panics::poll(future.as_mut(), cx)) {
                 Poll::Ready(Ok(Ok(output))) => return Some(End::Completed(output)),
                 Poll::Ready(Ok(Err(error))) => return Some(failed(error)),
@@ -330,18 +340,63 @@ impl<S: Surroundings> Drive<S> {
         None
     }
 
-    fn wake_all(&mut self, slots: Vec<Slot>) {
-        slots.into_iter().for_each(|slot| self.wake(slot));
+    /// Wakes the next operation whose body can go on, or that the machine wants polled. One per poll, unless all of them
+    /// are polled with the run: then each future in between is polled as often as its operations were woken.
+    fn wake_next(&mut self) -> bool {
+        self.is_besides = true;
+        let mut has_woken = false;
+        while let Some(slot) = self.wakes.pop_front() {
+            let mut state = self.cell.lock();
+            let Some(waker) = state.waker(slot) else { continue };
+            if waker.will_wake(&self.waker) {
+                (self.is_woken, has_woken) = (true, true);
+                continue;
+            }
+            if has_woken {
+                self.wakes.push_front(slot);
+                break;
+            }
+            let waker = waker.clone();
+            state.expect_poll(slot);
+            drop(state);
+            self.wake(&waker);
+            return true;
+        }
+        has_woken
+    }
+
+    /// Makes one more outcome known to user code, once every future has been polled as often as it will be in a replay,
+    /// or a multiple of [`ROUND`] more often.
+    fn deliver_next(&mut self) -> bool {
+        let mut state = self.cell.lock();
+        let is_owing = self.polls_besides != 0 || state.has_debtors();
+        if is_owing && state.machine.has_deliverable() {
+            if state.is_sequential(&self.run_waker, &self.waker) || is_on(Mutant::PollsUncounted) {
+                state.forgive();
+                self.polls_besides = 0;
+            } else if let Some(slot) = state.next_debtor() {
+                drop(state);
+                self.wakes.push_back(slot);
+                return self.wake_next();
+            } else if self.polls_besides != 0 {
+                (self.is_besides, self.is_woken) = (true, true);
+                return true;
+            }
+        }
+        let slot = state.machine.deliver();
+        let waker = slot.and_then(|slot| state.waker(slot)).cloned();
+        drop(state);
+        self.is_besides = false;
+        waker.into_iter().for_each(|waker| self.wake(&waker));
+        slot.is_some()
     }
 
     /// Has an operation polled again, on behalf of the run.
-    fn wake(&mut self, slot: Slot) {
-        let waker = match self.cell.lock().waker(slot) {
-            Some(waker) if waker.will_wake(&self.waker) => return self.is_woken = true,
-            Some(waker) => waker.clone(),
-            None => return,
-        };
-        self.cell.polling(|| waker.wake());
+    fn wake(&mut self, waker: &Waker) {
+        if waker.will_wake(&self.waker) {
+            return self.is_woken = true;
+        }
+        self.cell.polling(|| waker.wake_by_ref());
         self.is_woken |= self.run_waker.take();
     }
 
@@ -378,6 +433,11 @@ impl<S: Surroundings> Drive<S> {
             return self.set_timer(due);
         }
         let (status, is_held) = (state.machine.pause(), state.machine.is_held());
+        if state.machine.is_forsaken() {
+            let sentence = aside::foreign(&state.machine, "waits for");
+            drop(state);
+            return self.end(End::Stuck(sentence));
+        }
         drop(state);
         if self.cell.env.is_paranoid
             && !is_held
@@ -416,7 +476,7 @@ impl<S: Surroundings> Drive<S> {
         }
         let has_message = state.machine.take_news();
         state.act(now);
-        let wakes = state.machine.take_wakes();
+        self.wakes.extend(state.machine.take_wakes());
         let has_moved = state.machine.has_outgoing()
             || state.machine.has_deliverable()
             || !state.machine.is_quiet()
@@ -436,7 +496,6 @@ impl<S: Surroundings> Drive<S> {
                 at: now,
             };
             self.flush(Some(state));
-            self.wake_all(wakes);
         } else if has_message {
             // The message has set the wake to now; it must stand where it was.
             self.surroundings.resumed(&self.cell);
@@ -550,7 +609,18 @@ impl<S: Surroundings> Drive<S> {
             return false;
         }
         self.drop_future();
+        if matches!(self.phase, Phase::Paused) && self.is_awaited_elsewhere() {
+            // Whoever would have woken it finds nobody any more.
+            let sentence = aside::foreign(&self.cell.lock().machine, "waits for");
+            self.end(End::Stuck(sentence));
+        }
         true
+    }
+
+    /// Whether somebody holds a waker of the run though its future is gone.
+    fn is_awaited_elsewhere(&self) -> bool {
+        self.cell.lock().forget_wakers();
+        Arc::strong_count(&self.run_waker) > 2
     }
 
     /// Drops the user's future. What panics in that has nobody to be told.

@@ -13,7 +13,7 @@ use outlive_core::status::Status;
 use outlive_core::workflow::{Asked, Machine, Mode};
 
 use crate::aside;
-use crate::cell::{Cell, RunWaker};
+use crate::cell::{Cell, ROUND, RunWaker};
 use crate::ctx::Ctx;
 use crate::env::Env;
 use crate::error::{BoxError, Error, failure_of};
@@ -22,6 +22,9 @@ use crate::mailbox::Mailbox;
 use crate::panics;
 use crate::workflow::{Handler, WorkflowFuture};
 
+/// How many copies of a run are compared with it if its branches share something: an unbiased `select!` over such branches
+/// tosses a coin, which a single copy may toss alike.
+const COPIES: usize = 4;
 /// How often a copy may wake itself before it is said to get nowhere.
 const POLLS_MAX: u32 = 100_000;
 
@@ -64,6 +67,8 @@ pub(crate) struct Copy {
     pub(crate) asked: Vec<Asked>,
     /// How it ended, if it did.
     pub(crate) end: Option<CopyEnd>,
+    /// Whether one delivery may have readied several of its branches.
+    is_shared: bool,
 }
 
 /// How a copy ended.
@@ -93,16 +98,14 @@ pub(crate) fn compare(
     input: &Payload,
     journal: &[Entry],
 ) -> Result<(), String> {
-    let copy = copy_of(handler, live, input, journal)?;
     let asked = live.lock().machine.outstanding();
-    if let Some(end) = copy.end {
-        return Err(differs(&format!("{asked:?}"), &format!("nothing: it ended with {end}")));
-    }
-    let again = names(&copy.asked);
-    if asked != again {
-        return Err(differs(&format!("{asked:?}"), &format!("{again:?}")));
-    }
-    Ok(())
+    copies_of(handler, live, input, journal, |copy| {
+        if let Some(end) = &copy.end {
+            return Err(differs(&format!("{asked:?}"), &format!("nothing: it ended with {end}")));
+        }
+        let again = names(&copy.asked);
+        if asked == again { Ok(()) } else { Err(differs(&format!("{asked:?}"), &format!("{again:?}"))) }
+    })
 }
 
 /// Compares the result of a run with that of a copy.
@@ -113,12 +116,11 @@ pub(crate) fn compare_result(
     journal: &[Entry],
     output: &Payload,
 ) -> Result<(), String> {
-    let copy = copy_of(handler, live, input, journal)?;
-    match copy.end {
-        Some(CopyEnd::Completed(again)) if again == *output => Ok(()),
+    copies_of(handler, live, input, journal, |copy| match &copy.end {
+        Some(CopyEnd::Completed(again)) if again == output => Ok(()),
         Some(again) => Err(differs(&format!("the end with {output}"), &format!("the end with {again}"))),
         None => Err(differs(&format!("the end with {output}"), &format!("{:?}", names(&copy.asked)))),
-    }
+    })
 }
 
 /// Operations by their identities.
@@ -152,13 +154,28 @@ pub(crate) fn compare_end(
 fn differs(live: &str, again: &str) -> String {
     format!(
         "a replay of this run differs: it asked for {live}, the replay for {again}; \
-         take time, randomness and everything else from outside through `ctx` or a step"
+         take time, randomness and everything else from outside through `ctx` or a step, and write `biased;` in a \
+         `select!` of which one result readies several branches"
     )
 }
 
-fn copy_of(handler: &dyn Handler, live: &Arc<Cell>, input: &Payload, journal: &[Entry]) -> Result<Copy, String> {
-    let cell = cell_of(live.info.clone(), live.env.clone(), journal)?;
-    replay(handler, Arc::new(cell), input).map_err(NotBegun::into_sentence)
+/// Compares copies of a run with it, as many as it takes.
+fn copies_of(
+    handler: &dyn Handler,
+    live: &Arc<Cell>,
+    input: &Payload,
+    journal: &[Entry],
+    is_same: impl Fn(&Copy) -> Result<(), String>,
+) -> Result<(), String> {
+    for _ in 0..COPIES {
+        let cell = cell_of(live.info.clone(), live.env.clone(), journal)?;
+        let copy = replay_at(Pace::Shaken, handler, Arc::new(cell), input).map_err(NotBegun::into_sentence)?;
+        is_same(&copy)?;
+        if !copy.is_shared {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What a copy of a run begins with.
@@ -170,33 +187,75 @@ pub(crate) fn cell_of(info: Info, env: Arc<Env>, journal: &[Entry]) -> Result<Ce
     Ok(Cell::new(info, env, Arc::new(Mailbox::default()), machine))
 }
 
+/// How often a copy is polled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// As often as a replay is.
+    Plain,
+    /// More often, as a live run may be: what depends on that shows.
+    Shaken,
+}
+
 /// Has a copy go as far as its journal goes. Nothing begins in it: no body runs, no pause is set.
 pub(crate) fn replay(handler: &dyn Handler, cell: Arc<Cell>, input: &Payload) -> Result<Copy, NotBegun> {
-    let mut future = begin(handler, &cell, input)?;
+    replay_at(Pace::Plain, handler, cell, input)
+}
+
+fn replay_at(pace: Pace, handler: &dyn Handler, cell: Arc<Cell>, input: &Payload) -> Result<Copy, NotBegun> {
     let run_waker = RunWaker::new(&cell);
-    let waker = Waker::from(run_waker.clone());
-    let mut polls = 0;
-    let end = loop {
-        polls += 1;
-        match cell.polling(|| panics::poll(future.as_mut(), &mut Context::from_waker(&waker))) {
-            Poll::Ready(ended) => break Some(end_of(ended)),
-            Poll::Pending if polls >= POLLS_MAX => break Some(CopyEnd::Restless),
-            Poll::Pending if run_waker.take() => continue,
-            Poll::Pending => {}
+    let mut polled = Polled { future: begin(handler, &cell, input)?, waker: Waker::from(run_waker.clone()), run_waker };
+    let mut is_shared = false;
+    let mut end = polled.poll(&cell);
+    while end.is_none() {
+        if pace == Pace::Shaken
+            && let Some(shared) = polled.next_shared(&cell)
+        {
+            is_shared = true;
+            end = (0..ROUND).find_map(|_| polled.wake(&cell, &shared));
         }
-        let waker = {
-            let mut state = cell.lock();
-            let Some(slot) = state.machine.deliver() else { break None };
-            state.waker(slot).cloned()
-        };
-        polls = 0;
-        cell.polling(|| waker.into_iter().for_each(Waker::wake));
-        run_waker.take();
-    };
+        let mut state = cell.lock();
+        let Some(slot) = state.machine.deliver() else { break };
+        let waker = state.waker(slot).cloned();
+        drop(state);
+        end = end.or_else(|| waker.and_then(|waker| polled.wake(&cell, &waker)));
+    }
     let asked = cell.lock().machine.asked();
     // What panics when a copy is dropped is told by the run itself.
-    let _ = cell.polling(|| panics::catch(|| drop(future)));
-    Ok(Copy { cell, asked, end })
+    let _ = cell.polling(|| panics::catch(|| drop(polled)));
+    Ok(Copy { cell, asked, end, is_shared })
+}
+
+/// The future of a copy, and what it is polled with.
+struct Polled {
+    future: WorkflowFuture,
+    run_waker: Arc<RunWaker>,
+    waker: Waker,
+}
+
+impl Polled {
+    /// Polls it until it is quiet. `Some` is how it ended.
+    fn poll(&mut self, cell: &Cell) -> Option<CopyEnd> {
+        for _ in 0..POLLS_MAX {
+            match cell.polling(|| panics::poll(self.future.as_mut(), &mut Context::from_waker(&self.waker))) {
+                Poll::Ready(ended) => return Some(end_of(ended)),
+                Poll::Pending if self.run_waker.take() => {}
+                Poll::Pending => return None,
+            }
+        }
+        Some(CopyEnd::Restless)
+    }
+
+    fn wake(&mut self, cell: &Cell, waker: &Waker) -> Option<CopyEnd> {
+        cell.polling(|| waker.wake_by_ref());
+        if self.run_waker.take() { self.poll(cell) } else { None }
+    }
+
+    /// What wakes the operation that is next, if others than operations hold wakers of the run.
+    fn next_shared(&self, cell: &Cell) -> Option<Waker> {
+        let state = cell.lock();
+        let next = state.waker(state.machine.next_delivery()?)?;
+        (!next.will_wake(&self.waker) || !state.holds_all(&self.run_waker, &self.waker)).then(|| next.clone())
+    }
 }
 
 fn end_of(ended: Result<Result<Payload, BoxError>, Failure>) -> CopyEnd {

@@ -167,6 +167,23 @@ impl Machine {
         !self.is_held && !self.is_frozen && !self.is_over() && self.has_next()
     }
 
+    /// The operation that [`deliver`](Self::deliver) hands an outcome to next.
+    ///
+    /// ```
+    /// # use outlive_core::{journal::*, time::Timestamp, workflow::*};
+    /// # let done = Entry { op: "sleep".into(), ..Entry::of_run(1, Timestamp::AT_ONCE, EntryKind::SleepDone) };
+    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[done]).unwrap();
+    /// let slot = machine.open(OpKind::Sleep, "sleep".into(), "src/shop.rs:12".into());
+    /// machine.begin(slot, Spec::SleepUntil(Timestamp::MAX));
+    /// assert_eq!(machine.next_delivery(), Some(slot));
+    /// assert_eq!(machine.deliver(), Some(slot));
+    /// ```
+    #[must_use]
+    pub fn next_delivery(&self) -> Option<Slot> {
+        let next = self.held.first().or_else(|| self.queue.front());
+        next.filter(|_| self.has_deliverable()).map(|(_, slot)| *slot)
+    }
+
     /// Whether there is something to be made durable.
     ///
     /// ```
@@ -323,6 +340,23 @@ impl Machine {
         }
     }
 
+    /// Whether neither time nor a signal can have the run go on: nothing is due, nothing waits, and nobody paused it.
+    ///
+    /// ```
+    /// # use outlive_core::{time::Timestamp, workflow::*};
+    /// # let at = Timestamp::AT_ONCE;
+    /// # let mut machine = Machine::new(Mode::Live, 7, at, &[]).unwrap();
+    /// assert!(machine.is_forsaken());
+    /// let slot = machine.open(OpKind::Sleep, "sleep".into(), "src/shop.rs:12".into());
+    /// machine.begin(slot, Spec::SleepUntil(Timestamp::from_millis(60_000)));
+    /// machine.poll(slot, at);
+    /// assert!(!machine.is_forsaken());
+    /// ```
+    #[must_use]
+    pub fn is_forsaken(&self) -> bool {
+        !self.is_held && self.timers.is_empty() && self.waiting.values().all(Vec::is_empty)
+    }
+
     /// What to call the pause of a quiet run.
     ///
     /// ```
@@ -348,6 +382,21 @@ impl Machine {
             _ => Pause::Wait,
         };
         Status::Paused { why, until: Some(due) }
+    }
+
+    /// Whether at most one operation is outstanding.
+    ///
+    /// ```
+    /// # use outlive_core::{time::Timestamp, workflow::*};
+    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
+    /// machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
+    /// assert!(machine.is_single());
+    /// machine.open(OpKind::Step, "step:label".into(), "src/shop.rs:13".into());
+    /// assert!(!machine.is_single());
+    /// ```
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.ops.len() - self.free.len() <= 1
     }
 
     /// Whether anything is recorded that the code has not asked for.

@@ -97,7 +97,8 @@ impl Machine {
                 self.resume_attempt(slot, &spec, now);
             }
             _ => match record.due {
-                Some(due) if due > now && !is_on(Mutant::RetryEarly) => self.arm_retry(slot, due),
+                // Also if it is overdue: what is due before it goes first.
+                Some(due) if !is_on(Mutant::RetryEarly) => self.arm_retry(slot, due),
                 _ if self.total_deadline(slot).is_some_and(|end| end <= now) => self.time_is_up(slot, now),
                 _ => self.start_next(slot, now),
             },
@@ -130,12 +131,13 @@ impl Machine {
             let failure = Failure::new(Cause::Interrupted, message).permanent();
             return self.attempt_failed(slot, attempt.number, failure, now);
         }
-        match attempt.deadline {
-            Some(deadline) if deadline <= now => self.time_is_up(slot, now),
-            deadline => {
-                deadline.into_iter().for_each(|deadline| self.set_timer(slot, deadline));
-                self.wakes.push(slot);
-            }
+        attempt.deadline.into_iter().for_each(|deadline| self.set_timer(slot, deadline));
+        if attempt.deadline.is_none_or(|deadline| deadline > now) {
+            return self.wakes.push(slot);
+        }
+        // Its time is over. It ends after what was due before it, and no body runs meanwhile.
+        if let Some(&Phase::Working { attempt, started }) = self.phase(slot) {
+            self.set_phase(slot, Phase::Starting { seq: u64::MAX, attempt, started });
         }
     }
 

@@ -11,14 +11,11 @@ use super::{Machine, Slot};
 impl Machine {
     pub(super) fn begin_sleep(&mut self, slot: Slot, due: Timestamp, now: Timestamp) {
         let recorded = self.op(slot).and_then(|op| op.record.due).filter(|_| !is_on(Mutant::SleepRearmed));
-        let due = recorded.unwrap_or(due);
-        if due <= now {
-            return self.settle(slot, EntryKind::SleepDone, Outcome::Slept, now);
-        }
-        if recorded.is_none() {
+        if recorded.is_none() && due > now {
             self.push(slot, EntryKind::SleepSet, now, |entry| entry.due = Some(due));
         }
-        self.arm(slot, due);
+        // Also if it is overdue: what is due before it goes first.
+        self.arm(slot, recorded.unwrap_or(due));
     }
 
     pub(super) fn begin_wait(&mut self, slot: Slot, name: &str, limit: Option<Timestamp>, now: Timestamp) {

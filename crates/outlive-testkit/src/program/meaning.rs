@@ -14,6 +14,7 @@ pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String
     check_effects(program, id, end)?;
     check_order(program, id, end)?;
     check_losers(program, id, end)?;
+    check_shared(program, id, end)?;
     match run.status {
         Status::Completed => {
             let output: Vec<String> = run.output().ok_or("its output is no list of texts")?;
@@ -38,6 +39,10 @@ impl Node {
             Self::Step(name) | Self::Flaky(name, _) => is_next(std::slice::from_ref(name)),
             Self::Look(name) => {
                 let is_so = output.first().is_some_and(|text| text.starts_with(&format!("{name} saw ")));
+                if is_so { BTreeSet::from([1]) } else { BTreeSet::new() }
+            }
+            Self::Shared(_, name) => {
+                let is_so = output.first().is_some_and(|text| text.starts_with(&format!("{name} readied ")));
                 if is_so { BTreeSet::from([1]) } else { BTreeSet::new() }
             }
             Self::Failing(name) => is_next(&[format!("{name} failed")]),
@@ -187,6 +192,21 @@ fn check_losers(program: &Program, id: &str, end: &End) -> Result<(), String> {
                     broken = Err(format!("it began though entry {won} had ended its race: {late:?}"));
                 }
             });
+        }
+    });
+    broken
+}
+
+/// Branches that were readied together go on in the same order in every replay: no second one is recorded.
+fn check_shared(program: &Program, id: &str, end: &End) -> Result<(), String> {
+    let mut broken = Ok(());
+    program.body.walk(&mut |node| {
+        let Node::Shared(_, name) = node else { return };
+        let named = format!("step:{name} readied ");
+        let journal = end.runs[id].journal.iter();
+        let orders: BTreeSet<&str> = journal.filter_map(|entry| Some(entry.op.split_once(&named)?.1)).collect();
+        if orders.len() > 1 {
+            broken = Err(format!("branches readied by {name} went on in several orders: {orders:?}"));
         }
     });
     broken

@@ -7,6 +7,7 @@ use std::task::Poll;
 use outlive::prelude::*;
 
 use super::race::{Coin, Race};
+use super::share::share;
 use super::{Node, Program};
 
 /// What the workflow is provided with.
@@ -48,10 +49,17 @@ fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
                 }
                 Ok(all)
             }
+            // Each poll begins with another branch.
+            Node::Join(nodes) if nodes.len() == 2 => {
+                let [one, other] = [0, 1].map(|i| perform(ctx.scope(i), &nodes[i]));
+                let (one, other) = tokio::try_join!(one, other)?;
+                Ok([one, other].concat())
+            }
             Node::Join(nodes) => {
                 let branches = nodes.iter().enumerate().map(|(i, node)| perform(ctx.scope(i), node));
                 Ok(futures_util::future::try_join_all(branches).await?.concat())
             }
+            Node::Shared(what, name) => Ok(vec![share(&ctx, *what, name).await?]),
             Node::Race(one, other) => {
                 let branches = [perform(ctx.scope(0), one), perform(ctx.scope(1), other)];
                 Race { branches, coin: ctx.get::<Programs>().coin.clone() }.await

@@ -117,8 +117,11 @@ impl Operation {
         }
         let polled = state.machine.poll(slot, now);
         match polled {
-            Polled::Ready(_) => self.slot = None,
-            _ => state.set_waker(slot, cx.waker()),
+            Polled::Ready(_) => {
+                self.slot = None;
+                state.consumed(slot);
+            }
+            _ => state.polled(slot, cx.waker()),
         }
         Ok(polled)
     }

@@ -479,7 +479,14 @@ where
     fn work(mut self: Pin<&mut Self>, attempt: &workflow::Attempt) -> Poll<Result<(Payload, B::Output), Failure>> {
         let cell = self.step.operation.cell.clone();
         let Some(slot) = self.step.operation.slot() else { return Poll::Pending };
-        let waker = cell.body_waker(&mut cell.lock(), slot);
+        let (waker, is_woken) = cell.poll_body(slot);
+        let has_begun = match attempt.fallback_for {
+            Some(_) => self.falling_back.is_some(),
+            None => self.attempt == attempt.number,
+        };
+        if has_begun && !is_woken {
+            return Poll::Pending;
+        }
         let cx = &mut Context::from_waker(&waker);
         let polled = match &attempt.fallback_for {
             Some(failure) => {

@@ -2,13 +2,13 @@
 //! completion orders and random crashes.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
+use futures_util::future::{FutureExt, join_all};
+use futures_util::stream::{self, FuturesUnordered};
 use outlive::prelude::*;
 use outlive::{EntryKind, OnConflict};
 use outlive_core::memory::MemoryStore;
@@ -16,7 +16,7 @@ use outlive_testkit::{Fault, Faults, TestEngine};
 
 use crate::support::{World, world};
 
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 300;
 /// Signals that are sent to the shapes that wait for them.
 const SIGNALS: u64 = 4;
 
@@ -202,6 +202,203 @@ async fn nested(ctx: Ctx, _: ()) -> Result<String> {
     nest(ctx, 4, String::new()).await
 }
 
+// ---- branches that share something: one delivery makes several of them ready ----
+
+/// Two branches await one step, and who came first counts.
+async fn shared_pair(ctx: &Ctx, round: u64) -> Result<()> {
+    let label = format!("shared{round}");
+    let body = || world(ctx).work(label.as_str());
+    let shared = ctx.step("shared", body).into_future().map(|done| done.map_err(|error| error.to_string())).shared();
+    let came = Mutex::new(Vec::new());
+    let first = |who: &'static str| {
+        let (shared, came) = (shared.clone(), &came);
+        async move {
+            let done = shared.await;
+            came.lock().unwrap().push(who);
+            done
+        }
+    };
+    let (a, b) = tokio::join!(first("a"), first("b"));
+    (a?, b?);
+    let came = came.into_inner().unwrap().join(" before ");
+    world(ctx).note(&came);
+    // Drawn in the order in which the branches went on.
+    step(ctx, "act", &format!("act{round} {came}")).await?;
+    Ok(())
+}
+
+async fn shared(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    for round in 0..3 {
+        shared_pair(&ctx, round).await?;
+    }
+    Ok(())
+}
+
+async fn shared_beside_another(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let (one, other) = (ctx.scope("one"), ctx.scope("other"));
+    let shared = async {
+        for round in 0..3 {
+            shared_pair(&one, round).await?;
+        }
+        Ok::<_, BoxError>(())
+    };
+    tokio::try_join!(branch(other, 7), shared)?;
+    Ok(())
+}
+
+async fn shared_in_unordered(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let pair = |i: u64| {
+        let ctx = ctx.scope(i);
+        async move { shared_pair(&ctx, i).await.map(|()| i) }
+    };
+    let mut running: FuturesUnordered<_> = (0..3).map(pair).collect();
+    while let Some(i) = running.next().await {
+        let i = i?;
+        step(&ctx, "after", &format!("after{i}")).await?;
+    }
+    Ok(())
+}
+
+async fn notified(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let notify = tokio::sync::Notify::new();
+    let waiter = |who: &'static str| {
+        let (ctx, notify) = (ctx.scope(who), &notify);
+        async move {
+            for round in 0..2 {
+                notify.notified().await;
+                world(&ctx).note(format!("{who} is notified, {}", ctx.uuid()));
+                step(&ctx, "go", &format!("{who} {round}")).await?;
+            }
+            Ok::<_, BoxError>(())
+        }
+    };
+    let caller = async {
+        for round in 0..2 {
+            step(&ctx, "call", &format!("call {round}")).await?;
+            notify.notify_waiters();
+            step(&ctx, "rest", &format!("rest {round}")).await?;
+            step(&ctx, "rest longer", &format!("rest longer {round}")).await?;
+        }
+        Ok::<_, BoxError>(())
+    };
+    // Who is not back in time misses a call: as in the live run, so in every replay.
+    let waiters = async { tokio::try_join!(waiter("a"), waiter("b"), waiter("c")) };
+    tokio::select! {
+        biased;
+        done = waiters => drop(done?),
+        done = caller => done?,
+    }
+    step(&ctx, "end", "end").await?;
+    Ok(())
+}
+
+async fn locked(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let (lock, gate) = (tokio::sync::Mutex::new(0), tokio::sync::Notify::new());
+    let wants = |who: &'static str| {
+        let (ctx, lock, gate) = (ctx.scope(who), &lock, &gate);
+        async move {
+            gate.notified().await;
+            let mut held = lock.lock().await;
+            *held += 1;
+            world(&ctx).note(format!("{who} has it as number {held}, {}", ctx.random()));
+            step(&ctx, "work", &format!("{who} works")).await
+        }
+    };
+    let opens = async {
+        step(&ctx, "open", "open").await?;
+        gate.notify_waiters();
+        Ok::<_, BoxError>(String::new())
+    };
+    tokio::try_join!(wants("a"), wants("b"), wants("c"), wants("d"), opens)?;
+    Ok(())
+}
+
+async fn channels(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let (sender, mut receiver) = tokio::sync::mpsc::channel::<String>(1);
+    let (news, mut one) = tokio::sync::broadcast::channel::<u64>(8);
+    let mut other = news.subscribe();
+    let (done, over) = tokio::sync::oneshot::channel::<()>();
+    let producer = |who: &'static str, sender: tokio::sync::mpsc::Sender<String>| {
+        let ctx = ctx.scope(who);
+        async move {
+            for round in 0..2 {
+                let made = step(&ctx, "make", &format!("{who}{round}")).await?;
+                sender.send(made).await?;
+            }
+            Ok::<_, BoxError>(())
+        }
+    };
+    let consumer = async {
+        let mut count = 0;
+        while let Some(made) = receiver.recv().await {
+            world(&ctx).note(format!("took {made}"));
+            step(&ctx, "take", &format!("take {made}")).await?;
+            count += 1;
+            news.send(count)?;
+        }
+        done.send(()).map_err(|()| "nobody waits")?;
+        Ok::<_, BoxError>(())
+    };
+    let listener = |who: &'static str, heard: u64| world(&ctx).note(format!("{who} hears of {heard}"));
+    let listen_one = async {
+        for _ in 0..4 {
+            listener("one", one.recv().await?);
+        }
+        Ok::<_, BoxError>(())
+    };
+    let listen_other = async {
+        for _ in 0..4 {
+            listener("other", other.recv().await?);
+        }
+        over.await?;
+        world(&ctx).note("over");
+        Ok::<_, BoxError>(())
+    };
+    let second = sender.clone();
+    tokio::try_join!(producer("a", sender), producer("b", second), consumer, listen_one, listen_other)?;
+    Ok(())
+}
+
+async fn merged_streams(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let rounds = |who: &'static str| {
+        let ctx = ctx.scope(who);
+        stream::unfold((ctx, 0), move |(ctx, round)| async move {
+            if round == 3 {
+                return None;
+            }
+            let made = step(&ctx, "make", &format!("{who}{round}")).await;
+            Some((made, (ctx, round + 1)))
+        })
+    };
+    let mut merged = Box::pin(stream::select(rounds("a"), rounds("b")));
+    while let Some(made) = merged.next().await {
+        let made = made?;
+        step(&ctx, "use", &format!("use {made}")).await?;
+    }
+    Ok(())
+}
+
+/// Branches that share a step and race, with an order of their own.
+async fn biased_select(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    for round in 0..3 {
+        let label = format!("shared{round}");
+        let body = || world(&ctx).work(label.as_str());
+        let shared = ctx.step("shared", body).into_future().map(|done| done.is_ok()).shared();
+        let (a, b) = (shared.clone(), shared);
+        let won = tokio::select! { biased; _ = b => "b", _ = a => "a" };
+        step(&ctx, "next", &format!("next{round} {won}")).await?;
+    }
+    Ok(())
+}
+
 /// One seed: a run with two crashes, in random places, and what must hold of it.
 async fn check<F, M, O>(workflow: F, signals: u64, seed: u64)
 where
@@ -309,4 +506,12 @@ shapes! {
     join_all_of_forty_replays_exactly: join_forty, 0;
     a_map_with_repeated_keys_replays_exactly: mapped, 0;
     joins_and_selects_nested_to_depth_four_replay_exactly: nested, 0;
+    a_step_shared_by_two_branches_of_a_join_replays_exactly: shared, 0;
+    a_shared_step_in_a_nested_join_replays_exactly: shared_beside_another, 0;
+    a_shared_step_in_a_join_in_futures_unordered_replays_exactly: shared_in_unordered, 0;
+    branches_notified_together_replay_exactly: notified, 0;
+    branches_that_want_one_lock_replay_exactly: locked, 0;
+    channels_between_branches_replay_exactly: channels, 0;
+    merged_streams_replay_exactly: merged_streams, 0;
+    a_biased_select_over_a_shared_step_replays_exactly: biased_select, 0;
 }

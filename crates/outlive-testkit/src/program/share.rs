@@ -1,0 +1,113 @@
+//! Branches that share something, so that one result readies several of them: who goes on first is part of the result.
+
+use std::sync::Mutex;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, StreamExt};
+use outlive::prelude::*;
+use tokio::sync::{Notify, broadcast, mpsc, oneshot};
+
+/// What the branches share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Share {
+    Future,
+    Notify,
+    Lock,
+    Channel,
+    Broadcast,
+    Oneshots,
+    Streams,
+}
+
+impl Share {
+    pub(super) const ALL: [Self; 7] =
+        [Self::Future, Self::Notify, Self::Lock, Self::Channel, Self::Broadcast, Self::Oneshots, Self::Streams];
+}
+
+/// The order in which branches went on.
+#[derive(Default)]
+struct Order(Mutex<String>);
+
+impl Order {
+    fn came(&self, who: char) {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(who);
+    }
+}
+
+type Branch<'a> = BoxFuture<'a, Result<(), String>>;
+
+/// One step readies several branches. Gives the order in which they went on, after a step whose name has it.
+pub(super) async fn share(ctx: &Ctx, what: Share, name: &str) -> Result<String> {
+    let order = Order::default();
+    let step = ctx.step(name, || async { Ok::<_, BoxError>(()) }).into_future();
+    let step: Branch<'_> = step.map(|done| done.map_err(|error| error.to_string())).boxed();
+    ready(what, step, &order).await?;
+    let order = order.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let text = format!("{name} readied {order}");
+    Ok(ctx.step(&text, || async { Ok::<_, BoxError>(text.clone()) }).await?)
+}
+
+async fn ready<'a>(what: Share, step: Branch<'a>, order: &Order) -> Result<(), String> {
+    let gate = &Notify::new();
+    let opens = |step: Branch<'a>| step.map(|done| done.map(|()| gate.notify_waiters()));
+    match what {
+        Share::Future => {
+            let shared = step.shared();
+            let one = |who| shared.clone().map(move |done| done.map(|()| order.came(who)));
+            tokio::try_join!(one('a'), one('b'), one('c')).map(drop)
+        }
+        Share::Notify => {
+            let one = |who| gate.notified().map(move |()| Ok(order.came(who)));
+            tokio::try_join!(one('a'), one('b'), one('c'), opens(step)).map(drop)
+        }
+        Share::Lock => {
+            let lock = &tokio::sync::Mutex::new(());
+            let one = |who| async move {
+                gate.notified().await;
+                let _held = lock.lock().await;
+                Ok(order.came(who))
+            };
+            tokio::try_join!(one('a'), one('b'), opens(step)).map(drop)
+        }
+        Share::Channel => {
+            let (sender, mut receiver) = mpsc::channel(1);
+            let one = |who, sender: mpsc::Sender<char>| async move {
+                gate.notified().await;
+                sender.send(who).await.map_err(|error| error.to_string())
+            };
+            let takes = async {
+                while let Some(who) = receiver.recv().await {
+                    order.came(who);
+                }
+                Ok(())
+            };
+            let (a, b, c) = (one('a', sender.clone()), one('b', sender.clone()), one('c', sender));
+            tokio::try_join!(a, b, c, takes, opens(step)).map(drop)
+        }
+        Share::Broadcast => {
+            let (sender, first) = broadcast::channel::<()>(4);
+            let one = |who, mut receiver: broadcast::Receiver<()>| async move {
+                receiver.recv().await.map(|()| order.came(who)).map_err(|error| error.to_string())
+            };
+            let second = sender.subscribe();
+            let sends = async { step.await.map(|()| drop(sender.send(()))) };
+            tokio::try_join!(one('a', first), one('b', second), sends).map(drop)
+        }
+        Share::Oneshots => {
+            let ((one, heard), (other, also_heard)) = (oneshot::channel::<()>(), oneshot::channel::<()>());
+            let drops = step.map(|done| done.map(|()| drop((one, other))));
+            let hears = |who, heard: oneshot::Receiver<()>| heard.map(move |_| Ok(order.came(who)));
+            tokio::try_join!(hears('a', heard), drops, hears('b', also_heard)).map(drop)
+        }
+        Share::Streams => {
+            let shared = step.shared();
+            let one = |who| stream::once(shared.clone()).map(move |done| (who, done)).boxed();
+            let mut both = stream::select(one('a'), one('b'));
+            while let Some((who, done)) = both.next().await {
+                done?;
+                order.came(who);
+            }
+            Ok(())
+        }
+    }
+}
