@@ -97,6 +97,11 @@ fn done(run: &AnyRun, what: &str, out: Out) -> Result<ExitCode, Error> {
 async fn ended(run: &AnyRun, answer: CancelAnswer, taken: &str, out: Out) -> Result<ExitCode, Error> {
     let sentence = match answer {
         CancelAnswer::Ended(status) => format!("run {:?} had ended before: {status}; nothing was changed", run.id()),
+        CancelAnswer::TakenStuck => format!(
+            "run {:?} was stuck and is cancelled; its code could not go on, so its clean-up did not run: undo by hand what \
+             `outlive show` lists as done",
+            run.id()
+        ),
         _ => format!("run {:?}: {taken}", run.id()),
     };
     let status = match answer {

@@ -32,7 +32,13 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
         signal = signal.dedup(key);
     }
     signal.await?;
-    let sentence = format!("signal {:?} is kept for run {:?}", args.name, run.id());
+    let mut sentence = format!("signal {:?} is kept for run {:?}", args.name, run.id());
+    let info = run.info().await?;
+    if let Some(awaited) =
+        info.note.filter(|note| note.starts_with("waits for ") && !note.contains(&format!("{:?}", args.name)))
+    {
+        sentence.push_str(&format!("; nobody waits for it now: the run {awaited}"));
+    }
     out.answer(sentence, &json!({ "id": run.id(), "signal": args.name, "dedup": args.dedup }))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -44,10 +44,26 @@ pub struct Entry {
     pub attempt: u32,
     /// When that attempt began.
     pub started: Option<Timestamp>,
-    /// When it is to go on: the end of a sleep, a wait's timeout, a retry. Of a taken signal: its place in the inbox.
+    /// When it is to go on: the end of a sleep, a wait's timeout, a retry. Of a taken or refused signal: its place in
+    /// the inbox.
     pub due: Option<Timestamp>,
     /// The value, the failure or the reason.
     pub payload: Option<Payload>,
+}
+
+/// A signal that does not read as what the wait is for.
+///
+/// ```
+/// # use outlive_core::{journal::Refused, payload::Payload};
+/// let refused = Refused { value: Payload::recorded("7"), problem: "expected a boolean".to_owned() };
+/// assert_eq!(refused.value.as_str(), "7");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// What was sent.
+    pub value: Payload,
+    /// What is wrong with it.
+    pub problem: String,
 }
 
 /// What an entry says.
@@ -80,6 +96,11 @@ pub enum EntryKind {
     SignalTaken = 21,
     /// A wait gave up.
     WaitTimedOut = 22,
+    /// A signal does not read as what the wait is for, and is a dead letter of the run. The payload is its `value` and the
+    /// `problem`.
+    SignalRefused = 23,
+    /// A dead letter was discarded: the one of the entry that `due` has the number of.
+    SignalDiscarded = 24,
     /// An operation ended because the run was cancelled.
     OpCancelled = 30,
     /// The run was asked to end; the payload is the reason.
@@ -98,7 +119,7 @@ impl EntryKind {
     /// let outcomes = EntryKind::ALL.into_iter().filter(|kind| kind.is_outcome());
     /// assert_eq!(outcomes.count(), 6);
     /// ```
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::StepStarted,
         Self::AttemptFailed,
         Self::StepDone,
@@ -109,6 +130,8 @@ impl EntryKind {
         Self::WaitSet,
         Self::SignalTaken,
         Self::WaitTimedOut,
+        Self::SignalRefused,
+        Self::SignalDiscarded,
         Self::OpCancelled,
         Self::CancelTaken,
         Self::Retried,
@@ -175,6 +198,8 @@ impl EntryKind {
             Self::WaitSet => "wait set",
             Self::SignalTaken => "signal taken",
             Self::WaitTimedOut => "wait timed out",
+            Self::SignalRefused => "signal refused",
+            Self::SignalDiscarded => "signal discarded",
             Self::OpCancelled => "cancelled",
             Self::CancelTaken => "cancel taken",
             Self::Retried => "retried",
@@ -210,6 +235,41 @@ impl Entry {
     pub fn reopened(seq: u64, at: Timestamp, status: Status) -> Self {
         let kind = if status == Status::Failed { EntryKind::Retried } else { EntryKind::Reopened };
         Self::of_run(seq, at, kind)
+    }
+
+    /// The signal that was refused, if that is what the entry says.
+    ///
+    /// ```
+    /// # use outlive_core::{journal::*, payload::Payload, time::Timestamp};
+    /// let mut entry = Entry::of_run(1, Timestamp::from_millis(0), EntryKind::SignalRefused);
+    /// entry.payload = Some(Payload::recorded(r#"{"value":"yes","problem":"expected a boolean"}"#));
+    /// assert_eq!(entry.refused().unwrap().value.as_str(), "\"yes\"");
+    /// ```
+    #[must_use]
+    pub fn refused(&self) -> Option<Refused> {
+        #[derive(serde::Deserialize)]
+        struct Kept<'a> {
+            #[serde(borrow)]
+            value: &'a serde_json::value::RawValue,
+            problem: String,
+        }
+        let payload = self.payload.as_ref().filter(|_| self.kind == EntryKind::SignalRefused)?;
+        let kept: Kept<'_> = serde_json::from_str(payload.as_str()).ok()?;
+        Some(Refused { value: Payload::recorded(kept.value.get()), problem: kept.problem })
+    }
+
+    /// The number of the entry whose signal was discarded, if that is what the entry says.
+    ///
+    /// ```
+    /// # use outlive_core::{journal::*, time::Timestamp};
+    /// let due = Some(Timestamp::from_millis(7));
+    /// let entry = Entry { due, ..Entry::of_run(9, Timestamp::from_millis(0), EntryKind::SignalDiscarded) };
+    /// assert_eq!(entry.discarded(), Some(7));
+    /// ```
+    #[must_use]
+    pub fn discarded(&self) -> Option<u64> {
+        let due = self.due.filter(|_| self.kind == EntryKind::SignalDiscarded)?;
+        u64::try_from(due.as_millis()).ok()
     }
 
     /// What an attempt or a step failed with, if that is what the entry says.

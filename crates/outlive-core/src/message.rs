@@ -47,6 +47,11 @@ pub enum Message {
     Trigger,
     /// For a job: forget what was collected.
     Clear,
+    /// Discard a dead letter of the run: the signal that this entry refused.
+    Discard {
+        /// The entry's number.
+        seq: u64,
+    },
 }
 
 /// A message in an inbox.
@@ -85,6 +90,7 @@ pub enum MessageKind {
     Event = 6,
     Trigger = 7,
     Clear = 8,
+    Discard = 9,
 }
 
 impl Message {
@@ -118,6 +124,7 @@ impl Message {
             Self::Event(event) => (MessageKind::Event, event.to_text().map(Cow::Owned), Some(&event.payload)),
             Self::Trigger => (MessageKind::Trigger, None, None),
             Self::Clear => (MessageKind::Clear, None, None),
+            Self::Discard { seq } => (MessageKind::Discard, Some(seq.to_string().into()), None),
         }
     }
 
@@ -142,6 +149,7 @@ impl Message {
             (6, text, Some(payload)) => Event::from_parts(text, payload).map(Self::Event).ok_or(UnknownMessage(kind)),
             (7, None, None) => Ok(Self::Trigger),
             (8, None, None) => Ok(Self::Clear),
+            (9, Some(seq), None) => seq.parse().map(|seq| Self::Discard { seq }).map_err(|_| UnknownMessage(kind)),
             _ => Err(UnknownMessage(kind)),
         }
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use identity::{base, numbered_scope, scope};
-pub use op::{Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
+pub use op::{Accepts, Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
 
 use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};
@@ -225,6 +225,7 @@ impl Machine {
         })?;
         let mut signals = Signals::default();
         records.given.iter().for_each(|(pos, seq)| signals.give(*pos, *seq));
+        records.refused.iter().for_each(|pos| signals.refuse(*pos));
         Ok(Self {
             mode,
             seed,
@@ -640,7 +641,7 @@ impl Machine {
             Some(_) if self.cancel.is_some() => self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now),
             Some(&Spec::SleepFor(duration)) => self.begin_sleep(slot, now.after(duration), now),
             Some(&Spec::SleepUntil(due)) => self.begin_sleep(slot, due, now),
-            Some(Spec::Wait { name, timeout }) => {
+            Some(Spec::Wait { name, timeout, .. }) => {
                 let (name, limit) = (name.clone(), timeout.map(|limit| now.after(limit)));
                 self.begin_wait(slot, name.as_str(), limit, now)
             }
@@ -677,6 +678,14 @@ impl Machine {
                     }
                     self.outgoing.taken.push(pos);
                     self.take_cancel(reason, now);
+                    continue;
+                }
+                Message::Discard { seq } => {
+                    self.outgoing.taken.push(pos);
+                    self.seq += 1;
+                    let due = Some(Timestamp::from_millis(i64::try_from(seq).unwrap_or(i64::MAX)));
+                    let entry = Entry { due, ..Entry::of_run(self.seq, now, EntryKind::SignalDiscarded) };
+                    self.outgoing.entries.push(entry);
                     continue;
                 }
                 Message::Pause => self.is_held = true,

@@ -105,7 +105,7 @@ impl Driver<'_> {
             _ => {
                 let name = self.bytes.pick(&["a", "b"]);
                 let timeout = self.bytes.maybe(Bytes::duration);
-                (OpKind::Wait, name, Spec::Wait { name: Name::recorded(name), timeout })
+                (OpKind::Wait, name, Spec::Wait { name: Name::recorded(name), timeout, accepts: |_| Ok(()) })
             }
         };
         let key = if self.bytes.is(3) { Some("k") } else { None };

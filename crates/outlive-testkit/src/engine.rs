@@ -58,6 +58,8 @@ pub struct TestEngine {
     is_paranoid: bool,
     patience: Duration,
     lives: u64,
+    /// How often other code was deployed.
+    deploys: u64,
 }
 
 /// A test engine that is being set up, made by [`TestEngine::new`].
@@ -172,7 +174,8 @@ impl IntoFuture for TestBuilder {
         Box::pin(async move {
             let Self { setup, store, clock, is_paranoid, patience } = self;
             let steps = Arc::default();
-            let mut test = TestEngine { engine: None, setup, store, clock, steps, is_paranoid, patience, lives: 0 };
+            let mut test =
+                TestEngine { engine: None, setup, store, clock, steps, is_paranoid, patience, lives: 0, deploys: 0 };
             test.reopen().await;
             test
         })
@@ -422,6 +425,7 @@ impl TestEngine {
     pub async fn deploy(&mut self, setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) {
         self.kill().await;
         self.setup = Box::new(setup);
+        self.deploys += 1;
         self.reopen().await;
     }
 
@@ -439,6 +443,10 @@ impl TestEngine {
             .step_hook(self.steps.clone())
             .seed(SEED ^ (self.lives << 32))
             .paranoid(self.is_paranoid);
+        let builder = match self.deploys {
+            0 => builder,
+            deploys => builder.version(format!("deploy {deploys}")),
+        };
         match (self.setup)(builder).start().await {
             Ok(engine) => self.engine = Some(engine),
             Err(error) => panic!("the test engine does not start: {error}"),

@@ -42,6 +42,12 @@ pub(crate) fn panicked(panic: &Failure) -> String {
     format!("the workflow function {panic}; mend it and start the program again")
 }
 
+/// Which signals a run waits for, if it does.
+pub(crate) fn awaited(machine: &Machine) -> Option<String> {
+    let names: Vec<_> = machine.awaited_signals().map(|name| format!("{name:?}")).collect();
+    (!names.is_empty() && !machine.is_held()).then(|| format!("waits for {}", names.join(", ")))
+}
+
 /// The workflow depends on a future that is no part of it: `how` says in which way.
 pub(crate) fn foreign(machine: &Machine, how: &str) -> String {
     let last = machine.last_awaited();

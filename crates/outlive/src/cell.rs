@@ -9,7 +9,7 @@ use std::task::{Wake, Waker};
 use outlive_core::failure::Failure;
 use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
-use outlive_core::workflow::{Machine, Slot};
+use outlive_core::workflow::{Machine, Polled, Slot};
 
 use crate::env::Env;
 use crate::info::Info;
@@ -66,7 +66,7 @@ struct Polling {
 pub(crate) const ROUND: u8 = 60;
 
 thread_local! {
-    /// Whether this thread is in a machine, which may call a custom backoff, and holds the lock of its run.
+    /// Whether this thread is in a machine, which may call a custom backoff or read a signal, and holds the lock of its run.
     static IN_MACHINE: ThreadCell<bool> = const { ThreadCell::new(false) };
     /// Which run this thread is polling (by address), and whether inside one of its steps.
     static POLLING: ThreadCell<(usize, bool)> = const { ThreadCell::new((0, false)) };
@@ -102,7 +102,10 @@ impl Cell {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        assert!(!IN_MACHINE.get(), "a backoff used the context of a run; take what it needs before the step");
+        assert!(
+            !IN_MACHINE.get(),
+            "a backoff or the type of a signal used the context of a run; take what it needs before the operation"
+        );
         // A panic in user code never happens under this lock, so what is behind it is whole.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -144,6 +147,11 @@ impl Cell {
 }
 
 impl State {
+    /// [`Machine::poll`], which may call user code.
+    pub(crate) fn poll(&mut self, slot: Slot, now: Timestamp) -> Polled {
+        self.in_machine(|machine| machine.poll(slot, now))
+    }
+
     /// [`Machine::act`], which may call user code.
     pub(crate) fn act(&mut self, now: Timestamp) -> bool {
         self.in_machine(|machine| machine.act(now))

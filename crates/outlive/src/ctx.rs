@@ -25,6 +25,7 @@ pub use wait::{Wait, WaitFuture};
 use crate::cell::{Cell, Place};
 use crate::error::{BoxError, Error};
 pub use crate::info::Info;
+use crate::signal::SignalNamed;
 
 /// The context of a run. Cheap to clone; all clones are the same run.
 ///
@@ -106,7 +107,8 @@ impl Ctx {
         Sleep::new(self, Ok(workflow::Spec::SleepUntil(moment.into())))
     }
 
-    /// Waits for the next signal of a name; signals that came before are given first, in order.
+    /// Waits for the next signal of a name, a text or a [`SignalName`](crate::SignalName); signals that came before are
+    /// given first, in order. One that does not read as a `T` becomes a dead letter of the run, and the wait goes on.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -119,8 +121,8 @@ impl Ctx {
     /// }
     /// ```
     #[track_caller]
-    pub fn wait<T>(&self, name: &str) -> Wait<'_, T> {
-        Wait::new(self, name)
+    pub fn wait<T>(&self, name: impl SignalNamed<T>) -> Wait<'_, T> {
+        Wait::new(self, name.as_name())
     }
 
     /// A context whose operations live under a key: for branches that run side by side and use the same names.

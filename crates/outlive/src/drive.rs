@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use outlive_core::commit::{Answer, Commit, Epoch, State};
 use outlive_core::failure::Failure;
-use outlive_core::journal::Entry;
+use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
@@ -415,6 +415,10 @@ impl<S: Surroundings> Drive<S> {
             }
             Commit { num: self.cell.info.num, epoch: self.epoch, seq_before, entries, taken, state }
         };
+        for refused in commit.entries.iter().filter(|entry| entry.kind == EntryKind::SignalRefused) {
+            let problem = refused.refused().map_or_else(String::new, |refused| refused.problem);
+            tracing::warn!(run = self.cell.info.id, "a signal to {} is a dead letter: {problem}", refused.op);
+        }
         if self.cell.env.is_paranoid {
             self.journal.extend(commit.entries.iter().cloned());
         }
@@ -451,16 +455,18 @@ impl<S: Surroundings> Drive<S> {
     fn pause(&mut self, status: Status, wake: Option<Timestamp>) {
         self.phase = Phase::Pausing;
         self.set_timer(None);
-        self.cell.lock().machine.take_news();
+        let mut locked = self.cell.lock();
+        locked.machine.take_news();
         let state = State {
             status,
             wake,
             is_owned: false,
-            seen: Some(self.cell.lock().machine.seen()),
+            seen: Some(locked.machine.seen()),
             outcome: None,
-            note: None,
+            note: aside::awaited(&locked.machine),
             at: self.cell.now(),
         };
+        drop(locked);
         self.flush(Some(state));
     }
 

@@ -31,7 +31,7 @@ use crate::shared::Shared;
 #[cfg(feature = "http")]
 use crate::sink::{self, HttpSink, Sinks};
 use crate::waiters::Waiters;
-use crate::worker::{Parts, Worker};
+use crate::worker::{Parts, Worker, parked};
 use crate::workflow::{Typed, WorkflowFn};
 
 /// How many runs are held in memory, unless said otherwise.
@@ -95,6 +95,7 @@ pub struct Builder {
     #[cfg(feature = "http")]
     sinks: Vec<HttpSink>,
     seed: Option<u64>,
+    version: Option<String>,
     /// The first thing that was wrong.
     problem: Option<Error>,
 }
@@ -259,6 +260,7 @@ impl Builder {
             #[cfg(feature = "http")]
             sinks: Vec::new(),
             seed: None,
+            version: None,
             problem: None,
         }
     }
@@ -590,6 +592,22 @@ impl Builder {
         Check::new(judge, source.into())
     }
 
+    /// Names the version of the code. When it is another one than that of the process before, each parked run is replayed
+    /// once, in the background and without side effects: one that the new code does not leave waiting where it is goes on.
+    /// Without this, the file that is executed tells whether the code has changed.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").workflow("double", double).version(env!("CARGO_PKG_VERSION")).start().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
     /// Opens the store, takes the right to execute it, and begins.
     ///
     /// If the environment variable `OUTLIVE_CHECK` names a store or an export, it [checks](Self::check) that with its
@@ -619,6 +637,9 @@ impl Builder {
             return Err(error);
         }
         panics::note_places();
+        // A test that brings its own store says when its code changes.
+        let has_file = matches!(self.place, Place::Path(_));
+        let code = if has_file || self.version.is_some() { parked::code(self.version.as_deref()) } else { None };
         let store = self.place.open(self.durability)?;
         let epoch = store.lease(self.clock.now()).await?;
         let env = Arc::new(Env {
@@ -647,6 +668,14 @@ impl Builder {
         let begins = sink::begins(&*store, &self.sinks).await?;
         let committing = tokio::spawn(committer.clone().run(store.clone(), worker.clone()));
         let (working, reopening) = (tokio::spawn(worker.clone().run()), tokio::spawn(worker.clone().reopen_stuck()));
+        let parked = tokio::spawn({
+            let worker = worker.clone();
+            async move {
+                if let Some(code) = code {
+                    worker.look_at_parked(code).await;
+                }
+            }
+        });
         let forgetting = tokio::spawn(Retention { worker: worker.clone(), keep: self.keep_events }.run());
         let shared = Shared {
             store,
@@ -658,7 +687,7 @@ impl Builder {
             payload_max: self.payload_max,
             chance,
             worker: Some(worker.clone()),
-            tasks: [&forgetting, &working, &reopening, &committing].map(|task| task.abort_handle()).into(),
+            tasks: [&forgetting, &parked, &working, &reopening, &committing].map(|task| task.abort_handle()).into(),
         };
         let client = Client { shared: Arc::new(shared) };
         Ok(Engine {

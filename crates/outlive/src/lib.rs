@@ -41,6 +41,7 @@ mod info;
 mod mailbox;
 mod panics;
 mod shadow;
+mod signal;
 pub mod workflow;
 
 #[cfg(feature = "tokio")]
@@ -102,6 +103,7 @@ pub use outlive_core::retry::{Backoff, Jitter, PolicyError, Reason, Retry};
 pub use outlive_core::status::{Pause, Status, StatusKind};
 pub use outlive_core::store;
 pub use outlive_core::time::Timestamp;
+pub use signal::{SignalName, SignalNamed};
 pub use workflow::Workflow;
 
 #[cfg(feature = "tokio")]
@@ -113,7 +115,7 @@ pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetrySc
 #[cfg(feature = "tokio")]
 pub use open::Durability;
 #[cfg(feature = "tokio")]
-pub use run::{CancelAnswer, Run, RunInfo, Signal};
+pub use run::{CancelAnswer, DeadSignal, Run, RunInfo, Signal};
 #[cfg(feature = "http")]
 pub use sink::HttpSink;
 #[cfg(feature = "tokio")]

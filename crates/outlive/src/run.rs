@@ -1,5 +1,7 @@
 //! A handle on one run: what became of it, and what can be done to it.
 
+mod dead;
+
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -19,7 +21,10 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::shared::{Gives, Shared};
+use crate::signal::SignalNamed;
 use crate::waiters::End;
+
+pub use dead::DeadSignal;
 
 /// A run that gives an `O`.
 ///
@@ -83,7 +88,8 @@ pub struct RunInfo {
     pub output: Option<Payload>,
     /// What it failed with, once it has failed.
     pub failure: Option<Failure>,
-    /// Why it is stuck, why it was cancelled, or what is recorded of it that its code did not ask for.
+    /// Why it is stuck, why it was cancelled, which signals it waits for, or what is recorded of it that its code did not
+    /// ask for.
     pub note: Option<String>,
     /// When it was accepted.
     pub created_at: Timestamp,
@@ -144,6 +150,9 @@ fn recorded_failure(outcome: &Payload) -> Failure {
 pub enum CancelAnswer {
     /// It will end as cancelled, whatever it does from here on.
     Taken,
+    /// It was stuck, and has ended as cancelled. Its code could not go on, so nothing of its clean-up has run: do by hand
+    /// what it would have undone. A stuck run that is fixed and [retried](Run::retry) before it is cancelled cleans up.
+    TakenStuck,
     /// It had ended before; nothing was changed.
     Ended(Status),
 }
@@ -292,8 +301,8 @@ impl<O> Run<O> {
     /// assert_eq!(run.result().await?, "ada");
     /// # Ok(()) }
     /// ```
-    pub fn signal<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Signal {
-        let message = Name::new("signal name", name).map_err(Error::from).and_then(|name| {
+    pub fn signal<T: Serialize + ?Sized>(&self, name: impl SignalNamed<T>, value: &T) -> Signal {
+        let message = Name::new("signal name", name.as_name()).map_err(Error::from).and_then(|name| {
             let payload = self.shared.encode(&format!("signal {:?}", name.as_str()), value)?;
             Ok(Message::Signal { name, payload })
         });
@@ -356,7 +365,9 @@ impl<O> Run<O> {
     }
 
     async fn ask_to_end(&self, message: Message) -> Result<CancelAnswer, Error> {
+        let was_stuck = matches!(message, Message::Cancel { .. }) && self.status().await? == Status::Stuck;
         match send(&self.shared, &self.id, self.num, message, None).await {
+            Ok(()) if was_stuck => Ok(CancelAnswer::TakenStuck),
             Ok(()) => Ok(CancelAnswer::Taken),
             Err(Error::Status { status, .. }) => Ok(CancelAnswer::Ended(status)),
             Err(error) => Err(error),

@@ -1,6 +1,7 @@
 //! Executes: claims what is due, brings runs into memory, and hands them what comes for them.
 
 mod jobs;
+pub(crate) mod parked;
 mod pooling;
 mod turns;
 

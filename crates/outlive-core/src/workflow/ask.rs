@@ -357,6 +357,21 @@ impl Machine {
         !self.is_held && self.timers.is_empty() && self.waiting.values().all(Vec::is_empty)
     }
 
+    /// The names of the signals that it waits for, in order.
+    ///
+    /// ```
+    /// # use outlive_core::{id::Name, time::Timestamp, workflow::*};
+    /// # let at = Timestamp::AT_ONCE;
+    /// # let mut machine = Machine::new(Mode::Live, 7, at, &[]).unwrap();
+    /// let slot = machine.open(OpKind::Wait, "wait:paid".into(), "src/shop.rs:12".into());
+    /// machine.begin(slot, Spec::Wait { name: Name::recorded("paid"), timeout: None, accepts: |_| Ok(()) });
+    /// machine.poll(slot, at);
+    /// assert!(machine.awaited_signals().eq(["paid"]));
+    /// ```
+    pub fn awaited_signals(&self) -> impl Iterator<Item = &str> {
+        self.waiting.iter().filter(|(_, slots)| !slots.is_empty()).map(|(name, _)| &**name)
+    }
+
     /// What to call the pause of a quiet run.
     ///
     /// ```

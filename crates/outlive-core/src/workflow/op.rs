@@ -50,7 +50,8 @@ impl OpKind {
 /// use outlive_core::id::Name;
 /// use outlive_core::workflow::Spec;
 /// use std::time::Duration;
-/// let wait = Spec::Wait { name: Name::recorded("paid"), timeout: Some(Duration::from_secs(60)) };
+/// let timeout = Some(Duration::from_secs(60));
+/// let wait = Spec::Wait { name: Name::recorded("paid"), timeout, accepts: |_| Ok(()) };
 /// assert!(matches!(wait, Spec::Wait { timeout: Some(_), .. }));
 /// ```
 #[derive(Clone, Debug)]
@@ -67,8 +68,20 @@ pub enum Spec {
         name: Name,
         /// When to give up.
         timeout: Option<Duration>,
+        /// Whether a value reads as what is waited for.
+        accepts: Accepts,
     },
 }
+
+/// Says what is wrong with a value, if anything is. It may be user code.
+///
+/// ```
+/// use outlive_core::payload::Payload;
+/// use outlive_core::workflow::Accepts;
+/// let number: Accepts = |payload| payload.decode::<u32>().map(drop).map_err(|error| error.to_string());
+/// assert!(number(&Payload::recorded("42")).is_ok() && number(&Payload::recorded("[]")).is_err());
+/// ```
+pub type Accepts = fn(&Payload) -> Result<(), String>;
 
 /// How a step is to be tried.
 ///
@@ -202,6 +215,8 @@ pub struct Asked {
     pub kind: OpKind,
     /// Whether the journal says anything of it.
     pub is_recorded: bool,
+    /// Whether it is a wait that gives up by itself.
+    pub has_timeout: bool,
 }
 
 impl Asked {
@@ -215,6 +230,7 @@ impl Asked {
             site: op.site.clone(),
             kind: op.kind,
             is_recorded: is_over || has_begun || record.falling_back.is_some(),
+            has_timeout: matches!(op.spec, Some(Spec::Wait { timeout: Some(_), .. })),
         }
     }
 }

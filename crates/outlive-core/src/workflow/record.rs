@@ -57,6 +57,8 @@ pub(super) struct Records {
     pub(super) cancel: Option<String>,
     /// Each signal that was given to a wait, with the entry that did; later ones last.
     pub(super) given: Vec<(u64, u64)>,
+    /// Each signal that was refused.
+    pub(super) refused: Vec<u64>,
 }
 
 impl Records {
@@ -75,6 +77,9 @@ impl Records {
             if entry.kind == EntryKind::SignalTaken {
                 records.given.push((signal_pos(entry), entry.seq));
             }
+            if entry.kind == EntryKind::SignalRefused {
+                records.refused.push(signal_pos(entry));
+            }
             if entry.kind.is_outcome() {
                 ends.push((entry.op.clone(), entry.kind));
             }
@@ -87,7 +92,7 @@ impl Records {
     fn add(&mut self, entry: &Entry, ends: &mut Vec<(Arc<str>, EntryKind)>) -> Result<(), String> {
         match entry.kind {
             EntryKind::Retried => self.forget_last_failures(ends),
-            EntryKind::Reopened => {}
+            EntryKind::Reopened | EntryKind::SignalDiscarded => {}
             EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
             _ => {
                 let record = self.of(&entry.op);
@@ -181,6 +186,7 @@ impl Record {
             EntryKind::SignalTaken => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::WaitTimedOut => Outcome::TimedOut,
             EntryKind::OpCancelled => Outcome::Cancelled,
+            EntryKind::SignalRefused | EntryKind::SignalDiscarded => return Ok(()),
             EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),
         };
         if self.outcome.is_some() {
@@ -207,6 +213,12 @@ fn signal_pos(entry: &Entry) -> u64 {
 /// The inverse of [`signal_pos`].
 pub(super) fn signal_mark(pos: u64) -> Timestamp {
     Timestamp::from_millis(i64::try_from(pos).unwrap_or(i64::MAX))
+}
+
+/// A signal that could not be read, and why.
+pub(super) fn refused_to(value: &Payload, problem: &str) -> Payload {
+    let problem = Payload::encode(problem).unwrap_or_else(|_| Payload::recorded("\"\""));
+    Payload::recorded(&format!("{{\"value\":{value},\"problem\":{problem}}}"))
 }
 
 pub(super) fn failed_to(failed: &FailedStep) -> Payload {

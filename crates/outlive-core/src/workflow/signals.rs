@@ -27,6 +27,11 @@ impl Signals {
         }
     }
 
+    /// Whether a signal of a name waits to be taken.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.free.get(name).is_some_and(|queue| !queue.is_empty())
+    }
+
     /// Takes the first signal of a name.
     pub(super) fn take(&mut self, name: &str) -> Option<(u64, Payload)> {
         let queue = self.free.get_mut(name)?;
@@ -36,6 +41,11 @@ impl Signals {
     /// The signal at `pos` is given to a wait, by entry `seq`.
     pub(super) fn give(&mut self, pos: u64, seq: u64) {
         self.given.insert(pos, seq);
+    }
+
+    /// The signal at `pos` was refused, after a wait had given it back: it comes back no more.
+    pub(super) fn refuse(&mut self, pos: u64) {
+        self.given.insert(pos, u64::MAX);
     }
 
     /// The signal at `pos` is consumed.

@@ -115,7 +115,7 @@ impl Operation {
             guess.into_iter().for_each(|old| state.machine.alias(slot, old));
             state.machine.begin(slot, spec());
         }
-        let polled = state.machine.poll(slot, now);
+        let polled = state.poll(slot, now);
         match polled {
             Polled::Ready(_) => {
                 self.slot = None;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::id::Name;
+use outlive_core::payload::Payload;
 use outlive_core::workflow::{OpKind, Outcome, Polled, Spec};
 use serde::de::DeserializeOwned;
 
@@ -16,6 +17,7 @@ use crate::ctx::Ctx;
 use crate::ctx::operation::{Operation, Tie};
 use crate::ctx::sleep::cancelled;
 use crate::error::Error;
+use crate::panics;
 
 /// A wait for a signal, made by [`Ctx::wait`].
 ///
@@ -134,7 +136,7 @@ impl<T: DeserializeOwned> Future for WaitFuture<'_, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Wait { operation, timeout, .. } = &mut self.0;
         let name = Name::recorded(operation.name());
-        match operation.poll(cx, || Spec::Wait { name, timeout: *timeout })? {
+        match operation.poll(cx, || Spec::Wait { name, timeout: *timeout, accepts: accepts::<T> })? {
             Polled::Ready(Outcome::Signal { payload, .. }) => match payload.decode() {
                 Ok(value) => Poll::Ready(Ok(value)),
                 Err(error) => {
@@ -154,5 +156,15 @@ impl<T: DeserializeOwned> Future for WaitFuture<'_, T> {
             Polled::Ready(Outcome::Cancelled) => Poll::Ready(Err(cancelled(operation))),
             _ => Poll::Pending,
         }
+    }
+}
+
+/// What is wrong with a value, if it does not read as a `T`.
+fn accepts<T: DeserializeOwned>(payload: &Payload) -> Result<(), String> {
+    let name = std::any::type_name::<T>();
+    match panics::catch(|| payload.decode::<T>().map(drop)) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(format!("it does not read as {name}: {error}")),
+        Err(panic) => Err(format!("reading it as {name} {panic}")),
     }
 }

@@ -183,6 +183,8 @@ impl fmt::Display for LifecycleKind {
             Self::SleepSet { operation, until } | Self::WaitSet { operation, until, .. } => {
                 write!(f, " {operation} until {until}")
             }
+            Self::SignalRefused { operation, problem, .. } => write!(f, " {operation}: {problem}"),
+            Self::SignalDiscarded { entry } => write!(f, " entry {entry}"),
             Self::SleepDone { operation }
             | Self::SignalTaken { operation, .. }
             | Self::WaitTimedOut { operation, .. }

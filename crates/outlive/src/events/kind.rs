@@ -160,6 +160,22 @@ pub enum LifecycleKind {
         /// The wait's identity in the run.
         operation: String,
     },
+    /// A signal does not read as what the wait is for: it is a dead letter of the run, and the wait goes on.
+    #[serde(rename = "signal.refused")]
+    SignalRefused {
+        /// The signal.
+        signal: String,
+        /// The wait's identity in the run.
+        operation: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A dead letter of the run was discarded.
+    #[serde(rename = "signal.discarded")]
+    SignalDiscarded {
+        /// The number of the entry that refused the signal.
+        entry: u64,
+    },
     /// A wait gave up.
     #[serde(rename = "wait.timed_out")]
     WaitTimedOut {
@@ -319,6 +335,8 @@ impl LifecycleKind {
             Self::SleepDone { .. } => "sleep.done",
             Self::WaitSet { .. } => "wait.set",
             Self::SignalTaken { .. } => "signal.taken",
+            Self::SignalRefused { .. } => "signal.refused",
+            Self::SignalDiscarded { .. } => "signal.discarded",
             Self::WaitTimedOut { .. } => "wait.timed_out",
             Self::OperationCancelled { .. } => "operation.cancelled",
             Self::JobStarted { .. } => "job.started",

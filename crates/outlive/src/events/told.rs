@@ -68,6 +68,11 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
         EntryKind::SleepDone => LifecycleKind::SleepDone { operation: operation() },
         EntryKind::WaitSet => LifecycleKind::WaitSet { signal: name(), operation: operation(), until },
         EntryKind::SignalTaken => LifecycleKind::SignalTaken { signal: name(), operation: operation() },
+        EntryKind::SignalRefused => {
+            let problem = entry.refused().map_or_else(String::new, |refused| refused.problem);
+            LifecycleKind::SignalRefused { signal: name(), operation: operation(), problem }
+        }
+        EntryKind::SignalDiscarded => LifecycleKind::SignalDiscarded { entry: entry.discarded().unwrap_or(0) },
         EntryKind::WaitTimedOut => LifecycleKind::WaitTimedOut { signal: name(), operation: operation() },
         EntryKind::OpCancelled => LifecycleKind::OperationCancelled { operation: operation() },
         EntryKind::CancelTaken => LifecycleKind::RunCancelling { reason: sentence(entry.payload.as_ref()) },

@@ -447,3 +447,99 @@ async fn a_body_on_another_thread_raises_no_alarm() {
     });
     assert_eq!(value.await, 8);
 }
+
+// ---- not lost ----
+
+/// It was parked as a wait with no wake: no restart, no signal and no fixed program had it go on.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_nothing_of_its_own_is_stuck_at_once_and_healed_by_a_fix() {
+    let charges = |ctx: Ctx| async move {
+        ctx.step("charge", || ok(1)).await?;
+        Ok::<_, BoxError>(ctx)
+    };
+    let wrong = move |ctx: Ctx, (): ()| async move {
+        let ctx = charges(ctx).await?;
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        ctx.step("ship", || ok(2)).await?;
+        Ok(())
+    };
+    let mut test = engine(wrong, false).await;
+    let run = begin::<()>(&test).await;
+    let info = run.info().await.unwrap();
+    assert_eq!(info.status, Status::Stuck);
+    assert_names(&info.note.unwrap(), "step:charge");
+    let right = move |ctx: Ctx, (): ()| async move {
+        let ctx = charges(ctx).await?;
+        ctx.sleep("1 hour").await?;
+        ctx.step("ship", || ok(2)).await?;
+        Ok::<_, BoxError>(())
+    };
+    deploy(&mut test, move |engine| engine.workflow("w", right)).await;
+    let run: Run<()> = test.run("r").await.unwrap();
+    test.result(&run).await.unwrap();
+    assert_eq!((test.executions("charge"), test.executions("ship")), (1, 1));
+}
+
+/// Whoever held the waker would have found nobody, and the run would have waited for the signal alone.
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_somebody_else_holds_is_noticed_when_the_run_leaves_memory() {
+    let held: Arc<Mutex<Vec<Waker>>> = Arc::default();
+    let holders = held.clone();
+    let workflow = move |ctx: Ctx, (): ()| {
+        let holders = holders.clone();
+        async move {
+            let elsewhere = std::future::poll_fn(|cx| {
+                holders.lock().unwrap().push(cx.waker().clone());
+                Poll::<()>::Pending
+            });
+            tokio::select! {
+                go = ctx.wait::<()>("go").timeout("30 days").into_future() => Ok(go?),
+                () = elsewhere => Ok(()),
+            }
+        }
+    };
+    let test = engine(workflow, false).await;
+    let run = begin::<()>(&test).await;
+    assert!(!run.status().await.unwrap().is_ended());
+    test.advance("1 minute").await;
+    assert_eq!(test.resident(), 0);
+    let info = run.info().await.unwrap();
+    assert_eq!(info.status, Status::Stuck, "{info:?}");
+    assert!(info.note.unwrap().contains("inside a step"));
+    assert!(!held.lock().unwrap().is_empty());
+}
+
+/// A `select!` without `biased;` over branches that one result readies cannot be repeated: tests find it.
+#[tokio::test(start_paused = true)]
+async fn an_unbiased_select_over_branches_that_one_step_readies_is_found_in_tests() {
+    let workflow = |ctx: Ctx, (): ()| async move {
+        let mut won = String::new();
+        for round in 0..4 {
+            let shared = ctx.step("shared", || ok(round)).into_future().map(|done| done.is_ok()).shared();
+            let (a, b) = (shared.clone(), shared);
+            won.push(tokio::select! { _ = a => 'a', _ = b => 'b' });
+        }
+        Ok(won)
+    };
+    let test = engine(workflow, true).await;
+    let run = begin::<String>(&test).await;
+    let info = run.info().await.unwrap();
+    assert_eq!(info.status, Status::Stuck, "{info:?}");
+    assert!(info.note.as_ref().unwrap().contains("`biased;`"), "{info:?}");
+}
+
+/// Seven branches are one more than are made up for: the order is not promised, and tests say so.
+#[tokio::test(start_paused = true)]
+async fn a_join_of_seven_branches_that_one_step_readies_is_found_in_tests() {
+    let workflow = |ctx: Ctx, (): ()| async move {
+        let shared = ctx.step("shared", || ok(1)).into_future().map(|done| done.is_ok()).shared();
+        let order = Mutex::new(String::new());
+        let one = |who: char| shared.clone().map(move |_| who).map(|who| order.lock().unwrap().push(who));
+        tokio::join!(one('a'), one('b'), one('c'), one('d'), one('e'), one('f'), one('g'));
+        drop(shared);
+        Ok(order.into_inner().unwrap())
+    };
+    let test = engine(workflow, true).await;
+    let run = begin::<String>(&test).await;
+    assert_eq!(run.status().await.unwrap(), Status::Stuck);
+}

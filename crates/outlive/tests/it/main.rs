@@ -28,6 +28,7 @@ mod jobs_stuck;
 mod jobs_task;
 mod owners;
 mod panics;
+mod parked;
 mod programs;
 mod seed;
 mod shapes;

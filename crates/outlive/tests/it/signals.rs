@@ -662,3 +662,90 @@ async fn signals_of_many_threads_to_runs_that_come_and_go_all_come_once_and_in_o
     }
     assert_eq!(noted.load(Ordering::SeqCst), RUNS * 2 * EACH, "no step ran twice");
 }
+
+// ---- signals that do not read as what is waited for ----
+
+async fn decides(ctx: Ctx, _: ()) -> Result<bool> {
+    ctx.step("charge", || ok(())).await?;
+    Ok(ctx.wait("approval").timeout("3 days").await?)
+}
+
+/// One such signal made the run stuck for good: a correct one and `retry` did not heal it, and `cancel` skipped the refund.
+#[tokio::test]
+async fn a_signal_of_another_type_is_a_dead_letter_and_the_wait_goes_on() {
+    let mut test = TestEngine::new(|engine| engine.workflow("decides", decides)).await;
+    let run = test.start(decides, &()).id("r").await.unwrap();
+    run.signal("approval", "yes").await.unwrap();
+    run.signal("approval", &7).await.unwrap();
+    test.settle().await;
+    assert!(!run.status().await.unwrap().is_ended());
+    let dead = run.dead_signals().await.unwrap();
+    let values: Vec<_> = dead.iter().map(|dead| (dead.name.as_str(), dead.value.as_str())).collect();
+    assert_eq!(values, [("approval", "\"yes\""), ("approval", "7")]);
+    assert!(dead[0].problem.contains("bool"), "{}", dead[0].problem);
+    test.crash().await;
+    let run: Run<bool> = test.run("r").await.unwrap();
+    assert_eq!(run.dead_signals().await.unwrap(), dead, "they are kept, and not refused again");
+    run.signal("approval", &true).await.unwrap();
+    assert!(test.result(&run).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_dead_signal_can_be_discarded_once() {
+    let test = TestEngine::new(|engine| engine.workflow("decides", decides)).await;
+    let run = test.start(decides, &()).await.unwrap();
+    for value in ["yes", "no"] {
+        run.signal("approval", value).await.unwrap();
+    }
+    test.settle().await;
+    let first = run.dead_signals().await.unwrap().remove(0);
+    run.discard_dead_signal(first.seq).await.unwrap();
+    test.settle().await;
+    let left = run.dead_signals().await.unwrap();
+    assert_eq!(left.iter().map(|dead| dead.value.as_str()).collect::<Vec<_>>(), ["\"no\""]);
+    let error = run.discard_dead_signal(first.seq).await.unwrap_err();
+    assert!(error.to_string().contains(&format!("no dead letter {}", first.seq)), "{error}");
+}
+
+#[tokio::test]
+async fn a_type_that_panics_as_it_is_read_refuses_its_signal() {
+    struct Bomb;
+    impl<'de> serde::Deserialize<'de> for Bomb {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            panic!("boom")
+        }
+    }
+    async fn defuses(ctx: Ctx, _: ()) -> Result<bool> {
+        let waited = ctx.wait::<Bomb>("bomb").timeout("1 hour").await;
+        Ok(waited.is_err_and(|error| error.is_timeout()))
+    }
+    let test = TestEngine::new(|engine| engine.workflow("defuses", defuses)).await;
+    let run = test.start(defuses, &()).await.unwrap();
+    run.signal("bomb", &()).await.unwrap();
+    test.settle().await;
+    assert!(run.dead_signals().await.unwrap()[0].problem.contains("boom"));
+    assert!(test.result(&run).await.unwrap());
+}
+
+/// Whoever looks for the reason of a run that does not go on finds the name that was meant.
+#[tokio::test]
+async fn a_run_says_which_signals_it_waits_for() {
+    let test = TestEngine::new(|engine| engine.workflow("decides", decides)).await;
+    let run = test.start(decides, &()).await.unwrap();
+    run.signal("aproval", &true).await.unwrap();
+    test.settle().await;
+    assert_eq!(run.info().await.unwrap().note.as_deref(), Some("waits for \"approval\""));
+}
+
+#[tokio::test]
+async fn a_signal_with_a_type_is_sent_and_waited_for() {
+    const VOTE: outlive::SignalName<u32> = outlive::SignalName::new("vote");
+    async fn votes(ctx: Ctx, _: ()) -> Result<u32> {
+        Ok(ctx.wait(VOTE).await? + ctx.wait(VOTE).timeout("1 hour").await?)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("votes", votes)).await;
+    let run = test.start(votes, &()).await.unwrap();
+    run.signal(VOTE, &40).await.unwrap();
+    run.signal("vote", &2).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 42);
+}

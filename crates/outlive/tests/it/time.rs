@@ -518,3 +518,53 @@ async fn every_timer_is_on_time_when_the_clock_stops_at_each() {
         assert_eq!(took, planned, "seed {seed}");
     }
 }
+
+// ---- overdue ----
+
+/// Each of some overdue, and who notes the order in which they end.
+async fn overdue(ctx: Ctx, _: ()) -> Result<Vec<String>> {
+    let order = Mutex::new(Vec::new());
+    let note = |what: &str| order.lock().unwrap().push(what.to_owned());
+    let sleep = async |hours: u64| {
+        ctx.sleep(hours * HOUR).key(hours).await?;
+        note(&format!("sleep {hours}"));
+        Ok::<_, Error>(())
+    };
+    let wait = async {
+        let waited = ctx.wait::<u32>("never").timeout("90 minutes").await;
+        note(if waited.is_err_and(|error| error.is_timeout()) { "wait" } else { "signal" });
+        Ok(())
+    };
+    let step = async {
+        let hang = std::future::pending::<Result<()>>;
+        let ended = ctx.step("hang", hang).timeout("150 minutes").await;
+        note(if ended.is_err_and(|error| error.is_timeout()) { "step" } else { "done" });
+        Ok(())
+    };
+    let retried = async {
+        let policy = Retry::times(1).constant("30 minutes").jitter(Jitter::none());
+        let fail = |attempt: Attempt| async move { if attempt.is_retry { ok(()).await } else { Err("no".into()) } };
+        ctx.step("retried", fail).retry(policy).await?;
+        note("retry");
+        Ok(())
+    };
+    tokio::try_join!(sleep(3), sleep(1), wait, step, sleep(2), retried)?;
+    Ok(order.into_inner().unwrap())
+}
+
+/// Overdue ones ended in the order in which the code asked for them: a sleep of 3 hours beat a timeout of 1.
+#[tokio::test]
+async fn what_became_due_while_the_process_was_away_ends_in_due_order() {
+    let wanted = ["sleep 1", "wait", "sleep 2", "step", "sleep 3"];
+    for hours_away in [0, 1, 2, 10] {
+        let mut test = TestEngine::new(|engine| engine.workflow("overdue", overdue)).await;
+        test.start(overdue, &()).id("r").await.unwrap();
+        test.settle().await;
+        test.clock().set(Timestamp::from_millis(test.clock().now().as_millis() + i64::from(hours_away) * HOUR as i64));
+        test.crash().await;
+        let run: Run<Vec<String>> = test.run("r").await.unwrap();
+        let order = test.result(&run).await.unwrap();
+        let timed: Vec<_> = order.iter().filter(|what| *what != "retry").collect();
+        assert_eq!(timed, wanted, "after {hours_away} hours");
+    }
+}

@@ -1,0 +1,104 @@
+//! Dead letters of a run: signals that did not read as what was waited for.
+
+use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::message::Message;
+use outlive_core::payload::Payload;
+use outlive_core::time::Timestamp;
+
+use super::{Run, send};
+use crate::check::identity::{Parts, unescaped};
+use crate::error::Error;
+
+/// A signal that did not read as what the run waited for, and was set apart so that the wait could go on.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive_testkit::TestEngine;
+/// # async fn approve(ctx: Ctx, _: ()) -> Result<bool> { Ok(ctx.wait("approval").await?) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let test = TestEngine::new(|engine| engine.workflow("approve", approve)).await;
+/// let run = test.start(approve, &()).await?;
+/// run.signal("approval", "yes").await?; // the run waits for a boolean
+/// # test.settle().await;
+/// let dead = run.dead_signals().await?;
+/// assert_eq!((dead[0].name.as_str(), dead[0].value.as_str()), ("approval", "\"yes\""));
+/// run.signal("approval", &true).await?;
+/// assert!(test.result(&run).await?);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct DeadSignal {
+    /// The entry of the journal that refused it.
+    pub seq: u64,
+    /// The signal's name.
+    pub name: String,
+    /// What was sent, as JSON.
+    pub value: Payload,
+    /// Why it does not read as what was waited for.
+    pub problem: String,
+    /// When it was refused.
+    pub at: Timestamp,
+}
+
+impl DeadSignal {
+    fn of(entry: &Entry) -> Option<Self> {
+        let refused = entry.refused()?;
+        let name = unescaped(Parts::of(&entry.op).name);
+        Some(Self { seq: entry.seq, name, value: refused.value, problem: refused.problem, at: entry.at })
+    }
+}
+
+impl<O> Run<O> {
+    /// The signals that did not read as what the run waited for, without those that were discarded.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// let run = engine.start(double, &21).await?;
+    /// assert!(run.dead_signals().await?.is_empty());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`journal`](Self::journal).
+    pub async fn dead_signals(&self) -> Result<Vec<DeadSignal>, Error> {
+        let journal = self.journal().await?;
+        let discarded: Vec<u64> = journal.iter().filter_map(Entry::discarded).collect();
+        let refused = journal.iter().filter(|entry| entry.kind == EntryKind::SignalRefused);
+        Ok(refused.filter_map(DeadSignal::of).filter(|dead| !discarded.contains(&dead.seq)).collect())
+    }
+
+    /// Discards a dead letter of the run: the one with this `seq` is not listed any more. It stays in the journal.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn approve(ctx: Ctx, _: ()) -> Result<bool> { Ok(ctx.wait("approval").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("approve", approve)).await;
+    /// # let run = test.start(approve, &()).await?;
+    /// # run.signal("approval", "yes").await?;
+    /// # test.settle().await;
+    /// for dead in run.dead_signals().await? {
+    ///     run.discard_dead_signal(dead.seq).await?;
+    /// }
+    /// # test.settle().await;
+    /// assert!(run.dead_signals().await?.is_empty());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Status`] if the run has ended; [`Error::Setup`] if it has no such dead letter.
+    pub async fn discard_dead_signal(&self, seq: u64) -> Result<(), Error> {
+        if !self.dead_signals().await?.iter().any(|dead| dead.seq == seq) {
+            return Err(Error::Setup(format!(
+                "run {:?} has no dead letter {seq}; `dead_signals` lists them",
+                self.id()
+            )));
+        }
+        send(&self.shared, &self.id, self.num, Message::Discard { seq }, None).await
+    }
+}

@@ -1,0 +1,129 @@
+//! After a deploy: replays each parked run once, without side effects, and has those go on that the new code does not
+//! leave where they are. Without this, a wait that was removed, or one that got a timeout, would be noticed when the next
+//! signal comes, or never.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive_core::commit::Write;
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::message::{Inbound, Message};
+use outlive_core::query::{Filter, Instance};
+use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::sum::Sum;
+use outlive_core::workflow::{Asked, OpKind};
+
+use super::{RETRY, Worker};
+use crate::aside;
+use crate::check::identity::{Parts, unescaped};
+use crate::error::Error;
+use crate::info::Info;
+use crate::panics;
+use crate::shadow;
+
+/// How many parked runs are looked at before others have their turn, and for how long they have it: some thousand runs
+/// per second are looked at, and take a tenth of a core.
+const PAGE: usize = 64;
+const PAUSE: Duration = Duration::from_millis(20);
+/// Where the store keeps which code has looked at all parked runs.
+const MARK: &str = "outlive:code";
+
+/// What tells one version of the code from another: what its author declares, or the file that is executed.
+pub(crate) fn code(declared: Option<&str>) -> Option<u64> {
+    if let Some(version) = declared {
+        return Some(u64::from(Sum::new().text(version).end()));
+    }
+    let path = std::env::current_exe().ok()?;
+    let facts = path.metadata().ok()?;
+    let changed = facts.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    let changed = u64::try_from(changed.as_nanos()).unwrap_or(u64::MAX);
+    Some(u64::from(Sum::new().text(&path.to_string_lossy()).number(facts.len()).number(changed).end()))
+}
+
+/// What was seen so far.
+#[derive(Default)]
+struct Seen {
+    runs: u64,
+    /// Those of them that go on.
+    moved: u64,
+}
+
+impl Worker {
+    /// Looks at all parked runs, unless this code has done so before.
+    pub(crate) async fn look_at_parked(self: Arc<Self>, code: u64) {
+        let mark = Name::recorded(MARK);
+        let known = loop {
+            match self.store.mark(Some(&mark)).await {
+                Ok(known) => break known,
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        };
+        if known == Some(code) {
+            return;
+        }
+        let (mut before, mut seen) = (None, Seen::default());
+        loop {
+            match self.look_at_page(before, &mut seen).await {
+                Ok(None) => break,
+                Ok(next) => {
+                    before = next;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(Error::Shutdown) => return,
+                // The store is in trouble; this can wait until it is not.
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        }
+        if seen.runs > 0 {
+            tracing::info!("the code has changed: replayed {} parked runs, {} of them go on", seen.runs, seen.moved);
+        }
+        // If this is not kept, the next process looks again.
+        let _ = self.committer.write(Write::Mark(mark, code)).await;
+    }
+
+    async fn look_at_page(&self, before: Option<InstanceNum>, seen: &mut Seen) -> Result<Option<InstanceNum>, Error> {
+        let filter = Filter::new().status(StatusKind::Paused);
+        let page = self.store.list(&filter, before, PAGE).await?;
+        for instance in &page.instances {
+            self.touch();
+            let is_by_hand = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });
+            if is_by_hand || self.residency.mailbox(instance.num).is_some() {
+                continue;
+            }
+            seen.runs += 1;
+            if !self.stays_parked(instance).await? {
+                seen.moved += 1;
+                self.queue_claim(instance.num);
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(page.next)
+    }
+
+    /// Whether a run waits, under the code at hand, for nothing but what it waits for in the store.
+    async fn stays_parked(&self, instance: &Instance) -> Result<bool, Error> {
+        // If nobody can run it, it can wait until somebody can.
+        let Some(registered) = self.registry.get(&instance.workflow) else { return Ok(true) };
+        let journal = self.store.journal(instance.num, 0, usize::MAX).await?;
+        let inbox = self.store.inbox(instance.num, 0).await?;
+        let Ok(cell) = shadow::cell_of(Info::of(instance), self.env.clone(), &journal) else { return Ok(false) };
+        let replay = || shadow::replay(&*registered.handler, Arc::new(cell), &instance.input);
+        let Ok(copy) = panics::quietly(replay) else { return Ok(false) };
+        let state = copy.cell.lock();
+        let is_in_trouble = state.machine.trouble().is_some()
+            || registered.is_strict && aside::strict(&state.machine, &shadow::names(&copy.asked)).is_some();
+        let stays = |asked: &Asked| stays(asked, &inbox);
+        Ok(copy.end.is_none() && !is_in_trouble && !copy.asked.is_empty() && copy.asked.iter().all(stays))
+    }
+}
+
+/// Whether an operation has been begun as far as it can be without time or a message.
+fn stays(asked: &Asked, inbox: &[Inbound]) -> bool {
+    if asked.kind != OpKind::Wait {
+        return asked.is_recorded;
+    }
+    let awaited = unescaped(Parts::of(&asked.op).name);
+    let is_for_it =
+        |inbound: &Inbound| matches!(&inbound.message, Message::Signal { name, .. } if name.as_str() == awaited);
+    (asked.is_recorded || !asked.has_timeout) && !inbox.iter().any(is_for_it)
+}

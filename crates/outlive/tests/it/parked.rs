@@ -1,0 +1,172 @@
+//! Runs that wait when other code is deployed: what the new code makes of them happens at once, and not when the next
+//! signal comes.
+
+use outlive::prelude::*;
+use outlive::{Builder, Pause};
+use outlive_testkit::TestEngine;
+
+async fn ok<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
+/// Charges, and waits for an approval that never comes.
+async fn waits(ctx: Ctx, _: ()) -> Result<String> {
+    ctx.step("charge", || ok(())).await?;
+    let by: String = ctx.wait("approval").await?;
+    Ok(by)
+}
+
+/// What registers one version of the workflow "w".
+fn version<F, Fut>(workflow: F) -> impl Fn(Builder) -> Builder + Send + Sync + 'static
+where
+    F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<String>> + Send + 'static,
+{
+    move |engine| engine.workflow("w", workflow.clone())
+}
+
+/// A run that waits for an approval, and then meets other code.
+async fn deployed<F, Fut>(workflow: F) -> (TestEngine, Run<String>)
+where
+    F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<String>> + Send + 'static,
+{
+    let mut test = TestEngine::new(version(waits)).await;
+    test.start(Workflow::<(), String>::new("w"), &()).id("r").await.unwrap();
+    test.settle().await;
+    test.deploy(version(workflow)).await;
+    test.settle().await;
+    let run = test.run("r").await.unwrap();
+    (test, run)
+}
+
+async fn waits_still(run: &Run<String>) -> bool {
+    matches!(run.status().await.unwrap(), Status::Paused { why: Pause::Wait, .. })
+}
+
+/// It waited for ever: nothing replayed it before a signal came, which the new code did not ask for.
+#[tokio::test]
+async fn a_run_whose_wait_was_removed_goes_on() {
+    let (_test, run) = deployed(|ctx: Ctx, ()| async move {
+        ctx.step("charge", || ok(())).await?;
+        Ok("nobody".to_owned())
+    })
+    .await;
+    assert_eq!(run.result().await.unwrap(), "nobody");
+}
+
+#[tokio::test]
+async fn a_timeout_that_was_added_to_a_wait_counts_from_the_deploy() {
+    let (test, run) = deployed(|ctx: Ctx, ()| async move {
+        ctx.step("charge", || ok(())).await?;
+        match ctx.wait("approval").timeout("1 hour").await {
+            Err(error) if error.is_timeout() => Ok("in vain".to_owned()),
+            other => Ok(other?),
+        }
+    })
+    .await;
+    assert!(waits_still(&run).await);
+    test.advance("59 minutes").await;
+    assert!(waits_still(&run).await);
+    test.advance("1 minute").await;
+    assert_eq!(run.result().await.unwrap(), "in vain");
+}
+
+#[tokio::test]
+async fn a_sleep_that_was_set_beside_a_wait_ends_it() {
+    let (test, run) = deployed(|ctx: Ctx, ()| async move {
+        ctx.step("charge", || ok(())).await?;
+        tokio::select! {
+            by = ctx.wait("approval").into_future() => Ok(by?),
+            slept = ctx.sleep("1 hour").into_future() => Ok(slept.map(|()| "asleep".to_owned())?),
+        }
+    })
+    .await;
+    test.advance("1 hour").await;
+    assert_eq!(run.result().await.unwrap(), "asleep");
+}
+
+#[tokio::test]
+async fn a_step_that_was_inserted_before_a_wait_runs() {
+    let (test, run) = deployed(|ctx: Ctx, ()| async move {
+        ctx.step("charge", || ok(())).await?;
+        ctx.step("notify", || ok(())).await?;
+        Ok(ctx.wait("approval").await?)
+    })
+    .await;
+    assert_eq!(test.executions("notify"), 1);
+    assert_eq!(test.executions("charge"), 1, "what is recorded does not run again");
+    assert!(waits_still(&run).await);
+}
+
+#[tokio::test]
+async fn a_wait_for_another_signal_that_has_come_already_gets_it() {
+    let mut test = TestEngine::new(version(waits)).await;
+    let run = test.start(Workflow::<(), String>::new("w"), &()).id("r").await.unwrap();
+    run.signal("approved", "ada").await.unwrap();
+    test.settle().await;
+    test.deploy(version(|ctx: Ctx, ()| async move {
+        ctx.step("charge", || ok(())).await?;
+        Ok(ctx.wait("approved").await?)
+    }))
+    .await;
+    let run: Run<String> = test.run("r").await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), "ada");
+}
+
+#[tokio::test]
+async fn code_that_cannot_go_on_from_there_is_noticed_at_the_deploy() {
+    let (_test, run) = deployed(|ctx: Ctx, ()| async move {
+        let amount: u32 = ctx.step("charge", || ok(42)).await?;
+        Ok(format!("{amount}"))
+    })
+    .await;
+    assert_eq!(run.status().await.unwrap(), Status::Stuck);
+}
+
+#[tokio::test]
+async fn a_run_that_the_new_code_leaves_where_it_is_is_not_touched() {
+    let mut test = TestEngine::new(version(waits)).await;
+    let run = test.start(Workflow::<(), String>::new("w"), &()).id("r").await.unwrap();
+    test.settle().await;
+    let entries = run.journal().await.unwrap().len();
+    test.deploy(version(|ctx: Ctx, ()| async move {
+        ctx.step("charge", || ok(())).await?;
+        let by: String = ctx.wait("approval").await?;
+        ctx.step("thank", || ok(())).await?;
+        Ok(by)
+    }))
+    .await;
+    test.settle().await;
+    assert_eq!(test.resident(), 0, "it is not brought into memory");
+    let run: Run<String> = test.run("r").await.unwrap();
+    assert_eq!(run.journal().await.unwrap().len(), entries);
+    run.signal("approval", "ada").await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), "ada");
+}
+
+#[tokio::test]
+async fn a_run_paused_by_hand_stays_so() {
+    let mut test = TestEngine::new(version(waits)).await;
+    let run = test.start(Workflow::<(), String>::new("w"), &()).id("r").await.unwrap();
+    run.pause().await.unwrap();
+    test.settle().await;
+    test.deploy(version(|_: Ctx, ()| async move { Ok("over".to_owned()) })).await;
+    test.settle().await;
+    let run: Run<String> = test.run("r").await.unwrap();
+    assert!(matches!(run.status().await.unwrap(), Status::Paused { why: Pause::Hand, .. }));
+}
+
+#[tokio::test]
+async fn more_parked_runs_than_are_looked_at_at_once_go_on() {
+    let mut test = TestEngine::new(version(waits)).await;
+    for i in 0..200 {
+        test.start(Workflow::<(), String>::new("w"), &()).id(&format!("r{i}")).await.unwrap();
+    }
+    test.settle().await;
+    test.deploy(version(|_: Ctx, ()| async move { Ok("over".to_owned()) })).await;
+    for i in 0..200 {
+        let run: Run<String> = test.run(&format!("r{i}")).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), "over");
+    }
+}
