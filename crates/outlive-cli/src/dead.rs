@@ -1,4 +1,6 @@
-//! `outlive dead`: what jobs have given up.
+//! `outlive dead`: what jobs have given up, and signals that runs could not read.
+
+mod signals;
 
 use std::process::ExitCode;
 
@@ -11,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::error::Error;
 use crate::facts::raw;
-use crate::open::{self, StoreArgs};
+use crate::open::{self, AnyRun, StoreArgs};
 use crate::out::Out;
 use crate::table::{self, Fit, Grid};
 use crate::time;
@@ -30,8 +32,8 @@ pub(crate) enum Command {
 pub(crate) struct JobArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// The job, as pool:mail
-    #[arg(value_name = "KIND:NAME")]
+    /// The job, as pool:mail, or the id of a run
+    #[arg(value_name = "KIND:NAME|ID")]
     job: String,
 }
 
@@ -79,6 +81,11 @@ pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> 
 }
 
 impl JobArgs {
+    /// The run, if that is what is meant.
+    async fn run(&self) -> Result<Option<AnyRun>, Error> {
+        Ok(if open::kind(&self.job).is_some() { None } else { Some(self.store.open()?.run(&self.job).await?) })
+    }
+
     fn open(&self) -> Result<(Client, AnyJob), Error> {
         let client = self.store.open()?;
         let job = client.job_by_name(&self.job)?;
@@ -87,6 +94,10 @@ impl JobArgs {
 }
 
 async fn list(args: &ListArgs, out: Out) -> Result<(), Error> {
+    if let Some(run) = args.job.run().await? {
+        let fit = if args.full { Fit::All } else { Fit::Terminal };
+        return signals::list(&run, fit, out).await;
+    }
     let (client, job) = args.job.open()?;
     let letters = job.dead().await?;
     if letters.is_empty() {
@@ -114,6 +125,9 @@ async fn list(args: &ListArgs, out: Out) -> Result<(), Error> {
 }
 
 async fn bury(args: &LetterArgs, is_retry: bool, out: Out) -> Result<(), Error> {
+    if let Some(run) = args.job.run().await? {
+        return signals::bury(&run, args.number, is_retry, out).await;
+    }
     let (client, job) = args.job.open()?;
     let done = match is_retry {
         true => job.retry_dead(args.number).await,

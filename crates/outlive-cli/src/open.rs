@@ -74,7 +74,8 @@ impl RunArgs {
     }
 }
 
-fn kind(text: &str) -> Option<JobKind> {
+/// The kind of job that a name is of, if it is of one.
+pub(crate) fn kind(text: &str) -> Option<JobKind> {
     JobKind::from_text(text.split_once(':')?.0)
 }
 

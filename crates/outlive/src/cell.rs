@@ -198,9 +198,9 @@ impl State {
         self.polling.get(slot.0)?.waker.as_ref()
     }
 
-    /// The body of a step can go on. Returns `false` if that was known.
+    /// The body of a step can go on. Returns `false` if that was known, or the step is over.
     pub(crate) fn wake_body(&mut self, slot: Slot) -> bool {
-        !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
+        self.machine.is_working(slot) && !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
     }
 
     /// An operation is about to be woken by other than a delivery: the poll counts.

@@ -399,6 +399,23 @@ impl Machine {
         Status::Paused { why, until: Some(due) }
     }
 
+    /// Whether the body of an operation may be running.
+    ///
+    /// ```
+    /// # use outlive_core::{time::Timestamp, workflow::*};
+    /// # let at = Timestamp::AT_ONCE;
+    /// # let mut machine = Machine::new(Mode::Live, 7, at, &[]).unwrap();
+    /// let slot = machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
+    /// machine.begin(slot, Spec::Step(StepSpec::default()));
+    /// assert!(!machine.is_working(slot));
+    /// machine.poll(slot, at);
+    /// assert!(machine.is_working(slot));
+    /// ```
+    #[must_use]
+    pub fn is_working(&self, slot: Slot) -> bool {
+        self.op(slot).is_some_and(super::op::Op::is_working)
+    }
+
     /// Whether at most one operation is outstanding.
     ///
     /// ```

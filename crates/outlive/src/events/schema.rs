@@ -39,6 +39,7 @@ fn entry(kind: EntryKind, is_full: bool) -> Entry {
         }
         EntryKind::FallingBack => format!(r#"{open},"ended":"max duration"}}"#),
         EntryKind::StepFailed => format!(r#"{{"ended":"max attempts","failure":{kept}}}"#),
+        EntryKind::SignalRefused => r#"{"value":7,"problem":"why"}"#.into(),
         _ => "\"why\"".into(),
     };
     let payload = Some(Payload::recorded(&payload));

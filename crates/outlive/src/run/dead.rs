@@ -1,5 +1,6 @@
 //! Dead letters of a run: signals that did not read as what was waited for.
 
+use outlive_core::id::Name;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
@@ -71,6 +72,43 @@ impl<O> Run<O> {
         Ok(refused.filter_map(DeadSignal::of).filter(|dead| !discarded.contains(&dead.seq)).collect())
     }
 
+    /// Sends a dead letter of the run again, as the signal that it was: for when the code that reads it was fixed.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn strict(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.wait("n").await?) }
+    /// # async fn lenient(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.wait::<String>("n").await?.parse()?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let mut test = TestEngine::new(|engine| engine.workflow("w", strict)).await;
+    /// let run = test.start(strict, &()).id("r").await?;
+    /// run.signal("n", "42").await?; // the run waits for a number
+    /// # test.settle().await;
+    /// test.deploy(|engine| engine.workflow("w", lenient)).await; // now it reads texts
+    /// let run: Run<u32> = test.run("r").await?;
+    /// for dead in run.dead_signals().await? {
+    ///     run.retry_dead_signal(dead.seq).await?;
+    /// }
+    /// assert_eq!(test.result(&run).await?, 42);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`discard_dead_signal`](Self::discard_dead_signal).
+    pub async fn retry_dead_signal(&self, seq: u64) -> Result<(), Error> {
+        let dead = self.dead_signal(seq).await?;
+        let message = Message::Signal { name: Name::recorded(&dead.name), payload: dead.value };
+        // Should this be asked twice, it is sent once.
+        let dedup = Name::recorded(&format!("dead letter {seq}"));
+        send(&self.shared, &self.id, self.num, message, Some(dedup)).await?;
+        send(&self.shared, &self.id, self.num, Message::Discard { seq }, None).await
+    }
+
+    async fn dead_signal(&self, seq: u64) -> Result<DeadSignal, Error> {
+        let none = || Error::Setup(format!("run {:?} has no dead letter {seq}; `dead_signals` lists them", self.id()));
+        self.dead_signals().await?.into_iter().find(|dead| dead.seq == seq).ok_or_else(none)
+    }
+
     /// Discards a dead letter of the run: the one with this `seq` is not listed any more. It stays in the journal.
     ///
     /// ```
@@ -93,12 +131,7 @@ impl<O> Run<O> {
     /// # Errors
     /// [`Error::Status`] if the run has ended; [`Error::Setup`] if it has no such dead letter.
     pub async fn discard_dead_signal(&self, seq: u64) -> Result<(), Error> {
-        if !self.dead_signals().await?.iter().any(|dead| dead.seq == seq) {
-            return Err(Error::Setup(format!(
-                "run {:?} has no dead letter {seq}; `dead_signals` lists them",
-                self.id()
-            )));
-        }
+        self.dead_signal(seq).await?;
         send(&self.shared, &self.id, self.num, Message::Discard { seq }, None).await
     }
 }
