@@ -7,6 +7,7 @@
 
 mod ask;
 mod attempt;
+mod control;
 mod identity;
 mod op;
 mod pause;
@@ -25,7 +26,6 @@ use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};
 use crate::message::{Inbound, Message};
 use crate::mutant::{Mutant, is_on};
-use crate::payload::Payload;
 use crate::time::Timestamp;
 
 use identity::{Identities, numbered, op_words};
@@ -665,58 +665,6 @@ impl Machine {
         }
     }
 
-    /// Takes the control messages in order of arrival. [`act`](Self::act) does so too.
-    pub fn take_controls(&mut self, now: Timestamp) {
-        while let Some((pos, message)) = self.controls.pop_front() {
-            match message {
-                Message::Cancel { reason } if self.cancel.is_none() => {
-                    self.is_held = false;
-                    if self.has_next() {
-                        // What is recorded comes first; then this is taken.
-                        self.controls.push_front((pos, Message::Cancel { reason }));
-                        return;
-                    }
-                    self.outgoing.taken.push(pos);
-                    self.take_cancel(reason, now);
-                    continue;
-                }
-                Message::Discard { seq } => {
-                    self.outgoing.taken.push(pos);
-                    self.seq += 1;
-                    let due = Some(Timestamp::from_millis(i64::try_from(seq).unwrap_or(i64::MAX)));
-                    let entry = Entry { due, ..Entry::of_run(self.seq, now, EntryKind::SignalDiscarded) };
-                    self.outgoing.entries.push(entry);
-                    continue;
-                }
-                Message::Pause => self.is_held = true,
-                Message::Resume => self.is_held = false,
-                _ => {}
-            }
-            self.controls_done.push(pos);
-        }
-    }
-
-    /// Every operation that has not ended yet ends now, in order of identity; what is begun later may clean up.
-    fn take_cancel(&mut self, reason: String, now: Timestamp) {
-        let payload = Payload::encode(&reason).ok();
-        self.cancel = Some(reason);
-        self.seq += 1;
-        self.outgoing.entries.push(Entry { payload, ..Entry::of_run(self.seq, now, EntryKind::CancelTaken) });
-        let open = |op: &Op| {
-            !matches!(op.phase, Phase::Called | Phase::Settled { .. } | Phase::Delivered { .. } | Phase::Refused)
-        };
-        let mut outstanding: Vec<_> = (0..self.ops.len())
-            .filter_map(|index| self.ops[index].as_ref().filter(|op| open(op)).map(|op| (op.key.clone(), Slot(index))))
-            .collect();
-        outstanding.sort();
-        for (_, slot) in outstanding {
-            self.drop_body(slot);
-            self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now);
-        }
-        self.idle.clear();
-        self.starting.clear();
-    }
-
     /// Gives an operation its outcome and a delivery number.
     fn settle(&mut self, slot: Slot, kind: EntryKind, outcome: Outcome, now: Timestamp) {
         self.disarm(slot);
@@ -812,6 +760,7 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::failure::Cause;
+    use crate::payload::Payload;
 
     /// The number after the last one there is overflowed.
     #[test]

@@ -637,9 +637,7 @@ impl Builder {
             return Err(error);
         }
         panics::note_places();
-        // A test that brings its own store says when its code changes.
-        let has_file = matches!(self.place, Place::Path(_));
-        let code = if has_file || self.version.is_some() { parked::code(self.version.as_deref()) } else { None };
+        let code = self.code();
         let store = self.place.open(self.durability)?;
         let epoch = store.lease(self.clock.now()).await?;
         let env = Arc::new(Env {
@@ -668,14 +666,7 @@ impl Builder {
         let begins = sink::begins(&*store, &self.sinks).await?;
         let committing = tokio::spawn(committer.clone().run(store.clone(), worker.clone()));
         let (working, reopening) = (tokio::spawn(worker.clone().run()), tokio::spawn(worker.clone().reopen_stuck()));
-        let parked = tokio::spawn({
-            let worker = worker.clone();
-            async move {
-                if let Some(code) = code {
-                    worker.look_at_parked(code).await;
-                }
-            }
-        });
+        let parked = tokio::spawn(worker.clone().look_at_parked(code));
         let forgetting = tokio::spawn(Retention { worker: worker.clone(), keep: self.keep_events }.run());
         let shared = Shared {
             store,
@@ -697,6 +688,14 @@ impl Builder {
             worker,
             grace: self.grace,
         })
+    }
+}
+
+impl Builder {
+    /// What tells this version of the code from another. A test that brings its own store says when its code changes.
+    fn code(&self) -> Option<u64> {
+        let has_file = matches!(self.place, Place::Path(_));
+        if has_file || self.version.is_some() { parked::code(self.version.as_deref()) } else { None }
     }
 }
 

@@ -48,41 +48,11 @@ pub(super) async fn share(ctx: &Ctx, what: Share, name: &str) -> Result<String> 
 }
 
 async fn ready<'a>(what: Share, step: Branch<'a>, order: &Order) -> Result<(), String> {
-    let gate = &Notify::new();
-    let opens = |step: Branch<'a>| step.map(|done| done.map(|()| gate.notify_waiters()));
     match what {
         Share::Future => {
             let shared = step.shared();
             let one = |who| shared.clone().map(move |done| done.map(|()| order.came(who)));
             tokio::try_join!(one('a'), one('b'), one('c')).map(drop)
-        }
-        Share::Notify => {
-            let one = |who| gate.notified().map(move |()| Ok(order.came(who)));
-            tokio::try_join!(one('a'), one('b'), one('c'), opens(step)).map(drop)
-        }
-        Share::Lock => {
-            let lock = &tokio::sync::Mutex::new(());
-            let one = |who| async move {
-                gate.notified().await;
-                let _held = lock.lock().await;
-                Ok(order.came(who))
-            };
-            tokio::try_join!(one('a'), one('b'), opens(step)).map(drop)
-        }
-        Share::Channel => {
-            let (sender, mut receiver) = mpsc::channel(1);
-            let one = |who, sender: mpsc::Sender<char>| async move {
-                gate.notified().await;
-                sender.send(who).await.map_err(|error| error.to_string())
-            };
-            let takes = async {
-                while let Some(who) = receiver.recv().await {
-                    order.came(who);
-                }
-                Ok(())
-            };
-            let (a, b, c) = (one('a', sender.clone()), one('b', sender.clone()), one('c', sender));
-            tokio::try_join!(a, b, c, takes, opens(step)).map(drop)
         }
         Share::Broadcast => {
             let (sender, first) = broadcast::channel::<()>(4);
@@ -109,5 +79,38 @@ async fn ready<'a>(what: Share, step: Branch<'a>, order: &Order) -> Result<(), S
             }
             Ok(())
         }
+        Share::Notify | Share::Lock | Share::Channel => ready_at_a_gate(what, step, order).await,
+    }
+}
+
+/// The same for branches that wait at a gate, which the step opens.
+async fn ready_at_a_gate<'a>(what: Share, step: Branch<'a>, order: &Order) -> Result<(), String> {
+    let gate = &Notify::new();
+    let opens = step.map(|done| done.map(|()| gate.notify_waiters()));
+    let lock = &tokio::sync::Mutex::new(());
+    let (sender, mut receiver) = mpsc::channel(1);
+    let passes = |who| gate.notified().map(move |()| Ok(order.came(who)));
+    let locks = |who| async move {
+        gate.notified().await;
+        let _held = lock.lock().await;
+        Ok(order.came(who))
+    };
+    let sends = |who, sender: mpsc::Sender<char>| async move {
+        gate.notified().await;
+        sender.send(who).await.map_err(|error| error.to_string())
+    };
+    match what {
+        Share::Channel => {
+            let takes = async {
+                while let Some(who) = receiver.recv().await {
+                    order.came(who);
+                }
+                Ok(())
+            };
+            let (a, b, c) = (sends('a', sender.clone()), sends('b', sender.clone()), sends('c', sender));
+            tokio::try_join!(a, b, c, takes, opens).map(drop)
+        }
+        Share::Lock => tokio::try_join!(locks('a'), locks('b'), opens).map(drop),
+        _ => tokio::try_join!(passes('a'), passes('b'), passes('c'), opens).map(drop),
     }
 }

@@ -50,7 +50,8 @@ struct Seen {
 
 impl Worker {
     /// Looks at all parked runs, unless this code has done so before.
-    pub(crate) async fn look_at_parked(self: Arc<Self>, code: u64) {
+    pub(crate) async fn look_at_parked(self: Arc<Self>, code: Option<u64>) {
+        let Some(code) = code else { return };
         let mark = Name::recorded(MARK);
         let known = loop {
             match self.store.mark(Some(&mark)).await {
