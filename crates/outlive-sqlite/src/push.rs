@@ -90,7 +90,7 @@ impl Batch<'_> {
         let positions = self.keep_all(&receiver, push)?;
         let answer = Answer::Pushed { num: InstanceNum(receiver.num), created, positions, before };
         if answer.reaches(InstanceNum(receiver.num)) {
-            self.wake(&receiver)?;
+            self.wake(&receiver, self.ledger.marks.pos)?;
         }
         Ok(answer)
     }

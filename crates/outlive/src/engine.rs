@@ -685,7 +685,15 @@ impl Engine {
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let (now, deadline) = (self.worker.env.clock.now(), self.worker.around.deadlines.first());
-        [self.worker.wakes.first_after(now), deadline].into_iter().flatten().min()
+        let admission = self.worker.next_admission();
+        [self.worker.wakes.first_after(now), deadline, admission].into_iter().flatten().min()
+    }
+
+    /// How many wakes are in memory.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn wakes_held(&self) -> usize {
+        self.worker.wakes.len()
     }
 
     /// How many runs are in memory and not paused.

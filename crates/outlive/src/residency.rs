@@ -33,6 +33,8 @@ struct Resident {
     mailbox: Arc<Mailbox>,
     abort: Option<AbortHandle>,
     paused: Option<u64>,
+    /// When it is due, while it is paused.
+    wake: Option<Timestamp>,
     cold_at: Option<Timestamp>,
 }
 
@@ -85,7 +87,7 @@ impl Residency {
     pub(crate) fn enter(&self, num: InstanceNum, id: String, mailbox: Arc<Mailbox>) {
         let mut inner = self.lock();
         inner.reserved = inner.reserved.saturating_sub(1);
-        inner.residents.insert(num, Resident { id, mailbox, abort: None, paused: None, cold_at: None });
+        inner.residents.insert(num, Resident { id, mailbox, abort: None, paused: None, wake: None, cold_at: None });
     }
 
     /// Ends those of an id whose number is another: they were replaced.
@@ -133,8 +135,9 @@ impl Residency {
         self.lock().residents.get(&num).map(|resident| resident.mailbox.clone())
     }
 
-    /// A run pauses; if that is for long, it is to leave at `cold_at`. Answers whether there is room for it to stay.
-    pub(crate) fn pause(&self, num: InstanceNum, cold_at: Option<Timestamp>) -> bool {
+    /// A run pauses until `wake`; if that is for long, it is to leave at `cold_at`. Answers whether there is room for it to
+    /// stay.
+    pub(crate) fn pause(&self, num: InstanceNum, wake: Option<Timestamp>, cold_at: Option<Timestamp>) -> bool {
         let mut inner = self.lock();
         if (inner.residents.len() + inner.reserved) * 2 > self.residents_max {
             return false;
@@ -144,6 +147,7 @@ impl Residency {
         let place = inner.pauses;
         if let Some(resident) = inner.residents.get_mut(&num) {
             resident.paused = Some(place);
+            resident.wake = wake;
             resident.cold_at = cold_at;
             inner.paused.insert(place, num);
             inner.cooling.extend(cold_at.map(|cold_at| (cold_at, num)));
@@ -151,9 +155,11 @@ impl Residency {
         true
     }
 
-    /// A run goes on.
-    pub(crate) fn resume(&self, num: InstanceNum) {
-        self.lock().unpause(num);
+    /// A run goes on. Returns when it would have been due.
+    pub(crate) fn resume(&self, num: InstanceNum) -> Option<Timestamp> {
+        let mut inner = self.lock();
+        inner.unpause(num);
+        inner.residents.get_mut(&num).and_then(|resident| resident.wake.take())
     }
 
     /// When the next run is to leave.

@@ -183,8 +183,7 @@ impl Author {
     fn claim(&mut self) -> Claim {
         let count = self.random.below(6);
         let nums = (0..count).map(|_| self.any_num()).collect();
-        let suspects_max = usize::try_from(self.random.below(3)).unwrap_or(0);
-        Claim { nums, epoch: self.epoch_or_not(15), at: self.moment(), suspects_max }
+        Claim { nums, epoch: self.epoch_or_not(15), at: self.moment() }
     }
 
     /// An id, and now and then a number that bears it or does not.

@@ -12,6 +12,7 @@ use super::world::{BY_HAND, Checked, WAITING, World, asleep, at, cancel, driven_
 cases![
     wakes_come_in_order_of_due_time_then_number,
     wakes_are_given_up_to_a_moment_and_a_limit,
+    the_next_page_of_wakes_begins_after_the_last,
     a_pause_replaces_the_wake,
     a_pause_that_differs_in_nothing_else_replaces_the_wake,
     a_pause_without_a_wake_has_none,
@@ -58,6 +59,25 @@ async fn wakes_are_given_up_to_a_moment_and_a_limit(w: &mut World) -> Checked {
     same(&wakes(10, 2).await?, &vec![1, 2])?;
     same(&wakes(0, 10).await?, &vec![])?;
     same(&wakes(10, 0).await?, &vec![])
+}
+
+async fn the_next_page_of_wakes_begins_after_the_last(w: &mut World) -> Checked {
+    for (i, millis) in [5, 0, 5, 5, 9, 5, 0].into_iter().enumerate() {
+        w.start(&Start { due: at(millis), ..w.new_start(&format!("run {i}")) }).await?;
+    }
+    let all = w.wakes().await?;
+    for limit in 1..=8 {
+        let (mut read, mut last) = (Vec::new(), Wake::FIRST);
+        loop {
+            let page = told(w.store().wakes_after(last, at(5), limit).await)?;
+            let Some(next) = page.last() else { break };
+            last = *next;
+            read.extend(page);
+        }
+        same(&read, &all[..6].to_vec())?;
+    }
+    let past = Wake { due: at(5), num: InstanceNum(u64::MAX >> 1) };
+    same(&told(w.store().wakes_after(past, at(9), 9).await)?, &all[6..].to_vec())
 }
 
 async fn a_pause_replaces_the_wake(w: &mut World) -> Checked {

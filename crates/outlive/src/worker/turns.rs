@@ -328,13 +328,14 @@ impl Turns {
             return self.leave();
         }
         let now = self.now();
-        let stays = !self.worker.is_stopping() && self.worker.residency.pause(self.num, Some(now.after(LINGER)));
+        let stays = !self.worker.is_stopping()
+            && self.worker.residency.pause(self.num, status.pause().1, Some(now.after(LINGER)));
         if !stays {
             return self.leave();
         }
         self.worker.news.notify_one();
         self.wait().await?;
-        self.worker.residency.resume(self.num);
+        self.worker.resume(self.num);
         Ok(())
     }
 
