@@ -171,7 +171,7 @@ pub enum OnConflict {
 
 /// A message for an instance. Refused if there is none or it has ended. Unless somebody in this process drives the
 /// instance, it is made due [at once](Timestamp::AT_ONCE) in the same write, so no accepted message waits for another event;
-/// if another process drives it, [in the order of messages](crate::query::Wake::of_message).
+/// if another process drives it or the message is to end it, [ahead of all else](crate::query::Wake::of_message).
 /// One that is pending keeps its time, unless the message is to end it.
 /// A stuck instance keeps signals but is not woken; a cancel or terminate ends it at once; pause and resume are refused.
 ///

@@ -7,7 +7,7 @@ use crate::id::{Epoch, InstanceNum, Name};
 use crate::journal::Entry;
 use crate::kind::Kinds;
 use crate::lifecycle::News;
-use crate::message::Inbound;
+use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::status::{Status, StatusKind};
@@ -152,8 +152,8 @@ impl Wake {
     /// After all that stand for [messages](Self::of_message), before all that a clock shows.
     pub const PAST_MESSAGES: Self = Self { due: Timestamp::from_millis(MESSAGES_FROM / 2), num: InstanceNum(0) };
 
-    /// When an instance is due that another process drives and that was sent a message: long ago, in the order of
-    /// messages. So its driver, which may leave that wake for long, finds each message once, whatever else is due.
+    /// When an instance is due by an [urgent](Urgency::High) message: long ago, in the order of messages. So whoever drives
+    /// instances finds each such message once, ahead of all else that is due, and may leave the wake where it is.
     ///
     /// ```
     /// # use outlive_core::{id::InstanceNum, query::Wake, time::Timestamp};
@@ -162,6 +162,24 @@ impl Wake {
     #[must_use]
     pub fn of_message(pos: u64) -> Timestamp {
         Timestamp::from_millis(MESSAGES_FROM.saturating_add_unsigned(pos))
+    }
+
+    /// When an instance is due that was to wake at `before`, by a message at `pos`.
+    ///
+    /// ```
+    /// # use outlive_core::{query::{Urgency, Wake}, time::Timestamp};
+    /// let in_an_hour = Some(Timestamp::from_millis(3_600_000));
+    /// assert_eq!(Wake::by_message(in_an_hour, 3, Urgency::Low), Timestamp::AT_ONCE);
+    /// assert_eq!(Wake::by_message(in_an_hour, 3, Urgency::High), Wake::of_message(3));
+    /// assert_eq!(Wake::by_message(Some(Wake::of_message(3)), 4, Urgency::Low), Wake::of_message(3));
+    /// ```
+    #[must_use]
+    pub fn by_message(before: Option<Timestamp>, pos: u64, urgency: Urgency) -> Timestamp {
+        match (urgency, before) {
+            (Urgency::High, _) => Self::of_message(pos),
+            (Urgency::Low, Some(due)) if due < Self::PAST_MESSAGES.due => due,
+            (Urgency::Low, _) => Timestamp::AT_ONCE,
+        }
     }
 
     /// Returns `true` if it may be due because of a message.
@@ -174,6 +192,34 @@ impl Wake {
     #[must_use]
     pub fn is_of_message(&self) -> bool {
         self.due == Timestamp::AT_ONCE || *self < Self::PAST_MESSAGES
+    }
+}
+
+/// How a message makes its receiver due.
+///
+/// ```
+/// # use outlive_core::{message::Message, query::Urgency};
+/// assert_eq!(Urgency::of(&Message::Cancel { reason: "withdrawn".into() }), Urgency::High);
+/// assert_eq!(Urgency::of(&Message::Pause), Urgency::Low);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Urgency {
+    /// As all else that is due at once.
+    Low,
+    /// Ahead of all else that is due: it ends the receiver, or the receiver is driven by another process.
+    High,
+}
+
+impl Urgency {
+    /// The urgency of a message to an instance that nobody drives.
+    ///
+    /// ```
+    /// # use outlive_core::{message::Message, query::Urgency};
+    /// assert_eq!(Urgency::of(&Message::Resume), Urgency::Low);
+    /// ```
+    #[must_use]
+    pub fn of(message: &Message) -> Self {
+        if message.is_end() { Self::High } else { Self::Low }
     }
 }
 

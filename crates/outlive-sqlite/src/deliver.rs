@@ -7,7 +7,7 @@ use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
-use outlive_core::query::Wake;
+use outlive_core::query::{Urgency, Wake};
 use outlive_core::queue::Spot;
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
@@ -211,7 +211,7 @@ impl Batch<'_> {
                 self.keep(receiver.num, &inbound, None)?;
                 let is_job = JobKind::of(&receiver.workflow).is_some();
                 if receiver.status != Status::Pending || message.is_end() || is_job {
-                    self.wake(receiver, pos)?;
+                    self.wake(receiver, pos, Urgency::of(message))?;
                 }
             }
         }
@@ -253,10 +253,9 @@ impl Batch<'_> {
 
     /// Makes the receiver of message `pos` due, unless it is stuck or driven in this process, where its driver is told. One
     /// driven by another process is made due as well: that is how its driver hears of it.
-    pub(crate) fn wake(&self, receiver: &Receiver, pos: u64) -> rusqlite::Result<()> {
-        let is_driven = receiver.owner != 0;
-        let due = if is_driven { Wake::of_message(pos) } else { Timestamp::AT_ONCE };
-        let is_driven_here = is_driven && receiver.owner == self.epoch;
+    pub(crate) fn wake(&self, receiver: &Receiver, pos: u64, urgency: Urgency) -> rusqlite::Result<()> {
+        let is_driven_here = receiver.owner != 0 && receiver.owner == self.epoch;
+        let due = Wake::by_message(receiver.wake, pos, if receiver.owner != 0 { Urgency::High } else { urgency });
         let is_due = receiver.wake == Some(due);
         if is_driven_here || is_due || receiver.status == Status::Stuck || is_on(Mutant::SqliteWakesNobody) {
             return Ok(());

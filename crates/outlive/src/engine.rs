@@ -365,7 +365,8 @@ impl Builder {
         self
     }
 
-    /// How many runs are held in memory at most; the others wait in the store.
+    /// How many runs are held in memory at most; the others wait in the store. If all of them are in steps and none leaves
+    /// for a second while others are due, there is room for one more, as they may wait for each other.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -384,7 +385,8 @@ impl Builder {
         self
     }
 
-    /// How often a run may take the process down without getting on before it is set aside.
+    /// How often a run may take the process down without progress before it is set aside. Deaths count at which it alone can
+    /// be blamed.
     ///
     /// ```
     /// # use outlive::prelude::*;

@@ -10,6 +10,9 @@ use tokio::task::AbortHandle;
 
 use crate::mailbox::Mailbox;
 
+/// How many runs that are to end may be in memory beside all others.
+const BEYOND_MAX: usize = 256;
+
 /// The runs in memory.
 pub(crate) struct Residency {
     inner: Mutex<Inner>,
@@ -21,6 +24,8 @@ struct Inner {
     residents: HashMap<InstanceNum, Resident>,
     /// Places taken for runs that are about to come.
     reserved: usize,
+    /// Places that there are for now beside the usual ones.
+    more: usize,
     /// Those that are paused, by when they paused: the first has been idle longest.
     paused: BTreeMap<u64, InstanceNum>,
     /// Those of them that pause for long, by when they are to leave.
@@ -75,6 +80,37 @@ impl Residency {
             }
         }
         got
+    }
+
+    /// Takes one of the places that there are for now, if one is free.
+    pub(crate) fn reserve_more(&self) -> bool {
+        let mut inner = self.lock();
+        let is_free = inner.residents.len() + inner.reserved < self.residents_max + inner.more;
+        inner.reserved += usize::from(is_free);
+        is_free
+    }
+
+    /// Takes places for runs that are to end, whether there are any or not, but not without limit.
+    pub(crate) fn reserve_beyond(&self, wanted: usize) -> usize {
+        let mut inner = self.lock();
+        let places = self.residents_max + inner.more + BEYOND_MAX;
+        let got = wanted.min(places.saturating_sub(inner.residents.len() + inner.reserved));
+        inner.reserved += got;
+        got
+    }
+
+    /// How many places there are beside the usual ones.
+    pub(crate) fn more(&self) -> usize {
+        self.lock().more
+    }
+
+    pub(crate) fn set_more(&self, more: usize) {
+        self.lock().more = more;
+    }
+
+    /// How many places there are usually.
+    pub(crate) fn max(&self) -> usize {
+        self.residents_max
     }
 
     /// Gives back places that were not needed.

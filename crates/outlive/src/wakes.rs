@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use outlive_core::id::InstanceNum;
 use outlive_core::query::Wake;
@@ -14,6 +15,8 @@ use tokio::sync::Notify;
 
 /// How many wakes are held in memory that the store holds too.
 const STORED_MAX: usize = 65_536;
+/// How often several pages are read again because others write.
+const PACE: Duration = Duration::from_secs(1);
 
 /// Near wakes in memory. One too many does no harm: whoever is woken looks what is due.
 pub(crate) struct Wakes {
@@ -31,9 +34,20 @@ struct Inner {
     horizon: Wake,
     /// Whether others have written since reading started over.
     is_stale: bool,
+    /// When it did, and how many pages have been read since.
+    started: Timestamp,
+    pages: usize,
 }
 
 impl Inner {
+    /// Starts over if that is called for: if one page is not enough, not all the time.
+    fn start_over(&mut self, now: Timestamp) {
+        let is_past = self.horizon.due > now;
+        if self.is_stale && is_past && (self.pages < 2 || self.started.after(PACE) <= now) {
+            (self.is_stale, self.horizon, self.started, self.pages) = (false, Wake::PAST_MESSAGES, now, 0);
+        }
+    }
+
     fn first(&self) -> Option<Timestamp> {
         [self.timers.first(), self.stored.first()].into_iter().flatten().min().map(|wake| wake.due)
     }
@@ -46,7 +60,8 @@ fn last_of(due: Timestamp) -> Wake {
 
 impl Wakes {
     pub(crate) fn new() -> Self {
-        let inner = Inner { timers: BTreeSet::new(), stored: BTreeSet::new(), horizon: Wake::FIRST, is_stale: false };
+        let (timers, stored, started) = (BTreeSet::new(), BTreeSet::new(), Timestamp::MIN);
+        let inner = Inner { timers, stored, horizon: Wake::FIRST, is_stale: false, started, pages: 0 };
         Self { inner: Mutex::new(inner), news: Notify::new() }
     }
 
@@ -103,10 +118,8 @@ impl Wakes {
     /// Others have written: reading starts over, once it has come past what is due.
     pub(crate) fn start_over(&self, now: Timestamp) {
         let mut inner = self.lock();
-        inner.is_stale = inner.horizon.due <= now;
-        if !inner.is_stale {
-            inner.horizon = Wake::PAST_MESSAGES;
-        }
+        inner.is_stale = true;
+        inner.start_over(now);
     }
 
     /// The store is about to be asked for its wakes up to a moment: what is set meanwhile is remembered too.
@@ -122,9 +135,8 @@ impl Wakes {
             inner.horizon = inner.horizon.min(*last);
         }
         inner.stored.extend(page);
-        if inner.is_stale && inner.horizon.due > now {
-            (inner.is_stale, inner.horizon) = (false, Wake::PAST_MESSAGES);
-        }
+        inner.pages += 1;
+        inner.start_over(now);
     }
 
     /// The store could not be asked: no more is known than before.
@@ -152,7 +164,8 @@ impl Wakes {
     /// When to look again: at the next wake, or when the store must be asked for more.
     pub(crate) fn next(&self) -> Timestamp {
         let inner = self.lock();
-        inner.first().map_or(inner.horizon.due, |due| due.min(inner.horizon.due))
+        let again = inner.is_stale.then(|| inner.started.after(PACE));
+        [inner.first(), again].into_iter().flatten().fold(inner.horizon.due, Timestamp::min)
     }
 
     /// The next wake in memory.
@@ -169,7 +182,9 @@ impl Wakes {
 
     /// Whether the store is to be asked for more.
     pub(crate) fn is_short(&self, now: Timestamp) -> bool {
-        self.lock().horizon.due <= now
+        let mut inner = self.lock();
+        inner.start_over(now);
+        inner.horizon.due <= now
     }
 
     /// How many wakes are in memory.

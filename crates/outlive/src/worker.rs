@@ -1,12 +1,13 @@
 //! Executes: claims what is due, brings runs into memory, and hands them what comes for them.
 
+mod claims;
 mod jobs;
 mod pooling;
 mod recovery;
 mod suspects;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -40,6 +41,7 @@ use crate::replies::Replies;
 use crate::residency::Residency;
 use crate::waiters::{End, Waiters};
 use crate::wakes::Wakes;
+use claims::{CLAIM_MAX, Claims};
 use suspects::Suspects;
 
 /// How far ahead the store's wakes are held in memory, and how many of them at most.
@@ -47,10 +49,6 @@ const HORIZON: Duration = Duration::from_secs(60);
 const WAKES_MAX: usize = 4096;
 /// How long a run that has paused for long stays in memory all the same: a stray future in it is noticed by then.
 const IDLE: Duration = Duration::from_secs(10);
-/// The most instances claimed in one write.
-const CLAIM_MAX: usize = 256;
-/// How many due instances wait in memory for room.
-const CLAIMS_MAX: usize = 65_536;
 /// The wait after the store could not be asked.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -74,8 +72,8 @@ pub(crate) struct Worker {
     pub(crate) recoveries_max: u32,
     /// What may have taken the process down.
     suspects: Mutex<Suspects>,
-    /// Whether some of it waits to be brought back.
-    has_suspects: AtomicBool,
+    /// Whether some of it waits to be brought back, or to be absolved.
+    is_recovering: AtomicBool,
     /// The last message from outside that was handed on.
     heard: Mutex<Wake>,
     /// Due, and waiting for a place.
@@ -88,12 +86,6 @@ pub(crate) struct Worker {
     /// Grows with all that happens: for tests, to see that nothing does.
     pub(crate) activity: AtomicU64,
     this: Weak<Worker>,
-}
-
-#[derive(Default)]
-struct Claims {
-    queue: VecDeque<InstanceNum>,
-    known: BTreeSet<InstanceNum>,
 }
 
 /// What a worker is made of.
@@ -133,7 +125,7 @@ impl Worker {
             wakes: Wakes::new(),
             recoveries_max: parts.recoveries_max,
             suspects: Mutex::default(),
-            has_suspects: AtomicBool::new(false),
+            is_recovering: AtomicBool::new(false),
             heard: Mutex::new(Wake::FIRST),
             claims: Mutex::default(),
             news: Notify::new(),
@@ -156,9 +148,8 @@ impl Worker {
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
-            // While there is no room, more from the store is of no use.
-            let next = if self.has_claims() { self.wakes.first().unwrap_or(Timestamp::MAX) } else { self.wakes.next() };
-            let next = [self.residency.next_cold(), self.suspects().next_look()]
+            let next = if self.may_read() { self.wakes.next() } else { self.wakes.first().unwrap_or(Timestamp::MAX) };
+            let next = [self.residency.next_cold(), self.suspects().next_look(), self.claims().next()]
                 .into_iter()
                 .flatten()
                 .fold(next, Timestamp::min);
@@ -183,7 +174,7 @@ impl Worker {
             return Ok(());
         }
         let now = self.env.clock.now();
-        if self.wakes.is_short(now) && !self.has_claims() {
+        if self.may_read() && self.wakes.is_short(now) {
             self.load_wakes(now).await?;
         }
         for wake in self.wakes.take_due(now) {
@@ -191,7 +182,14 @@ impl Worker {
         }
         self.residency.evict_cold(now);
         self.recover(now).await?;
-        self.claim().await
+        self.claim().await?;
+        let has_grown = self.claims().grow(&self.residency, now);
+        if has_grown { self.claim().await } else { Ok(()) }
+    }
+
+    /// Whether more from the store is of use: there is room for a page of it.
+    fn may_read(&self) -> bool {
+        self.claims().has_room(WAKES_MAX)
     }
 
     /// Reads the next page of wakes.
@@ -232,6 +230,10 @@ impl Worker {
         };
         if !is_told {
             self.queue_due(wake.num);
+            if wake < Wake::PAST_MESSAGES {
+                // Somebody asked it to end.
+                self.claims().hurry(wake.num);
+            }
         }
     }
 
@@ -271,25 +273,21 @@ impl Worker {
 
     /// Has an instance claimed that is due in the store.
     fn queue_due(&self, num: InstanceNum) {
-        let claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if claims.queue.len() >= CLAIMS_MAX {
+        if !self.claims().has_room(1) {
             // It is found in the store when there is room.
             return self.wakes.forget_horizon();
         }
-        drop(claims);
         self.queue_claim(num);
     }
 
     fn queue_claim(&self, num: InstanceNum) {
-        if self.has_to_wait(num) {
-            return;
-        }
-        let mut claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if claims.known.insert(num) {
-            claims.queue.push_back(num);
-            drop(claims);
+        if !self.has_to_wait(num) && self.claims().add(num) {
             self.news.notify_one();
         }
+    }
+
+    fn claims(&self) -> std::sync::MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// An instance goes on after a pause, and takes its wake along.
@@ -300,18 +298,7 @@ impl Worker {
     }
 
     pub(crate) fn has_claims(&self) -> bool {
-        !self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner).queue.is_empty()
-    }
-
-    fn next_claims(&self) -> Vec<InstanceNum> {
-        let mut claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let wanted = claims.queue.len().min(CLAIM_MAX);
-        let got = if wanted == 0 { 0 } else { self.residency.reserve(wanted) };
-        let nums: Vec<_> = claims.queue.drain(..got).collect();
-        nums.iter().for_each(|num| {
-            claims.known.remove(num);
-        });
-        nums
+        !self.claims().is_empty()
     }
 
     /// Gives back places that were not needed, to whoever waits for one.
@@ -325,7 +312,7 @@ impl Worker {
     /// Claims what is due while there is room.
     async fn claim(&self) -> Result<(), Error> {
         loop {
-            let nums = self.next_claims();
+            let nums = self.claims().take(&self.residency, self.env.clock.now());
             if nums.is_empty() {
                 return Ok(());
             }
@@ -485,7 +472,10 @@ impl Worker {
         if !is_driven && !is_on(Mutant::DrivenUnleased) {
             // Another one holds the lease, if this one thought it did.
             self.unreserve(usize::from(start.owner == self.epoch));
-            return self.wakes.add_stored(start.due, num);
+            return match start.due <= self.env.clock.now() {
+                true => self.queue_due(num),
+                false => self.wakes.add_stored(start.due, num),
+            };
         }
         let info = Info {
             id: start.id.to_string(),
@@ -506,6 +496,10 @@ impl Worker {
             .is_some_and(|mailbox| mailbox.post(|letters| letters.messages.push((inbound, before))));
         if !told {
             self.queue_due(num);
+            if send.message.is_end() {
+                self.claims().hurry(num);
+                self.news.notify_one();
+            }
         }
     }
 
@@ -538,14 +532,7 @@ fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
 
 impl Router for Worker {
     fn written(&self, write: &Write, answer: &mut Answer) {
-        let progressed = match (write, &*answer) {
-            (Write::Commit(commit), Answer::Done) => Some(commit.num),
-            (Write::Turn(turn), Answer::Turned(_)) => (!turn.news.is_empty()).then_some(turn.num),
-            _ => None,
-        };
-        if let Some(num) = progressed {
-            self.progressed(num);
-        }
+        self.note_progress(write, answer);
         match (write, answer) {
             (Write::Start(start), Answer::Started { num, created: true, is_driven }) => {
                 self.started(start, *num, *is_driven);

@@ -11,7 +11,7 @@ use crate::lifecycle::{News, NewsKind};
 use crate::message::{Inbound, Message};
 use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
-use crate::query::{Counts, Filter, Instance, Line, Page, Suspect, Told, Wake};
+use crate::query::{Counts, Filter, Instance, Line, Page, Suspect, Told, Urgency, Wake};
 use crate::queue::Dead;
 use crate::status::{Pause, Status, StatusKind};
 use crate::time::Timestamp;
@@ -226,7 +226,8 @@ impl Rows {
         let is_run = JobKind::of(&row.instance.workflow).is_none();
         let is_kept = row.instance.status == Status::Pending && !send.message.is_end() && is_run;
         if row.is_open() && row.instance.owner == Epoch(0) && !is_kept && !is_on(Mutant::MessageWakesNobody) {
-            set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
+            let due = Wake::by_message(row.instance.wake, self.pos_last, Urgency::of(&send.message));
+            set_wake(&mut self.wakes, &mut row.instance, Some(due));
         }
         let has_ended = row.instance.status.is_ended() && !before_status.is_ended();
         if let (true, false, Message::Cancel { reason } | Message::Terminate { reason }) =

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use outlive_core::commit::{Absolve, Claim, Claimed, Write};
+use outlive_core::commit::{Absolve, Answer, Claim, Claimed, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::time::Timestamp;
 
@@ -25,10 +25,8 @@ impl Worker {
         };
         *self.suspects() = Suspects::new(found);
         self.note_suspects();
-        let mut claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let suspects = self.suspects();
-        claims.queue.retain(|num| !suspects.is_waiting(*num));
-        claims.known.retain(|num| !suspects.is_waiting(*num));
+        self.claims().retain(|num| !suspects.is_waiting(num));
     }
 
     pub(super) fn suspects(&self) -> std::sync::MutexGuard<'_, Suspects> {
@@ -36,12 +34,12 @@ impl Worker {
     }
 
     fn note_suspects(&self) {
-        self.has_suspects.store(self.suspects().has_waiting(), Ordering::Relaxed);
+        self.is_recovering.store(!self.suspects().is_over(), Ordering::Relaxed);
     }
 
     /// Whether an instance is not to be claimed yet, as it may take the process down.
     pub(super) fn has_to_wait(&self, num: InstanceNum) -> bool {
-        self.has_suspects.load(Ordering::Relaxed) && self.suspects().is_waiting(num)
+        self.is_recovering.load(Ordering::Relaxed) && self.suspects().is_waiting(num)
     }
 
     /// Admits the next group of suspects, and absolves what has survived.
@@ -61,7 +59,7 @@ impl Worker {
         }
         let absolve = Absolve { nums: nums.clone(), epoch: self.epoch, recoveries_max };
         let answer = self.committer.write(Write::Absolve(absolve)).await;
-        answer.map(drop).inspect_err(|_| self.suspects().drive(nums, now))
+        answer.map(drop).inspect_err(|_| self.suspects().drive(nums.into_iter().collect(), now))
     }
 
     /// The culprit is found, and set aside: all the others come back.
@@ -78,17 +76,31 @@ impl Worker {
         let mut suspects = self.suspects();
         suspects.came(&claim.nums, now);
         suspects.drive(blamed, now);
+        drop(suspects);
+        self.note_suspects();
     }
 
-    /// An instance has made progress: what waits for it to survive may come in.
-    pub(super) fn progressed(&self, num: InstanceNum) {
-        if self.has_suspects.load(Ordering::Relaxed) && self.suspects().progressed(num) {
+    /// Something of an instance was written: what waits for it to survive may come in.
+    pub(super) fn note_progress(&self, write: &Write, answer: &Answer) {
+        if !self.is_recovering.load(Ordering::Relaxed) {
+            return;
+        }
+        let (num, has_recorded) = match (write, answer) {
+            (Write::Commit(commit), Answer::Done) => (commit.num, !commit.entries.is_empty()),
+            (Write::Turn(turn), Answer::Turned(_)) if !turn.news.is_empty() => (turn.num, true),
+            _ => return,
+        };
+        let mut suspects = self.suspects();
+        if has_recorded {
+            suspects.recorded(num);
+        }
+        if suspects.progressed(num) {
             self.news.notify_one();
         }
     }
 
-    /// When suspects that wait are looked at next.
+    /// When something that waits may be brought back, should nothing else happen.
     pub(crate) fn next_admission(&self) -> Option<Timestamp> {
-        self.suspects().next()
+        [self.suspects().next(), self.claims().next()].into_iter().flatten().min()
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Suspects {
     /// The group that was admitted last, while others wait.
     watched: Option<Watched>,
     /// Those that were driven at a death, and when they are absolved.
-    survivors: VecDeque<(Timestamp, Vec<InstanceNum>)>,
+    survivors: VecDeque<(Timestamp, HashSet<InstanceNum>)>,
 }
 
 struct Group {
@@ -70,9 +70,9 @@ impl Suspects {
         self.held.contains(&num)
     }
 
-    /// Whether any instance has to wait.
-    pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Whether there is nothing to watch any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.waiting.is_empty() && self.survivors.is_empty()
     }
 
     /// Admits the next group if the one before has survived. Returns those to be claimed, and those to be spared.
@@ -111,14 +111,20 @@ impl Suspects {
         }
     }
 
-    /// An instance has made progress. Returns `true` if that may let the next group in.
+    /// An instance has recorded something: the store holds nothing against it any more.
+    pub(super) fn recorded(&mut self, num: InstanceNum) {
+        self.survivors.iter_mut().any(|(_, nums)| nums.remove(&num));
+        self.survivors.retain(|(_, nums)| !nums.is_empty());
+    }
+
+    /// An instance has made progress, or is not driven any more. Returns `true` if that may let the next group in.
     pub(super) fn progressed(&mut self, num: InstanceNum) -> bool {
         let Some(watched) = &mut self.watched else { return false };
         watched.unproven.remove(&num) && watched.unproven.is_empty()
     }
 
     /// These are driven, as they were at a death.
-    pub(super) fn drive(&mut self, nums: Vec<InstanceNum>, now: Timestamp) {
+    pub(super) fn drive(&mut self, nums: HashSet<InstanceNum>, now: Timestamp) {
         if !nums.is_empty() {
             self.survivors.push_back((now.after(SURVIVED), nums));
         }
@@ -132,7 +138,7 @@ impl Suspects {
 
     /// When the next group may be admitted.
     pub(super) fn next(&self) -> Option<Timestamp> {
-        self.watched.as_ref().filter(|_| self.has_waiting()).and_then(|watched| watched.until)
+        self.watched.as_ref().filter(|_| !self.waiting.is_empty()).and_then(|watched| watched.until)
     }
 
     /// When something is to be done.

@@ -29,6 +29,7 @@ mod jobs_stuck;
 mod jobs_task;
 mod owners;
 mod panics;
+mod places;
 mod programs;
 mod recovery;
 mod seed;
