@@ -182,6 +182,19 @@ impl Wake {
         }
     }
 
+    /// The position of the urgent message by which it is due, if it is.
+    ///
+    /// ```
+    /// # use outlive_core::{id::InstanceNum, query::Wake, time::Timestamp};
+    /// assert_eq!(Wake { due: Wake::of_message(3), num: InstanceNum(1) }.message(), Some(3));
+    /// assert_eq!(Wake { due: Timestamp::AT_ONCE, num: InstanceNum(1) }.message(), None);
+    /// ```
+    #[must_use]
+    pub fn message(&self) -> Option<u64> {
+        let is_message = self.due >= Timestamp::from_millis(MESSAGES_FROM) && *self < Self::PAST_MESSAGES;
+        is_message.then(|| MESSAGES_FROM.abs_diff(self.due.as_millis()))
+    }
+
     /// Returns `true` if it may be due because of a message.
     ///
     /// ```

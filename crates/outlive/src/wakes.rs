@@ -2,7 +2,7 @@
 //!
 //! The store's wakes are read in pages, in their order. The horizon is how far: what lies before it is in memory or was
 //! handed on, so that the next page begins there, whatever became of the ones before. When others have written, reading
-//! starts over, but never before it has come past what is due.
+//! starts over, but never before it has come past what is due; and it does once a minute, should nobody have told.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
@@ -17,6 +17,8 @@ use tokio::sync::Notify;
 const STORED_MAX: usize = 65_536;
 /// How often several pages are read again because others write.
 const PACE: Duration = Duration::from_secs(1);
+/// How often all is read again whether others write or not.
+const EVERY: Duration = Duration::from_secs(60);
 
 /// Near wakes in memory. One too many does no harm: whoever is woken looks what is due.
 pub(crate) struct Wakes {
@@ -42,9 +44,11 @@ struct Inner {
 impl Inner {
     /// Starts over if that is called for: if one page is not enough, not all the time.
     fn start_over(&mut self, now: Timestamp) {
-        let is_past = self.horizon.due > now;
-        if self.is_stale && is_past && (self.pages < 2 || self.started.after(PACE) <= now) {
-            (self.is_stale, self.horizon, self.started, self.pages) = (false, Wake::PAST_MESSAGES, now, 0);
+        let is_old = self.started.after(EVERY) <= now;
+        let is_time = is_old || self.is_stale && (self.pages < 2 || self.started.after(PACE) <= now);
+        if is_time && self.horizon.due > now {
+            self.horizon = if is_old { Wake::FIRST } else { Wake::PAST_MESSAGES };
+            (self.is_stale, self.started, self.pages) = (false, now, 0);
         }
     }
 

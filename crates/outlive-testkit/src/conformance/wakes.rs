@@ -7,7 +7,9 @@ use outlive_core::query::Wake;
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 
-use super::world::{BY_HAND, Checked, WAITING, World, asleep, at, cancel, driven_on, released, same, signal, told};
+use super::world::{
+    BY_HAND, Checked, WAITING, World, asleep, at, cancel, driven_on, ensure, released, same, signal, told,
+};
 
 cases![
     wakes_come_in_order_of_due_time_then_number,
@@ -22,6 +24,7 @@ cases![
     a_message_makes_a_paused_run_due,
     a_message_makes_a_pending_run_due,
     every_kind_of_message_makes_a_run_due,
+    what_ends_a_run_is_due_ahead_of_all_else_in_its_order,
     a_message_makes_a_run_due_whenever_its_wake_was,
     several_messages_make_a_run_due_at_once,
     a_message_to_a_driven_run_sets_no_wake,
@@ -143,7 +146,8 @@ async fn a_message_makes_a_paused_run_due(w: &mut World) -> Checked {
 async fn a_message_makes_a_pending_run_due(w: &mut World) -> Checked {
     w.start(&Start { due: at(5_000), ..w.new_start("a") }).await?;
     w.send(&w.new_send("a", cancel("never mind"))).await?;
-    same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;
+    let due = due(w, "a").await?;
+    ensure(due.is_some_and(|due| due <= Timestamp::AT_ONCE), || format!("{due:?}"))?;
     same(&w.held("a").await?.status, &Status::Pending)
 }
 
@@ -154,9 +158,29 @@ async fn every_kind_of_message_makes_a_run_due(w: &mut World) -> Checked {
         let id = format!("run {i}");
         w.with_status(&id, WAITING).await?;
         w.send(&w.new_send(&id, message)).await?;
-        same(&due(w, &id).await?, &Some(Timestamp::AT_ONCE))?;
+        let due = due(w, &id).await?;
+        ensure(due.is_some_and(|due| due <= Timestamp::AT_ONCE), || format!("{due:?}"))?;
     }
     Ok(())
+}
+
+async fn what_ends_a_run_is_due_ahead_of_all_else_in_its_order(w: &mut World) -> Checked {
+    let mut nums = Vec::new();
+    for id in ["a", "b", "c"] {
+        nums.push(w.with_status(id, WAITING).await?);
+        w.signalled(id, "hello").await?;
+    }
+    let mut sent = Vec::new();
+    for id in ["c", "a", "c"] {
+        w.send(&w.new_send(id, cancel("no"))).await?;
+        w.signalled(id, "hello again").await?;
+        sent.push(due(w, id).await?);
+    }
+    ensure(sent.is_sorted() && sent[0] < sent[2], || format!("{sent:?}"))?;
+    let order: Vec<InstanceNum> = w.wakes().await?.iter().map(|wake| wake.num).collect();
+    same(&order, &vec![nums[0], nums[2], nums[1]])?;
+    let ends = told(w.store().wakes(Wake::PAST_MESSAGES.due, 9).await)?;
+    same(&ends.len(), &2)
 }
 
 async fn a_message_makes_a_run_due_whenever_its_wake_was(w: &mut World) -> Checked {
