@@ -24,7 +24,11 @@ async fn nested(ctx: Ctx, depth: u32) -> Result<u32> {
 
 async fn blocked(ctx: Ctx, _: ()) -> Result<()> {
     let gate = ctx.get::<Arc<Semaphore>>().clone();
-    Ok(ctx.step("blocked", || async { Ok::<_, outlive::BoxError>(gate.acquire().await?.forget()) }).await?)
+    let body = || async {
+        gate.acquire().await?.forget();
+        Ok::<_, outlive::BoxError>(())
+    };
+    Ok(ctx.step("blocked", body).await?)
 }
 
 async fn parked(ctx: Ctx, _: ()) -> Result<()> {
