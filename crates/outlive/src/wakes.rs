@@ -169,7 +169,9 @@ impl Wakes {
     pub(crate) fn next(&self) -> Timestamp {
         let inner = self.lock();
         let again = inner.is_stale.then(|| inner.started.after(PACE));
-        [inner.first(), again].into_iter().flatten().fold(inner.horizon.due, Timestamp::min)
+        let next = [inner.first(), again].into_iter().flatten().fold(inner.horizon.due, Timestamp::min);
+        // No clock is asked to wait for a moment before there were any.
+        next.max(Timestamp::AT_ONCE)
     }
 
     /// The next wake in memory.
