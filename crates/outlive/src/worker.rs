@@ -148,11 +148,7 @@ impl Worker {
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
-            let next = if self.may_read() { self.wakes.next() } else { self.wakes.first().unwrap_or(Timestamp::MAX) };
-            let next = [self.residency.next_cold(), self.suspects().next_look(), self.claims().next()]
-                .into_iter()
-                .flatten()
-                .fold(next, Timestamp::min);
+            let next = self.next_look();
             tokio::select! {
                 biased;
                 () = self.env.clock.sleep_until(next) => {}
@@ -167,6 +163,16 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// When there is something to look at, should nothing happen before.
+    fn next_look(&self) -> Timestamp {
+        if self.is_stopping() {
+            return Timestamp::MAX;
+        }
+        let next = if self.may_read() { self.wakes.next() } else { self.wakes.first().unwrap_or(Timestamp::MAX) };
+        let (cold, suspects, claims) = (self.residency.next_cold(), self.suspects().next_look(), self.claims().next());
+        [cold, suspects, claims].into_iter().flatten().fold(next, Timestamp::min)
     }
 
     async fn look(&self) -> Result<(), Error> {

@@ -90,6 +90,10 @@ impl Claims {
             self.ending.clear();
             residency.set_more(0);
         }
+        if self.queue.len() > 2 * self.waiting.len() + CLAIM_MAX {
+            // Most were claimed out of turn.
+            self.queue.retain(|num| self.waiting.contains(num));
+        }
         self.full = if places > 0 || is_over { None } else { self.full.or(Some(now)) };
         self.stalled = if has_claimed || is_over { None } else { self.stalled.or(Some(now)) };
     }

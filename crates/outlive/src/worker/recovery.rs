@@ -101,6 +101,7 @@ impl Worker {
 
     /// When something that waits may be brought back, should nothing else happen.
     pub(crate) fn next_admission(&self) -> Option<Timestamp> {
-        [self.suspects().next(), self.claims().next()].into_iter().flatten().min()
+        let suspects = self.suspects().next();
+        [suspects, self.claims().next()].into_iter().flatten().min()
     }
 }
