@@ -37,7 +37,7 @@ enum Place {
 use Place::{Crowd, New};
 
 /// W5 makes the crowd of sleepers; those after it find it there.
-const STAGES: [Stage; 21] = [
+const STAGES: [Stage; 22] = [
     Stage("floor", 1, New),
     Stage("w1", 4, New),
     Stage("w2", 2, New),
@@ -51,6 +51,7 @@ const STAGES: [Stage; 21] = [
     Stage("j2", 5, New),
     Stage("j3", 125, New),
     Stage("j4", 5, New),
+    Stage("kills", 10, New),
     Stage("resident", 2, New),
     Stage("sink", 20, New),
     Stage("in-flight", 15, New),

@@ -10,7 +10,7 @@ use crate::all::{self, Plan};
 use crate::figures::{Figures, Measured};
 use crate::floor::{self, Floor};
 use crate::setup::Setup;
-use crate::{curves, j1, j2, j3, j4, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
+use crate::{curves, j1, j2, j3, j4, kills, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
 
 /// Worker threads of the runtime; the store has a writer and two readers beside them.
 const THREADS: usize = 2;
@@ -80,6 +80,8 @@ enum Workload {
     J3,
     /// n events sent to n/10 tasks
     J4,
+    /// n runs in long steps, killed twice, and brought back
+    Kills,
     /// n runs that wait in memory
     Resident,
     /// W1 with a sink whose endpoint never answers
@@ -100,6 +102,8 @@ enum Workload {
     Victim,
     #[value(hide = true, name = w4::HEIR)]
     Heir,
+    #[value(hide = true, name = kills::PRISONER)]
+    Prisoner,
     #[value(hide = true, name = w5::RESTER)]
     Rester,
 }
@@ -111,7 +115,7 @@ impl Workload {
             Self::W3 | Self::J2 | Self::J3 | Self::J4 => 100_000,
             Self::J1 => 200_000,
             Self::W5 | Self::W10 | Self::Sleepers => 1_000_000,
-            Self::W7 | Self::W8 => 10_000,
+            Self::W7 | Self::W8 | Self::Kills => 10_000,
             Self::Soak => 500,
             Self::JournalLength => 320_000,
             Self::Floor => 2 * floor::SYNCS as u64,
@@ -140,6 +144,7 @@ impl Workload {
             Self::J2 => j2::run(setup).await,
             Self::J3 => j3::run(setup).await,
             Self::J4 => j4::run(setup).await,
+            Self::Kills => kills::run(setup).await,
             Self::Resident => resident::run(setup).await,
             Self::Sink => sink::run(setup).await,
             Self::Soak => soak::run(setup).await,
@@ -147,7 +152,7 @@ impl Workload {
             Self::JournalLength => curves::journal_length(setup).await,
             Self::Sleepers => curves::sleepers(setup).await,
             Self::Floor => Ok(Measured::default()),
-            Self::All | Self::Victim | Self::Heir | Self::Rester => Err("this is no workload".into()),
+            Self::All | Self::Victim | Self::Heir | Self::Prisoner | Self::Rester => Err("this is no workload".into()),
         }
     }
 }
@@ -187,6 +192,7 @@ pub fn main() -> Result<()> {
         }
         Workload::Victim => return runtime(&setup)?.block_on(w4::be_victim(&setup)),
         Workload::Heir => return runtime(&setup)?.block_on(w4::be_heir(&setup)),
+        Workload::Prisoner => return runtime(&setup)?.block_on(kills::be_prisoner(&setup)),
         Workload::Rester => runtime(&setup)?.block_on(w5::rest(&setup))?,
         workload => measure(workload, &setup)?,
     };

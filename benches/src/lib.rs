@@ -15,6 +15,7 @@ mod j2;
 mod j3;
 mod j4;
 mod jobs;
+mod kills;
 mod load;
 mod machine;
 mod notes;

@@ -56,6 +56,8 @@ pub enum Write {
     Mark(Name, u64),
     /// Forget what was told to the world before a time: at most a few thousand lines of it at once.
     Trim(Timestamp),
+    /// Set the recoveries of instances back, because the process did not die while it drove them.
+    Absolve(Absolve),
 }
 
 /// A new instance.
@@ -168,7 +170,8 @@ pub enum OnConflict {
 }
 
 /// A message for an instance. Refused if there is none or it has ended. Unless somebody in this process drives the
-/// instance, it is made due [at once](Timestamp::AT_ONCE) in the same write, so no accepted message waits for another event.
+/// instance, it is made due [at once](Timestamp::AT_ONCE) in the same write, so no accepted message waits for another event;
+/// if another process drives it or the message is to end it, [ahead of all else](crate::query::Wake::of_message).
 /// One that is pending keeps its time, unless the message is to end it.
 /// A stuck instance keeps signals but is not woken; a cancel or terminate ends it at once; pause and resume are refused.
 ///
@@ -368,7 +371,7 @@ impl Turn {
 /// use outlive_core::id::InstanceNum;
 ///
 /// let epoch = store.lease(at).await?;
-/// let claim = Claim { nums: vec![InstanceNum(1)], epoch, at, suspects_max: 1 };
+/// let claim = Claim { nums: vec![InstanceNum(1)], epoch, at };
 /// let answers = store.write(vec![Write::Claim(claim)].into()).await?;
 /// assert!(matches!(&answers[..], [Answer::Claimed(claimed)] if claimed[0].is_first));
 /// # Ok(())
@@ -385,8 +388,32 @@ pub struct Claim {
     pub epoch: Epoch,
     /// When.
     pub at: Timestamp,
-    /// How many [suspects](Instance::is_suspect) may be among them; further ones are left as they are.
-    pub suspects_max: usize,
+}
+
+/// Instances that were driven for a while, and the process lives: their [recoveries](Instance::recoveries) are set back,
+/// and they are not blamed any more. Those that are gone, ended or stuck are passed over.
+///
+/// ```
+/// # async fn example() -> Result<(), outlive_core::store::Error> {
+/// # let store = outlive_core::memory::MemoryStore::new();
+/// # use outlive_core::commit::{Absolve, Answer, Epoch, Write};
+/// # use outlive_core::{id::InstanceNum, store::Store, time::Timestamp};
+/// let epoch = store.lease(Timestamp::from_millis(0)).await?;
+/// let absolve = Absolve { nums: vec![InstanceNum(1)], epoch, recoveries_max: 0 };
+/// assert!(matches!(store.write(vec![Write::Absolve(absolve)].into()).await?[..], [Answer::Done]));
+/// # Ok(())
+/// # }
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Absolve {
+    /// Which.
+    pub nums: Vec<InstanceNum>,
+    /// By whom; fenced unless it is that of the current lease.
+    pub epoch: Epoch,
+    /// How many recoveries stay. Those that have no more are left as they are.
+    pub recoveries_max: u32,
 }
 
 /// A claimed instance with all that is needed to drive it.

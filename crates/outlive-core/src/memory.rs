@@ -13,7 +13,7 @@ use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::message::Inbound;
 use crate::payload::Payload;
-use crate::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use crate::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::store::{Answered, Store};
 use crate::time::Timestamp;
@@ -99,8 +99,12 @@ impl Query for MemoryStore {
         Box::pin(async move { Ok(self.rows().inbox(num, after)) })
     }
 
-    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
-        Box::pin(async move { Ok(self.rows().wakes(until, limit)) })
+    fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        Box::pin(async move { Ok(self.rows().wakes_after(after, until, limit)) })
+    }
+
+    fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>> {
+        Box::pin(async move { Ok(self.rows().suspects(until)) })
     }
 
     fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {

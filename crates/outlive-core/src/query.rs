@@ -7,7 +7,7 @@ use crate::id::{Epoch, InstanceNum, Name};
 use crate::journal::Entry;
 use crate::kind::Kinds;
 use crate::lifecycle::News;
-use crate::message::Inbound;
+use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::status::{Status, StatusKind};
@@ -60,8 +60,10 @@ pub struct Instance {
     pub seed: u64,
     /// Labels to find it by.
     pub tags: BTreeMap<String, String>,
-    /// How often a process died while driving it since it last got on.
+    /// How often a process died while driving it, since it last made progress or survived for a while.
     pub recoveries: u32,
+    /// How many of those deaths it alone can be blamed for: no other instance that was as suspicious was driven.
+    pub blamed: u32,
     /// Who drives it; [`Epoch(0)`](Epoch) is nobody.
     pub owner: Epoch,
     /// When it is to be woken if nobody drives it.
@@ -70,11 +72,12 @@ pub struct Instance {
     pub news: u64,
 }
 
-/// From this many recoveries without getting on, an instance may be what takes the process down.
+/// From this many recoveries without progress, an instance may be what takes the process down.
 const SUSPECT_RECOVERIES: u32 = 2;
 
 impl Instance {
-    /// Whether it may be what takes the process down: it is brought back alone, so that no other is blamed for it.
+    /// Returns `true` if it may be what takes the process down: it is brought back with some of its kind at a time, so
+    /// that the culprit is found and no other one is blamed.
     ///
     /// ```
     /// # async fn example() -> Result<(), outlive_core::store::Error> {
@@ -138,6 +141,115 @@ pub struct Wake {
     pub due: Timestamp,
     /// Whom.
     pub num: InstanceNum,
+}
+
+/// Where the moments begin that stand for messages, far before any that a clock shows.
+const MESSAGES_FROM: i64 = -(1 << 62);
+
+impl Wake {
+    /// Before all others.
+    pub const FIRST: Self = Self { due: Timestamp::MIN, num: InstanceNum(0) };
+    /// After all that stand for [messages](Self::of_message), before all that a clock shows.
+    pub const PAST_MESSAGES: Self = Self { due: Timestamp::from_millis(MESSAGES_FROM / 2), num: InstanceNum(0) };
+
+    /// When an instance is due by an [urgent](Urgency::High) message: long ago, in the order of messages. So whoever drives
+    /// instances finds each such message once, ahead of all else that is due, and may leave the wake where it is.
+    ///
+    /// ```
+    /// # use outlive_core::{id::InstanceNum, query::Wake, time::Timestamp};
+    /// assert!(Wake::of_message(3) < Wake::of_message(4) && Wake::of_message(4) < Timestamp::AT_ONCE);
+    /// ```
+    #[must_use]
+    pub fn of_message(pos: u64) -> Timestamp {
+        Timestamp::from_millis(MESSAGES_FROM.saturating_add_unsigned(pos))
+    }
+
+    /// When an instance is due that was to wake at `before`, by a message at `pos`.
+    ///
+    /// ```
+    /// # use outlive_core::{query::{Urgency, Wake}, time::Timestamp};
+    /// let in_an_hour = Some(Timestamp::from_millis(3_600_000));
+    /// assert_eq!(Wake::by_message(in_an_hour, 3, Urgency::Low), Timestamp::AT_ONCE);
+    /// assert_eq!(Wake::by_message(in_an_hour, 3, Urgency::High), Wake::of_message(3));
+    /// assert_eq!(Wake::by_message(Some(Wake::of_message(3)), 4, Urgency::Low), Wake::of_message(3));
+    /// ```
+    #[must_use]
+    pub fn by_message(before: Option<Timestamp>, pos: u64, urgency: Urgency) -> Timestamp {
+        match (urgency, before) {
+            (Urgency::High, _) => Self::of_message(pos),
+            (Urgency::Low, Some(due)) if due < Self::PAST_MESSAGES.due => due,
+            (Urgency::Low, _) => Timestamp::AT_ONCE,
+        }
+    }
+
+    /// The position of the urgent message by which it is due, if it is.
+    ///
+    /// ```
+    /// # use outlive_core::{id::InstanceNum, query::Wake, time::Timestamp};
+    /// assert_eq!(Wake { due: Wake::of_message(3), num: InstanceNum(1) }.message(), Some(3));
+    /// assert_eq!(Wake { due: Timestamp::AT_ONCE, num: InstanceNum(1) }.message(), None);
+    /// ```
+    #[must_use]
+    pub fn message(&self) -> Option<u64> {
+        let is_message = self.due >= Timestamp::from_millis(MESSAGES_FROM) && *self < Self::PAST_MESSAGES;
+        is_message.then(|| MESSAGES_FROM.abs_diff(self.due.as_millis()))
+    }
+
+    /// Returns `true` if it may be due because of a message.
+    ///
+    /// ```
+    /// # use outlive_core::{id::InstanceNum, query::Wake, time::Timestamp};
+    /// assert!(Wake { due: Wake::of_message(3), num: InstanceNum(1) }.is_of_message());
+    /// assert!(!Wake { due: Timestamp::from_millis(1_700_000_000_000), num: InstanceNum(1) }.is_of_message());
+    /// ```
+    #[must_use]
+    pub fn is_of_message(&self) -> bool {
+        self.due == Timestamp::AT_ONCE || *self < Self::PAST_MESSAGES
+    }
+}
+
+/// How a message makes its receiver due.
+///
+/// ```
+/// # use outlive_core::{message::Message, query::Urgency};
+/// assert_eq!(Urgency::of(&Message::Cancel { reason: "withdrawn".into() }), Urgency::High);
+/// assert_eq!(Urgency::of(&Message::Pause), Urgency::Low);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Urgency {
+    /// As all else that is due at once.
+    Low,
+    /// Ahead of all else that is due: it ends the receiver, or the receiver is driven by another process.
+    High,
+}
+
+impl Urgency {
+    /// The urgency of a message to an instance that nobody drives.
+    ///
+    /// ```
+    /// # use outlive_core::{message::Message, query::Urgency};
+    /// assert_eq!(Urgency::of(&Message::Resume), Urgency::Low);
+    /// ```
+    #[must_use]
+    pub fn of(message: &Message) -> Self {
+        if message.is_end() { Self::High } else { Self::Low }
+    }
+}
+
+/// An instance that may be what takes the process down.
+///
+/// ```
+/// # use outlive_core::{id::InstanceNum, query::Suspect};
+/// let mut suspects = [(7, 2), (8, 5)].map(|(num, recoveries)| Suspect { num: InstanceNum(num), recoveries });
+/// suspects.sort_by_key(|suspect| std::cmp::Reverse(suspect.recoveries));
+/// assert_eq!(suspects[0].num, InstanceNum(8), "the most suspicious first");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Suspect {
+    /// Which.
+    pub num: InstanceNum,
+    /// Its [recoveries](Instance::recoveries).
+    pub recoveries: u32,
 }
 
 /// Which instances to list or count. The default is all runs, and no jobs.
@@ -503,7 +615,40 @@ pub trait Query: Send + Sync {
     /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
     /// ```
-    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>>;
+    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.wakes_after(Wake::FIRST, until, limit)
+    }
+
+    /// As [`wakes`](Self::wakes), but only those after one: the next page, whatever became of the one before.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::{query::{Query, Wake}, time::Timestamp};
+    /// let mut last = Wake::FIRST;
+    /// while let Some(wake) = store.wakes_after(last, Timestamp::MAX, 100).await?.last() {
+    ///     last = *wake;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>>;
+
+    /// The [suspects](Instance::is_suspect) among those due at or before `until`.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// # let store = outlive_core::memory::MemoryStore::new();
+    /// # use outlive_core::{query::Query, time::Timestamp};
+    /// assert!(store.suspects(Timestamp::MAX).await?.is_empty(), "no process died");
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>>;
 
     /// Those that match, newest (largest number) first, with numbers below `before`; at most `limit`.
     ///

@@ -31,7 +31,8 @@ use crate::time::Timestamp;
 /// ```
 pub trait Store: Query + 'static {
     /// Takes the right to execute under a new epoch. What an earlier holder was driving is made due at `now`,
-    /// released, and its recoveries counted up by one.
+    /// released, and its recoveries counted up by one. If one of them stands out, because it alone is a
+    /// [suspect](crate::query::Instance::is_suspect), or alone has recoveries, or is alone, it is blamed.
     ///
     /// # Errors
     /// [`ErrorKind::Locked`] while another holder is alive.

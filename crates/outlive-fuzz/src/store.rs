@@ -205,7 +205,7 @@ impl Author<'_> {
         let nums = (0..self.bytes.below(4))
             .map(|_| shape.any(&mut self.bytes).map_or(InstanceNum(7), |(instance, ..)| instance.num))
             .collect();
-        Claim { nums, epoch: self.epoch(), at: self.bytes.moment(), suspects_max: 1 }
+        Claim { nums, epoch: self.epoch(), at: self.bytes.moment() }
     }
 
     fn id(&mut self) -> Name {

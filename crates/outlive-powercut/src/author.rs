@@ -119,7 +119,7 @@ impl Author<'_> {
     fn claim(&mut self) -> Claim {
         let count = self.chance.below(5);
         let nums = (0..count).filter_map(|_| self.any_held().map(|held| held.instance.num)).collect();
-        Claim { nums, epoch: self.epoch, at: self.moment(), suspects_max: 2 }
+        Claim { nums, epoch: self.epoch, at: self.moment() }
     }
 
     /// One of few ids, so that they meet.

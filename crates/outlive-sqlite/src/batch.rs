@@ -57,6 +57,7 @@ impl<'a> Batch<'a> {
             Write::Bury(bury) => self.bury(bury),
             Write::Mark(name, value) => self.set_mark(name, *value),
             Write::Trim(before) => self.trim(*before),
+            Write::Absolve(absolve) => self.absolve(absolve),
             _ => Err(rusqlite::Error::ToSqlConversionFailure(UNKNOWN_WRITE.into())),
         }
     }

@@ -1,6 +1,6 @@
 //! Taking instances in order to drive them.
 
-use outlive_core::commit::{Answer, Claim, Claimed};
+use outlive_core::commit::{Absolve, Answer, Claim, Claimed};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::status::{Pause, Status};
@@ -27,9 +27,7 @@ impl Batch<'_> {
             if claimed.iter().any(|one| one.instance.num == *num) {
                 continue;
             }
-            let suspects = claimed.iter().filter(|one| one.instance.is_suspect()).count();
-            let found = self.claimable(num.0, claim.at)?;
-            if let Some(found) = found.filter(|one| !one.instance.is_suspect() || suspects < claim.suspects_max) {
+            if let Some(found) = self.claimable(num.0, claim.at)? {
                 claimed.push(self.own(found, claim)?);
             }
         }
@@ -86,13 +84,29 @@ impl Batch<'_> {
             let facts = Facts {
                 seq: journal.last().map_or(0, |last| last.seq),
                 status: instance.status.kind(),
-                recoveries: instance.recoveries,
+                recoveries: row::stored_recoveries(&instance),
                 inbox_last: inbox.last().map_or(0, |last| last.pos),
                 news: instance.news,
             };
             self.ledger.know(num, facts, instance.workflow.clone());
         }
         Ok(Claimed { is_first, instance, journal, inbox })
+    }
+
+    /// Sets the recoveries of instances back.
+    pub(crate) fn absolve(&mut self, absolve: &Absolve) -> rusqlite::Result<Answer> {
+        if !self.holds(absolve.epoch) {
+            return Ok(Answer::Fenced);
+        }
+        let sql = "UPDATE instance SET recoveries = ?2 WHERE num = ?1 AND recoveries > ?2 AND status IN (0, 1, 2)";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        for num in &absolve.nums {
+            statement.execute(params![num.0.cast_signed(), absolve.recoveries_max])?;
+            if let Some(known) = self.ledger.known(num.0).filter(|known| known.is_open()) {
+                known.recoveries = known.recoveries.min(i64::from(absolve.recoveries_max));
+            }
+        }
+        Ok(Answer::Done)
     }
 
     /// The journal and the inbox of an instance, each or what is wrong with it; `damage` is what is wrong with its row.

@@ -7,6 +7,7 @@ use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
+use outlive_core::query::{Urgency, Wake};
 use outlive_core::queue::Spot;
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
@@ -210,7 +211,7 @@ impl Batch<'_> {
                 self.keep(receiver.num, &inbound, None)?;
                 let is_job = JobKind::of(&receiver.workflow).is_some();
                 if receiver.status != Status::Pending || message.is_end() || is_job {
-                    self.wake(receiver)?;
+                    self.wake(receiver, pos, Urgency::of(message))?;
                 }
             }
         }
@@ -250,16 +251,17 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Makes the receiver due, unless it is stuck or driven in this process, where its driver is told. One driven by
-    /// another process is made due as well: that is how its driver hears of it.
-    pub(crate) fn wake(&self, receiver: &Receiver) -> rusqlite::Result<()> {
+    /// Makes the receiver of message `pos` due, unless it is stuck or driven in this process, where its driver is told. One
+    /// driven by another process is made due as well: that is how its driver hears of it.
+    pub(crate) fn wake(&self, receiver: &Receiver, pos: u64, urgency: Urgency) -> rusqlite::Result<()> {
         let is_driven_here = receiver.owner != 0 && receiver.owner == self.epoch;
-        let is_due = receiver.wake == Some(Timestamp::AT_ONCE);
+        let due = Wake::by_message(receiver.wake, pos, if receiver.owner != 0 { Urgency::High } else { urgency });
+        let is_due = receiver.wake == Some(due);
         if is_driven_here || is_due || receiver.status == Status::Stuck || is_on(Mutant::SqliteWakesNobody) {
             return Ok(());
         }
         let mut statement = self.connection.prepare_cached("UPDATE instance SET wake = ?2 WHERE num = ?1")?;
-        statement.execute(params![receiver.num.cast_signed(), Timestamp::AT_ONCE.as_millis()])?;
+        statement.execute(params![receiver.num.cast_signed(), due.as_millis()])?;
         Ok(())
     }
 

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::store::{Error, ErrorKind};
 use outlive_core::time::Timestamp;
+use rusqlite::params;
 
 use crate::batch::Batch;
 use crate::open::private;
+use crate::row;
 
 /// The lock while it is held. It ends with the value, or with the process.
 #[derive(Debug)]
@@ -69,13 +71,28 @@ fn held(store: &Path, file: &mut File) -> Error {
 impl Batch<'_> {
     /// Begins a new epoch, and makes due what was driven in an earlier one.
     pub(crate) fn take_over(&mut self, now: Timestamp) -> rusqlite::Result<u64> {
-        let sql = "UPDATE instance SET wake = ?1, owner = 0, recoveries = recoveries + 1 WHERE owner <> 0";
+        let sql =
+            "UPDATE instance SET wake = ?1, owner = 0, recoveries = recoveries + iif(num = ?2, ?3, 1) WHERE owner <> 0";
         if !is_on(Mutant::SqliteFreesNobody) {
-            self.connection.prepare_cached(sql)?.execute([now.as_millis()])?;
+            let values = params![now.as_millis(), self.culprit()?, row::BLAMED];
+            self.connection.prepare_cached(sql)?.execute(values)?;
         }
         self.ledger.marks.epoch += 1;
         self.ledger.drop_all_facts();
         Ok(self.ledger.marks.epoch)
+    }
+
+    /// The one that alone can be blamed for a death: the only one driven of the most suspicious sort.
+    fn culprit(&self) -> rusqlite::Result<Option<i64>> {
+        let sql = "SELECT num, min(recoveries, 2) AS sort FROM instance WHERE owner <> 0 ORDER BY sort DESC LIMIT 2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let worst = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let worst: Vec<(i64, i64)> = worst.collect::<rusqlite::Result<_>>()?;
+        Ok(match worst[..] {
+            [(num, _)] => Some(num),
+            [(num, first), (_, second)] if first > second => Some(num),
+            _ => None,
+        })
     }
 
     /// Makes due what is still driven, for whoever comes next.

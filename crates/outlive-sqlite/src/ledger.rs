@@ -32,7 +32,8 @@ pub(crate) struct Facts {
     /// The number of its last entry.
     pub(crate) seq: u64,
     pub(crate) status: StatusKind,
-    pub(crate) recoveries: u32,
+    /// As the column has it: 0 if nothing speaks against it.
+    pub(crate) recoveries: i64,
     /// No message lies past this position; 0 if there is none at all.
     pub(crate) inbox_last: u64,
     /// How often the world was told of it, beside its entries.
@@ -304,7 +305,7 @@ fn load(connection: &Connection, num: u64, sql: &str) -> rusqlite::Result<Option
         let facts = Facts {
             // A status that does not exist counts as stuck: nothing is written to such an instance.
             status: row::int(row, 0).and_then(row::status_kind).unwrap_or(StatusKind::Stuck),
-            recoveries: row::recoveries(row, 1),
+            recoveries: row::int(row, 1).unwrap_or(i64::MAX),
             seq: row::int(row, 3).unwrap_or(0).cast_unsigned(),
             inbox_last: row::int(row, 4).unwrap_or(0).cast_unsigned(),
             news: row::int(row, 5).unwrap_or(0).cast_unsigned(),

@@ -6,6 +6,7 @@ use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
+use outlive_core::query::Urgency;
 use outlive_core::queue::{Bury, Dead, Letters, Place, Push, Spot};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
@@ -90,7 +91,7 @@ impl Batch<'_> {
         let positions = self.keep_all(&receiver, push)?;
         let answer = Answer::Pushed { num: InstanceNum(receiver.num), created, positions, before };
         if answer.reaches(InstanceNum(receiver.num)) {
-            self.wake(&receiver)?;
+            self.wake(&receiver, self.ledger.marks.pos, Urgency::Low)?;
         }
         Ok(answer)
     }

@@ -4,11 +4,11 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Error, ErrorKind};
 use outlive_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::feed;
 use crate::queue;
@@ -16,7 +16,14 @@ use crate::row::{self, Read};
 use crate::scan;
 use crate::view::SqliteReader;
 
-const WAKES: &str = "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake <= ?1 ORDER BY wake, num LIMIT ?2";
+/// Those of one moment, and those after it: together a page. As one condition, SQLite would begin at the first of the
+/// moment each time, and there may be very many.
+const WAKES_AT: &str = "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake = ?1 AND wake <= ?2 AND num > ?3 ORDER BY num LIMIT ?4";
+const WAKES_PAST: &str =
+    "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake > ?1 AND wake <= ?2 ORDER BY wake, num LIMIT ?3";
+
+const SUSPECTS: &str =
+    "SELECT num, recoveries FROM instance WHERE wake IS NOT NULL AND wake <= ?1 AND recoveries > 1 ORDER BY wake, num";
 
 impl Query for SqliteReader {
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
@@ -34,8 +41,12 @@ impl Query for SqliteReader {
         Box::pin(async move { read.await?.map_err(|damage| self.damaged(num, &damage)) })
     }
 
-    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
-        self.lookups.ask(move |connection| wakes(connection, until, limit))
+    fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.lookups.ask(move |connection| wakes(connection, after, until, limit))
+    }
+
+    fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>> {
+        self.lists.ask(move |connection| suspects(connection, until))
     }
 
     fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
@@ -86,11 +97,29 @@ impl SqliteReader {
     }
 }
 
-fn wakes(connection: &Connection, until: Timestamp, limit: usize) -> rusqlite::Result<Vec<Wake>> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare_cached(WAKES)?;
-    let rows = statement.query_map(params![until.as_millis(), limit], |row| {
+fn wakes(connection: &Connection, after: Wake, until: Timestamp, limit: usize) -> rusqlite::Result<Vec<Wake>> {
+    let wake = |row: &Row<'_>| {
         Ok(Wake { due: Timestamp::from_millis(row.get(0)?), num: InstanceNum(row.get::<_, i64>(1)?.cast_unsigned()) })
+    };
+    let left = |wakes: &Vec<Wake>| i64::try_from(limit - wakes.len()).unwrap_or(i64::MAX);
+    let (due, until, num) = (after.due.as_millis(), until.as_millis(), after.num.0.cast_signed());
+    let mut wakes = Vec::new();
+    let mut at = connection.prepare_cached(WAKES_AT)?;
+    for found in at.query_map(params![due, until, num, left(&wakes)], wake)? {
+        wakes.push(found?);
+    }
+    let mut past = connection.prepare_cached(WAKES_PAST)?;
+    for found in past.query_map(params![due, until, left(&wakes)], wake)? {
+        wakes.push(found?);
+    }
+    Ok(wakes)
+}
+
+fn suspects(connection: &Connection, until: Timestamp) -> rusqlite::Result<Vec<Suspect>> {
+    let mut statement = connection.prepare_cached(SUSPECTS)?;
+    let found = statement.query_map([until.as_millis()], |row| {
+        let (recoveries, _) = row::recoveries(row::int(row, 1));
+        Ok(Suspect { num: InstanceNum(row.get::<_, i64>(0)?.cast_unsigned()), recoveries })
     })?;
-    rows.collect()
+    found.collect()
 }

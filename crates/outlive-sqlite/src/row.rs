@@ -84,12 +84,14 @@ pub(crate) fn instance(row: &Row<'_>) -> Read {
         }
         Some(_) => None,
     };
+    let (recoveries, blamed) = recoveries(int(row, 6));
     let instance = Instance {
         num: InstanceNum(int(row, 0).unwrap_or(0).cast_unsigned()),
         status: Status::from_parts(kind.unwrap_or(StatusKind::Stuck), pause, time(row, 4)),
         owner: Epoch(int(row, 2).unwrap_or(0).cast_unsigned()),
         wake: time(row, 3),
-        recoveries: recoveries(row, 6),
+        recoveries,
+        blamed,
         created_at,
         started_at: time(row, 8),
         ended_at: time(row, 9),
@@ -119,9 +121,20 @@ pub(crate) fn status_kind(code: i64) -> Option<StatusKind> {
     u8::try_from(code).ok().and_then(StatusKind::from_code)
 }
 
-/// A count of recoveries; one that cannot be was certainly not progress.
-pub(crate) fn recoveries(row: &Row<'_>, column: usize) -> u32 {
-    int(row, column).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX)
+/// What one more recovery adds if the instance is blamed for it.
+pub(crate) const BLAMED: i64 = (1 << 32) + 1;
+
+/// The recoveries of an instance, and those it is blamed for: both are one number in the file, the latter from bit 32 on.
+/// One that cannot be was certainly not progress.
+pub(crate) fn recoveries(stored: Option<i64>) -> (u32, u32) {
+    let stored = stored.filter(|stored| *stored >= 0).map_or(u64::MAX, i64::cast_unsigned);
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of it")]
+    (stored as u32, (stored >> 32) as u32)
+}
+
+/// The recoveries of an instance as their column has them.
+pub(crate) fn stored_recoveries(instance: &Instance) -> i64 {
+    i64::from(instance.blamed) << 32 | i64::from(instance.recoveries)
 }
 
 /// Tags as their column has them: none at all is no text.

@@ -36,6 +36,8 @@ pub(crate) trait Surroundings: Send + Sync {
     fn clear_timer(&self, cell: &Cell, due: Timestamp);
     /// Has the whole inbox read, which comes by the mailbox.
     fn read_inbox(&self, cell: &Arc<Cell>);
+    /// A paused run is still due at this moment, as the store knows.
+    fn keep_wake(&self, cell: &Cell, wake: Timestamp);
     /// The run has paused, and is released. Answers whether it is to stay in memory.
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool;
     /// The run is taken up again, and the store knows.
@@ -507,8 +509,7 @@ impl<S: Surroundings> Drive<S> {
             self.surroundings.resumed(&self.cell);
             self.pause(status, due);
         } else {
-            self.timer = None;
-            self.set_timer(due);
+            due.into_iter().for_each(|due| self.surroundings.keep_wake(&self.cell, due));
         }
     }
 
@@ -667,6 +668,7 @@ impl<S: Surroundings + Unpin> Future for Drive<S> {
 impl<S: Surroundings> Drop for Drive<S> {
     fn drop(&mut self) {
         self.cell.mailbox.close();
+        self.set_timer(None);
         self.drop_future();
         self.surroundings.gone(&self.cell);
     }

@@ -367,7 +367,8 @@ impl Builder {
         self
     }
 
-    /// How many runs are held in memory at most; the others wait in the store.
+    /// How many runs are held in memory at most; the others wait in the store. If all of them are in steps and none leaves
+    /// for a second while others are due, there is room for one more, as they may wait for each other.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -386,7 +387,8 @@ impl Builder {
         self
     }
 
-    /// How often a run may take the process down without getting on before it is set aside.
+    /// How often a run may take the process down without progress before it is set aside. Deaths count at which it alone can
+    /// be blamed.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -713,7 +715,15 @@ impl Engine {
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let (now, deadline) = (self.worker.env.clock.now(), self.worker.around.deadlines.first());
-        [self.worker.wakes.first_after(now), deadline].into_iter().flatten().min()
+        let admission = self.worker.next_admission();
+        [self.worker.wakes.first_after(now), deadline, admission].into_iter().flatten().min()
+    }
+
+    /// How many wakes are in memory.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn wakes_held(&self) -> usize {
+        self.worker.wakes.len()
     }
 
     /// How many runs are in memory and not paused.

@@ -10,6 +10,9 @@ use tokio::task::AbortHandle;
 
 use crate::mailbox::Mailbox;
 
+/// How many runs that are to end may be in memory beside all others.
+const BEYOND_MAX: usize = 256;
+
 /// The runs in memory.
 pub(crate) struct Residency {
     inner: Mutex<Inner>,
@@ -21,6 +24,8 @@ struct Inner {
     residents: HashMap<InstanceNum, Resident>,
     /// Places taken for runs that are about to come.
     reserved: usize,
+    /// Places that there are for now beside the usual ones.
+    more: usize,
     /// Those that are paused, by when they paused: the first has been idle longest.
     paused: BTreeMap<u64, InstanceNum>,
     /// Those of them that pause for long, by when they are to leave.
@@ -33,6 +38,8 @@ struct Resident {
     mailbox: Arc<Mailbox>,
     abort: Option<AbortHandle>,
     paused: Option<u64>,
+    /// When it is due, while it is paused.
+    wake: Option<Timestamp>,
     cold_at: Option<Timestamp>,
 }
 
@@ -75,6 +82,37 @@ impl Residency {
         got
     }
 
+    /// Takes one of the places that there are for now, if one is free.
+    pub(crate) fn reserve_more(&self) -> bool {
+        let mut inner = self.lock();
+        let is_free = inner.residents.len() + inner.reserved < self.residents_max + inner.more;
+        inner.reserved += usize::from(is_free);
+        is_free
+    }
+
+    /// Takes places for runs that are to end, whether there are any or not, but not without limit.
+    pub(crate) fn reserve_beyond(&self, wanted: usize) -> usize {
+        let mut inner = self.lock();
+        let places = self.residents_max + inner.more + BEYOND_MAX;
+        let got = wanted.min(places.saturating_sub(inner.residents.len() + inner.reserved));
+        inner.reserved += got;
+        got
+    }
+
+    /// How many places there are beside the usual ones.
+    pub(crate) fn more(&self) -> usize {
+        self.lock().more
+    }
+
+    pub(crate) fn set_more(&self, more: usize) {
+        self.lock().more = more;
+    }
+
+    /// How many places there are usually.
+    pub(crate) fn max(&self) -> usize {
+        self.residents_max
+    }
+
     /// Gives back places that were not needed.
     pub(crate) fn unreserve(&self, count: usize) {
         let mut inner = self.lock();
@@ -85,7 +123,7 @@ impl Residency {
     pub(crate) fn enter(&self, num: InstanceNum, id: String, mailbox: Arc<Mailbox>) {
         let mut inner = self.lock();
         inner.reserved = inner.reserved.saturating_sub(1);
-        inner.residents.insert(num, Resident { id, mailbox, abort: None, paused: None, cold_at: None });
+        inner.residents.insert(num, Resident { id, mailbox, abort: None, paused: None, wake: None, cold_at: None });
     }
 
     /// Ends those of an id whose number is another: they were replaced.
@@ -133,8 +171,9 @@ impl Residency {
         self.lock().residents.get(&num).map(|resident| resident.mailbox.clone())
     }
 
-    /// A run pauses; if that is for long, it is to leave at `cold_at`. Answers whether there is room for it to stay.
-    pub(crate) fn pause(&self, num: InstanceNum, cold_at: Option<Timestamp>) -> bool {
+    /// A run pauses until `wake`; if that is for long, it is to leave at `cold_at`. Answers whether there is room for it to
+    /// stay.
+    pub(crate) fn pause(&self, num: InstanceNum, wake: Option<Timestamp>, cold_at: Option<Timestamp>) -> bool {
         let mut inner = self.lock();
         if (inner.residents.len() + inner.reserved) * 2 > self.residents_max {
             return false;
@@ -144,6 +183,7 @@ impl Residency {
         let place = inner.pauses;
         if let Some(resident) = inner.residents.get_mut(&num) {
             resident.paused = Some(place);
+            resident.wake = wake;
             resident.cold_at = cold_at;
             inner.paused.insert(place, num);
             inner.cooling.extend(cold_at.map(|cold_at| (cold_at, num)));
@@ -151,9 +191,11 @@ impl Residency {
         true
     }
 
-    /// A run goes on.
-    pub(crate) fn resume(&self, num: InstanceNum) {
-        self.lock().unpause(num);
+    /// A run goes on. Returns when it would have been due.
+    pub(crate) fn resume(&self, num: InstanceNum) -> Option<Timestamp> {
+        let mut inner = self.lock();
+        inner.unpause(num);
+        inner.residents.get_mut(&num).and_then(|resident| resident.wake.take())
     }
 
     /// When the next run is to leave.

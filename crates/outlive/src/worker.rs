@@ -1,11 +1,14 @@
 //! Executes: claims what is due, brings runs into memory, and hands them what comes for them.
 
+mod claims;
 mod jobs;
 pub(crate) mod parked;
 mod pooling;
+mod recovery;
+mod suspects;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -39,18 +42,14 @@ use crate::replies::Replies;
 use crate::residency::Residency;
 use crate::waiters::{End, Waiters};
 use crate::wakes::Wakes;
+use claims::{CLAIM_MAX, Claims};
+use suspects::Suspects;
 
 /// How far ahead the store's wakes are held in memory, and how many of them at most.
 const HORIZON: Duration = Duration::from_secs(60);
 const WAKES_MAX: usize = 4096;
 /// How long a run that has paused for long stays in memory all the same: a stray future in it is noticed by then.
 const IDLE: Duration = Duration::from_secs(10);
-/// The most instances claimed in one write.
-const CLAIM_MAX: usize = 256;
-/// How many due instances wait in memory for room.
-const CLAIMS_MAX: usize = 65_536;
-/// How long a suspect is watched at most.
-const SUSPECT_TIME: Duration = Duration::from_secs(2);
 /// The wait after the store could not be asked.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -72,10 +71,12 @@ pub(crate) struct Worker {
     pub(crate) residency: Residency,
     pub(crate) wakes: Wakes,
     pub(crate) recoveries_max: u32,
-    /// A run that may have taken the process down.
-    suspect: Mutex<Option<Suspect>>,
-    /// Whether there is one.
-    has_suspect: AtomicBool,
+    /// What may have taken the process down.
+    suspects: Mutex<Suspects>,
+    /// Whether some of it waits to be brought back, or to be absolved.
+    is_recovering: AtomicBool,
+    /// The last message from outside that was handed on.
+    heard: Mutex<Wake>,
     /// Due, and waiting for a place.
     claims: Mutex<Claims>,
     /// Told when a place is free or something is to be claimed.
@@ -86,21 +87,6 @@ pub(crate) struct Worker {
     /// Grows with all that happens: for tests, to see that nothing does.
     pub(crate) activity: AtomicU64,
     this: Weak<Worker>,
-}
-
-/// A run that is watched because it may take the process down.
-struct Suspect {
-    num: InstanceNum,
-    /// Until when, at most.
-    until: Timestamp,
-    /// Others that may be watched next.
-    waiting: Vec<InstanceNum>,
-}
-
-#[derive(Default)]
-struct Claims {
-    queue: VecDeque<InstanceNum>,
-    known: BTreeSet<InstanceNum>,
 }
 
 /// What a worker is made of.
@@ -139,8 +125,9 @@ impl Worker {
             residency: Residency::new(parts.residents_max),
             wakes: Wakes::new(),
             recoveries_max: parts.recoveries_max,
-            suspect: Mutex::default(),
-            has_suspect: AtomicBool::new(false),
+            suspects: Mutex::default(),
+            is_recovering: AtomicBool::new(false),
+            heard: Mutex::new(Wake::FIRST),
             claims: Mutex::default(),
             news: Notify::new(),
             is_stopping: AtomicBool::new(false),
@@ -154,6 +141,7 @@ impl Worker {
 
     /// The worker's task: whatever is due is claimed, in order, as there is room.
     pub(crate) async fn run(self: Arc<Self>) {
+        self.load_suspects().await;
         loop {
             self.touch();
             if let Err(error) = self.look().await {
@@ -161,9 +149,7 @@ impl Worker {
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
-            // While there is no room, more from the store is of no use.
-            let next = if self.has_claims() { self.wakes.first().unwrap_or(Timestamp::MAX) } else { self.wakes.next() };
-            let next = self.residency.next_cold().map_or(next, |cold| cold.min(next));
+            let next = self.next_look();
             tokio::select! {
                 biased;
                 () = self.env.clock.sleep_until(next) => {}
@@ -180,51 +166,69 @@ impl Worker {
         }
     }
 
+    /// When there is something to look at, should nothing happen before.
+    fn next_look(&self) -> Timestamp {
+        if self.is_stopping() {
+            return Timestamp::MAX;
+        }
+        let next = if self.may_read() { self.wakes.next() } else { self.wakes.first().unwrap_or(Timestamp::MAX) };
+        let (cold, suspects, claims) = (self.residency.next_cold(), self.suspects().next_look(), self.claims().next());
+        [cold, suspects, claims].into_iter().flatten().fold(next, Timestamp::min)
+    }
+
     async fn look(&self) -> Result<(), Error> {
         if self.is_stopping.load(Ordering::Relaxed) {
             return Ok(());
         }
         let now = self.env.clock.now();
-        if self.wakes.horizon() <= now && !self.has_claims() {
+        if self.may_read() && self.wakes.is_short(now) {
             self.load_wakes(now).await?;
         }
         for wake in self.wakes.take_due(now) {
             self.wake(wake);
         }
         self.residency.evict_cold(now);
-        self.claim().await
+        self.recover(now).await?;
+        self.claim().await?;
+        let has_grown = self.claims().grow(&self.residency, now);
+        if has_grown { self.claim().await } else { Ok(()) }
     }
 
+    /// Whether more from the store is of use: there is room for a page of it.
+    fn may_read(&self) -> bool {
+        self.claims().has_room(WAKES_MAX)
+    }
+
+    /// Reads the next page of wakes.
     async fn load_wakes(&self, now: Timestamp) -> Result<(), Error> {
-        let horizon = now.after(HORIZON);
-        let before = self.wakes.raise(horizon);
-        let wakes = self.store.wakes(horizon, WAKES_MAX).await.inspect_err(|_| self.wakes.load(Vec::new(), before))?;
-        // If there are more, this is as far as memory knows.
-        let known = match wakes.last() {
-            Some(last) if wakes.len() == WAKES_MAX => last.due.min(horizon),
-            _ => horizon,
-        };
-        self.wakes.load(wakes, known);
+        let until = now.after(HORIZON);
+        let before = self.wakes.raise(until);
+        let page = self.store.wakes_after(before, until, WAKES_MAX).await;
+        let page = page.inspect_err(|_| self.wakes.lower(before))?;
+        let is_last = page.len() < WAKES_MAX;
+        self.wakes.load(page, is_last, now);
         Ok(())
     }
 
-    /// Somebody outside has written: sees what is due because of it.
+    /// Somebody outside has written: hands on what is for runs in memory, and has the store asked what is due.
     async fn look_outside(&self) -> Result<(), Error> {
         self.waiters.ask_all();
         self.committer.bell.ring();
-        let now = self.env.clock.now();
-        for wake in self.store.wakes(now, WAKES_MAX).await? {
-            self.wake(wake);
+        self.wakes.start_over(self.env.clock.now());
+        loop {
+            let heard = *self.heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let page = self.store.wakes_after(heard, Wake::PAST_MESSAGES.due, WAKES_MAX).await?;
+            let Some(last) = page.last().copied() else { return Ok(()) };
+            *self.heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = last;
+            page.into_iter().for_each(|wake| self.wake(wake));
         }
-        // A wake that was set for later is found when the horizon is reached, or here.
-        self.load_wakes(now).await
     }
 
     /// An instance is due: tells it if it is in memory, else has it claimed.
     fn wake(&self, wake: Wake) {
         let is_told = match self.residency.mailbox(wake.num) {
             // Somebody outside may have sent it something.
-            Some(mailbox) if wake.due == Timestamp::AT_ONCE => {
+            Some(mailbox) if wake.is_of_message() => {
                 self.read_inbox(wake.num, &mailbox);
                 true
             }
@@ -233,6 +237,10 @@ impl Worker {
         };
         if !is_told {
             self.queue_due(wake.num);
+            if wake < Wake::PAST_MESSAGES {
+                // Somebody asked it to end.
+                self.claims().hurry(wake.num);
+            }
         }
     }
 
@@ -272,37 +280,32 @@ impl Worker {
 
     /// Has an instance claimed that is due in the store.
     fn queue_due(&self, num: InstanceNum) {
-        let claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if claims.queue.len() >= CLAIMS_MAX {
+        if !self.claims().has_room(1) {
             // It is found in the store when there is room.
             return self.wakes.forget_horizon();
         }
-        drop(claims);
         self.queue_claim(num);
     }
 
     fn queue_claim(&self, num: InstanceNum) {
-        let mut claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if claims.known.insert(num) {
-            claims.queue.push_back(num);
-            drop(claims);
+        if !self.has_to_wait(num) && self.claims().add(num) {
             self.news.notify_one();
         }
     }
 
-    pub(crate) fn has_claims(&self) -> bool {
-        !self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner).queue.is_empty()
+    fn claims(&self) -> std::sync::MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn next_claims(&self) -> Vec<InstanceNum> {
-        let mut claims = self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let wanted = claims.queue.len().min(CLAIM_MAX);
-        let got = if wanted == 0 { 0 } else { self.residency.reserve(wanted) };
-        let nums: Vec<_> = claims.queue.drain(..got).collect();
-        nums.iter().for_each(|num| {
-            claims.known.remove(num);
-        });
-        nums
+    /// An instance goes on after a pause, and takes its wake along.
+    pub(crate) fn resume(&self, num: InstanceNum) {
+        if let Some(due) = self.residency.resume(num) {
+            self.wakes.remove_stored(due, num);
+        }
+    }
+
+    pub(crate) fn has_claims(&self) -> bool {
+        !self.claims().is_empty()
     }
 
     /// Gives back places that were not needed, to whoever waits for one.
@@ -316,12 +319,11 @@ impl Worker {
     /// Claims what is due while there is room.
     async fn claim(&self) -> Result<(), Error> {
         loop {
-            let nums = self.next_claims();
+            let nums = self.claims().take(&self.residency, self.env.clock.now());
             if nums.is_empty() {
                 return Ok(());
             }
-            let suspects_max = usize::from(!self.is_watching());
-            let claim = Claim { nums: nums.clone(), epoch: self.epoch, at: self.env.clock.now(), suspects_max };
+            let claim = Claim { nums: nums.clone(), epoch: self.epoch, at: self.env.clock.now() };
             let answer = self.committer.write(Write::Claim(claim)).await;
             // What was claimed is in memory by now: the committer saw to it, ahead of any message that came later.
             if let Err(error) = answer {
@@ -335,7 +337,9 @@ impl Worker {
     fn claimed(&self, claim: &Claim, claimed: Vec<Claimed>) {
         self.unreserve(claim.nums.len() - claimed.len());
         let is_left_out = |num: &&InstanceNum| !claimed.iter().any(|one| one.instance.num == **num);
-        let left_out: Vec<InstanceNum> = claim.nums.iter().filter(is_left_out).copied().collect();
+        // They are stuck or gone: whoever waits for an answer finds out by the store.
+        claim.nums.iter().filter(is_left_out).for_each(|num| self.replies.drop_all_of(*num));
+        self.driven_again(claim, &claimed);
         for one in claimed {
             let num = one.instance.num;
             if let Some(mailbox) = self.residency.mailbox(num).filter(|_| !is_on(Mutant::BroughtInTwice)) {
@@ -348,56 +352,10 @@ impl Worker {
                 if !is_told {
                     self.queue_claim(num);
                 }
-            } else if one.instance.is_suspect() {
-                self.watch(one);
             } else {
                 self.bring_back(one);
             }
         }
-        self.wait_for_turn(claim, left_out);
-    }
-
-    /// Brings back a run that may have taken the process down. While it is watched, no other one is.
-    fn watch(&self, claimed: Claimed) {
-        let until = self.env.clock.now().after(SUSPECT_TIME);
-        self.suspect().replace(Suspect { num: claimed.instance.num, until, waiting: Vec::new() });
-        self.has_suspect.store(true, Ordering::Relaxed);
-        self.bring_back(claimed);
-    }
-
-    fn suspect(&self) -> std::sync::MutexGuard<'_, Option<Suspect>> {
-        self.suspect.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Whether a run is being watched.
-    fn is_watching(&self) -> bool {
-        let now = self.env.clock.now();
-        self.suspect().as_ref().is_some_and(|suspect| suspect.until > now)
-    }
-
-    /// What was asked for and not claimed has ended, or waits for its turn to be watched.
-    fn wait_for_turn(&self, claim: &Claim, left_out: Vec<InstanceNum>) {
-        let now = self.env.clock.now();
-        let mut watched = self.suspect();
-        if let Some(suspect) = watched.as_mut().filter(|suspect| suspect.until > now) {
-            left_out.iter().for_each(|num| self.wakes.add(suspect.until, *num));
-            return suspect.waiting.extend(left_out);
-        }
-        drop(watched);
-        if claim.suspects_max == 0 {
-            return left_out.into_iter().for_each(|num| self.queue_claim(num));
-        }
-        // They are stuck or gone: whoever waits for an answer finds out by the store. One that is in memory was claimed
-        // before, and answers itself.
-        let is_away = |num: &InstanceNum| self.residency.mailbox(*num).is_none();
-        left_out.into_iter().filter(is_away).for_each(|num| self.replies.drop_all_of(num));
-    }
-
-    /// A run that is watched has got on: it is no suspect any more.
-    fn clear_suspect(&self, num: InstanceNum) {
-        let suspect = self.suspect().take_if(|suspect| suspect.num == num);
-        self.has_suspect.store(suspect.is_none(), Ordering::Relaxed);
-        suspect.into_iter().flat_map(|suspect| suspect.waiting).for_each(|num| self.queue_claim(num));
     }
 
     fn submit_state(&self, num: InstanceNum, seq: u64, state: State) {
@@ -424,7 +382,7 @@ impl Worker {
 
     async fn reopen_page(&self, filter: &Filter, before: Option<InstanceNum>) -> Result<Option<InstanceNum>, Error> {
         let page = self.store.list(filter, before, CLAIM_MAX).await?;
-        for instance in page.instances.iter().filter(|instance| instance.recoveries <= self.recoveries_max) {
+        for instance in page.instances.iter().filter(|instance| instance.blamed <= self.recoveries_max) {
             let reopen = Reopen { id: instance.id.clone(), at: self.env.clock.now() };
             self.committer.write(Write::Reopen(reopen)).await?;
         }
@@ -447,8 +405,9 @@ impl Worker {
             }
         };
         let seq = journal.last().map_or(0, |entry| entry.seq);
-        if instance.recoveries > self.recoveries_max {
-            return self.set_aside(info, Status::Stuck, aside::deadly(instance.recoveries), seq);
+        if instance.blamed > self.recoveries_max {
+            self.admit_all();
+            return self.set_aside(info, Status::Stuck, aside::deadly(instance.blamed), seq);
         }
         // Who is cancelled before the first line of code has run ends without running any.
         if is_first
@@ -520,7 +479,10 @@ impl Worker {
         if !is_driven && !is_on(Mutant::DrivenUnleased) {
             // Another one holds the lease, if this one thought it did.
             self.unreserve(usize::from(start.owner == self.epoch));
-            return self.wakes.add_stored(start.due, num);
+            return match start.due <= self.env.clock.now() {
+                true => self.queue_due(num),
+                false => self.wakes.add_stored(start.due, num),
+            };
         }
         let info = Info {
             id: start.id.to_string(),
@@ -541,6 +503,10 @@ impl Worker {
             .is_some_and(|mailbox| mailbox.post(|letters| letters.messages.push((inbound, before))));
         if !told {
             self.queue_due(num);
+            if send.message.is_end() {
+                self.claims().hurry(num);
+                self.news.notify_one();
+            }
         }
     }
 
@@ -573,14 +539,7 @@ fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
 
 impl Router for Worker {
     fn written(&self, write: &Write, answer: &mut Answer) {
-        let progressed = match (write, &*answer) {
-            (Write::Commit(commit), Answer::Done) => Some(commit.num),
-            (Write::Turn(turn), Answer::Turned(_)) => (!turn.news.is_empty()).then_some(turn.num),
-            _ => None,
-        };
-        if let Some(num) = progressed.filter(|_| self.has_suspect.load(Ordering::Relaxed)) {
-            self.clear_suspect(num);
-        }
+        self.note_progress(write, answer);
         match (write, answer) {
             (Write::Start(start), Answer::Started { num, created: true, is_driven }) => {
                 self.started(start, *num, *is_driven);
@@ -667,16 +626,21 @@ impl Surroundings for Place {
         }
     }
 
+    fn keep_wake(&self, cell: &Cell, wake: Timestamp) {
+        if !is_on(Mutant::WakeForgotten) {
+            self.worker.wakes.add_stored(wake, cell.info.num);
+        }
+    }
+
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool {
         let (num, now) = (cell.info.num, self.worker.env.clock.now());
-        let near = wake.filter(|_| !is_on(Mutant::WakeForgotten));
-        near.into_iter().for_each(|wake| self.worker.wakes.add_stored(wake, num));
+        wake.into_iter().for_each(|wake| self.keep_wake(cell, wake));
         let is_far = wake.is_some_and(|wake| wake > now.after(HORIZON));
-        !self.worker.is_stopping() && self.worker.residency.pause(num, is_far.then(|| now.after(IDLE)))
+        !self.worker.is_stopping() && self.worker.residency.pause(num, wake, is_far.then(|| now.after(IDLE)))
     }
 
     fn resumed(&self, cell: &Cell) {
-        self.worker.residency.resume(cell.info.num);
+        self.worker.resume(cell.info.num);
     }
 
     fn gone(&self, cell: &Cell) {

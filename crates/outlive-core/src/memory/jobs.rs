@@ -7,7 +7,7 @@ use crate::id::{InstanceNum, Name};
 use crate::kind::Kinds;
 use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
-use crate::query::{Line, Told};
+use crate::query::{Line, Told, Urgency, Wake};
 use crate::queue::{Bury, Dead, Depth, Letters, Place, Push, QueuePage, QueueRead, Queued, Spot, take_turns};
 use crate::status::{Pause, Status};
 use crate::time::Timestamp;
@@ -56,7 +56,8 @@ impl Rows {
         let answer = Answer::Pushed { num, created, positions, before };
         let is_undriven = row.is_open() && row.instance.owner == Epoch(0);
         if is_undriven && answer.reaches(num) && !is_on(Mutant::MessageWakesNobody) {
-            set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
+            let due = Wake::by_message(row.instance.wake, self.pos_last, Urgency::Low);
+            set_wake(&mut self.wakes, &mut row.instance, Some(due));
         }
         answer
     }

@@ -107,8 +107,13 @@ impl Row {
             self.inbox.remove(pos);
         }
         if !commit.entries.is_empty() && !is_on(Mutant::ProgressUncounted) {
-            self.instance.recoveries = 0;
+            self.absolve();
         }
+    }
+
+    /// Nothing speaks against it any more.
+    fn absolve(&mut self) {
+        (self.instance.recoveries, self.instance.blamed) = (0, 0);
     }
 
     /// Keeps an event. Answers its position, or 0 if one with its dedup key is there.
@@ -147,7 +152,7 @@ impl Row {
         }
         self.keys.retain(|_, pos| *pos > turn.keys_until);
         if !turn.news.is_empty() && !is_on(Mutant::ProgressUncounted) {
-            self.instance.recoveries = 0;
+            self.absolve();
         }
     }
 

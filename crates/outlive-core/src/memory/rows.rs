@@ -1,8 +1,9 @@
 //! The rules by which rows change in memory: one function per kind of write, each of which checks before it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
-use crate::commit::{self, Answer, Claim, Claimed, Commit, Epoch, OnConflict, Refusal, Reopen, Start, Write};
+use crate::commit::{self, Absolve, Answer, Claim, Claimed, Commit, Epoch, OnConflict, Refusal, Reopen, Start, Write};
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::kind::JobKind;
@@ -10,7 +11,7 @@ use crate::lifecycle::{News, NewsKind};
 use crate::message::{Inbound, Message};
 use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
-use crate::query::{Counts, Filter, Instance, Line, Page, Told, Wake};
+use crate::query::{Counts, Filter, Instance, Line, Page, Suspect, Told, Urgency, Wake};
 use crate::queue::Dead;
 use crate::status::{Pause, Status, StatusKind};
 use crate::time::Timestamp;
@@ -58,20 +59,45 @@ impl Rows {
             Write::Bury(bury) => self.bury(bury),
             Write::Mark(name, value) => self.set_mark(name, *value),
             Write::Trim(before) => self.trim(*before),
+            Write::Absolve(absolve) => self.absolve(absolve),
         }
     }
 
     pub(super) fn lease(&mut self, now: Timestamp) -> Epoch {
         let is_driven = |row: &&mut Row| row.instance.owner != Epoch(0) && !is_on(Mutant::LeaseFreesNobody);
+        let blamed = self.culprit();
         for row in self.instances.values_mut().filter(is_driven) {
             row.instance.owner = Epoch(0);
             row.instance.recoveries = row.instance.recoveries.saturating_add(1);
+            row.instance.blamed += u32::from(blamed == Some(row.instance.num));
             set_wake(&mut self.wakes, &mut row.instance, Some(now));
         }
         self.epoch_last += 1;
         let epoch = Epoch(self.epoch_last);
         self.lease = Some(epoch);
         epoch
+    }
+
+    /// The one that alone can be blamed for a death: the only one driven of the most suspicious sort.
+    fn culprit(&self) -> Option<InstanceNum> {
+        let driven = || self.instances.values().map(|row| &row.instance).filter(|one| one.owner != Epoch(0));
+        let rank = |one: &Instance| (one.is_suspect(), one.recoveries > 0);
+        let worst = driven().map(rank).max()?;
+        let mut found = driven().filter(|one| rank(one) == worst).map(|one| one.num);
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    fn absolve(&mut self, absolve: &Absolve) -> Answer {
+        if self.lease != Some(absolve.epoch) {
+            return Answer::Fenced;
+        }
+        for num in &absolve.nums {
+            let guilty = |row: &&mut Row| row.is_open() && row.instance.recoveries > absolve.recoveries_max;
+            if let Some(row) = self.instances.get_mut(num).filter(guilty) {
+                (row.instance.recoveries, row.instance.blamed) = (absolve.recoveries_max, 0);
+            }
+        }
+        Answer::Done
     }
 
     pub(super) fn release(&mut self, epoch: Epoch) {
@@ -156,6 +182,7 @@ impl Rows {
             seed: start.seed,
             tags: start.tags.clone(),
             recoveries: 0,
+            blamed: 0,
             owner: if is_driven { start.owner } else { Epoch(0) },
             wake: None,
             news: 0,
@@ -199,7 +226,8 @@ impl Rows {
         let is_run = JobKind::of(&row.instance.workflow).is_none();
         let is_kept = row.instance.status == Status::Pending && !send.message.is_end() && is_run;
         if row.is_open() && row.instance.owner == Epoch(0) && !is_kept && !is_on(Mutant::MessageWakesNobody) {
-            set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
+            let due = Wake::by_message(row.instance.wake, self.pos_last, Urgency::of(&send.message));
+            set_wake(&mut self.wakes, &mut row.instance, Some(due));
         }
         let has_ended = row.instance.status.is_ended() && !before_status.is_ended();
         if let (true, false, Message::Cancel { reason } | Message::Terminate { reason }) =
@@ -257,10 +285,8 @@ impl Rows {
                 continue;
             };
             let is_free = [Epoch(0), claim.epoch].contains(&row.instance.owner);
-            let suspects = claimed.iter().filter(|one| one.instance.is_suspect()).count();
-            let is_too_much = row.instance.is_suspect() && suspects >= claim.suspects_max;
             let is_early = row.instance.is_early(claim.at) && !is_on(Mutant::ClaimBeforeDue);
-            if !row.is_open() || !is_free || is_too_much || is_early {
+            if !row.is_open() || !is_free || is_early {
                 continue;
             }
             let before = row.instance.status.kind();
@@ -303,7 +329,7 @@ impl Rows {
         instance.outcome = instance.outcome.take().filter(|_| !is_run);
         instance.note = None;
         instance.ended_at = None;
-        instance.recoveries = 0;
+        (instance.recoveries, instance.blamed) = (0, 0);
         set_wake(&mut self.wakes, instance, Some(reopen.at));
         let num = instance.num;
         self.tell_entry(num, &entry);
@@ -352,8 +378,15 @@ impl Rows {
         self.instances.get(&num).map_or_else(Vec::new, |row| row.inbox_after(after))
     }
 
-    pub(super) fn wakes(&self, until: Timestamp, limit: usize) -> Vec<Wake> {
-        self.wakes.iter().take_while(|wake| wake.due <= until).take(limit).copied().collect()
+    pub(super) fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Vec<Wake> {
+        let later = self.wakes.range((Bound::Excluded(after), Bound::Unbounded));
+        later.take_while(|wake| wake.due <= until).take(limit).copied().collect()
+    }
+
+    pub(super) fn suspects(&self, until: Timestamp) -> Vec<Suspect> {
+        let due = self.wakes.iter().take_while(|wake| wake.due <= until);
+        let due = due.filter_map(|wake| self.instances.get(&wake.num)).map(|row| &row.instance);
+        due.filter(|one| one.is_suspect()).map(|one| Suspect { num: one.num, recoveries: one.recoveries }).collect()
     }
 
     pub(super) fn list(&self, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Page {

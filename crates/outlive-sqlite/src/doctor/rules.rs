@@ -119,7 +119,7 @@ pub(super) const RULES: [Rule; 14] = [
                  WHEN 4 THEN 'pause' ELSE 'resume' END || ') is not taken, and its wake is ' || coalesce(wake, 'not set') \
              FROM inbox JOIN instance ON num = instance WHERE owner = 0 AND (\
                  kind IN (2, 3, 4, 5) AND status = 2 AND (wake IS NULL OR wake IS until) \
-                 OR kind IN (2, 3) AND status = 0 AND started_at IS NULL AND wake <> 0)",
+                 OR kind IN (2, 3) AND status = 0 AND started_at IS NULL AND wake > 0)",
         holds: "an instance that nobody drives is due at once while there is something to do for it in its inbox",
         remedy: RESUME,
     },

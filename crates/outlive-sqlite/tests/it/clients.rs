@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::message::Message;
-use outlive_core::query::Query;
+use outlive_core::query::{Query, Wake};
 use outlive_core::status::Status;
 use outlive_core::store::{ErrorKind, Store};
 use tokio::time::timeout;
@@ -77,9 +77,14 @@ async fn the_executor_hears_of_what_a_client_sends_and_finds_it_due() {
     assert!(matches!(write(&client, Write::Send(signal("a", 1))).await, Answer::Sent { is_new: true, .. }));
     timeout(SOON, executor.changed()).await.unwrap();
     let wakes = executor.wakes(at(100), 9).await.unwrap();
-    assert_eq!(wakes.iter().map(|wake| (wake.num, wake.due)).collect::<Vec<_>>(), [(num, at(0))]);
+    assert_eq!(wakes.iter().map(|wake| (wake.num, wake.due)).collect::<Vec<_>>(), [(num, Wake::of_message(1))]);
     let inbox = executor.inbox(num, 0).await.unwrap();
     assert!(matches!(inbox[0].message, Message::Signal { .. }));
+
+    // It is driven, and stays due. The next message is found after the first.
+    assert!(matches!(write(&client, Write::Send(signal("a", 2))).await, Answer::Sent { is_new: true, .. }));
+    let later = executor.wakes_after(wakes[0], Wake::PAST_MESSAGES.due, 9).await.unwrap();
+    assert_eq!(later, [Wake { num, due: Wake::of_message(2) }]);
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ pub(crate) fn ended(mut commit: Commit, status: Status) -> Commit {
 }
 
 pub(crate) fn claim(nums: &[InstanceNum], epoch: Epoch) -> Write {
-    Write::Claim(Claim { nums: nums.to_vec(), epoch, at: at(25), suspects_max: usize::MAX })
+    Write::Claim(Claim { nums: nums.to_vec(), epoch, at: at(25) })
 }
 
 pub(crate) fn reopen(id: &str) -> Write {

@@ -11,7 +11,6 @@ cases![
     a_claim_answers_in_the_order_asked_for,
     what_is_ended_stuck_or_unknown_is_not_claimed,
     who_claims_its_own_again_gets_it_again,
-    only_so_many_suspects_are_claimed_at_once,
     pending_running_and_paused_ones_are_claimed_and_run,
     what_was_paused_by_hand_stays_paused_when_claimed,
     an_instance_named_twice_is_claimed_once,
@@ -45,25 +44,6 @@ async fn a_claim_gives_the_row_the_journal_and_the_inbox(w: &mut World) -> Check
 async fn a_claim_answers_in_the_order_asked_for(w: &mut World) -> Checked {
     let (a, b, c) = (w.pending("a").await?, w.pending("b").await?, w.pending("c").await?);
     same(&nums(&w.claim(&[b, c, a]).await?), &vec![b, c, a])
-}
-
-async fn only_so_many_suspects_are_claimed_at_once(w: &mut World) -> Checked {
-    let (a, b) = (w.driven("a").await?, w.driven("b").await?);
-    for millis in [2_000, 3_000] {
-        w.restart(at(millis)).await?;
-        w.claim(&[a, b]).await?;
-    }
-    w.restart(at(4_000)).await?;
-    let fine = w.pending("fine").await?;
-    let claim =
-        |suspects_max| Write::Claim(Claim { nums: vec![a, b, fine], epoch: w.epoch, at: at(4_000), suspects_max });
-    for (suspects_max, claimed) in [(0, vec![fine]), (1, vec![a, fine]), (2, vec![a, b, fine])] {
-        match w.write(claim(suspects_max)).await? {
-            Answer::Claimed(found) => same(&nums(&found), &claimed)?,
-            other => return same(&format!("{other:?}"), &String::new()),
-        }
-    }
-    Ok(())
 }
 
 async fn who_claims_its_own_again_gets_it_again(w: &mut World) -> Checked {
@@ -123,7 +103,7 @@ async fn a_claim_of_nothing_is_empty(w: &mut World) -> Checked {
 async fn a_claim_sets_the_time_of_the_first_start_only(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     for millis in [3_000, 4_000] {
-        let claim = Claim { nums: vec![num], epoch: w.epoch, at: at(millis), suspects_max: usize::MAX };
+        let claim = Claim { nums: vec![num], epoch: w.epoch, at: at(millis) };
         w.write(Write::Claim(claim)).await?;
         same(&w.held("a").await?.started_at, &Some(at(3_000)))?;
         w.restart(at(3_500)).await?;

@@ -4,7 +4,7 @@ mod jobs;
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Claim, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
+use outlive_core::commit::{Absolve, Claim, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
@@ -95,7 +95,8 @@ impl Author {
             0..20 => Write::Start(self.start()),
             20..45 => Write::Send(self.send()),
             45..78 => Write::Commit(self.commit()),
-            78..92 => Write::Claim(self.claim()),
+            78..90 => Write::Claim(self.claim()),
+            90..92 => Write::Absolve(self.absolve()),
             92..96 => Write::Reopen(Reopen { id: self.id(), at: at(100 + self.ticks) }),
             _ => Write::Purge(self.id()),
         }
@@ -183,8 +184,13 @@ impl Author {
     fn claim(&mut self) -> Claim {
         let count = self.random.below(6);
         let nums = (0..count).map(|_| self.any_num()).collect();
-        let suspects_max = usize::try_from(self.random.below(3)).unwrap_or(0);
-        Claim { nums, epoch: self.epoch_or_not(15), at: self.moment(), suspects_max }
+        Claim { nums, epoch: self.epoch_or_not(15), at: self.moment() }
+    }
+
+    fn absolve(&mut self) -> Absolve {
+        let Claim { nums, epoch, .. } = self.claim();
+        let recoveries_max = u32::try_from(self.random.below(3)).unwrap_or(0);
+        Absolve { nums, epoch, recoveries_max }
     }
 
     /// An id, and now and then a number that bears it or does not.

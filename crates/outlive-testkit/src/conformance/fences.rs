@@ -38,7 +38,7 @@ async fn cannot_commit(w: &World, id: &str, epoch: Epoch) -> Checked {
 async fn cannot_claim(w: &World, id: &str, epoch: Epoch) -> Checked {
     let nums = vec![w.held(id).await?.num];
     let before = w.snapshot().await?;
-    same(&w.write(Write::Claim(Claim { nums, epoch, at: NOW, suspects_max: 0 })).await?, &Answer::Fenced)?;
+    same(&w.write(Write::Claim(Claim { nums, epoch, at: NOW })).await?, &Answer::Fenced)?;
     same(&w.snapshot().await?, &before)
 }
 

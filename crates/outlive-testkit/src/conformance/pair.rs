@@ -99,7 +99,7 @@ impl Pair {
         let second: Vec<Instance> = second.into_iter().map(|instance| self.instance(instance)).collect();
         same(&second, &first)?;
         let wakes = told(self.second.wakes(Timestamp::MAX, usize::MAX).await)?;
-        let wakes: Vec<Wake> = wakes.iter().map(|wake| Wake { num: self.num(wake.num), ..*wake }).collect();
+        let wakes: Vec<Wake> = wakes.iter().map(|wake| self.wake(*wake)).collect();
         same(&wakes, &told(self.first.wakes(Timestamp::MAX, usize::MAX).await)?)?;
         let mut held = Vec::new();
         for instance in first {
@@ -172,6 +172,10 @@ impl Pair {
                 claim.nums.iter_mut().for_each(|num| *num = self.num_second(*num));
                 claim.epoch = self.epoch_second(claim.epoch);
             }
+            Write::Absolve(absolve) => {
+                absolve.nums.iter_mut().for_each(|num| *num = self.num_second(*num));
+                absolve.epoch = self.epoch_second(absolve.epoch);
+            }
             Write::Turn(turn) => self.turn_for_second(turn),
             Write::Bury(bury) => self.bury_for_second(bury),
             _ => {}
@@ -190,11 +194,17 @@ impl Pair {
         self.positions.to_first.get(&(num_second, second)).map_or(u64::MAX, |(_, pos)| *pos)
     }
 
+    fn wake(&self, second: Wake) -> Wake {
+        let due = second.message().map(|pos| Wake::of_message(self.pos(second.num, pos)));
+        Wake { num: self.num(second.num), due: due.unwrap_or(second.due) }
+    }
+
     fn instance(&self, second: Instance) -> Instance {
         let owner = if second.owner == self.epoch_second { self.epoch } else { second.owner };
         // One that a dead letter brought into being has the letter's number for a seed.
         let seed = self.letters.to_first.get(&second.seed).copied().unwrap_or(second.seed);
-        Instance { num: self.num(second.num), owner, seed, ..second }
+        let wake = second.wake.map(|due| self.wake(Wake { due, num: second.num }).due);
+        Instance { num: self.num(second.num), owner, seed, wake, ..second }
     }
 
     fn inbox(&self, num: InstanceNum, second: Vec<Inbound>) -> Vec<Inbound> {

@@ -1,10 +1,13 @@
 //! Promises about what is there after a process died, and how often that happened.
 
-use outlive_core::commit::{Answer, Commit, Epoch, Send, Start, State};
-use outlive_core::query::Wake;
+use outlive_core::commit::{Absolve, Answer, Commit, Epoch, Send, Start, State, Write};
+use outlive_core::id::InstanceNum;
+use outlive_core::query::{Suspect, Wake};
 use outlive_core::status::Status;
 
-use super::world::{BY_HAND, Checked, NOW, World, asleep, at, driven_on, json, name, of_run, released, same, signal};
+use super::world::{
+    BY_HAND, Checked, NOW, World, asleep, at, driven_on, json, name, of_run, released, same, signal, told,
+};
 
 cases![
     a_lease_makes_what_was_driven_due_and_counts_a_recovery,
@@ -13,6 +16,12 @@ cases![
     a_lease_counts_no_recovery_for_what_was_not_claimed_since,
     entries_set_the_recoveries_back,
     a_claim_or_a_state_alone_leaves_the_recoveries,
+    what_was_driven_at_two_deaths_is_suspected,
+    only_what_was_alone_at_a_death_is_blamed,
+    one_suspect_among_others_is_blamed,
+    absolving_sets_the_recoveries_back,
+    absolving_may_leave_some_recoveries,
+    absolving_leaves_what_is_stuck,
     what_was_paused_by_hand_stays_so_over_a_crash,
     what_was_answered_is_there_after_a_crash,
     dedup_keys_are_known_after_a_crash,
@@ -77,6 +86,90 @@ async fn a_claim_or_a_state_alone_leaves_the_recoveries(w: &mut World) -> Checke
     }
     w.signalled("a", "hello").await?;
     same(&w.held("a").await?.recoveries, &1)
+}
+
+/// The process dies while it drives these.
+async fn die_driving(w: &mut World, nums: &[InstanceNum], millis: i64) -> Checked {
+    w.claim(nums).await?;
+    w.restart(at(millis)).await.map(drop)
+}
+
+async fn what_was_driven_at_two_deaths_is_suspected(w: &mut World) -> Checked {
+    let (a, b, c) = (w.driven("a").await?, w.driven("b").await?, w.driven("c").await?);
+    w.restart(at(2_000)).await?;
+    same(&told(w.store().suspects(at(9_000)).await)?, &vec![])?;
+    die_driving(w, &[a, b, c], 3_000).await?;
+    die_driving(w, &[c], 4_000).await?;
+    w.claim(&[b]).await?;
+    let suspect = |num, recoveries| Suspect { num, recoveries };
+    same(&told(w.store().suspects(at(9_000)).await)?, &vec![suspect(a, 2), suspect(c, 3)])?;
+    same(&told(w.store().suspects(at(3_999)).await)?, &vec![suspect(a, 2)])
+}
+
+async fn only_what_was_alone_at_a_death_is_blamed(w: &mut World) -> Checked {
+    let (a, b) = (w.driven("a").await?, w.driven("b").await?);
+    w.restart(at(2_000)).await?;
+    die_driving(w, &[a, b], 3_000).await?;
+    same(&(w.held("a").await?.blamed, w.held("b").await?.blamed), &(0, 0))?;
+    die_driving(w, &[b], 4_000).await?;
+    die_driving(w, &[b], 5_000).await?;
+    same(&(w.held("a").await?.blamed, w.held("b").await?.blamed), &(0, 2))?;
+    same(&(w.held("a").await?.recoveries, w.held("b").await?.recoveries), &(2, 4))?;
+    let claimed = w.claim(&[b]).await?;
+    same(&(claimed[0].instance.blamed, claimed[0].instance.recoveries), &(2, 4))?;
+    w.commit(&w.new_state(b, 0, driven_on())).await?;
+    same(&w.held("b").await?.blamed, &2)?;
+    w.commit(&w.new_commit(b, 0, 1)).await?;
+    same(&(w.held("b").await?.blamed, w.held("b").await?.recoveries), &(0, 0))
+}
+
+async fn one_suspect_among_others_is_blamed(w: &mut World) -> Checked {
+    let a = w.driven("a").await?;
+    let b = w.driven("b").await?;
+    w.restart(at(2_000)).await?;
+    w.claim(&[a]).await?;
+    w.driven("new").await?;
+    // It alone was there at the death before.
+    w.restart(at(3_000)).await?;
+    same(&w.held("a").await?.blamed, &1)?;
+    w.driven("newer").await?;
+    die_driving(w, &[a, b], 4_000).await?;
+    same(&(w.held("a").await?.blamed, w.held("b").await?.blamed, w.held("newer").await?.blamed), &(2, 0, 0))
+}
+
+async fn absolving_sets_the_recoveries_back(w: &mut World) -> Checked {
+    let (a, b) = (w.driven("a").await?, w.driven("b").await?);
+    w.restart(at(2_000)).await?;
+    die_driving(w, &[a], 3_000).await?;
+    w.claim(&[a]).await?;
+    let absolve = |epoch| Write::Absolve(Absolve { nums: vec![a, InstanceNum(1_000_000)], epoch, recoveries_max: 0 });
+    same(&w.write(absolve(Epoch(1_000))).await?, &Answer::Fenced)?;
+    same(&w.write(absolve(w.epoch)).await?, &Answer::Done)?;
+    let held = w.held("a").await?;
+    same(&(held.recoveries, held.blamed, w.held("b").await?.recoveries), &(0, 0, 1))?;
+    w.commit(&w.new_state(a, 0, asleep(at(9_000)))).await?;
+    same(&w.held("a").await?.recoveries, &0)?;
+    w.claim(&[b]).await.map(drop)
+}
+
+async fn absolving_may_leave_some_recoveries(w: &mut World) -> Checked {
+    let (a, b) = (w.driven("a").await?, w.driven("b").await?);
+    w.restart(at(2_000)).await?;
+    die_driving(w, &[a], 3_000).await?;
+    die_driving(w, &[a], 4_000).await?;
+    let nums = vec![a, b];
+    w.write(Write::Absolve(Absolve { nums, epoch: w.epoch, recoveries_max: 1 })).await?;
+    let (first, second) = (w.held("a").await?, w.held("b").await?);
+    same(&(first.recoveries, first.blamed, second.recoveries), &(1, 0, 1))
+}
+
+async fn absolving_leaves_what_is_stuck(w: &mut World) -> Checked {
+    let a = w.driven("a").await?;
+    w.restart(at(2_000)).await?;
+    w.claim(&[a]).await?;
+    w.commit(&w.new_state(a, 0, released(Status::Stuck))).await?;
+    w.write(Write::Absolve(Absolve { nums: vec![a], epoch: w.epoch, recoveries_max: 0 })).await?;
+    same(&(w.held("a").await?.recoveries, w.held("a").await?.blamed), &(1, 1))
 }
 
 async fn what_was_paused_by_hand_stays_so_over_a_crash(w: &mut World) -> Checked {

@@ -46,6 +46,7 @@ async fn a_start_keeps_all_that_it_was_given(w: &mut World) -> Checked {
         seed: u64::MAX,
         tags: start.tags,
         recoveries: 0,
+        blamed: 0,
         owner: Epoch(0),
         wake: Some(at(5_000)),
     };

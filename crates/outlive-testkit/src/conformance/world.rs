@@ -127,7 +127,7 @@ impl World {
     }
 
     pub(crate) async fn claim(&self, nums: &[InstanceNum]) -> Checked<Vec<Claimed>> {
-        let claim = Claim { nums: nums.to_vec(), epoch: self.epoch, at: NOW, suspects_max: usize::MAX };
+        let claim = Claim { nums: nums.to_vec(), epoch: self.epoch, at: NOW };
         match self.write(Write::Claim(claim)).await? {
             Answer::Claimed(claimed) => Ok(claimed),
             other => Err(format!("a claim was answered with {other:?}")),

@@ -11,7 +11,7 @@ use outlive_core::journal::Entry;
 use outlive_core::memory::MemoryStore;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Error, Store};
 use outlive_core::time::Timestamp;
@@ -154,10 +154,17 @@ impl Query for Gate {
         })
     }
 
-    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+    fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
         Box::pin(async move {
             self.pass().await;
-            self.store.wakes(until, limit).await
+            self.store.wakes_after(after, until, limit).await
+        })
+    }
+
+    fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>> {
+        Box::pin(async move {
+            self.pass().await;
+            self.store.suspects(until).await
         })
     }
 

@@ -89,7 +89,7 @@ async fn order(ctx: Ctx, _: ()) -> Result<String> {
 async fn a_workflow_that_uses_its_keys_passes_without_a_warning() {
     let crashes = crash_everywhere(order).world(Bank::default).signal_at("2 hours", "approval", "ada");
     let report = crashes.invariant("one payment", one_payment).deny_warnings().pairs(usize::MAX).run().await;
-    let text = "crash_everywhere(order): 11 commits, all 22 single crashes, all 306 pairs, 357 bodies run";
+    let text = "crash_everywhere(order): 11 commits, all 22 single crashes, all 310 pairs, 361 bodies run";
     assert_eq!(report.to_string(), text);
 }
 

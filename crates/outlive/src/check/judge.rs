@@ -44,8 +44,8 @@ impl Judge {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => return Err(stuck(aside::damaged(problem))),
         };
-        if instance.recoveries > self.recoveries_max {
-            return Err(stuck(aside::deadly(instance.recoveries)));
+        if instance.blamed > self.recoveries_max {
+            return Err(stuck(aside::deadly(instance.blamed)));
         }
         let is_untouched = instance.started_at.is_none() && journal.is_empty();
         if is_untouched && inbox.iter().any(|inbound| inbound.message.is_end()) {

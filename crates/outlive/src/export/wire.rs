@@ -65,6 +65,8 @@ pub(super) struct RunLine {
     #[serde(default)]
     recoveries: u32,
     #[serde(default)]
+    blamed: u32,
+    #[serde(default)]
     news: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     wake: Option<i64>,
@@ -135,6 +137,7 @@ impl RunLine {
             seed: instance.seed,
             tags: instance.tags.clone(),
             recoveries: instance.recoveries,
+            blamed: instance.blamed,
             news: instance.news,
             wake: instance.wake.map(Timestamp::as_millis),
             journal: entries.iter().map(EntryLine::of).collect(),
@@ -176,6 +179,7 @@ impl RunLine {
             seed: self.seed,
             tags: self.tags,
             recoveries: self.recoveries,
+            blamed: self.blamed,
             news: self.news,
             // Who drives it is about the process it was read from, and not about the run.
             owner: Epoch(0),

@@ -214,7 +214,7 @@ impl JobInfo {
             status,
             run_count: record.runs,
             event_count: record.events,
-            next_run: until.or(instance.wake.filter(|wake| *wake != Timestamp::AT_ONCE)),
+            next_run: until.or(instance.wake.filter(|wake| *wake > Timestamp::AT_ONCE)),
             failed: record.retry.as_ref().map_or(0, |retry| retry.failed),
             created_at: Some(instance.created_at),
             last_error: record.error.clone(),

@@ -34,7 +34,10 @@ impl Worker {
         let problem = match (&inbox, &record, self.registry.job(&instance.workflow)) {
             (Err(problem), ..) => aside::damaged(problem),
             (_, Err(problem), _) => aside::damaged(&format!("its record does not read as one: {problem}")),
-            _ if instance.recoveries > self.recoveries_max_of(&instance) => aside::deadly(instance.recoveries),
+            _ if instance.blamed > self.recoveries_max_of(&instance) => {
+                self.admit_all();
+                aside::deadly(instance.blamed)
+            }
             (_, _, None) => aside::unregistered_job(instance.workflow.as_str()),
             (Ok(inbox), Ok(record), Some(definition)) => {
                 return self.spawn_job(definition.clone(), &instance, inbox.clone(), record.clone());

@@ -168,7 +168,7 @@ impl Pooling {
         }
         self.work.is_stopping |= letters.is_stopping;
         self.work.is_evicted |= letters.is_evicted;
-        self.worker.residency.resume(self.num);
+        self.worker.resume(self.num);
         if letters.is_pushed {
             self.work.is_unread = true;
             self.work.is_resting = false;
@@ -458,7 +458,7 @@ impl Pooling {
             self.worker.wakes.add(last.after(per), self.num);
             return Ok(());
         }
-        let stays = !self.work.is_evicted && self.worker.residency.pause(self.num, None);
+        let stays = !self.work.is_evicted && self.worker.residency.pause(self.num, None, None);
         if !stays && self.mailbox.close_if_empty() {
             return Err(Over);
         }

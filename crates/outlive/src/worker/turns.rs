@@ -319,23 +319,31 @@ impl Turns {
             let seen = self.job.seen();
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
             // One too many does no harm, and what has come meanwhile may have nothing to do with it.
-            status.pause().1.into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
+            self.keep_wake(status);
             if self.job.seen() != seen || self.job.has_change() || self.letters.is_claimed {
                 return Ok(());
             }
         }
+        // It went when the instance was last woken.
+        self.keep_wake(status);
         if self.letters.is_stopping || self.letters.is_evicted {
             return self.leave();
         }
         let now = self.now();
-        let stays = !self.worker.is_stopping() && self.worker.residency.pause(self.num, Some(now.after(LINGER)));
+        let stays = !self.worker.is_stopping()
+            && self.worker.residency.pause(self.num, status.pause().1, Some(now.after(LINGER)));
         if !stays {
             return self.leave();
         }
         self.worker.news.notify_one();
         self.wait().await?;
-        self.worker.residency.resume(self.num);
+        self.worker.resume(self.num);
         Ok(())
+    }
+
+    /// Has it woken in time, if that is soon.
+    fn keep_wake(&self, status: Status) {
+        status.pause().1.into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
     }
 
     /// Leaves memory, unless something has just come.

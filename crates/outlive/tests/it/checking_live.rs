@@ -10,7 +10,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Instance, Page, Query, Told, Wake};
+use outlive_core::query::{Counts, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_testkit::{TestEngine, check};
 
@@ -33,8 +33,12 @@ impl Query for Late {
         self.store.inbox(num, after)
     }
 
-    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
-        self.store.wakes(until, limit)
+    fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.store.wakes_after(after, until, limit)
+    }
+
+    fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>> {
+        self.store.suspects(until)
     }
 
     fn list<'a>(&'a self, _: &'a Filter, _: Option<InstanceNum>, _: usize) -> Answered<'a, Page> {

@@ -11,7 +11,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, Place, Push, QueuePage, QueueRead};
 use outlive_core::status::Status;
 use outlive_core::store::Answered;
@@ -69,8 +69,12 @@ impl Query for SlowQueue {
         self.0.inbox(num, after)
     }
 
-    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
-        self.0.wakes(until, limit)
+    fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.0.wakes_after(after, until, limit)
+    }
+
+    fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>> {
+        self.0.suspects(until)
     }
 
     fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {

@@ -11,7 +11,7 @@ use outlive_core::journal::Entry;
 use outlive_core::memory::MemoryStore;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake};
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Store};
 use outlive_core::time::Timestamp;
@@ -109,8 +109,12 @@ impl Query for Guested {
         self.host.inbox(num, after)
     }
 
-    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
-        self.host.wakes(until, limit)
+    fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
+        self.host.wakes_after(after, until, limit)
+    }
+
+    fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>> {
+        self.host.suspects(until)
     }
 
     fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
