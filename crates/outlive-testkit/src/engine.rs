@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::clock::TestClock;
 use crate::hook::{Steps, failure};
+use crate::watched::Watched;
 
 /// How many turns of the runtime without any activity count as quiet.
 const TURNS: usize = 24;
@@ -22,6 +23,8 @@ const TURNS: usize = 24;
 const SEED: u64 = 2026;
 /// How many rounds of activity are too many.
 const ROUNDS_MAX: usize = 1_000_000;
+/// How many entries one run may write without any time passing.
+const ENTRIES_MAX: usize = 100_000;
 /// How long a step that waits for the outside world is given in real time.
 const PATIENCE: Duration = Duration::from_millis(10);
 
@@ -53,6 +56,8 @@ pub struct TestEngine {
     engine: Option<Engine>,
     setup: Setup,
     store: Arc<dyn Store>,
+    /// The same store, as the engine has it.
+    watched: Arc<Watched>,
     clock: TestClock,
     steps: Arc<Steps>,
     is_paranoid: bool,
@@ -80,6 +85,7 @@ pub struct TestBuilder {
     clock: TestClock,
     is_paranoid: bool,
     patience: Duration,
+    entries_max: usize,
 }
 
 impl TestBuilder {
@@ -162,6 +168,12 @@ impl TestBuilder {
         self.clock = clock;
         self
     }
+
+    /// How many entries one run may write without any time passing.
+    pub(crate) fn entries_max(mut self, entries_max: usize) -> Self {
+        self.entries_max = entries_max;
+        self
+    }
 }
 
 impl IntoFuture for TestBuilder {
@@ -170,9 +182,11 @@ impl IntoFuture for TestBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { setup, store, clock, is_paranoid, patience } = self;
-            let steps = Arc::default();
-            let mut test = TestEngine { engine: None, setup, store, clock, steps, is_paranoid, patience, lives: 0 };
+            let Self { setup, store, clock, is_paranoid, patience, entries_max } = self;
+            let watched = Arc::new(Watched::new(store.clone(), clock.clone(), entries_max));
+            let steps = Arc::new(if is_paranoid { Steps::warning() } else { Steps::default() });
+            let (engine, lives) = (None, 0);
+            let mut test = TestEngine { engine, setup, store, watched, clock, steps, is_paranoid, patience, lives };
             test.reopen().await;
             test
         })
@@ -201,6 +215,7 @@ impl TestEngine {
             clock: TestClock::new(),
             is_paranoid: true,
             patience: PATIENCE,
+            entries_max: ENTRIES_MAX,
         }
     }
 
@@ -227,11 +242,19 @@ impl TestEngine {
     pub async fn settle(&self) {
         let mut outside = Duration::ZERO;
         for _ in 0..ROUNDS_MAX {
-            let before = self.engine().activity();
+            if let Some(sentence) = self.watched.runaway() {
+                panic!("nothing settles: {sentence}");
+            }
+            let before = self.activity();
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
-            if self.engine().activity() != before {
+            if self.activity() != before {
+                continue;
+            }
+            // A store may have a thread of its own.
+            if self.watched.is_asked() {
+                self.watched.answered().await;
                 continue;
             }
             // A body may wait for something real: a socket, a tokio timer.
@@ -243,6 +266,16 @@ impl TestEngine {
             tokio::time::sleep(pause).await;
         }
         panic!("nothing settles: some workflow goes round for ever without waiting for time or a message");
+    }
+
+    /// A pair of numbers of which one grows with everything that happens.
+    fn activity(&self) -> (u64, u64) {
+        (self.engine().activity(), self.watched.answers())
+    }
+
+    /// Returns when a run writes and writes without any time passing, with a sentence about it.
+    pub(crate) async fn ran_away(&self) -> String {
+        self.watched.ran_away().await
     }
 
     /// Moves time forward, from one due moment to the next, and lets everything settle at each.
@@ -434,7 +467,7 @@ impl TestEngine {
     async fn reopen(&mut self) {
         // Each life draws other numbers, or its writes would pass for repeats of earlier ones.
         self.lives += 1;
-        let builder = Engine::on(self.store.clone())
+        let builder = Engine::on(self.watched.clone())
             .clock(self.clock.clone())
             .step_hook(self.steps.clone())
             .seed(SEED ^ (self.lives << 32))
@@ -525,6 +558,33 @@ impl TestEngine {
     #[must_use]
     pub fn executions(&self, step: &str) -> u64 {
         self.steps.executions(step)
+    }
+
+    /// What paranoid replay cannot find and should be looked at: places that call a step more than once without a key, so
+    /// that only the order of the calls says which is which. Each is printed on stderr, too, which a test shows if it
+    /// fails.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn pay(_: String) -> Result<()> { Ok(()) }
+    /// use std::collections::HashMap;
+    /// async fn pay_all(ctx: Ctx, bills: HashMap<String, u32>) -> Result<()> {
+    ///     for (to, _) in bills {
+    ///         ctx.step("pay", || pay(to)).await?; // in another order after a crash
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("pay all", pay_all)).await;
+    /// let run = test.start(pay_all, &HashMap::from([("ada".to_string(), 5), ("bob".to_string(), 7)])).await?;
+    /// test.result(&run).await?;
+    /// assert!(test.warnings()[0].contains("give each a `.key(..)`"));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.steps.warnings()
     }
 
     /// The clock.

@@ -8,6 +8,8 @@ use outlive_core::message::Message;
 
 /// How much of a value is shown.
 const VALUE_MAX: usize = 60;
+/// How many lines are printed of what happened.
+const LINES_MAX: usize = 200;
 
 /// Whom a write is about.
 pub(crate) fn of_whom(write: &Write) -> String {
@@ -81,6 +83,29 @@ fn of_state(state: &State, started: Timestamp) -> String {
 /// An operation's identity without the word for its kind, which the line says in its own way.
 pub(crate) fn name(op: &str) -> String {
     ["step:", "wait:"].iter().fold(op.to_owned(), |op, kind| op.replacen(kind, "", 1))
+}
+
+/// The identity of a step without a key, without the count.
+pub(crate) fn unnumbered(op: &str) -> &str {
+    op.rsplit_once('#').map_or(op, |(base, _)| base)
+}
+
+/// The sentence about a step that one place calls more than once without a key.
+pub(crate) fn unkeyed(step: &str, site: &str) -> String {
+    format!(
+        "step {step:?} ({site}) is called more than once without a key, so only the order of the calls says which is which; \
+         give each a `.key(..)` if the order can change, as that of a `HashMap` does"
+    )
+}
+
+/// Lines to print: the last ones, if there are many.
+pub(crate) fn last_lines<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> String {
+    let mut last: Vec<_> = lines.rev().collect();
+    let before = last.len().saturating_sub(LINES_MAX);
+    last.truncate(LINES_MAX);
+    let mut text = if before > 0 { format!("… {before} lines before\n") } else { String::new() };
+    last.iter().rev().for_each(|line| text.extend([line, "\n"]));
+    text
 }
 
 fn value(payload: &Payload) -> String {
