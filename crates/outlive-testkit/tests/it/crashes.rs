@@ -96,7 +96,8 @@ async fn a_workflow_that_uses_its_keys_passes_without_a_warning() {
 #[tokio::test]
 async fn bounds_choose_how_many_pairs_and_triples_are_played() {
     let report = crash_everywhere(ten_steps).pairs(10).triples(30).run().await;
-    let text = "crash_everywhere(ten_steps): completed with 45; 12 commits, all 24 single crashes, 10 of 378 pairs, 30 of ";
+    let text =
+        "crash_everywhere(ten_steps): completed with 45; 12 commits, all 24 single crashes, 10 of 378 pairs, 30 of ";
     assert!(report.to_string().starts_with(text), "{report}");
     assert_eq!(report.schedules(), 24 + 10 + 30);
 }
@@ -259,7 +260,10 @@ async fn launches_or_fails(ctx: Ctx, _: ()) -> Result<()> {
 async fn a_run_that_does_not_handle_the_interruption_is_found() {
     let found = broken(crash_everywhere(launches_or_fails)).await;
     assert!(found.problem().starts_with("the run failed with "), "{found}");
-    assert!(found.problem().contains("and completed with null without a crash; handle `Error::Interrupted`"), "{found}");
+    assert!(
+        found.problem().contains("and completed with null without a crash; handle `Error::Interrupted`"),
+        "{found}"
+    );
     let report = crash_everywhere(launches_or_fails).races().run().await;
     assert!(report.to_string().ends_with(" crashed runs failed"), "{report}");
 }
@@ -328,7 +332,10 @@ async fn problem<I>(crashes: CrashEverywhere<I>) -> String {
 #[tokio::test]
 async fn a_run_that_does_not_end_is_told_with_the_way_out() {
     let found = problem(crash_everywhere(waits)).await;
-    assert!(found.starts_with("the run does not end: it waits for \"never\" (crates/outlive-testkit/tests/it/"), "{found}");
+    assert!(
+        found.starts_with("the run does not end: it waits for \"never\" (crates/outlive-testkit/tests/it/"),
+        "{found}"
+    );
     assert!(found.ends_with("), which does not come; send it with `.signal(..)`"), "{found}");
     let found = problem(crash_everywhere(hangs)).await;
     assert!(found.contains("replace its body with `.step(..)`"), "{found}");
@@ -340,7 +347,8 @@ async fn a_run_that_does_not_end_is_told_with_the_way_out() {
 #[tokio::test]
 async fn a_loop_that_lets_no_time_pass_is_bounded() {
     let found = broken(crash_everywhere(loops)).await;
-    let sentence = "the run does not end: it recorded 10001 entries without any time passing, the last for \"try#10001\" (";
+    let sentence =
+        "the run does not end: it recorded 10001 entries without any time passing, the last for \"try#10001\" (";
     assert!(found.problem().starts_with(sentence), "{}", found.problem());
     assert!(found.problem().ends_with("or let time pass in it with `ctx.sleep(..)`"), "{}", found.problem());
     assert!(found.timeline().lines().count() > 20_000, "all of it is there");
@@ -353,7 +361,8 @@ async fn a_loop_that_lets_no_time_pass_is_bounded() {
 async fn a_wait_of_another_name_and_a_foreign_future_are_told_apart() {
     let found = problem(crash_everywhere(approve).signal("aproval", &true).signal("other", &1)).await;
     assert!(found.starts_with("the run does not end: it waits for \"approval\" ("), "{found}");
-    let way_out = "which does not come, and nothing waits for \"aproval\" and \"other\", which came; use one name for both";
+    let way_out =
+        "which does not come, and nothing waits for \"aproval\" and \"other\", which came; use one name for both";
     assert!(found.ends_with(way_out), "{found}");
     let found = problem(crash_everywhere(sleeps_outside).signal("other", &1)).await;
     assert!(found.contains("a future that is no part of"), "{found}");
@@ -478,7 +487,8 @@ async fn steps_that_only_their_order_tells_apart_are_told() {
     assert_eq!((warning.kind, warning.step.as_str(), warning.times), (WarningKind::Unkeyed, "pay", 3));
     let text = warning.to_string();
     assert!(text.starts_with("step \"pay\" (crates/outlive-testkit/tests/it/crashes.rs:"), "{text}");
-    let way_out = "give each a `.key(..)` if the order can change, as that of a `HashMap` does, or say `.ordered(\"pay\")`";
+    let way_out =
+        "give each a `.key(..)` if the order can change, as that of a `HashMap` does, or say `.ordered(\"pay\")`";
     assert!(text.ends_with(way_out), "{text}");
     crash_everywhere(pays_all).input(&bills).pairs(0).ordered("pay").deny_warnings().run().await;
     assert!(crash_everywhere(pays_all_by_key).input(&bills).pairs(0).run().await.warnings().is_empty());
