@@ -23,6 +23,8 @@ const TURNS: usize = 24;
 const SEED: u64 = 2026;
 /// How many rounds of activity are too many.
 const ROUNDS_MAX: usize = 1_000_000;
+/// How many due moments are too many.
+const MOMENTS_MAX: usize = 100_000;
 /// How many entries one run may write without any time passing.
 const ENTRIES_MAX: usize = 100_000;
 /// How long a step that waits for the outside world is given in real time.
@@ -169,6 +171,8 @@ impl TestBuilder {
         self
     }
 
+    /// How many due moments are too many.
+    const MOMENTS_MAX: usize = 100_000;
     /// How many entries one run may write without any time passing.
     pub(crate) fn entries_max(mut self, entries_max: usize) -> Self {
         self.entries_max = entries_max;
@@ -319,11 +323,16 @@ impl TestEngine {
     /// assert_eq!((short.status().await?, long.status().await?), (Status::Completed, Status::Completed));
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Panics
+    /// If something is always due: a job that runs again and again, or plans its own next turn.
     pub async fn skip_time(&self) {
         self.settle().await;
-        while let Some(due) = self.next_due().await {
+        for _ in 0..MOMENTS_MAX {
+            let Some(due) = self.next_due().await else { return };
             self.move_to(due).await;
         }
+        panic!("something is due again and again, {MOMENTS_MAX} times so far; move time with `advance(..)` instead");
     }
 
     /// Moves time to the next due moment, or to the end if that comes first.
@@ -384,20 +393,23 @@ impl TestEngine {
     /// As [`Run::result`]; [`Error::Status`] if the run waits for something that time does not bring.
     pub async fn result<O: DeserializeOwned>(&self, run: &Run<O>) -> Result<O, Error> {
         let run: Run<O> = self.engine().run(run.id()).await?;
+        let mut moments = 0;
         loop {
             self.settle().await;
             let status = run.status().await?;
             if status.is_ended() || status == Status::Stuck {
                 return run.result().await;
             }
-            match self.next_due().await {
-                Some(due) => self.move_to(due).await,
-                None => {
-                    let way_out =
-                        "nothing is due: it waits for a signal, for somebody, or for a step that does not end";
-                    return Err(Error::Status { id: run.id().to_owned(), status, way_out });
+            let way_out = match self.next_due().await {
+                Some(due) if moments < MOMENTS_MAX => {
+                    moments += 1;
+                    self.move_to(due).await;
+                    continue;
                 }
-            }
+                Some(_) => "something is due again and again, and it does not end by that",
+                None => "nothing is due: it waits for a signal, for somebody, or for a step that does not end",
+            };
+            return Err(Error::Status { id: run.id().to_owned(), status, way_out });
         }
     }
 

@@ -239,7 +239,7 @@ async fn launches_once(ctx: Ctx, _: ()) -> Result<String> {
 }
 
 async fn look(attempt: Attempt) -> Result<String> {
-    attempt.idempotency_key();
+    let _ = attempt.idempotency_key();
     Ok("go and look".to_owned())
 }
 
@@ -467,7 +467,7 @@ async fn pays_all(ctx: Ctx, bills: HashMap<String, u32>) -> Result<()> {
 }
 
 async fn paid(cents: u32, attempt: Attempt) -> Result<u32> {
-    attempt.idempotency_key();
+    let _ = attempt.idempotency_key();
     Ok(cents)
 }
 
