@@ -64,6 +64,7 @@ pub struct TestEngine {
     steps: Arc<Steps>,
     is_paranoid: bool,
     patience: Duration,
+    moments_max: usize,
     lives: u64,
 }
 
@@ -88,6 +89,7 @@ pub struct TestBuilder {
     is_paranoid: bool,
     patience: Duration,
     entries_max: usize,
+    moments_max: usize,
 }
 
 impl TestBuilder {
@@ -171,8 +173,6 @@ impl TestBuilder {
         self
     }
 
-    /// How many due moments are too many.
-    const MOMENTS_MAX: usize = 100_000;
     /// How many entries one run may write without any time passing.
     pub(crate) fn entries_max(mut self, entries_max: usize) -> Self {
         self.entries_max = entries_max;
@@ -186,11 +186,18 @@ impl IntoFuture for TestBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { setup, store, clock, is_paranoid, patience, entries_max } = self;
-            let watched = Arc::new(Watched::new(store.clone(), clock.clone(), entries_max));
-            let steps = Arc::new(if is_paranoid { Steps::warning() } else { Steps::default() });
-            let (engine, lives) = (None, 0);
-            let mut test = TestEngine { engine, setup, store, watched, clock, steps, is_paranoid, patience, lives };
+            let mut test = TestEngine {
+                engine: None,
+                setup: self.setup,
+                watched: Arc::new(Watched::new(self.store.clone(), self.clock.clone(), self.entries_max)),
+                store: self.store,
+                clock: self.clock,
+                steps: Arc::new(if self.is_paranoid { Steps::warning() } else { Steps::default() }),
+                is_paranoid: self.is_paranoid,
+                patience: self.patience,
+                moments_max: self.moments_max,
+                lives: 0,
+            };
             test.reopen().await;
             test
         })
@@ -220,6 +227,7 @@ impl TestEngine {
             is_paranoid: true,
             patience: PATIENCE,
             entries_max: ENTRIES_MAX,
+            moments_max: MOMENTS_MAX,
         }
     }
 
@@ -328,11 +336,12 @@ impl TestEngine {
     /// If something is always due: a job that runs again and again, or plans its own next turn.
     pub async fn skip_time(&self) {
         self.settle().await;
-        for _ in 0..MOMENTS_MAX {
+        for _ in 0..self.moments_max {
             let Some(due) = self.next_due().await else { return };
             self.move_to(due).await;
         }
-        panic!("something is due again and again, {MOMENTS_MAX} times so far; move time with `advance(..)` instead");
+        let times = self.moments_max;
+        panic!("something is due again and again, {times} times so far; move time with `advance(..)` instead");
     }
 
     /// Moves time to the next due moment, or to the end if that comes first.
@@ -401,7 +410,7 @@ impl TestEngine {
                 return run.result().await;
             }
             let way_out = match self.next_due().await {
-                Some(due) if moments < MOMENTS_MAX => {
+                Some(due) if moments < self.moments_max => {
                     moments += 1;
                     self.move_to(due).await;
                     continue;
@@ -579,11 +588,11 @@ impl TestEngine {
     /// ```
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::TestEngine;
-    /// # async fn pay(_: String) -> Result<()> { Ok(()) }
+    /// # async fn pay(_: &str) -> Result<()> { Ok(()) }
     /// use std::collections::HashMap;
     /// async fn pay_all(ctx: Ctx, bills: HashMap<String, u32>) -> Result<()> {
     ///     for (to, _) in bills {
-    ///         ctx.step("pay", || pay(to)).await?; // in another order after a crash
+    ///         ctx.step("pay", || pay(&to)).await?; // in another order after a crash
     ///     }
     ///     Ok(())
     /// }
@@ -644,5 +653,67 @@ impl Deref for TestEngine {
 
     fn deref(&self) -> &Engine {
         self.engine()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use outlive::job::{Task, TaskCtx};
+    use outlive::prelude::*;
+
+    use super::{TestBuilder, TestEngine};
+
+    async fn loops(ctx: Ctx, _: ()) -> Result<()> {
+        while ctx.step("try", || async { Err::<(), _>("not yet") }).await.is_err() {}
+        Ok(())
+    }
+
+    #[tokio::test]
+    #[should_panic(
+        expected = "nothing settles: the run does not end: it recorded 1001 entries without any time passing"
+    )]
+    async fn a_run_that_writes_and_lets_no_time_pass_does_not_settle() {
+        let test = TestEngine::new(|engine| engine.workflow("loops", loops)).entries_max(1_000).await;
+        test.start(loops, &()).await.unwrap();
+        test.settle().await;
+    }
+
+    const REMINDERS: Task<u32, u32> = Task::new("reminders");
+
+    async fn plan(ctx: TaskCtx<u32, u32>, _: u32) -> Result<()> {
+        Ok(ctx.schedule_in("1 day")?)
+    }
+
+    async fn remind(ctx: TaskCtx<u32, u32>) -> Result<()> {
+        Ok(ctx.schedule_in("1 day")?)
+    }
+
+    async fn waits(ctx: Ctx, _: ()) -> Result<()> {
+        Ok(ctx.wait("never").await?)
+    }
+
+    async fn reminding() -> TestEngine {
+        let setup =
+            |engine: outlive::Builder| engine.job(REMINDERS.on_event(plan).execute(remind)).workflow("waits", waits);
+        let test = TestBuilder { moments_max: 500, ..TestEngine::new(setup) }.await;
+        test.job(REMINDERS).send("ada", &1).await.unwrap();
+        test
+    }
+
+    #[tokio::test]
+    #[should_panic(
+        expected = "something is due again and again, 500 times so far; move time with `advance(..)` instead"
+    )]
+    async fn time_is_not_skipped_for_ever() {
+        reminding().await.skip_time().await;
+    }
+
+    #[tokio::test]
+    async fn a_result_that_does_not_come_is_not_waited_for_for_ever() {
+        let test = reminding().await;
+        let run = test.start(waits, &()).await.unwrap();
+        let error = test.result(&run).await.unwrap_err().to_string();
+        assert!(error.contains("something is due again and again, and it does not end by that"), "{error}");
     }
 }

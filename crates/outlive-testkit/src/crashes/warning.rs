@@ -45,11 +45,11 @@ pub struct Warning {
 /// async fn pay_all(ctx: Ctx, bills: HashMap<String, u32>) -> Result<()> {
 ///     for (to, cents) in bills {
 ///         // In another order next time, and then the second step is another payment.
-///         ctx.step("pay", |attempt: Attempt| pay(to, cents, attempt)).await?;
+///         ctx.step("pay", |attempt: Attempt| pay(&to, cents, attempt)).await?;
 ///     }
 ///     Ok(())
 /// }
-/// # async fn pay(_: String, _: u32, attempt: Attempt) -> Result<()> { attempt.idempotency_key(); Ok(()) }
+/// # async fn pay(_: &str, _: u32, attempt: Attempt) -> Result<()> { let _ = attempt.idempotency_key(); Ok(()) }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let bills = HashMap::from([("ada".to_string(), 500), ("bob".to_string(), 700)]);
 /// let report = crash_everywhere(pay_all).input(&bills).run().await;

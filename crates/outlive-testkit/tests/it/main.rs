@@ -8,3 +8,4 @@ mod crashes;
 mod endless_jobs;
 mod simulate;
 mod simulated_jobs;
+mod test_engine;
