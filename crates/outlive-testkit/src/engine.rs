@@ -261,11 +261,12 @@ impl TestEngine {
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
+            // A store may have a thread of its own. It is asked about first, so that no answer comes between.
+            let is_asked = self.watched.is_asked();
             if self.activity() != before {
                 continue;
             }
-            // A store may have a thread of its own.
-            if self.watched.is_asked() {
+            if is_asked {
                 self.watched.answered().await;
                 continue;
             }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -36,10 +36,10 @@ pub(crate) struct Watched {
 /// The calls that are under way.
 #[derive(Default)]
 struct Calls {
-    all: Mutex<Vec<Weak<CallWaker>>>,
+    all: Mutex<Vec<Weak<Asked>>>,
     /// Grows with each answer.
     answers: AtomicU64,
-    /// Notified with each answer, and when a call is given up.
+    /// Notified when an answer comes, and when none will.
     answered: Notify,
 }
 
@@ -61,15 +61,15 @@ impl Watched {
 
     /// A number that grows with each answer.
     pub(crate) fn answers(&self) -> u64 {
-        self.calls.answers.load(Ordering::Relaxed)
+        self.calls.answers.load(Ordering::SeqCst)
     }
 
-    /// Whether an answer is still to come.
+    /// Whether an answer may still come. What has come before that is counted by [`answers`](Self::answers).
     pub(crate) fn is_asked(&self) -> bool {
-        self.calls.lock().iter().filter_map(Weak::upgrade).any(|call| call.is_under_way())
+        self.calls.lock().iter().filter_map(Weak::upgrade).any(|call| call.wakers.load(Ordering::SeqCst) > 0)
     }
 
-    /// Returns when there was an answer.
+    /// Returns when an answer has come, or will not.
     pub(crate) async fn answered(&self) {
         self.calls.answered.notified().await;
     }
@@ -114,16 +114,16 @@ impl Watched {
     }
 
     fn call<'a, T: 'a>(&'a self, call: Answered<'a, T>) -> Answered<'a, T> {
-        let waker = Arc::new(CallWaker {
+        let asked = Arc::new(Asked {
             outer: Mutex::new(Waker::noop().clone()),
-            is_woken: AtomicBool::new(false),
+            wakers: AtomicUsize::new(0),
             calls: self.calls.clone(),
         });
         let mut all = self.calls.lock();
         all.retain(|call| call.strong_count() > 0);
-        all.push(Arc::downgrade(&waker));
+        all.push(Arc::downgrade(&asked));
         drop(all);
-        Box::pin(Call { call, waker })
+        Box::pin(Call { call, asked })
     }
 }
 
@@ -136,7 +136,7 @@ fn runaway(count: usize, last: &Entry) -> String {
 }
 
 impl Calls {
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<CallWaker>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Asked>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,24 +149,36 @@ impl Calls {
 /// A call of the store.
 struct Call<'a, T> {
     call: Answered<'a, T>,
-    waker: Arc<CallWaker>,
+    asked: Arc<Asked>,
 }
 
-/// What a call is polled with. As long as somebody else holds it, or has used it, an answer may come. Nobody holds that
+/// What is known of a call. As long as somebody holds a waker of it that was not used, an answer may come. Nobody holds one
 /// of a store that plays dead: such a call is never answered, and nobody waits for it.
-struct CallWaker {
+struct Asked {
     outer: Mutex<Waker>,
-    is_woken: AtomicBool,
+    /// How many such wakers there are.
+    wakers: AtomicUsize,
     calls: Arc<Calls>,
 }
 
+/// What a call is polled with.
+struct CallWaker {
+    asked: Arc<Asked>,
+    is_used: AtomicBool,
+}
+
 impl CallWaker {
-    /// Called with one reference of the caller's own, beside the call's.
-    fn is_under_way(self: &Arc<Self>) -> bool {
-        let is_held = Arc::strong_count(self) > 2;
-        // Who lets go of it has set the flag before.
-        fence(Ordering::Acquire);
-        is_held || self.is_woken.load(Ordering::Acquire)
+    fn new(asked: &Arc<Asked>) -> Arc<Self> {
+        asked.wakers.fetch_add(1, Ordering::SeqCst);
+        Arc::new(Self { asked: asked.clone(), is_used: AtomicBool::new(false) })
+    }
+
+    /// It is used, or never will be.
+    fn use_up(&self) {
+        if !self.is_used.swap(true, Ordering::SeqCst) {
+            self.asked.wakers.fetch_sub(1, Ordering::SeqCst);
+            self.asked.calls.tell();
+        }
     }
 }
 
@@ -176,9 +188,16 @@ impl Wake for CallWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken.store(true, Ordering::Release);
-        self.outer.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
-        self.calls.tell();
+        // Counted first: whoever sees no waker sees that there was an answer.
+        self.asked.calls.answers.fetch_add(1, Ordering::SeqCst);
+        self.asked.outer.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
+        self.use_up();
+    }
+}
+
+impl Drop for CallWaker {
+    fn drop(&mut self) {
+        self.use_up();
     }
 }
 
@@ -186,21 +205,9 @@ impl<T> Future for Call<'_, T> {
     type Output = <Answered<'static, T> as Future>::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.waker.outer.lock().unwrap_or_else(PoisonError::into_inner).clone_from(cx.waker());
-        self.waker.is_woken.store(false, Ordering::Release);
-        let waker = Waker::from(self.waker.clone());
-        let polled = self.call.as_mut().poll(&mut Context::from_waker(&waker));
-        if polled.is_ready() {
-            self.waker.calls.answers.fetch_add(1, Ordering::Relaxed);
-        }
-        polled
-    }
-}
-
-impl<T> Drop for Call<'_, T> {
-    fn drop(&mut self) {
-        self.waker.is_woken.store(false, Ordering::Release);
-        self.waker.calls.tell();
+        self.asked.outer.lock().unwrap_or_else(PoisonError::into_inner).clone_from(cx.waker());
+        let waker = Waker::from(CallWaker::new(&self.asked));
+        self.call.as_mut().poll(&mut Context::from_waker(&waker))
     }
 }
 
@@ -279,5 +286,56 @@ impl Query for Watched {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.call(self.inner.reply(pos))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::future::poll_fn;
+
+    use outlive_core::memory::MemoryStore;
+
+    use super::*;
+
+    async fn is_pending<T>(future: &mut (impl Future<Output = T> + Unpin)) -> bool {
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await
+    }
+
+    /// A call of which somebody holds the waker.
+    fn asked<'a>(watched: &'a Watched, held: &Arc<Mutex<Option<Waker>>>) -> Answered<'a, ()> {
+        let held = held.clone();
+        watched.call(Box::pin(poll_fn(move |cx| {
+            *held.lock().unwrap() = Some(cx.waker().clone());
+            Poll::Pending
+        })))
+    }
+
+    /// A store that plays dead after a write lets go of the waker on a thread of its own, a moment after it was used.
+    #[tokio::test]
+    async fn a_call_is_waited_for_until_nobody_can_answer_it() {
+        let watched = Watched::new(Arc::new(MemoryStore::new()), TestClock::new(), 10);
+        let held = Arc::default();
+        let mut call = asked(&watched, &held);
+        assert!(is_pending(&mut call).await && watched.is_asked());
+        let mut answered = Box::pin(watched.answered());
+        assert!(is_pending(&mut answered).await);
+        let waker = held.lock().unwrap().take();
+        drop(waker);
+        answered.await;
+        assert!(!watched.is_asked() && watched.answers() == 0);
+    }
+
+    /// A channel keeps the waker that it has used, as long as nobody looks at what came.
+    #[tokio::test]
+    async fn an_answer_that_nobody_takes_is_not_waited_for() {
+        let watched = Watched::new(Arc::new(MemoryStore::new()), TestClock::new(), 10);
+        let held: Arc<Mutex<Option<Waker>>> = Arc::default();
+        let mut call = asked(&watched, &held);
+        assert!(is_pending(&mut call).await && watched.is_asked());
+        held.lock().unwrap().as_ref().unwrap().wake_by_ref();
+        watched.answered().await;
+        assert!(!watched.is_asked() && watched.answers() == 1);
+        assert!(is_pending(&mut call).await && watched.is_asked(), "it is asked again");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 
 use outlive::clock::Clock;
 use outlive::job::{Task, TaskCtx};
@@ -120,6 +121,21 @@ async fn a_dead_store_has_no_answers_to_wait_for() {
         test.crash().await;
         test.result(&run).await.unwrap();
     }
+}
+
+/// Whoever has asked and does not look at the answer holds up nobody.
+#[tokio::test]
+async fn an_answer_that_nobody_takes_is_not_waited_for() {
+    let (_folder, store) = store();
+    let test = TestEngine::new(|engine| engine.workflow("nap", nap)).store(store).await;
+    let run = test.start(nap, &()).await.unwrap();
+    let mut asked = std::pin::pin!(run.status());
+    let polled = std::future::poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await;
+    test.advance("1 hour").await;
+    if polled.is_pending() {
+        asked.await.unwrap();
+    }
+    assert_eq!(run.status().await.unwrap(), Status::Completed);
 }
 
 /// Memory of a process.
