@@ -484,7 +484,7 @@ async fn steps_that_only_their_order_tells_apart_are_told() {
 }
 
 async fn pays_in_another_order(ctx: Ctx, _: ()) -> Result<u32> {
-    let bills = if ctx.get::<Process>().0 % 2 == 0 { [1, 20] } else { [20, 1] };
+    let bills = if ctx.get::<Process>().0.is_multiple_of(2) { [1, 20] } else { [20, 1] };
     let mut sum = 0;
     for cents in bills {
         sum += ctx.step("pay", |attempt: Attempt| paid(cents, attempt)).await?;
