@@ -9,6 +9,7 @@ mod search;
 mod stage;
 mod tape;
 mod timeline;
+mod warning;
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -22,7 +23,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use jobs::{CrashJobs, JobReport, crash_jobs_everywhere};
 pub use ledger::{Effect, Ledger};
-pub use report::{Broken, Report, Warning};
+pub use report::{Broken, Report};
+pub use warning::{Warning, WarningKind};
 
 use search::Search;
 use stage::{Kind, Message, Plan, Setup};
@@ -36,14 +38,21 @@ const PAIRS_MAX: usize = 200;
 /// it, and after it, and coming back; then for pairs of such crashes. All of it is in memory and in virtual time. After
 /// each play these must hold, without a word from you:
 ///
-/// - the run ends, and its outcome is the one without a crash (unless it [races](CrashEverywhere::races));
+/// - without a crash, the run completes (unless it is [expected to fail](CrashEverywhere::expect_failure), or
+///   [cancelled](CrashEverywhere::cancel_at));
+/// - with crashes, it ends, and its outcome is the one without a crash (unless it [races](CrashEverywhere::races));
 /// - a step whose end is recorded never runs again, nor does an attempt whose failure is;
 /// - no step runs more often than without a crash and once more for each crash, and none goes missing;
-/// - a step that may run at most once does;
+/// - a step that may run at most once does, and if a crash has interrupted it, the run goes on and completes, always in
+///   the same way;
 /// - a replay of the journal asks for the same and ends the same, at every quiet point and at the end.
 ///
-/// What must hold of your steps is said with [`invariant`](CrashEverywhere::invariant). Steps that ran twice and never
-/// asked for their idempotency key are told as [warnings](Report::warnings).
+/// What must hold of your steps is said with [`invariant`](CrashEverywhere::invariant). What should be looked at is in the
+/// report as [warnings](Report::warnings): steps that ran twice and never asked for their idempotency key, and steps that
+/// one place calls several times without a key. The report says how the run ended, too.
+///
+/// A crash here is not the end of a real process: statics keep their values, and so does whatever is behind an `Arc` that
+/// was made outside. Memory that is to die with the process is made with [`provide_with`](CrashEverywhere::provide_with).
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -87,8 +96,10 @@ where
     let search = Search {
         plan,
         may_race: false,
+        expects_failure: false,
         invariants: Vec::new(),
         idempotent: Vec::new(),
+        ordered: Vec::new(),
         denies_warnings: false,
         bounds: vec![usize::MAX, PAIRS_MAX],
         only: None,
@@ -222,8 +233,9 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// What the workflow gets from its context, the same in every life of every play. What changes is made with
-    /// [`setup`](Self::setup) if it dies with the process, and with [`world`](Self::world) if it does not.
+    /// What the workflow gets from its context, the same in every life of every play: what is behind an `Arc` in it
+    /// survives all crashes. What changes is made with [`provide_with`](Self::provide_with) if it dies with the process, and
+    /// with [`world`](Self::world) if it does not.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -239,7 +251,7 @@ impl<I> CrashEverywhere<I> {
         self.setup(move |builder| builder.provide(value.clone()))
     }
 
-    /// What else the engine needs. It is called in each life of the process: what it makes dies with the process.
+    /// What the workflow gets from its context, made again in each life of the process: memory, which a crash empties.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -252,7 +264,21 @@ impl<I> CrashEverywhere<I> {
     ///     Ok(ctx.step("fetch", fetch).await?)
     /// }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// crash_everywhere(price).setup(|engine| engine.provide(Cache::default())).run().await;
+    /// crash_everywhere(price).provide_with(Cache::default).run().await;
+    /// # }
+    /// ```
+    pub fn provide_with<T: Send + Sync + 'static>(self, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        self.setup(move |builder| builder.provide(make()))
+    }
+
+    /// What else the engine needs. It is called in each life of the process: what it makes dies with the process.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::crash_everywhere;
+    /// async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// crash_everywhere(double).input(&21).setup(|engine| engine.payload_max(1024)).run().await;
     /// # }
     /// ```
     pub fn setup(mut self, setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
@@ -331,26 +357,44 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// A crash may change the outcome: the workflow races, or a step of it runs at most once and says if it was
-    /// interrupted. Then the outcome is not compared with the one without a crash; that a replay of the journal gives
-    /// the same is still checked, and all the rest.
+    /// A crash may change the outcome, because the workflow races. Then the outcome is not compared with the one without a
+    /// crash; that a replay of the journal gives the same is still checked, and all the rest.
     ///
     /// ```
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::crash_everywhere;
-    /// # async fn launch() -> Result<()> { Ok(()) }
-    /// async fn rocket(ctx: Ctx, _: ()) -> Result<String> {
-    ///     match ctx.step("launch", launch).at_most_once().await {
-    ///         Err(Error::Interrupted { .. }) => Ok("go and look".into()),
-    ///         other => Ok(other.map(|()| "launched".into())?),
+    /// # async fn ask(name: &str) -> Result<String> { Ok(name.to_owned()) }
+    /// async fn fastest(ctx: Ctx, _: ()) -> Result<String> {
+    ///     tokio::select! {
+    ///         biased;
+    ///         one = ctx.step("ask one", || ask("one")) => Ok(one?),
+    ///         other = ctx.step("ask other", || ask("other")) => Ok(other?), // after a crash, it may be the first
     ///     }
     /// }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// crash_everywhere(rocket).races().run().await;
+    /// crash_everywhere(fastest).races().run().await;
     /// # }
     /// ```
     pub fn races(mut self) -> Self {
         self.search.may_race = true;
+        self
+    }
+
+    /// The run is to fail: without a crash, it must, and with crashes it must fail in the same way. Unless said so, a run
+    /// that fails is a failure of the test.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::crash_everywhere;
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).retry(2).await?) }
+    /// async fn charge() -> Result<u32> { Err("the card is declined".into()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let report = crash_everywhere(pay).expect_failure().run().await;
+    /// assert!(report.failure().unwrap().to_string().contains("the card is declined"));
+    /// # }
+    /// ```
+    pub fn expect_failure(mut self) -> Self {
+        self.search.expects_failure = true;
         self
     }
 
@@ -367,6 +411,28 @@ impl<I> CrashEverywhere<I> {
     /// ```
     pub fn idempotent(mut self, step: &str) -> Self {
         self.search.idempotent.push(step.to_owned());
+        self
+    }
+
+    /// The calls of this step come in the same order each time, so it needs no keys: no warning for it.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::crash_everywhere;
+    /// # async fn look() -> Result<u32> { Ok(42) }
+    /// async fn poll(ctx: Ctx, _: ()) -> Result<()> {
+    ///     for _ in 0..3 {
+    ///         ctx.step("look", look).await?;
+    ///         ctx.sleep("1 minute").await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// crash_everywhere(poll).ordered("look").idempotent("look").deny_warnings().run().await;
+    /// # }
+    /// ```
+    pub fn ordered(mut self, step: &str) -> Self {
+        self.search.ordered.push(step.to_owned());
         self
     }
 

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::clock::TestClock;
 use crate::hook::{Steps, failure};
+use crate::watched::Watched;
 
 /// How many turns of the runtime without any activity count as quiet.
 const TURNS: usize = 24;
@@ -22,6 +23,10 @@ const TURNS: usize = 24;
 const SEED: u64 = 2026;
 /// How many rounds of activity are too many.
 const ROUNDS_MAX: usize = 1_000_000;
+/// How many due moments are too many.
+const MOMENTS_MAX: usize = 100_000;
+/// How many entries one run may write without any time passing.
+const ENTRIES_MAX: usize = 100_000;
 /// How long a step that waits for the outside world is given in real time.
 const PATIENCE: Duration = Duration::from_millis(10);
 
@@ -53,10 +58,13 @@ pub struct TestEngine {
     engine: Option<Engine>,
     setup: Setup,
     store: Arc<dyn Store>,
+    /// The same store, as the engine has it.
+    watched: Arc<Watched>,
     clock: TestClock,
     steps: Arc<Steps>,
     is_paranoid: bool,
     patience: Duration,
+    moments_max: usize,
     lives: u64,
     /// How often other code was deployed.
     deploys: u64,
@@ -82,6 +90,8 @@ pub struct TestBuilder {
     clock: TestClock,
     is_paranoid: bool,
     patience: Duration,
+    entries_max: usize,
+    moments_max: usize,
 }
 
 impl TestBuilder {
@@ -164,6 +174,12 @@ impl TestBuilder {
         self.clock = clock;
         self
     }
+
+    /// How many entries one run may write without any time passing.
+    pub(crate) fn entries_max(mut self, entries_max: usize) -> Self {
+        self.entries_max = entries_max;
+        self
+    }
 }
 
 impl IntoFuture for TestBuilder {
@@ -172,10 +188,19 @@ impl IntoFuture for TestBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { setup, store, clock, is_paranoid, patience } = self;
-            let steps = Arc::default();
-            let mut test =
-                TestEngine { engine: None, setup, store, clock, steps, is_paranoid, patience, lives: 0, deploys: 0 };
+            let mut test = TestEngine {
+                engine: None,
+                setup: self.setup,
+                watched: Arc::new(Watched::new(self.store.clone(), self.clock.clone(), self.entries_max)),
+                store: self.store,
+                clock: self.clock,
+                steps: Arc::new(if self.is_paranoid { Steps::warning() } else { Steps::default() }),
+                is_paranoid: self.is_paranoid,
+                patience: self.patience,
+                moments_max: self.moments_max,
+                lives: 0,
+                deploys: 0,
+            };
             test.reopen().await;
             test
         })
@@ -204,6 +229,8 @@ impl TestEngine {
             clock: TestClock::new(),
             is_paranoid: true,
             patience: PATIENCE,
+            entries_max: ENTRIES_MAX,
+            moments_max: MOMENTS_MAX,
         }
     }
 
@@ -230,11 +257,20 @@ impl TestEngine {
     pub async fn settle(&self) {
         let mut outside = Duration::ZERO;
         for _ in 0..ROUNDS_MAX {
-            let before = self.engine().activity();
+            if let Some(sentence) = self.watched.runaway() {
+                panic!("nothing settles: {sentence}");
+            }
+            let before = self.activity();
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
-            if self.engine().activity() != before {
+            // A store may have a thread of its own. It is asked about first, so that no answer comes between.
+            let is_asked = self.watched.is_asked();
+            if self.activity() != before {
+                continue;
+            }
+            if is_asked {
+                self.watched.answered().await;
                 continue;
             }
             // A body may wait for something real: a socket, a tokio timer.
@@ -246,6 +282,16 @@ impl TestEngine {
             tokio::time::sleep(pause).await;
         }
         panic!("nothing settles: some workflow goes round for ever without waiting for time or a message");
+    }
+
+    /// A pair of numbers of which one grows with everything that happens.
+    fn activity(&self) -> (u64, u64) {
+        (self.engine().activity(), self.watched.answers())
+    }
+
+    /// Returns when a run writes and writes without any time passing, with a sentence about it.
+    pub(crate) async fn ran_away(&self) -> String {
+        self.watched.ran_away().await
     }
 
     /// Moves time forward, from one due moment to the next, and lets everything settle at each.
@@ -289,11 +335,17 @@ impl TestEngine {
     /// assert_eq!((short.status().await?, long.status().await?), (Status::Completed, Status::Completed));
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Panics
+    /// If something is always due: a job that runs again and again, or plans its own next turn.
     pub async fn skip_time(&self) {
         self.settle().await;
-        while let Some(due) = self.next_due().await {
+        for _ in 0..self.moments_max {
+            let Some(due) = self.next_due().await else { return };
             self.move_to(due).await;
         }
+        let times = self.moments_max;
+        panic!("something is due again and again, {times} times so far; move time with `advance(..)` instead");
     }
 
     /// Moves time to the next due moment, or to the end if that comes first.
@@ -354,20 +406,23 @@ impl TestEngine {
     /// As [`Run::result`]; [`Error::Status`] if the run waits for something that time does not bring.
     pub async fn result<O: DeserializeOwned>(&self, run: &Run<O>) -> Result<O, Error> {
         let run: Run<O> = self.engine().run(run.id()).await?;
+        let mut moments = 0;
         loop {
             self.settle().await;
             let status = run.status().await?;
             if status.is_ended() || status == Status::Stuck {
                 return run.result().await;
             }
-            match self.next_due().await {
-                Some(due) => self.move_to(due).await,
-                None => {
-                    let way_out =
-                        "nothing is due: it waits for a signal, for somebody, or for a step that does not end";
-                    return Err(Error::Status { id: run.id().to_owned(), status, way_out });
+            let way_out = match self.next_due().await {
+                Some(due) if moments < self.moments_max => {
+                    moments += 1;
+                    self.move_to(due).await;
+                    continue;
                 }
-            }
+                Some(_) => "something is due again and again, and it does not end by that",
+                None => "nothing is due: it waits for a signal, for somebody, or for a step that does not end",
+            };
+            return Err(Error::Status { id: run.id().to_owned(), status, way_out });
         }
     }
 
@@ -438,7 +493,7 @@ impl TestEngine {
     async fn reopen(&mut self) {
         // Each life draws other numbers, or its writes would pass for repeats of earlier ones.
         self.lives += 1;
-        let builder = Engine::on(self.store.clone())
+        let builder = Engine::on(self.watched.clone())
             .clock(self.clock.clone())
             .step_hook(self.steps.clone())
             .seed(SEED ^ (self.lives << 32))
@@ -535,6 +590,33 @@ impl TestEngine {
         self.steps.executions(step)
     }
 
+    /// What paranoid replay cannot find and should be looked at: places that call a step more than once without a key, so
+    /// that only the order of the calls says which is which. Each is printed on stderr, too, which a test shows if it
+    /// fails.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn pay(_: &str) -> Result<()> { Ok(()) }
+    /// use std::collections::HashMap;
+    /// async fn pay_all(ctx: Ctx, bills: HashMap<String, u32>) -> Result<()> {
+    ///     for (to, _) in bills {
+    ///         ctx.step("pay", || pay(&to)).await?; // in another order after a crash
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let test = TestEngine::new(|engine| engine.workflow("pay all", pay_all)).await;
+    /// let run = test.start(pay_all, &HashMap::from([("ada".to_string(), 5), ("bob".to_string(), 7)])).await?;
+    /// test.result(&run).await?;
+    /// assert!(test.warnings()[0].contains("give each a `.key(..)`"));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.steps.warnings()
+    }
+
     /// The clock.
     ///
     /// ```
@@ -580,5 +662,67 @@ impl Deref for TestEngine {
 
     fn deref(&self) -> &Engine {
         self.engine()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use outlive::job::{Task, TaskCtx};
+    use outlive::prelude::*;
+
+    use super::{TestBuilder, TestEngine};
+
+    async fn loops(ctx: Ctx, _: ()) -> Result<()> {
+        while ctx.step("try", || async { Err::<(), _>("not yet") }).await.is_err() {}
+        Ok(())
+    }
+
+    #[tokio::test]
+    #[should_panic(
+        expected = "nothing settles: the run does not end: it recorded 1001 entries without any time passing"
+    )]
+    async fn a_run_that_writes_and_lets_no_time_pass_does_not_settle() {
+        let test = TestEngine::new(|engine| engine.workflow("loops", loops)).entries_max(1_000).await;
+        test.start(loops, &()).await.unwrap();
+        test.settle().await;
+    }
+
+    const REMINDERS: Task<u32, u32> = Task::new("reminders");
+
+    async fn plan(ctx: TaskCtx<u32, u32>, _: u32) -> Result<()> {
+        Ok(ctx.schedule_in("1 day")?)
+    }
+
+    async fn remind(ctx: TaskCtx<u32, u32>) -> Result<()> {
+        Ok(ctx.schedule_in("1 day")?)
+    }
+
+    async fn waits(ctx: Ctx, _: ()) -> Result<()> {
+        Ok(ctx.wait("never").await?)
+    }
+
+    async fn reminding() -> TestEngine {
+        let setup =
+            |engine: outlive::Builder| engine.job(REMINDERS.on_event(plan).execute(remind)).workflow("waits", waits);
+        let test = TestBuilder { moments_max: 500, ..TestEngine::new(setup) }.await;
+        test.job(REMINDERS).send("ada", &1).await.unwrap();
+        test
+    }
+
+    #[tokio::test]
+    #[should_panic(
+        expected = "something is due again and again, 500 times so far; move time with `advance(..)` instead"
+    )]
+    async fn time_is_not_skipped_for_ever() {
+        reminding().await.skip_time().await;
+    }
+
+    #[tokio::test]
+    async fn a_result_that_does_not_come_is_not_waited_for_for_ever() {
+        let test = reminding().await;
+        let run = test.start(waits, &()).await.unwrap();
+        let error = test.result(&run).await.unwrap_err().to_string();
+        assert!(error.contains("something is due again and again, and it does not end by that"), "{error}");
     }
 }

@@ -193,6 +193,11 @@ impl Faults {
         *self.is_dead.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = dead;
     }
 
+    /// Nothing is answered from now on.
+    pub(crate) fn kill(&self) {
+        self.set_dead(true);
+    }
+
     async fn write_inner(&self, write: u64, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, Error> {
         let answers = self.inner.write(batch.clone()).await?;
         if let Some(witness) = &self.witness {

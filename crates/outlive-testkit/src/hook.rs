@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlive::{BoxError, Cause, Failure, HookAction, Payload, StepCall, StepHook};
 
+use crate::words::{unkeyed, unnumbered};
+
 /// What a step gives instead of running its body.
 pub(crate) type Mock = Arc<dyn Fn(&StepCall<'_>) -> Result<Payload, BoxError> + Send + Sync>;
 
@@ -17,9 +19,20 @@ struct Inner {
     executions: BTreeMap<String, u64>,
     failures: BTreeMap<String, VecDeque<Failure>>,
     mocks: BTreeMap<String, Mock>,
+    /// Sentences about steps that only the order of their calls tells apart, once for each place; none unless wanted.
+    warnings: Option<Vec<String>>,
 }
 
 impl Steps {
+    /// Steps that are looked at for what a replay cannot show.
+    pub(crate) fn warning() -> Self {
+        Self(Mutex::new(Inner { warnings: Some(Vec::new()), ..Inner::default() }))
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.lock().warnings.clone().unwrap_or_default()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -42,9 +55,25 @@ impl Steps {
     }
 }
 
+impl Inner {
+    #[expect(clippy::print_stderr, reason = "a test keeps it until somebody wants to see it")]
+    fn warn(&mut self, call: &StepCall<'_>) {
+        let Some(warnings) = &mut self.warnings else { return };
+        if call.key.is_some() || unnumbered(call.op) == call.op {
+            return;
+        }
+        let warning = unkeyed(call.step, &format!("{}:{}", call.location.file(), call.location.line()));
+        if !warnings.contains(&warning) {
+            eprintln!("warning: {warning}");
+            warnings.push(warning);
+        }
+    }
+}
+
 impl StepHook for Steps {
     fn before(&self, call: &StepCall<'_>) -> HookAction {
         let mut inner = self.lock();
+        inner.warn(call);
         *inner.executions.entry(call.step.to_owned()).or_insert(0) += 1;
         if let Some(failure) = inner.failures.get_mut(call.step).and_then(VecDeque::pop_front) {
             return HookAction::Fail(failure);

@@ -11,6 +11,7 @@ mod hook;
 mod program;
 mod random;
 pub mod simulate;
+mod watched;
 mod words;
 
 pub use check::check;

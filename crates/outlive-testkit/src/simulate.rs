@@ -27,6 +27,8 @@ pub use job_plan::Pushing;
 pub use ledger::Effect;
 pub use plan::Sim;
 
+use crate::words::last_lines;
+
 use world::{Counts, World};
 
 /// What the worlds came to.
@@ -87,7 +89,7 @@ impl fmt::Display for Report {
 /// });
 /// let broken = broken.unwrap_err();
 /// assert_eq!(broken.what, "not 42");
-/// println!("{broken}"); // all that happened, and how to see it again
+/// println!("{broken}"); // the last of what happened, and how to see it again
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -104,9 +106,7 @@ pub struct Broken {
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in &self.trace {
-            writeln!(f, "{line}")?;
-        }
+        f.write_str(&last_lines(self.trace.iter().map(String::as_str)))?;
         writeln!(f, "seed {}: {}", self.seed, self.what)?;
         if self.is_repeatable {
             write!(f, "see it again: simulate([{}], ..)", self.seed)
@@ -132,7 +132,8 @@ impl std::error::Error for Broken {}
 /// was accepted is done once, or left in one batch, or is a dead letter after as many attempts as were told; attempts are
 /// numbered 1, 2, 3, and none is early; no two events of a pool wait with one dedup key; what an instance counts, and what
 /// is told of it, agree without a gap; what somebody did last to a job that can be stopped is so; and in the end nothing
-/// waits, and what recurs has run again and has its next run. [`Sim::check`] adds what else must be true.
+/// waits, and what recurs has run again and has its next run. A world ends when nothing is due any more. One whose jobs
+/// recur, or plan their own next turn again and again, ends when each has done so for a while. [`Sim::check`] adds what else must be true.
 ///
 /// Worlds are spread over the cores. Needs no runtime around it.
 ///
@@ -160,7 +161,7 @@ impl std::error::Error for Broken {}
 /// ```
 ///
 /// # Panics
-/// If anything breaks, with the seed and all that happened in its world.
+/// If anything breaks, with the seed and the last 200 lines of what happened in its world; [`try_simulate`] has them all.
 pub fn simulate(seeds: impl IntoIterator<Item = u64>, describe: impl Fn(&mut Sim) + Sync) -> Report {
     try_simulate(seeds, describe).unwrap_or_else(|broken| panic!("{broken}"))
 }

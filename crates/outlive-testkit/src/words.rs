@@ -3,11 +3,17 @@
 use std::time::Duration;
 
 use outlive::{Entry, EntryKind, Payload, Status, Timestamp};
-use outlive_core::commit::{Answer, State, Write};
-use outlive_core::message::Message;
+use outlive_core::commit::{Answer, Refusal, State, Turn, Write};
+use outlive_core::event::Event;
+use outlive_core::message::{Inbound, Message};
+use outlive_core::queue::Moved;
 
 /// How much of a value is shown.
 const VALUE_MAX: usize = 60;
+/// How many things are shown of one write.
+const LISTED_MAX: usize = 10;
+/// How many lines are printed of what happened.
+const LINES_MAX: usize = 200;
 
 /// Whom a write is about.
 pub(crate) fn of_whom(write: &Write) -> String {
@@ -21,6 +27,11 @@ pub(crate) fn of_whom(write: &Write) -> String {
         }
         Write::Reopen(reopen) => reopen.id.to_string(),
         Write::Purge(id) => id.to_string(),
+        Write::Push(push) => push.id.to_string(),
+        Write::Turn(turn) => format!("job {}", turn.num),
+        Write::Bury(bury) => bury.job.to_string(),
+        Write::Mark(reader, _) => format!("reader {reader}"),
+        Write::Trim(_) => "the feed".to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -29,21 +40,92 @@ pub(crate) fn of_whom(write: &Write) -> String {
 pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
     match write {
         Write::Start(start) => format!("the run is started with {}", value(&start.input)),
-        Write::Send(send) => match &send.message {
-            Message::Signal { name, payload } => format!("signal {:?} comes with {}", name.as_str(), value(payload)),
-            Message::Cancel { reason } => format!("a cancel comes: {reason}"),
-            other => format!("{other:?} comes"),
-        },
+        Write::Send(send) => of_message(&send.message),
         Write::Claim(_) => "the run is claimed".to_owned(),
         Write::Commit(commit) => {
             let entries = commit.entries.iter().map(|entry| of_entry(entry, started));
             let state = commit.state.as_ref().map(|state| of_state(state, started));
-            let all: Vec<_> = entries.chain(state).collect();
-            if all.is_empty() { "nothing".to_owned() } else { all.join("; ") }
+            listed(entries.chain(state).collect())
         }
         Write::Reopen(_) => "the stuck run tries again".to_owned(),
+        Write::Purge(_) => "it is removed".to_owned(),
+        Write::Push(push) => {
+            format!("events come: {}", listed(push.events.iter().map(|event| of_event(event, started)).collect()))
+        }
+        Write::Turn(turn) => of_turn(turn, started),
+        Write::Bury(bury) if bury.is_retry => "dead letters are tried again".to_owned(),
+        Write::Bury(_) => "dead letters are dropped".to_owned(),
+        Write::Mark(_, number) => format!("it has come to {number}"),
+        Write::Trim(until) => format!("what is older than {until} is removed"),
         other => format!("{other:?}"),
     }
+}
+
+fn of_message(message: &Message) -> String {
+    match message {
+        Message::Signal { name, payload } => format!("signal {:?} comes with {}", name.as_str(), value(payload)),
+        Message::Cancel { reason } => format!("a cancel comes: {reason}"),
+        Message::Terminate { reason } => format!("a terminate comes: {reason}"),
+        Message::Pause => "a pause comes".to_owned(),
+        Message::Resume => "a resume comes".to_owned(),
+        Message::Event(event) => format!("event {} comes", value(&event.payload)),
+        Message::Trigger => "a trigger comes".to_owned(),
+        Message::Clear => "a clear comes".to_owned(),
+        other => format!("{other:?} comes"),
+    }
+}
+
+fn of_event(event: &Event, started: Timestamp) -> String {
+    let due = event.due.map_or(String::new(), |due| format!(" for {}", span(due.since(started))));
+    let failed = if event.failed > 0 { format!(", failed {} times", event.failed) } else { String::new() };
+    format!("{}{due}{failed}", value(&event.payload))
+}
+
+fn of_turn(turn: &Turn, started: Timestamp) -> String {
+    let mut all: Vec<String> = Vec::new();
+    all.extend(turn.news.iter().map(|news| match news.attempt {
+        0 | 1 => news.kind.as_str().to_owned(),
+        attempt => format!("{}, attempt {attempt}", news.kind.as_str()),
+    }));
+    all.extend((!turn.taken.is_empty()).then(|| format!("takes {}", numbers(&turn.taken))));
+    all.extend(turn.queue.iter().map(|Moved { pos, to, .. }| match to {
+        Some(event) => format!("event {pos} waits: {}", of_event(event, started)),
+        None => format!("event {pos} is done with"),
+    }));
+    all.extend(turn.dead.iter().map(|dead| format!("event {} is given up", dead.pos)));
+    all.extend(turn.replies.iter().map(|(pos, reply)| format!("event {pos} is replied to with {}", value(reply))));
+    all.extend(turn.writes.iter().map(|write| format!("to {}: {}", of_whom(write), of_write(write, started))));
+    all.extend(turn.state.as_ref().map(|state| of_state(state, started)));
+    all.extend(turn.is_removed.then(|| "it is removed".to_owned()));
+    listed(all)
+}
+
+/// What happened in one write; of many things, the first and the last.
+fn listed(mut all: Vec<String>) -> String {
+    if all.len() > LISTED_MAX {
+        let left_out = all.len() - LISTED_MAX;
+        all.splice(LISTED_MAX / 2..LISTED_MAX / 2 + left_out, [format!("… {left_out} more")]);
+    }
+    if all.is_empty() { "nothing".to_owned() } else { all.join("; ") }
+}
+
+fn numbers(all: &[u64]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What waits in an inbox, in a line.
+pub(crate) fn of_inbox(inbox: &[Inbound]) -> String {
+    let all: Vec<_> = inbox.iter().map(|inbound| of_message(&inbound.message)).collect();
+    if all.is_empty() { "empty".to_owned() } else { all.join("; ") }
+}
+
+/// The end of a journal, a line for each entry, each after a line break.
+pub(crate) fn of_journal(journal: &[Entry]) -> String {
+    let Some(first) = journal.first() else { return "; its journal is empty".to_owned() };
+    let line =
+        |entry: &Entry| format!("    {} {}: {}", entry.seq, span(entry.at.since(first.at)), of_entry(entry, first.at));
+    let lines: Vec<String> = journal.iter().map(line).collect();
+    format!("; its journal:\n{}", last_lines(lines.iter().map(String::as_str)).trim_end())
 }
 
 fn of_entry(entry: &Entry, started: Timestamp) -> String {
@@ -81,6 +163,29 @@ fn of_state(state: &State, started: Timestamp) -> String {
 /// An operation's identity without the word for its kind, which the line says in its own way.
 pub(crate) fn name(op: &str) -> String {
     ["step:", "wait:"].iter().fold(op.to_owned(), |op, kind| op.replacen(kind, "", 1))
+}
+
+/// The identity of a step without a key, without the count.
+pub(crate) fn unnumbered(op: &str) -> &str {
+    op.rsplit_once('#').map_or(op, |(base, _)| base)
+}
+
+/// The sentence about a step that one place calls more than once without a key.
+pub(crate) fn unkeyed(step: &str, site: &str) -> String {
+    format!(
+        "step {step:?} ({site}) is called more than once without a key, so only the order of the calls says which is which; \
+         give each a `.key(..)` if the order can change, as that of a `HashMap` does"
+    )
+}
+
+/// Lines to print: the last ones, if there are many.
+pub(crate) fn last_lines<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> String {
+    let mut last: Vec<_> = lines.rev().collect();
+    let before = last.len().saturating_sub(LINES_MAX);
+    last.truncate(LINES_MAX);
+    let mut text = if before > 0 { format!("… {before} lines before\n") } else { String::new() };
+    last.iter().rev().for_each(|line| text.extend([line, "\n"]));
+    text
 }
 
 fn value(payload: &Payload) -> String {
@@ -121,6 +226,15 @@ pub(crate) fn of_answer(answer: &Answer) -> String {
             let nums: Vec<String> = claimed.iter().map(|claimed| claimed.instance.num.to_string()).collect();
             if nums.is_empty() { "none".to_owned() } else { format!("got run {}", nums.join(", ")) }
         }
+        Answer::Pushed { positions, .. } => format!("events {}", numbers(positions)),
+        Answer::Turned(answers) if answers.is_empty() => "done".to_owned(),
+        Answer::Turned(answers) => answers.iter().map(of_answer).collect::<Vec<_>>().join(", "),
+        Answer::Buried { count, .. } => format!("{count} dead letters"),
+        Answer::Trimmed(count) => format!("{count} lines"),
+        Answer::Refused(Refusal::NotFound) => "refused: there is no such instance".to_owned(),
+        Answer::Refused(Refusal::Status(status)) => format!("refused: it is {status}"),
+        Answer::Refused(Refusal::Conflict { workflow }) => format!("refused: the id belongs to {workflow}"),
+        Answer::Refused(Refusal::Taken) => "refused: the id is taken".to_owned(),
         other => format!("{other:?}"),
     }
 }

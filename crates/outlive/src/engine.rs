@@ -749,6 +749,22 @@ impl Engine {
         shadow::compare_end(&*registered.handler, &ended, &self.worker.env, &journal)
     }
 
+    /// What an unfinished run waits for, as a replay of its journal says: operations, each with the place where it is
+    /// called. None if it waits for something that is no part of it. For test kits.
+    ///
+    /// # Errors
+    /// Why that cannot be told, in a sentence.
+    #[doc(hidden)]
+    pub async fn asked(&self, id: &str) -> Result<Vec<(String, String)>, String> {
+        let shared = &self.client.shared;
+        let found = shared.instance(&Name::recorded(id)).await.map_err(|error| error.to_string())?;
+        let journal = shared.store.journal(found.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
+        let Some(registered) = shared.registry.get(&found.workflow) else {
+            return Err(shared.registry.unknown(format!("workflow {:?}", found.workflow.as_str())).to_string());
+        };
+        shadow::asked(&*registered.handler, &found, &self.worker.env, &journal)
+    }
+
     /// Ends everything at once, as a crash of the process does, and gives nothing back.
     #[doc(hidden)]
     pub async fn abandon(self) {

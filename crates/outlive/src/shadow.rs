@@ -151,6 +151,19 @@ pub(crate) fn compare_end(
     if is_same { Ok(()) } else { Err(differs(&format!("the end with {outcome}"), &again)) }
 }
 
+/// What a copy of an unfinished run waits for, each with the place where it is called.
+#[cfg(feature = "tokio")]
+pub(crate) fn asked(
+    handler: &dyn Handler,
+    unfinished: &Instance,
+    env: &Arc<Env>,
+    journal: &[Entry],
+) -> Result<Vec<(String, String)>, String> {
+    let cell = cell_of(Info::of(unfinished), env.clone(), journal)?;
+    let copy = replay(handler, Arc::new(cell), &unfinished.input).map_err(NotBegun::into_sentence)?;
+    Ok(copy.asked.iter().map(|asked| (asked.op.to_string(), asked.site.to_string())).collect())
+}
+
 fn differs(live: &str, again: &str) -> String {
     format!(
         "a replay of this run differs: it asked for {live}, the replay for {again}; \

@@ -1,6 +1,16 @@
 //! What is told at the end: how much was tried and what to look at, or what is broken and how to see it again.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use outlive::{Failure, Status};
+use serde::de::DeserializeOwned;
+
+use crate::words::last_lines;
+
+use super::ledger::End;
+use super::rules::told;
+use super::warning::Warning;
 
 /// What was tried, when nothing is broken.
 ///
@@ -24,6 +34,10 @@ pub struct Report {
     pub(super) played: Vec<(u64, u64)>,
     pub(super) bodies: u64,
     pub(super) warnings: Vec<Warning>,
+    /// How the run ended without a crash.
+    pub(super) end: End,
+    /// How many crashed runs ended with each status, by its name.
+    pub(super) ends: BTreeMap<&'static str, u64>,
 }
 
 impl Report {
@@ -36,6 +50,8 @@ impl Report {
             played: vec![(1, 1)],
             bodies: 0,
             warnings: Vec::new(),
+            end: End { status: Status::Pending, output: None, failure: None, note: None },
+            ends: BTreeMap::new(),
         }
     }
 
@@ -51,6 +67,49 @@ impl Report {
             false => format!("{played} of {there_are} {kind}"),
         });
         told.collect::<Vec<_>>().join(", ")
+    }
+
+    /// How many crashed runs ended with another status than the one without a crash, in words.
+    fn otherwise(&self) -> String {
+        let others = self.ends.iter().filter(|(status, _)| **status != self.end.status.kind().as_str());
+        let told = others.map(|(status, count)| format!(", {count} crashed runs {status}"));
+        told.collect()
+    }
+
+    /// The run's status at the end, without a crash.
+    ///
+    /// ```
+    /// use outlive::Status;
+    /// # use outlive_testkit::crashes::Report;
+    /// fn has_failed(report: &Report) -> bool { report.status() == Status::Failed }
+    /// ```
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.end.status
+    }
+
+    /// The run's result without a crash, if it has one that reads as this type.
+    ///
+    /// ```
+    /// # use outlive_testkit::crashes::Report;
+    /// fn total(report: &Report) -> u64 { report.output().unwrap_or_default() }
+    /// ```
+    #[must_use]
+    pub fn output<T: DeserializeOwned>(&self) -> Option<T> {
+        self.end.output.as_ref()?.decode().ok()
+    }
+
+    /// What the run failed with without a crash, if it was [expected](super::CrashEverywhere::expect_failure) to.
+    ///
+    /// ```
+    /// # use outlive_testkit::crashes::Report;
+    /// fn is_declined(report: &Report) -> bool {
+    ///     report.failure().is_some_and(|failure| failure.message.contains("declined"))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        self.end.failure.as_ref()
     }
 
     /// How many commits the run has without a crash. Each has two places to die: before it and after it.
@@ -97,7 +156,7 @@ impl Report {
         self.bodies
     }
 
-    /// The steps that ran twice under one idempotency key and never asked for it.
+    /// What to look at: see [`WarningKind`](super::WarningKind).
     ///
     /// ```
     /// # use outlive_testkit::crashes::Report;
@@ -113,47 +172,10 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (workflow, commits, played, bodies) = (&self.workflow, self.commits, self.played(), self.bodies);
-        write!(f, "crash_everywhere({workflow}): {commits} commits, {played}, {bodies} bodies run")?;
+        let Self { workflow, commits, bodies, .. } = self;
+        let (end, played, otherwise) = (told(&self.end), self.played(), self.otherwise());
+        write!(f, "crash_everywhere({workflow}): {end}; {commits} commits, {played}, {bodies} bodies run{otherwise}")?;
         self.warnings.iter().try_for_each(|warning| write!(f, "\nwarning: {warning}"))
-    }
-}
-
-/// A step that ran twice under one idempotency key, which its body never asked for: nobody could have told that it was
-/// the same request.
-///
-/// ```
-/// use outlive::prelude::*;
-/// use outlive_testkit::crash_everywhere;
-/// async fn charge() -> Result<u32> { Ok(42) }
-/// async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// let report = crash_everywhere(pay).run().await;
-/// assert_eq!(report.warnings()[0].step, "charge");
-/// # }
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Warning {
-    /// The step's name.
-    pub step: String,
-    /// Where it is called.
-    pub site: String,
-    /// How often its body ran.
-    pub times: usize,
-    /// With which crashes.
-    pub schedule: String,
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { step, site, times, schedule } = self;
-        write!(
-            f,
-            "step {step:?} ({site}) ran {times} times ({schedule}) and never asked for its idempotency key; \
-             hand `attempt.idempotency_key()` to whoever can drop a second request, \
-             or say `.idempotent({step:?})` if a second one does no harm"
-        )
     }
 }
 
@@ -225,7 +247,7 @@ impl fmt::Display for Broken {
         writeln!(f, "crash_everywhere({workflow}): {problem}")?;
         writeln!(f, "crashes: {schedule}")?;
         writeln!(f, "repeat:  add `.only({schedule:?})` before `.run()`\n")?;
-        f.write_str(timeline)
+        f.write_str(&last_lines(timeline.lines()))
     }
 }
 

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outlive::{Entry, EntryKind, Status};
+use outlive::{Cause, Entry, EntryKind, Status};
 use outlive_core::commit::Write;
 
+use crate::words;
+
 use super::ledger::{Effect, End};
-use super::report::Warning;
-use super::stage::Played;
+use super::stage::{Played, Waits};
 use super::tape::What;
 
 /// A rule that was broken.
@@ -26,6 +27,7 @@ pub(super) enum Rule {
     AtMostOnce,
     RanBeforeRecorded,
     Ends,
+    Expected,
     SameOutcome,
     SameSteps,
     AtLeastOnceBound,
@@ -51,50 +53,107 @@ pub(super) fn check(played: &Played) -> Result<(), Breach> {
     }
 }
 
-/// What must hold of a play, given the one without a crash, if the workflow does not race.
+/// What must hold of a play without a crash: it ends as is expected.
+pub(super) fn check_expected(played: &Played, expects_failure: bool, is_cancelled: bool) -> Result<(), Breach> {
+    let end = &played.ledger.end;
+    let way_out = match (end.status, expects_failure) {
+        (Status::Failed, true) | (Status::Completed, false) => return Ok(()),
+        (Status::Cancelled, false) if is_cancelled => return Ok(()),
+        (_, true) => "it was expected to fail; leave out `.expect_failure()` if it must not",
+        (Status::Failed, false) => "fix the workflow, or say `.expect_failure()` if it is to fail",
+        (_, false) => "it was expected to complete",
+    };
+    breach(Rule::Expected, format!("the run {}; {way_out}", told(end)))
+}
+
+/// What must hold of a play, given one with which it must agree: the one without a crash, or one in which the same steps
+/// were interrupted.
 pub(super) fn compare(played: &Played, whole: &Played) -> Result<(), Breach> {
     let (ours, theirs) = (&played.ledger, &whole.ledger);
+    let without = match whole.schedule.crashes.is_empty() {
+        true => "without a crash".to_owned(),
+        false => format!("with {:?}", whole.schedule.to_string()),
+    };
     if ours.end != theirs.end {
         let (ours, theirs) = (told(&ours.end), told(&theirs.end));
         let sentence = format!(
-            "the outcome differs: {ours} with these crashes, {theirs} without; \
-             if the workflow races on purpose, or has a step that runs at most once, say `.races()`"
+            "the outcome differs: {ours} with these crashes, {theirs} {without}; \
+             if the workflow races on purpose, say `.races()`"
         );
         return breach(Rule::SameOutcome, sentence);
     }
+    let interrupted = interrupted(played);
     let (ours, theirs) = (counts(&ours.effects), counts(&theirs.effects));
-    let missing = theirs.keys().find(|op| !ours.contains_key(*op));
+    // Whether the body of one that was interrupted ran depends on the crash alone.
+    let missing = theirs.keys().find(|op| !ours.contains_key(*op) && !is_in(&interrupted, op));
     if let Some(op) = missing {
-        return breach(Rule::SameSteps, format!("step {:?} did not run, which it does without a crash", name(op)));
+        return breach(Rule::SameSteps, format!("step {:?} did not run, which it does {without}", name(op)));
     }
     let crashes = played.ledger.lives - 1;
-    for (op, times) in ours {
+    for (op, times) in ours.into_iter().filter(|(op, _)| !is_in(&interrupted, op)) {
         let name = name(op);
-        let Some(without) = theirs.get(op) else {
-            return breach(Rule::SameSteps, format!("step {name:?} ran, which it does not without a crash"));
+        let Some(count) = theirs.get(op) else {
+            return breach(Rule::SameSteps, format!("step {name:?} ran, which it does not {without}"));
         };
-        if times > without + crashes {
-            let sentence = format!("step {name:?} ran {times} times with {crashes} crashes, and {without} without");
+        if times > count + crashes {
+            let sentence = format!("step {name:?} ran {times} times with {crashes} crashes, and {count} {without}");
             return breach(Rule::AtLeastOnceBound, sentence);
         }
     }
     Ok(())
 }
 
-/// The steps whose bodies ran twice and never asked for the key by which the other side could tell.
-pub(super) fn warnings(played: &Played) -> Vec<Warning> {
-    let mut by_op: BTreeMap<&str, Vec<&Effect>> = BTreeMap::new();
-    played.ledger.effects.iter().for_each(|effect| by_op.entry(&effect.op).or_default().push(effect));
-    let is_bare = |effects: &&Vec<&Effect>| {
-        effects.len() > 1 && effects.iter().all(|effect| effect.is_judged && !effect.has_asked_key)
-    };
-    let warning = |effects: &Vec<&Effect>| Warning {
-        step: effects[0].step.clone(),
-        site: effects[0].site.clone(),
-        times: effects.len(),
-        schedule: played.schedule.to_string(),
-    };
-    by_op.values().filter(is_bare).map(warning).collect()
+/// What must hold of a play in which steps were interrupted that run at most once, given the one without a crash: it may
+/// go another way from there on, but it must not fail by it.
+pub(super) fn compare_interrupted(played: &Played, whole: &Played) -> Result<(), Breach> {
+    let (ours, theirs) = (&played.ledger.end, &whole.ledger.end);
+    if theirs.status == Status::Completed && ours.status != Status::Completed {
+        let sentence = format!(
+            "the run {} when a step that runs at most once was interrupted, and {} without a crash; \
+             handle `Error::Interrupted`, or say `.races()` if the run may end so",
+            told(ours),
+            told(theirs)
+        );
+        return breach(Rule::SameOutcome, sentence);
+    }
+    let without = counts(&whole.ledger.effects);
+    for event in &played.events {
+        match &event.what {
+            What::Body(effect) if !without.contains_key(effect.op.as_str()) => {
+                let name = name(&effect.op);
+                return breach(Rule::SameSteps, format!("step {name:?} ran, which it does not without a crash"));
+            }
+            What::Written { batch, .. } if entries(batch).any(is_interruption) => return Ok(()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The attempts that a crash has interrupted, of steps that run at most once.
+pub(super) fn interrupted(played: &Played) -> BTreeSet<(&str, u32)> {
+    let batches = played.events.iter().filter_map(|event| match &event.what {
+        What::Written { batch, .. } => Some(batch),
+        _ => None,
+    });
+    let all = batches.flat_map(|batch| entries(batch)).filter(|entry| is_interruption(entry));
+    all.map(|entry| (&*entry.op, entry.attempt)).collect()
+}
+
+fn is_in(interrupted: &BTreeSet<(&str, u32)>, op: &str) -> bool {
+    interrupted.iter().any(|(other, _)| *other == op)
+}
+
+fn entries(batch: &[Write]) -> impl Iterator<Item = &Entry> {
+    let commits = batch.iter().filter_map(|write| match write {
+        Write::Commit(commit) => Some(commit),
+        _ => None,
+    });
+    commits.flat_map(|commit| &commit.entries)
+}
+
+fn is_interruption(entry: &Entry) -> bool {
+    entry.failure().is_some_and(|failure| failure.cause == Cause::Interrupted)
 }
 
 fn counts(effects: &[Effect]) -> BTreeMap<&str, u32> {
@@ -108,8 +167,12 @@ fn name(op: &str) -> String {
     op.replacen("step:", "", 1)
 }
 
-fn told(end: &End) -> String {
-    let mut text = end.status.kind().as_str().to_owned();
+/// How a run ended, for people.
+pub(super) fn told(end: &End) -> String {
+    let mut text = match end.status {
+        Status::Cancelled => "was cancelled".to_owned(),
+        status => status.kind().as_str().to_owned(),
+    };
     if let Some(output) = &end.output {
         text += &format!(" with {output}");
     }
@@ -126,15 +189,31 @@ fn check_end(played: &Played) -> Result<(), Breach> {
     let status = played.ledger.end.status;
     match status {
         status if status.is_ended() => Ok(()),
-        Status::Paused { .. } => breach(
-            Rule::Ends,
-            "the run does not end: it waits for something that does not come; send it with `.signal(..)`",
-        ),
+        Status::Paused { .. } => breach(Rule::Ends, format!("the run does not end: {}", why_it_waits(&played.waits))),
         _ => breach(
             Rule::Ends,
             "the run does not end: a step is at work; replace its body with `.step(..)`, or give it real time with `.patience(..)`",
         ),
     }
+}
+
+fn why_it_waits(Waits { ops, signals }: &Waits) -> String {
+    let waits = ops.iter().filter(|(op, _)| op.contains("wait:"));
+    let waits: Vec<_> = waits.map(|(op, site)| format!("{:?} ({site})", words::name(op))).collect();
+    if ops.is_empty() {
+        return "it waits for a future that is no part of the workflow, such as `tokio::time::sleep`; await timers, \
+                channels and tasks inside a step, and use `ctx.sleep` for time"
+            .to_owned();
+    }
+    let waits = waits.join(" and ");
+    if signals.is_empty() {
+        return format!("it waits for {waits}, which does not come; send it with `.signal(..)`");
+    }
+    let signals: Vec<_> = signals.iter().map(|name| format!("{name:?}")).collect();
+    let signals = signals.join(" and ");
+    format!(
+        "it waits for {waits}, which does not come, and nothing waits for {signals}, which came; use one name for both"
+    )
 }
 
 /// What is known of the steps at one place of the tape.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::ledger::Ledger;
-use super::report::{Broken, Finding, Report, Warning};
+use super::report::{Broken, Finding, Report};
 use super::rules::{self, Breach, Rule};
 use super::schedule::Schedule;
-use super::stage::{self, Plan, Played};
+use super::stage::{self, Kind, Plan, Played};
 use super::timeline;
+use super::warning::{self, Warning, WarningKind};
 
 /// How many plays a failing schedule is made small with at the most.
 const SHRINKS_MAX: usize = 1_000;
@@ -18,9 +19,12 @@ pub(super) type Invariant = Arc<dyn Fn(&Ledger) -> Result<(), String> + Send + S
 pub(super) struct Search {
     pub(super) plan: Plan,
     pub(super) may_race: bool,
+    pub(super) expects_failure: bool,
     pub(super) invariants: Vec<(String, Invariant)>,
     /// Steps that may run twice without a word.
     pub(super) idempotent: Vec<String>,
+    /// Steps that are called in the same order each time.
+    pub(super) ordered: Vec<String>,
     pub(super) denies_warnings: bool,
     /// How many schedules with one crash are played at the most, how many with two, and so on.
     pub(super) bounds: Vec<usize>,
@@ -34,7 +38,21 @@ struct Failing {
     breach: Breach,
 }
 
+/// What plays are compared with.
+struct Wholes {
+    /// The play without a crash.
+    whole: Played,
+    /// For each step that runs at most once and was interrupted, with its attempt, the first single crash that does so.
+    interrupted: Vec<Played>,
+}
+
 impl Failing {
+    /// Whether a smaller schedule would show less: what is wrong without a crash is told with all that came.
+    fn is_small(&self) -> bool {
+        let is_end = matches!(self.breach.rule, Rule::Playable | Rule::Ends | Rule::Expected);
+        is_end && self.played.schedule.crashes.is_empty()
+    }
+
     /// Whether it breaks the same rule, with as few crashes.
     fn is_as(&self, other: &Self) -> bool {
         let crashes = |failing: &Self| failing.played.schedule.crashes.len();
@@ -53,16 +71,14 @@ impl Search {
         };
         match searched {
             Ok(()) => self.judge_warnings(report).await,
-            Err(failing) if self.only.is_some() => Err(self.broken(&failing)),
+            Err(failing) if self.only.is_some() || failing.is_small() => Err(self.broken(&failing)),
             Err(failing) => Err(self.broken(&self.shrink(failing).await)),
         }
     }
 
     async fn play_one(&self, schedule: &Schedule, report: &mut Report) -> Result<(), Failing> {
-        let whole = self.play(&schedule.uncrashed(), None).await?;
-        report.commits = whole.commits;
-        self.count(&whole, report);
-        let played = self.play(schedule, Some(&whole)).await?;
+        let mut wholes = self.play_whole(&schedule.uncrashed(), report).await?;
+        let played = self.play(schedule, Some(&mut wholes)).await?;
         report.played.resize(schedule.crashes.len() + 1, (0, 0));
         report.played[schedule.crashes.len()] = (1, 1);
         self.count(&played, report);
@@ -71,10 +87,8 @@ impl Search {
 
     /// Plays what has no crash, then all schedules of one crash, then those of one more each, up to their bounds.
     async fn play_all(&self, uncrashed: &Schedule, report: &mut Report) -> Result<(), Failing> {
-        let whole = self.play(uncrashed, None).await?;
-        report.commits = whole.commits;
-        self.count(&whole, report);
-        let mut shorter = vec![(uncrashed.clone(), whole.commits)];
+        let mut wholes = self.play_whole(uncrashed, report).await?;
+        let mut shorter = vec![(uncrashed.clone(), wholes.whole.commits)];
         for bound in &self.bounds {
             let there_are: Vec<_> = shorter.iter().flat_map(|(schedule, commits)| schedule.longer(*commits)).collect();
             let count = there_are.len();
@@ -82,7 +96,7 @@ impl Search {
             report.played.push((chosen.len() as u64, count as u64));
             shorter = Vec::with_capacity(chosen.len());
             for schedule in chosen {
-                let played = self.play(&schedule, Some(&whole)).await?;
+                let played = self.play(&schedule, Some(&mut wholes)).await?;
                 self.count(&played, report);
                 shorter.push((schedule, played.commits));
             }
@@ -90,20 +104,73 @@ impl Search {
         Ok(())
     }
 
+    async fn play_whole(&self, uncrashed: &Schedule, report: &mut Report) -> Result<Wholes, Failing> {
+        let whole = self.play(uncrashed, None).await?;
+        (report.commits, report.end) = (whole.commits, whole.ledger.end.clone());
+        self.count(&whole, report);
+        Ok(Wholes { whole, interrupted: Vec::new() })
+    }
+
     /// Plays a schedule and checks everything; against the play without a crash, if there is one to compare with.
-    async fn play(&self, schedule: &Schedule, whole: Option<&Played>) -> Result<Played, Failing> {
+    async fn play(&self, schedule: &Schedule, wholes: Option<&mut Wholes>) -> Result<Played, Failing> {
         let played = stage::play(&self.plan, schedule).await;
-        match self.check(&played, whole) {
+        let checked = match wholes {
+            None => self.check_whole(&played),
+            Some(wholes) => {
+                let alike = self.alike(&played, wholes).await;
+                self.check(&played, &wholes.whole, alike.map(|n| &wholes.interrupted[n]))
+            }
+        };
+        match checked.and_then(|()| self.check_invariants(&played)) {
             Ok(()) => Ok(played),
             Err(breach) => Err(Failing { played, breach }),
         }
     }
 
-    fn check(&self, played: &Played, whole: Option<&Played>) -> Result<(), Breach> {
-        rules::check(played)?;
-        if let Some(whole) = whole.filter(|_| !self.may_race) {
-            rules::compare(played, whole)?;
+    /// Where a play is, made with a single crash, in which the same attempt was interrupted as in this one. Plays are the
+    /// same each time, so it is found again when this schedule is played alone.
+    async fn alike(&self, played: &Played, wholes: &mut Wholes) -> Option<usize> {
+        let wanted = rules::interrupted(played);
+        if wanted.len() != 1 || self.may_race {
+            return None;
         }
+        let is_alike = |other: &Played| rules::interrupted(other) == wanted;
+        let found = wholes.interrupted.iter().position(is_alike);
+        if found.is_some() {
+            return found;
+        }
+        let singles: Vec<_> = wholes.whole.schedule.longer(wholes.whole.commits).collect();
+        for schedule in singles {
+            let single = stage::play(&self.plan, &schedule).await;
+            if is_alike(&single) {
+                wholes.interrupted.push(single);
+                return Some(wholes.interrupted.len() - 1);
+            }
+        }
+        None
+    }
+
+    fn check_whole(&self, played: &Played) -> Result<(), Breach> {
+        rules::check(played)?;
+        let sent = self.plan.messages.iter().enumerate();
+        let mut sent = sent.filter(|(n, _)| !played.schedule.without.contains(&(n + 1)));
+        let is_cancelled = sent.any(|(_, message)| matches!(message.kind, Kind::Cancel { .. }));
+        rules::check_expected(played, self.expects_failure, is_cancelled)
+    }
+
+    fn check(&self, played: &Played, whole: &Played, alike: Option<&Played>) -> Result<(), Breach> {
+        rules::check(played)?;
+        if self.may_race {
+            return Ok(());
+        }
+        if rules::interrupted(played).is_empty() {
+            return rules::compare(played, whole);
+        }
+        rules::compare_interrupted(played, whole)?;
+        alike.map_or(Ok(()), |alike| rules::compare(played, alike))
+    }
+
+    fn check_invariants(&self, played: &Played) -> Result<(), Breach> {
         for (name, invariant) in &self.invariants {
             let held = invariant(&played.ledger);
             let breach = |problem| Breach {
@@ -117,12 +184,22 @@ impl Search {
 
     fn count(&self, played: &Played, report: &mut Report) {
         report.bodies += played.ledger.effects.len() as u64;
-        let is_told = |warning: &Warning| self.idempotent.contains(&warning.step);
-        for warning in rules::warnings(played).into_iter().filter(|warning| !is_told(warning)) {
-            let is_same = |other: &Warning| other.step == warning.step && other.site == warning.site;
-            if !report.warnings.iter().any(is_same) {
+        if !played.schedule.crashes.is_empty() {
+            *report.ends.entry(played.ledger.end.status.kind().as_str()).or_default() += 1;
+        }
+        for warning in warning::of(played).into_iter().filter(|warning| !self.is_told(warning)) {
+            let place = |warning: &Warning| (warning.kind, warning.step.clone(), warning.site.clone());
+            if !report.warnings.iter().any(|other| place(other) == place(&warning)) {
                 report.warnings.push(warning);
             }
+        }
+    }
+
+    /// Whether the test has said that it is all right.
+    fn is_told(&self, warning: &Warning) -> bool {
+        match warning.kind {
+            WarningKind::KeyNotAsked => self.idempotent.contains(&warning.step),
+            WarningKind::Unkeyed => self.ordered.contains(&warning.step),
         }
     }
 
@@ -171,15 +248,21 @@ impl Search {
             self.play(schedule, None).await
         } else {
             let whole = self.play(&schedule.uncrashed(), None).await.ok()?;
-            self.play(schedule, Some(&whole)).await
+            self.play(schedule, Some(&mut Wholes { whole, interrupted: Vec::new() })).await
         };
         tried.err().filter(|failing| failing.is_as(other))
     }
 
     fn broken(&self, failing: &Failing) -> Broken {
+        let mut problem = failing.breach.sentence.clone();
+        if matches!(failing.breach.rule, Rule::SameOutcome | Rule::SameSteps | Rule::ReplayStable) {
+            let mut warnings = warning::of(&failing.played).into_iter();
+            let unkeyed = warnings.find(|warning| warning.kind == WarningKind::Unkeyed && !self.is_told(warning));
+            problem.extend(unkeyed.map(|warning| format!("; look at this too: {warning}")));
+        }
         Broken(Box::new(Finding {
             workflow: self.plan.workflow.clone(),
-            problem: failing.breach.sentence.clone(),
+            problem,
             schedule: failing.played.schedule.to_string(),
             timeline: timeline::timeline(&failing.played),
         }))

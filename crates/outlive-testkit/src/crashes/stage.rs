@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use outlive::clock::Clock;
 use outlive::{Builder, Error, OnConflict, Payload, Run, Status};
+use outlive_core::id::Name;
 use outlive_core::memory::MemoryStore;
+use outlive_core::message::Message as Inbox;
 use serde_json::value::RawValue;
 
 use crate::clock::TestClock;
@@ -25,6 +27,8 @@ const ID: &str = "run";
 const SEED: u64 = 2026;
 /// How many due moments are too many for one run.
 const MOMENTS_MAX: usize = 500;
+/// How many entries are too many without any time passing.
+const ENTRIES_MAX: usize = 10_000;
 /// How often an engine brings a run back that does not get on, unless said otherwise.
 const RECOVERIES_MAX: usize = 3;
 
@@ -69,6 +73,17 @@ pub(super) struct Played {
     pub(super) trouble: Option<String>,
     /// What a replay of the ended run said.
     pub(super) replayed: Result<(), String>,
+    /// What a run that has not ended waits for.
+    pub(super) waits: Waits,
+}
+
+/// What a run waits for that has not ended.
+#[derive(Default)]
+pub(super) struct Waits {
+    /// Operations, each with the place where it is called.
+    pub(super) ops: Vec<(String, String)>,
+    /// The signals that came and that nothing waits for, by their names.
+    pub(super) signals: Vec<String>,
 }
 
 struct Stage<'a> {
@@ -117,7 +132,8 @@ impl<'a> Stage<'a> {
             let builder = builder.step_hook(hook.clone()).seed(seed).recoveries_max(recoveries);
             setups.iter().fold(builder, |builder, setup| setup(builder))
         };
-        let test = TestEngine::new(setup).store(faults.clone()).clock(clock).patience(plan.patience).await;
+        let test = TestEngine::new(setup).store(faults.clone()).clock(clock).patience(plan.patience);
+        let test = test.entries_max(ENTRIES_MAX).await;
         Self { plan, schedule, test, faults, tape, is_started: AtomicBool::new(false), sent: AtomicUsize::new(0) }
     }
 
@@ -126,6 +142,10 @@ impl<'a> Stage<'a> {
         tokio::select! {
             biased;
             () = self.faults.died() => None,
+            sentence = self.test.ran_away() => {
+                self.faults.kill();
+                Some(Err(sentence))
+            }
             told = self.story() => Some(told),
         }
     }
@@ -186,7 +206,9 @@ impl<'a> Stage<'a> {
         let end = end(&self.test).await;
         let (lives, commits) = (self.tape.life(), self.faults.writes());
         let events = self.tape.take();
-        let mut replayed = if end.status.is_ended() { self.test.replay_ended(ID).await } else { Ok(()) };
+        let is_ended = end.status.is_ended();
+        let waits = if is_ended || told.is_err() { Waits::default() } else { self.waits().await };
+        let mut replayed = if is_ended { self.test.replay_ended(ID).await } else { Ok(()) };
         if !self.tape.take().is_empty() {
             replayed = replayed.and(Err("a replay of the ended run wrote something or ran a step".to_owned()));
         }
@@ -199,7 +221,21 @@ impl<'a> Stage<'a> {
             commits,
             trouble: told.err(),
             replayed,
+            waits,
         }
+    }
+
+    async fn waits(&self) -> Waits {
+        let (id, store) = (Name::recorded(ID), self.test.store());
+        let inbox = match store.instance(&id).await {
+            Ok(Some(run)) => store.inbox(run.num, 0).await.unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let signals = inbox.into_iter().filter_map(|inbound| match inbound.message {
+            Inbox::Signal { name, .. } => Some(name.to_string()),
+            _ => None,
+        });
+        Waits { ops: self.test.asked(ID).await.unwrap_or_default(), signals: signals.collect() }
     }
 }
 

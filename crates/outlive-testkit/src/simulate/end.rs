@@ -8,9 +8,12 @@ use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::NewsKind;
 use outlive_core::query::Query;
 
+use crate::words::{of_inbox, of_journal};
+
 use super::accepted::Acceptance;
 use super::acts::{Stand, Told, Wish};
 use super::ended_job::{self, EndedJob};
+use super::kept::Since;
 use super::ledger::Effect;
 use super::plan::Sim;
 
@@ -83,7 +86,7 @@ impl End {
         store: &dyn Query,
         effects: Vec<Effect>,
         acceptance: &Acceptance,
-        runs_before: &BTreeMap<Name, u64>,
+        since: &Since,
     ) -> Result<Self, String> {
         let mut runs = BTreeMap::new();
         for id in plan.runs() {
@@ -94,14 +97,19 @@ impl End {
                 let inbox = store.inbox(instance.num, 0).await.map_err(|error| error.to_string())?;
                 return Err(format!(
                     "run {id} has not ended though nothing is in its way: {} (note {:?}, wake {:?}, owner {:?}, \
-                     inbox {inbox:?}, journal {journal:#?})",
-                    instance.status, instance.note, instance.wake, instance.owner
+                     inbox {}){}",
+                    instance.status,
+                    instance.note,
+                    instance.wake,
+                    instance.owner,
+                    of_inbox(&inbox),
+                    of_journal(&journal)
                 ));
             }
             let ended = EndedRun { status: instance.status, outcome: instance.outcome, note: instance.note, journal };
             runs.insert(id.to_string(), ended);
         }
-        let jobs = ended_job::look(store, plan, acceptance, runs_before).await?;
+        let jobs = ended_job::look(store, plan, acceptance, since).await?;
         Ok(Self { runs, effects, jobs })
     }
 }
@@ -109,7 +117,7 @@ impl End {
 /// What must be true of every journal, whatever the workflow.
 pub(super) fn check_journals(end: &End) -> Result<(), String> {
     for (id, run) in &end.runs {
-        check_journal(&run.journal).map_err(|what| format!("run {id}: {what}: {:#?}", run.journal))?;
+        check_journal(&run.journal).map_err(|what| format!("run {id}: {what}{}", of_journal(&run.journal)))?;
     }
     Ok(())
 }
@@ -224,7 +232,7 @@ pub(super) fn check_orders(end: &End, plan: &Sim) -> Result<(), String> {
 pub(super) async fn check_replays(end: &End, engine: &Engine) -> Result<(), String> {
     for (id, run) in &end.runs {
         let replayed = engine.replay_ended(id).await;
-        replayed.map_err(|what| format!("run {id} is {}: {what}: {:#?}", run.status, run.journal))?;
+        replayed.map_err(|what| format!("run {id} is {}: {what}{}", run.status, of_journal(&run.journal)))?;
     }
     Ok(())
 }

@@ -11,8 +11,10 @@ use outlive_core::query::{Line, Query, Told};
 use outlive_core::queue::Dead;
 use serde::de::DeserializeOwned;
 
+use crate::words::last_lines;
+
 use super::accepted::Acceptance;
-use super::kept::{self, Kept};
+use super::kept::{self, Kept, Since};
 use super::lives::Life;
 use super::plan::Sim;
 
@@ -82,11 +84,11 @@ pub(super) async fn look(
     store: &dyn Query,
     plan: &Sim,
     acceptance: &Acceptance,
-    runs_before: &BTreeMap<Name, u64>,
+    since: &Since,
 ) -> Result<BTreeMap<String, EndedJob>, String> {
     let all = kept::all(store).await?;
     let mut ids = plan.jobs();
-    if let Some(problem) = all.iter().find_map(|kept| kept.problem(runs_before)) {
+    if let Some(problem) = all.iter().find_map(|kept| kept.problem(since)) {
         return Err(problem);
     }
     let mut kept: BTreeMap<Name, Kept> = all.into_iter().map(|kept| (kept.instance.id.clone(), kept)).collect();
@@ -117,11 +119,12 @@ fn told(lines: &[&Told]) -> String {
     let line = |told: &&Told| match &told.line {
         Line::News(News { at, kind, attempt, detail }) => {
             let detail = detail.as_ref().map_or(String::new(), ToString::to_string);
-            format!("\n    {} of {}: {at} {} {attempt} {detail}", told.number, told.num, kind.as_str())
+            format!("    {} of {}: {at} {} {attempt} {detail}", told.number, told.num, kind.as_str())
         }
-        other => format!("\n    {other:?}"),
+        other => format!("    {other:?}"),
     };
-    lines.iter().map(line).collect()
+    let lines: Vec<String> = lines.iter().map(line).collect();
+    format!("\n{}", last_lines(lines.iter().map(String::as_str)).trim_end())
 }
 
 fn ended(id: &Name, kept: Option<Kept>, dead: Vec<Dead>, lines: &[&Told], acceptance: &Acceptance) -> EndedJob {

@@ -3,15 +3,55 @@
 use std::collections::BTreeMap;
 
 use outlive::{Status, Timestamp};
-use outlive_core::id::{Epoch, Name};
+use outlive_core::commit::{Answer, Write};
+use outlive_core::id::{Epoch, InstanceNum, Name};
 use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
+use outlive_core::lifecycle::NewsKind;
 use outlive_core::message::Inbound;
 use outlive_core::query::{Filter, Instance, Query};
 use outlive_core::status::Pause;
 
 /// The most instances that are looked at.
 const INSTANCES_MAX: usize = 100_000;
+/// How often a job that plans its own next turn is seen to do so before it may be left like that.
+const ROUNDS: u64 = 50;
+
+/// What jobs have done since the faults stopped.
+#[derive(Default)]
+pub(super) struct Since {
+    /// How often each had run before.
+    runs_before: BTreeMap<Name, u64>,
+    /// How often the handlers of each have succeeded.
+    done: BTreeMap<InstanceNum, u64>,
+}
+
+impl Since {
+    /// The faults stop, and these are there.
+    pub(super) fn begin(jobs: Vec<Kept>) -> Self {
+        let runs_before = jobs.into_iter().map(|kept| (kept.instance.id, kept.record.runs)).collect();
+        Self { runs_before, done: BTreeMap::new() }
+    }
+
+    /// These writes are durable.
+    pub(super) fn written(&mut self, batch: &[Write], answers: &[Answer]) {
+        for pair in batch.iter().zip(answers) {
+            let (Write::Turn(turn), Answer::Turned(_)) = pair else { continue };
+            let done =
+                turn.news.iter().filter(|news| matches!(news.kind, NewsKind::JobExecuted | NewsKind::EventHandled));
+            *self.done.entry(turn.num).or_default() += done.count() as u64;
+        }
+    }
+
+    /// Whether some job may be one that plans its own next turn, again and again.
+    pub(super) fn has_rounds(&self) -> bool {
+        self.done.values().any(|done| *done >= ROUNDS)
+    }
+
+    fn goes_round(&self, num: InstanceNum) -> bool {
+        self.done.get(&num).is_some_and(|done| *done >= ROUNDS)
+    }
+}
 
 /// An instance as the store has it.
 pub(super) struct Kept {
@@ -30,8 +70,9 @@ impl Kept {
         Ok(Self { instance, record, inbox, queued: depth.queued })
     }
 
-    /// Why it is not at rest, if it is not. One that runs again and again must have run more often than before.
-    pub(super) fn unrest(&self, runs_before: &BTreeMap<Name, u64>) -> Option<&'static str> {
+    /// Why it is not at rest, if it is not. One that runs again and again must have run more often than before, and one
+    /// that plans its own next turn must have done so for a while.
+    pub(super) fn unrest(&self, since: &Since) -> Option<&'static str> {
         let Self { instance, record, inbox, queued } = self;
         let kind = JobKind::of(&instance.id);
         let wake = instance.wake;
@@ -46,7 +87,7 @@ impl Kept {
                 match () {
                     () if is_busy => Some("it has something to do"),
                     () if !is_planned => Some("it has no next run"),
-                    () if record.runs <= runs_before.get(&instance.id).copied().unwrap_or(0) => {
+                    () if record.runs <= since.runs_before.get(&instance.id).copied().unwrap_or(0) => {
                         Some("it has not run since the faults stopped")
                     }
                     () => None,
@@ -57,13 +98,23 @@ impl Kept {
                 Some(JobKind::Debounce) => Some("it keeps a batch, and nothing wakes it"),
                 _ => None,
             },
+            Status::Paused { until: Some(until), .. }
+                if matches!(kind, Some(JobKind::Task | JobKind::Pool)) && since.goes_round(instance.num) =>
+            {
+                let is_failing = record.retry.is_some() || record.trouble.is_some();
+                match () {
+                    () if is_failing || record.is_triggered => Some("it has something to do"),
+                    () if wake != Some(until) => Some("it waits for a moment, and nothing wakes it then"),
+                    () => None,
+                }
+            }
             _ => Some("it goes on"),
         }
     }
 
     /// The same in words.
-    pub(super) fn problem(&self, runs_before: &BTreeMap<Name, u64>) -> Option<String> {
-        let why = self.unrest(runs_before)?;
+    pub(super) fn problem(&self, since: &Since) -> Option<String> {
+        let why = self.unrest(since)?;
         let Self { instance, record, inbox, queued } = self;
         Some(format!(
             "job {} is not at rest though nothing is in its way: {why} ({}, note {:?}, wake {:?}, owner {:?}, {queued} \

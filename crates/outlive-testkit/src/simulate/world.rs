@@ -1,13 +1,11 @@
 //! One seeded world: workers on one store, people who want things of its runs, and everything that can go wrong.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use outlive::clock::Clock;
 use outlive::{Engine, Status, Timestamp};
 use outlive_core::commit::{Answer, Claimed, Write};
-use outlive_core::id::Name;
 use outlive_core::memory::MemoryStore;
 use outlive_core::query::Query;
 use outlive_core::store::{Error, ErrorKind, Store};
@@ -20,7 +18,7 @@ use super::accepted::Acceptance;
 use super::acts::{Answers, Stand, Told};
 use super::end::{self, End};
 use super::gate::{Call, Gate};
-use super::kept;
+use super::kept::{self, Since};
 use super::ledger::{Hook, Ledger};
 use super::moves::{Fate, Move, pick};
 use super::plan::Sim;
@@ -77,8 +75,8 @@ pub(super) struct World<'a> {
     ledger: Arc<Ledger>,
     /// The events of jobs.
     acceptance: Acceptance,
-    /// How often jobs had run when the faults stopped.
-    runs_before: BTreeMap<Name, u64>,
+    /// What jobs have done since the faults stopped.
+    since: Since,
     stands: Vec<Stand>,
     lives: u64,
     faults_left: u64,
@@ -100,7 +98,7 @@ impl<'a> World<'a> {
             ledger: Ledger::new(clock.clone(), random.next(), plan.mocks.clone()),
             stands: plan.acts.iter().map(|_| Stand::Waiting).collect(),
             acceptance: Acceptance::default(),
-            runs_before: BTreeMap::new(),
+            since: Since::default(),
             lives: 0,
             faults_left: if plan.faults_max == 0 { 0 } else { random.next() % (plan.faults_max + 1) },
             is_calm: false,
@@ -141,7 +139,8 @@ impl<'a> World<'a> {
             self.clock.advance(LOOK);
             self.settle().await;
         }
-        Err(format!("it goes on for ever: {CALM_MOVES_MAX} moves since the last fault"))
+        let restless = self.unrest().await.unwrap_or_default();
+        Err(format!("it goes on for ever: {CALM_MOVES_MAX} moves since the last fault; {restless}"))
     }
 
     pub(super) fn trace(&mut self) -> Vec<String> {
@@ -166,7 +165,8 @@ impl<'a> World<'a> {
         let Some(next) = pick(&moves, &mut self.random) else {
             self.check_due().await?;
             // Where jobs run again and again, there is always something due.
-            if self.is_calm && self.plan.is_endless() && self.has_ended().await {
+            let is_endless = self.plan.is_endless() || self.since.has_rounds();
+            if self.is_calm && is_endless && self.has_ended().await {
                 return Ok(false);
             }
             return self.pass_time().await;
@@ -332,6 +332,9 @@ impl<'a> World<'a> {
         let answers = self.store.write(batch.clone()).await.map_err(|error| error.to_string())?;
         self.ledger.written(batch, &answers);
         self.acceptance.written(batch, &answers)?;
+        if self.is_calm {
+            self.since.written(batch, &answers);
+        }
         if let Some(trace) = &mut self.trace {
             let lines = batch.iter().zip(&answers);
             let started = self.started;
@@ -455,8 +458,7 @@ impl<'a> World<'a> {
         }
         self.ledger.calm();
         self.settle().await;
-        let jobs = kept::all(&*self.store).await?;
-        self.runs_before = jobs.into_iter().map(|kept| (kept.instance.id, kept.record.runs)).collect();
+        self.since = Since::begin(kept::all(&*self.store).await?);
         if is_kept {
             // What was sent from outside, and of which nobody heard, is found within a minute.
             return Ok(());
@@ -467,17 +469,25 @@ impl<'a> World<'a> {
     }
 
     async fn has_ended(&self) -> bool {
-        if !self.stands.iter().all(|stand| matches!(stand, Stand::Acknowledged(_))) {
-            return false;
+        self.unrest().await.is_none()
+    }
+
+    /// What has not ended, or is not at rest.
+    async fn unrest(&self) -> Option<String> {
+        let mut acts = self.plan.acts.iter().zip(&self.stands);
+        if let Some((act, _)) = acts.find(|(_, stand)| !matches!(stand, Stand::Acknowledged(_))) {
+            return Some(format!("nobody has acknowledged this: {act}"));
         }
         for run in self.plan.runs() {
             let instance = self.store.instance(&run).await.ok().flatten();
-            if !instance.is_some_and(|instance| instance.status.is_ended()) {
-                return false;
+            match instance.map(|instance| instance.status) {
+                Some(status) if status.is_ended() => {}
+                status => return Some(format!("run {run} is {}", status.map_or("gone".to_owned(), |s| s.to_string()))),
             }
         }
         let jobs = kept::all(&*self.store).await.unwrap_or_default();
-        jobs.iter().all(|kept| kept.unrest(&self.runs_before).is_none())
+        let mut restless = jobs.iter().filter_map(|kept| Some((&kept.instance, kept.unrest(&self.since)?)));
+        restless.next().map(|(job, why)| format!("job {}: {why} ({})", job.id, job.status))
     }
 
     /// Looks at what became of it all.
@@ -486,7 +496,7 @@ impl<'a> World<'a> {
         worker.gate.free();
         let effects = self.ledger.effects();
         self.counts.effects = effects.len() as u64;
-        let end = End::of(self.plan, &*self.store, effects, &self.acceptance, &self.runs_before).await?;
+        let end = End::of(self.plan, &*self.store, effects, &self.acceptance, &self.since).await?;
         self.counts.runs = end.runs.len() as u64;
         self.counts.events = self.acceptance.events.len() as u64;
         end::check_journals(&end)?;

@@ -5,5 +5,7 @@
 mod conformance;
 mod crashed_jobs;
 mod crashes;
+mod endless_jobs;
 mod simulate;
 mod simulated_jobs;
+mod test_engine;

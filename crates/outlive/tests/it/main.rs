@@ -27,6 +27,7 @@ mod jobs_pool;
 mod jobs_store;
 mod jobs_stuck;
 mod jobs_task;
+mod kit_on_sqlite;
 mod owners;
 mod panics;
 mod parked;
