@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use outlive::Jitter;
 use outlive::prelude::*;
@@ -61,20 +60,9 @@ async fn ten_steps(ctx: Ctx, _: ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn ten_steps_are_crashed_everywhere_in_well_under_a_second() {
-    let mut took = Vec::new();
-    for _ in 0..5 {
-        #[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
-        let start = Instant::now();
-        let report = crash_everywhere(ten_steps).run().await;
-        assert_eq!((report.commits(), report.schedules()), (12, 224));
-        took.push(start.elapsed());
-        // One is enough: others may want this machine as well.
-        if took.last().is_some_and(|took| *took < Duration::from_secs(1)) {
-            return;
-        }
-    }
-    panic!("it took {took:?}");
+async fn ten_steps_are_crashed_everywhere_in_a_few_hundred_schedules() {
+    let report = crash_everywhere(ten_steps).run().await;
+    assert_eq!((report.commits(), report.schedules()), (12, 224));
 }
 
 async fn order(ctx: Ctx, _: ()) -> Result<String> {
