@@ -110,4 +110,16 @@ pub trait Store: Query + 'static {
     /// assert_eq!(MemoryStore::new().durability(), "memory: none");
     /// ```
     fn durability(&self) -> String;
+
+    /// What people call the store, such as the name of its file: for messages.
+    ///
+    /// ```
+    /// use outlive_core::memory::MemoryStore;
+    /// use outlive_core::store::Store;
+    /// let store = MemoryStore::new();
+    /// assert_eq!(format!("{} is executed by another process", store.name()), "this store is executed by another process");
+    /// ```
+    fn name(&self) -> String {
+        "this store".to_owned()
+    }
 }

@@ -26,6 +26,9 @@ struct Args {
     /// How much of it, instead of what the form says.
     #[arg(long)]
     count: Option<u64>,
+    /// One scenario of `real` alone, such as `deploys`.
+    #[arg(long)]
+    only: Option<String>,
     /// Writes the page from the figures of all runs so far, and runs nothing.
     #[arg(long)]
     page: Option<std::path::PathBuf>,
@@ -49,7 +52,7 @@ fn main() -> ExitCode {
             }
         };
     }
-    let order = Order { is_long: args.long, seed: args.seed, count: args.count };
+    let order = Order { is_long: args.long, seed: args.seed, count: args.count, only: args.only };
     if let Some(name) = &args.mutant {
         return be_mutant(name, &order);
     }

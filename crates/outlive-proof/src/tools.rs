@@ -7,6 +7,7 @@ mod kills;
 mod mutants;
 mod pool;
 mod powercut;
+mod real;
 mod simulate;
 
 use clap::ValueEnum;
@@ -21,6 +22,8 @@ pub(crate) struct Order {
     pub(crate) seed: u64,
     /// How much, instead of what the form says.
     pub(crate) count: Option<u64>,
+    /// The one part of the tool that is wanted.
+    pub(crate) only: Option<String>,
 }
 
 impl Order {
@@ -32,7 +35,7 @@ impl Order {
 
 /// Lives as a process that is killed, if this one is asked to.
 pub(crate) fn child() -> Option<std::process::ExitCode> {
-    kills::run_if_asked().or_else(pool::run_if_asked)
+    kills::run_if_asked().or_else(pool::run_if_asked).or_else(real::run_if_asked)
 }
 
 /// What a tool did: "what was counted" and "how many".
@@ -48,6 +51,7 @@ pub(crate) enum Tool {
     Powercut,
     Kills,
     Pool,
+    Real,
     Fuzz,
 }
 
@@ -82,6 +86,9 @@ impl Tool {
                 "Real processes that are killed at random moments, while another one keeps the ledger of what was acknowledged."
             }
             Self::Pool => "A pool whose process is killed again and again: each event is handled, and recorded once.",
+            Self::Real => {
+                "The real clock and real processes: deploys, downtime, kills, many messages, and a second executor."
+            }
             Self::Fuzz => "Arbitrary bytes for everything that is parsed, decoded and loaded.",
         }
     }
@@ -96,6 +103,7 @@ impl Tool {
             Self::Powercut => powercut::run(order),
             Self::Kills => kills::run(order),
             Self::Pool => pool::run(order),
+            Self::Real => real::run(order),
             Self::Fuzz => fuzz::run(order),
         }
     }

@@ -30,6 +30,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use crate::error;
 use crate::open;
+use crate::place;
 use crate::row;
 use rules::{OF_JOBS, RULES};
 
@@ -209,7 +210,7 @@ pub fn examine(path: &Path) -> Result<Report, Error> {
 /// doctor::examine_with(&file, |check| eprintln!("{} of {}: {}", check.number, check.of, check.name)).unwrap();
 /// ```
 pub fn examine_with(path: &Path, mut tell: impl FnMut(Check)) -> Result<Report, Error> {
-    let path = &open::absolute(path)?;
+    let path = &place::canonical(path)?;
     let connection = open::existing(path)?;
     let trouble = |e: rusqlite::Error| error::while_reading(path, &e);
     connection.execute_batch(SETTINGS).map_err(trouble)?;

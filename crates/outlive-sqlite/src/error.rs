@@ -73,6 +73,15 @@ pub(crate) fn on_commit(path: &Path, error: &rusqlite::Error, is_rolled_back: bo
     }
 }
 
+/// The name of the file leads to another file, or to none.
+pub(crate) fn moved(path: &Path) -> Error {
+    let message = format!(
+        "{} was moved, removed or replaced while it is in use; put it back, or restart this process on the new file",
+        path.display()
+    );
+    Error::new(ErrorKind::Unavailable, message)
+}
+
 /// The thread that was to answer is gone, which only a bug in it can bring about.
 pub(crate) fn gone(path: &Path) -> Error {
     Error::new(

@@ -1,8 +1,8 @@
 //! Who executes: a lock on a file beside the store, which the kernel frees when its holder dies, and the epoch.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use outlive_core::mutant::{Mutant, is_on};
@@ -12,45 +12,103 @@ use rusqlite::params;
 
 use crate::batch::Batch;
 use crate::open::private;
+use crate::place::{Identity, links};
 use crate::row;
+
+/// How often the file is opened anew because somebody removes it just then.
+const TAKES_MAX: u32 = 100;
 
 /// The lock while it is held. It ends with the value, or with the process.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
+    path: PathBuf,
 }
 
 impl Lock {
     /// Takes the lock of the store at `store`.
     ///
     /// # Errors
-    /// [`ErrorKind::Locked`] if another process, or another handle of this one, holds it.
+    /// [`ErrorKind::Locked`] if another process, or another handle of this one, holds it; [`ErrorKind::Open`] if the
+    /// lock is not a plain file.
     pub(crate) fn take(store: &Path) -> Result<Self, Error> {
         let path = path_of(store);
-        let trouble = |e: std::io::Error| {
-            let message = format!("{} cannot be locked ({e}); let this user write it and its folder", path.display());
-            Error::new(ErrorKind::Unavailable, message)
-        };
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let mut file = private(options).open(&path).map_err(trouble)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(held(store, &mut file)),
-            Err(TryLockError::Error(e)) => return Err(trouble(e)),
+        for _ in 0..TAKES_MAX {
+            let mut file = open(&path)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(held(store, &mut file)),
+                Err(TryLockError::Error(e)) => return Err(trouble(&path, &e)),
+            }
+            let mut lock = Self { file, path: path.clone() };
+            // Only now is it certain that the name leads to what is locked, and not elsewhere.
+            if lock.is_in_place() {
+                // The number is for people. If it cannot be written, the lock holds all the same.
+                let id = std::process::id().to_string();
+                let _ = lock.file.set_len(0).and_then(|()| lock.file.write_all(id.as_bytes()));
+                return Ok(lock);
+            }
         }
-        // The number is for people. If it cannot be written, the lock holds all the same.
-        let _ = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
-        Ok(Self { file })
+        Err(trouble(&path, &io::Error::other("somebody keeps removing it")))
+    }
+
+    /// Makes and locks the file again if somebody has removed it, so that others find it locked. If another process was
+    /// faster, this one is fenced by the epoch.
+    pub(crate) fn restore(&mut self, store: &Path) {
+        if self.is_in_place() {
+            return;
+        }
+        if let Ok(lock) = Self::take(store) {
+            tracing::warn!(
+                "{} was removed while this process executes the store, and is made again; leave it where it is",
+                self.path.display()
+            );
+            *self = lock;
+        }
+    }
+
+    /// Whether whoever opens the file by its name opens the one that is locked here.
+    fn is_in_place(&self) -> bool {
+        self.file.metadata().is_ok_and(|locked| Identity::at(&self.path) == Some(Identity::of(&locked)))
     }
 }
 
 impl Drop for Lock {
     /// The file stays: to remove it would let two processes lock two files of the same name.
     fn drop(&mut self) {
-        let _ = self.file.set_len(0);
+        if self.is_in_place() {
+            let _ = self.file.set_len(0);
+        }
         let _ = self.file.unlock();
     }
+}
+
+/// Opens the lock file, and makes it if there is none. Nothing is locked or written through a link: what it leads to
+/// belongs to somebody else.
+fn open(path: &Path) -> Result<File, Error> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    let opened = match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() || links(&found) > 1 => {
+            let message = format!(
+                "{} is a link or no plain file, and locking it would change another file; remove it",
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::Open, message));
+        }
+        Ok(_) => options.open(path),
+        Err(_) => match private(options.create_new(true)).open(path) {
+            // Another process has made it just now.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => OpenOptions::new().read(true).write(true).open(path),
+            made => made,
+        },
+    };
+    opened.map_err(|e| trouble(path, &e))
+}
+
+fn trouble(path: &Path, e: &io::Error) -> Error {
+    let message = format!("{} cannot be locked ({e}); let this user write it and its folder", path.display());
+    Error::new(ErrorKind::Unavailable, message)
 }
 
 fn path_of(store: &Path) -> PathBuf {
@@ -95,8 +153,11 @@ impl Batch<'_> {
         })
     }
 
-    /// Makes due what is still driven, for whoever comes next.
+    /// Makes due what is still driven, for whoever comes next. What a later holder drives is not touched.
     pub(crate) fn let_go(&mut self) -> rusqlite::Result<()> {
+        if self.epoch == 0 {
+            return Ok(());
+        }
         self.connection.prepare_cached("UPDATE instance SET wake = 0, owner = 0 WHERE owner <> 0")?.execute([])?;
         self.ledger.drop_all_facts();
         Ok(())

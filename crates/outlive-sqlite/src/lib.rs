@@ -29,6 +29,7 @@ pub mod fuzzing;
 mod lease;
 mod ledger;
 mod open;
+mod place;
 mod push;
 mod query;
 mod queue;

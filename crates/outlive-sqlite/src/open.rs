@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::error::{self, BUSY_MAX};
+use crate::place;
 use crate::schema::{self, Content};
 
 /// Earlier ones can corrupt a file that two connections write and checkpoint (sqlite.org/wal.html#walresetbug).
@@ -210,17 +211,6 @@ pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// A file by its absolute name.
-///
-/// # Errors
-/// If it has none.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
-    std::path::absolute(path).map_err(|e| {
-        let message = format!("{path:?} is not the name of a file ({e}); give one such as shop.db");
-        Error::new(ErrorKind::Open, message)
-    })
-}
-
 /// What the writer's settings are, read back; an error if they are not those asked for.
 fn read_back(connection: &Connection, path: &Path, options: &Options) -> Result<String, Error> {
     let trouble = |e: rusqlite::Error| error::on_open(path, &e);
@@ -275,7 +265,7 @@ fn check_place(path: &Path, absent: Absent) -> Result<(), Error> {
             let message = format!("the folder of {name} does not exist; make it first: mkdir -p {}", folder.display());
             Err(Error::new(ErrorKind::Open, message))
         }
-        _ => Ok(()),
+        _ => place::check_links(path),
     }
 }
 
@@ -304,7 +294,11 @@ fn check_access(connection: &Connection, path: &Path) -> Result<(), Error> {
 
 fn connect(path: &Path, access: OpenFlags, options: &Options) -> Result<Connection, Error> {
     let trouble = |e: rusqlite::Error| error::on_open(path, &e);
-    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if cfg!(unix) {
+        // The name is canonical: a link in it was put there since.
+        flags |= OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    }
     let connection = match &options.vfs {
         None => Connection::open_with_flags(path, flags),
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str()),

@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::error;
 use crate::open::{self, Opened, Options};
+use crate::place;
 use crate::reader;
 use crate::view::SqliteReader;
 use crate::watch::Watch;
@@ -68,7 +69,7 @@ impl SqliteStore {
     /// assert!(error.message.ends_with("make it first: mkdir -p /no/such/folder"));
     /// ```
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
-        let path = open::absolute(path)?;
+        let path = place::canonical(path)?;
         let Opened { connection, durability } = open::writer(&path, &options)?;
         let watch = Arc::new(Watch::default());
         let (jobs, asked) = mpsc::channel();
@@ -80,7 +81,7 @@ impl SqliteStore {
         Ok(Self { durability, watch, reader, writer })
     }
 
-    /// The file, by its absolute name.
+    /// The file, by its absolute name, symbolic links resolved.
     ///
     /// ```
     /// use outlive_sqlite::{Options, SqliteStore};
@@ -126,6 +127,10 @@ impl Store for SqliteStore {
 
     fn durability(&self) -> String {
         self.durability.clone()
+    }
+
+    fn name(&self) -> String {
+        self.path().display().to_string()
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use outlive_core::store::Error;
 
 use crate::open::{self, Options};
+use crate::place;
 use crate::reader::Reader;
 
 /// A store that is only read: nothing of it is written, no lease is taken, and whoever executes it is not held up.
@@ -47,7 +48,7 @@ impl SqliteReader {
     /// assert!(error.message.contains("mistyped.db does not exist"));
     /// ```
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let path = open::absolute(path)?;
+        let path = place::canonical(path)?;
         open::existing(&path)?;
         Self::start(path, &Options::default())
     }
@@ -65,7 +66,7 @@ impl SqliteReader {
     /// assert!(!SqliteReader::is_database(&notes).unwrap());
     /// ```
     pub fn is_database(path: &Path) -> Result<bool, Error> {
-        open::is_database(&open::absolute(path)?)
+        open::is_database(&place::canonical(path)?)
     }
 
     /// Reads a file that was found to be a store.

@@ -18,6 +18,7 @@ use crate::error;
 use crate::lease::Lock;
 use crate::ledger::{Foreign, Ledger};
 use crate::open::{self, Options};
+use crate::place::Identity;
 use crate::watch::{CLOSE_LOOKS, LOOK_CLOSELY, LOOK_EVERY, Watch};
 
 /// A checkpoint is made when about this many pages wait in the log. A page that is written again and again is in the
@@ -48,6 +49,8 @@ pub(crate) enum Job {
 
 pub(crate) struct Writer {
     path: PathBuf,
+    /// The file that `path` was when it was opened.
+    identity: Option<Identity>,
     options: Options,
     connection: Connection,
     ledger: Ledger,
@@ -61,6 +64,8 @@ pub(crate) struct Writer {
     close_looks: u32,
     /// About how many pages were written since the log was last looked at.
     unlogged: i64,
+    /// Whether `path` was another file, or none, when it was last looked at.
+    is_moved: bool,
     /// A batch whose COMMIT failed without saying whether it is durable.
     unsure: Option<Arc<Vec<Write>>>,
 }
@@ -77,6 +82,8 @@ impl Writer {
         let mut ledger = Ledger::default();
         ledger.look(&connection).map_err(|e| error::on_open(&path, &e))?;
         Ok(Self {
+            identity: Identity::at(&path),
+            is_moved: false,
             path,
             options,
             connection,
@@ -134,8 +141,18 @@ impl Writer {
 
     /// Sees whether others have written. Trouble with the file is left for the next write to tell.
     fn look(&mut self) {
+        self.look_at_names();
         if let Ok(Foreign::Changed) = self.ledger.look(&self.connection) {
             self.tell();
+        }
+    }
+
+    /// Sees whether the names of the store and its lock still lead to the files that are open here. If they do not,
+    /// others work on another file, or do not see that this one is executed.
+    fn look_at_names(&mut self) {
+        self.is_moved = Identity::at(&self.path) != self.identity;
+        if let Some(lock) = self.lock.as_mut().filter(|_| !self.is_moved) {
+            lock.restore(&self.path);
         }
     }
 
@@ -216,6 +233,13 @@ impl Writer {
     }
 
     fn begin(&mut self) -> Result<(), Error> {
+        if self.is_moved {
+            // What is written now would be found by nobody.
+            self.look_at_names();
+        }
+        if self.is_moved {
+            return Err(error::moved(&self.path));
+        }
         if !self.connection.is_autocommit() {
             // A transaction could not be undone; only a new connection is certain to be without it.
             self.connection = open::writer(&self.path, &self.options)?.connection;
@@ -260,6 +284,7 @@ impl Writer {
             return;
         }
         self.unlogged = 0;
+        self.look_at_names();
         let (log, done) = match self.ask_log("PRAGMA wal_checkpoint(noop)") {
             Ok(found) if self.connection.is_autocommit() => found,
             _ => return,

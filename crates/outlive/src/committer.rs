@@ -38,8 +38,8 @@ struct Queue {
     batches: VecDeque<Batch>,
     /// An empty one, whose memory is used again.
     spare: Batch,
-    /// Nothing is written any more.
-    is_closed: bool,
+    /// Why nothing is written any more.
+    closed: Option<Error>,
     /// Grows with each write, and with each batch that is told of.
     activity: u64,
 }
@@ -148,7 +148,7 @@ impl Committer {
     /// Adds a write to the next batch.
     pub(crate) fn submit(&self, write: Write, reply: Reply) {
         let mut queue = self.lock();
-        if queue.is_closed {
+        if queue.closed.is_some() {
             // Whoever waits for the reply learns by its end that there will be none.
             return;
         }
@@ -161,13 +161,16 @@ impl Committer {
         }
     }
 
-    /// Takes no more writes; those who wait are told.
-    pub(crate) fn close(&self) {
+    /// Takes no more writes; those who wait get this error, unless there was another one before. Returns `false` then.
+    pub(crate) fn close(&self, why: Error) -> bool {
         let mut queue = self.lock();
-        queue.is_closed = true;
+        let is_first = queue.closed.is_none();
+        queue.closed.get_or_insert(why);
         queue.batches.clear();
         drop(queue);
+        self.news.notify_one();
         self.bell.ring();
+        is_first
     }
 
     /// A number that grows with everything that is written.
@@ -176,7 +179,12 @@ impl Committer {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.lock().is_closed
+        self.lock().closed.is_some()
+    }
+
+    /// Fails once nothing is written any more, with the reason.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.lock().closed.clone().map_or(Ok(()), Err)
     }
 
     /// Writes and waits until it is durable.
@@ -186,7 +194,7 @@ impl Committer {
         match answer.await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Error::Shutdown),
+            Err(_) => Err(self.check().err().unwrap_or(Error::Shutdown)),
         }
     }
 
@@ -194,7 +202,13 @@ impl Committer {
     pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) {
         let mut done = None;
         loop {
-            let next = self.lock().next(done.is_some());
+            let next = {
+                let mut queue = self.lock();
+                if queue.closed.is_some() {
+                    break;
+                }
+                queue.next(done.is_some())
+            };
             let batch = match (next, done.is_some()) {
                 (Some(batch), _) => batch,
                 (None, true) => {
@@ -222,6 +236,7 @@ impl Committer {
                 }
             }
         }
+        self.tell(done, &*router);
     }
 
     /// While the store has no room for what runs have done, what callers want is tried by itself: it may make room.

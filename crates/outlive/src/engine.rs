@@ -197,7 +197,7 @@ impl Engine {
         #[cfg(feature = "http")]
         self.sinks.abort();
         self.worker.residency.abort();
-        shared.committer.close();
+        shared.committer.close(Error::Shutdown);
         shared.waiters.ask_all();
         shared.replies.close();
     }

@@ -249,6 +249,15 @@ pub enum Error {
         /// What is wrong, and the way out.
         problem: String,
     },
+    /// Another engine has taken over the store, so this one has stopped: none of its runs go on, and it takes no calls.
+    #[error(
+        "another process executes {store} now, so this engine has stopped; let one process execute a store, and reach \
+         it from others with `Client::open`"
+    )]
+    Fenced {
+        /// The store.
+        store: String,
+    },
     /// The engine is shutting down or gone.
     #[error("the engine is shut down; start another one")]
     Shutdown,
@@ -294,7 +303,7 @@ pub enum ErrorKind {
     Input,
     /// The store.
     Store,
-    /// The engine is gone, or was not to execute.
+    /// The engine is gone, has lost its store to another one, or was not to execute.
     Shutdown,
 }
 
@@ -341,7 +350,7 @@ impl Error {
             | Self::Setup(_) => ErrorKind::Input,
             Self::Locked { .. } | Self::Store(_) => ErrorKind::Store,
             Self::Export(_) => ErrorKind::Input,
-            Self::Checked { .. } | Self::Shutdown => ErrorKind::Shutdown,
+            Self::Checked { .. } | Self::Fenced { .. } | Self::Shutdown => ErrorKind::Shutdown,
         }
     }
 
@@ -382,6 +391,7 @@ impl Error {
             Self::Export(_) => "export",
             Self::Checked { .. } => "checked",
             Self::Sink { .. } => "sink",
+            Self::Fenced { .. } => "fenced",
             Self::Shutdown => "shutdown",
             Self::Setup(_) => "setup",
         }
@@ -459,6 +469,20 @@ impl Error {
     #[must_use]
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Locked { .. })
+    }
+
+    /// Whether another engine has taken over the store of this one.
+    ///
+    /// ```
+    /// use outlive::Error;
+    /// fn exit_code(error: &Error) -> i32 {
+    ///     if error.is_fenced() { 0 } else { 1 } // another process goes on with the work
+    /// }
+    /// assert_eq!(exit_code(&Error::Fenced { store: "shop.db".into() }), 0);
+    /// ```
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Self::Fenced { .. })
     }
 
     /// What user code failed with, if that is what it is about.

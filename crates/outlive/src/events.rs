@@ -189,17 +189,16 @@ impl Events {
     /// ```
     ///
     /// # Errors
-    /// If the store cannot be read; [`Error::Shutdown`] once the engine is shut down and all is told.
+    /// If the store cannot be read; [`Error::Shutdown`] once the engine is shut down and all is told, and
+    /// [`Error::Fenced`] once another process executes the store.
     pub async fn next(&mut self) -> Result<LifecycleEvent, Error> {
         loop {
             if let Some(event) = self.hand_out() {
                 return Ok(event);
             }
-            let is_closed = self.shared.committer.is_closed();
+            let closed = self.shared.committer.check();
             if !self.fill().await? {
-                if is_closed {
-                    return Err(Error::Shutdown);
-                }
+                closed?;
                 self.news().await?;
             }
         }

@@ -28,6 +28,9 @@ impl Retention {
             while clock.now() < next {
                 clock.sleep_until(next).await;
             }
+            if self.worker.committer.is_closed() {
+                return;
+            }
             if let Err(error) = self.forget().await {
                 tracing::warn!("what was told long ago is not forgotten yet: {error}");
             }

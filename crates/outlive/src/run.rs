@@ -512,9 +512,7 @@ impl<O: DeserializeOwned> Run<O> {
                     return self.outcome(instance.into());
                 }
             }
-            if self.shared.committer.is_closed() {
-                return Err(Error::Shutdown);
-            }
+            self.shared.committer.check()?;
             if let Some(end) = news.await {
                 return self.outcome(end);
             }

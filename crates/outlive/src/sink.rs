@@ -116,7 +116,7 @@ impl Delivery {
                 }
             };
             match batch.as_slice() {
-                [] if is_last => return,
+                [] if is_last || self.shared.committer.is_closed() => return,
                 [] => {}
                 [.., last] => {
                     if !self.hand_over(&batch).await || !self.keep(last.cursor()).await {
@@ -172,7 +172,7 @@ impl Delivery {
             let mark = Write::Mark(self.sink.plan.name.clone(), cursor.to_mark());
             match self.shared.committer.write(mark).await {
                 Ok(_) => return true,
-                Err(Error::Shutdown) => return false,
+                Err(Error::Shutdown | Error::Fenced { .. }) => return false,
                 Err(error) => tracing::warn!("sink {}: {error}", self.sink.plan.name),
             }
             self.rest(STORE_RETRY).await;

@@ -234,7 +234,13 @@ impl<O> Start<O> {
         let (workflow, input) = (start.workflow.clone(), start.input.clone());
         let answer = shared.committer.write(Write::Start(start)).await;
         match answer? {
-            Answer::Started { num, .. } => Ok(Run::new(self.shared, id, num)),
+            Answer::Started { num, created, is_driven } => {
+                if created && !is_driven && owner != Epoch(0) {
+                    // It was to be driven here, but another engine has the store: nobody here hears of its end.
+                    shared.committer.check()?;
+                }
+                Ok(Run::new(self.shared, id, num))
+            }
             // The store compares text; the same JSON may be written in another way.
             Answer::Refused(Refusal::Conflict { workflow: other }) if other == workflow => {
                 let there = self.shared.instance(&id).await?;

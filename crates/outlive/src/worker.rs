@@ -25,7 +25,7 @@ use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Mode};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::aside;
 use crate::cell::Cell;
@@ -142,9 +142,12 @@ impl Worker {
     /// The worker's task: whatever is due is claimed, in order, as there is room.
     pub(crate) async fn run(self: Arc<Self>) {
         self.load_suspects().await;
-        loop {
+        while !self.committer.is_closed() {
             self.touch();
             if let Err(error) = self.look().await {
+                if self.committer.is_closed() {
+                    return;
+                }
                 tracing::warn!("the store could not be asked what is due: {error}");
                 tokio::time::sleep(RETRY).await;
                 continue;
@@ -212,6 +215,7 @@ impl Worker {
 
     /// Somebody outside has written: hands on what is for runs in memory, and has the store asked what is due.
     async fn look_outside(&self) -> Result<(), Error> {
+        self.check_lease();
         self.waiters.ask_all();
         self.committer.bell.ring();
         self.wakes.start_over(self.env.clock.now());
@@ -372,7 +376,7 @@ impl Worker {
         let mut before = None;
         loop {
             match self.reopen_page(&filter, before).await {
-                Ok(None) | Err(Error::Shutdown) => return,
+                Ok(None) | Err(Error::Shutdown | Error::Fenced { .. }) => return,
                 Ok(next) => before = next,
                 // The store is in trouble; this can wait until it is not.
                 Err(_) => tokio::time::sleep(RETRY).await,
@@ -477,12 +481,16 @@ impl Worker {
             self.residency.replace(start.id.as_str(), num);
         }
         if !is_driven && !is_on(Mutant::DrivenUnleased) {
-            // Another one holds the lease, if this one thought it did.
-            self.unreserve(usize::from(start.owner == self.epoch));
-            return match start.due <= self.env.clock.now() {
+            match start.due <= self.env.clock.now() {
                 true => self.queue_due(num),
                 false => self.wakes.add_stored(start.due, num),
-            };
+            }
+            if start.owner == self.epoch {
+                // Another one holds the lease.
+                self.unreserve(1);
+                self.fenced();
+            }
+            return;
         }
         let info = Info {
             id: start.id.to_string(),
@@ -527,6 +535,27 @@ impl Worker {
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }
+
+    /// Asks the store whether this engine still executes it: a claim of nothing is fenced if it does not.
+    fn check_lease(&self) {
+        let claim = Claim { nums: Vec::new(), epoch: self.epoch, at: self.env.clock.now(), suspects_max: 0 };
+        self.committer.submit(Write::Claim(claim), Reply::Caller(oneshot::channel().0));
+    }
+
+    /// Another engine has taken the lease. Nothing can be recorded here any more, so everything ends, and those who
+    /// wait get an error.
+    fn fenced(&self) {
+        let error = Error::Fenced { store: self.store.name() };
+        if !self.committer.close(error.clone()) {
+            return;
+        }
+        tracing::error!("{error}");
+        self.residency.abort();
+        self.waiters.ask_all();
+        self.replies.close();
+        self.rested.notify_waiters();
+        self.news.notify_one();
+    }
 }
 
 /// The reason of a cancel or terminate among the messages.
@@ -546,7 +575,14 @@ impl Router for Worker {
             }
             (Write::Start(start), _) if start.owner == self.epoch => self.unreserve(1),
             (Write::Claim(claim), Answer::Claimed(claimed)) => self.claimed(claim, std::mem::take(claimed)),
-            (Write::Claim(claim), _) => self.unreserve(claim.nums.len()),
+            (Write::Claim(claim), answer) => {
+                self.unreserve(claim.nums.len());
+                if matches!(answer, Answer::Fenced) {
+                    self.fenced();
+                }
+            }
+            // Its instance may be gone, or all of them.
+            (Write::Commit(_) | Write::Turn(_), Answer::Fenced) => self.check_lease(),
             (Write::Send(send), Answer::Sent { num, pos, before, is_new: true }) => {
                 self.replies.place(send.token, *num, *pos);
                 self.sent(send, *num, *pos, *before)

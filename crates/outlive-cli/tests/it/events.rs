@@ -34,7 +34,7 @@ async fn open() -> Shop {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), handled).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), handled).await.unwrap();
     shop
 }
 
@@ -58,7 +58,7 @@ fn follow(shop: &Shop, words: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>)
 }
 
 async fn next(lines: &mut Lines<BufReader<ChildStdout>>) -> Value {
-    let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line()).await.unwrap();
+    let line = tokio::time::timeout(Duration::from_secs(120), lines.next_line()).await.unwrap();
     serde_json::from_str(&line.unwrap().unwrap()).unwrap()
 }
 
@@ -159,7 +159,7 @@ async fn a_follower_ends_after_as_many_as_it_was_asked_for() {
     let (mut child, mut lines) = follow(&shop, &["--since", "0", "--limit", "2"]);
     let some = [next(&mut lines).await, next(&mut lines).await];
     assert_eq!(some, told(&shop.engine).await[..2]);
-    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait()).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(120), child.wait()).await.unwrap();
     assert!(ended.unwrap().success() && lines.next_line().await.unwrap().is_none());
 }
 

@@ -90,7 +90,7 @@ async fn until(shop: &Shop, words: &[&str], is_it: impl Fn(&Value) -> bool) -> V
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), look).await.unwrap()
+    tokio::time::timeout(Duration::from_secs(120), look).await.unwrap()
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn what_is_told_to_a_store_that_nobody_executes_is_kept_and_not_waited_for
     let file = shop.file();
     let file = file.to_str().unwrap();
     let words = ["trigger", file, "task:orders:7"];
-    tokio::time::timeout(Duration::from_secs(10), tell(&words)).await.unwrap().well();
+    tokio::time::timeout(Duration::from_secs(120), tell(&words)).await.unwrap().well();
     let told = tell(&["job", file, "task:orders:7", "-o", "json"]).await.well();
     let job: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(job["inbox"][0]["what"], "trigger");

@@ -127,7 +127,7 @@ pub(crate) async fn wait_for<O>(run: &Run<O>, kind: StatusKind, is_it: impl Fn(S
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), look).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), look).await.unwrap();
 }
 
 /// Runs a command.

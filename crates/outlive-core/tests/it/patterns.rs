@@ -1,6 +1,6 @@
 //! Cron patterns: what is understood and what is refused, whatever text is given.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlive_core::schedule::{Cron, Missed, Schedule, ScheduleError};
 use outlive_core::time::Timestamp;
@@ -106,10 +106,9 @@ fn unknown_zones_are_named() {
     assert_eq!(tokyo.to_string(), "0 9 * * MON Asia/Tokyo");
 }
 
+/// A search without bounds would not come back within anybody's patience.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "what is measured is this machine's time")]
-fn the_hardest_patterns_take_no_time_to_speak_of() {
-    let began = Instant::now();
+fn the_search_for_the_hardest_patterns_comes_to_an_end() {
     for pattern in ["0 0 30 2 *", "59 59 23 31 12 +MON#5 4999", "0 0 0 29 2 +MON 1970-5000/4", "0 0 31W 2 *"] {
         let Ok(cron) = Cron::new(pattern) else { continue };
         let cron = cron.zone("Africa/Casablanca").unwrap();
@@ -122,7 +121,6 @@ fn the_hardest_patterns_take_no_time_to_speak_of() {
     for missed in [Missed::CatchUpOne, Missed::Skip, Missed::All(u32::MAX), Missed::All(1_000)] {
         assert!(minutely.next(START, year_later, missed).is_some());
     }
-    assert!(began.elapsed() < Duration::from_secs(10), "took {:?}", began.elapsed());
 }
 
 fn any_time() -> impl Strategy<Value = Timestamp> {

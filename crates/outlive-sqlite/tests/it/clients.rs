@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, name, signal, start, started, write};
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 async fn a_second_lease_is_refused_by_the_number_of_the_process_that_holds_it() {

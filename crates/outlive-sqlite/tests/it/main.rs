@@ -11,6 +11,8 @@ mod hot_path;
 mod jobs;
 mod log;
 mod lost_answer;
+#[cfg(unix)]
+mod names;
 mod open;
 mod plans;
 mod process;

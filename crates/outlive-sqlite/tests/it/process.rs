@@ -21,6 +21,8 @@ async fn holds_the_lease_until_it_is_killed() {
     let store = SqliteStore::open(&file, Options::default()).unwrap();
     let epoch = store.lease(at(0)).await.unwrap();
     driven(&store, "a", epoch).await;
+    // As an engine does: from here on the store looks around.
+    drop(store.changed());
     println!("\nready");
     std::thread::park();
 }
@@ -54,6 +56,30 @@ async fn what_a_killed_process_was_driving_is_due_for_the_next_at_once() {
     assert_eq!((wakes.len(), wakes[0].due), (1, at(60)));
     let claimed = claimed(write(&store, claim(&[wakes[0].num], epoch)).await);
     assert_eq!(claimed[0].instance.recoveries, 1);
+}
+
+/// What broke: under another name of the file, or without its lock file, a second process executed it beside the first.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_second_process_is_refused_whatever_it_calls_the_file() {
+    let place = Place::new();
+    let mut child = executor(&place);
+    let held = ErrorKind::Locked { pid: Some(child.id()) };
+    let link = place.folder.path().join("link.db");
+    std::os::unix::fs::symlink(place.file(), &link).unwrap();
+    let by_link = SqliteStore::open(&link, Options::default()).unwrap();
+    assert_eq!(by_link.lease(at(50)).await.unwrap_err().kind, held);
+
+    let lock = place.folder.path().join("runs.db.lock");
+    std::fs::remove_file(&lock).unwrap();
+    let is_made_again = || std::fs::read_to_string(&lock).ok() == Some(child.id().to_string());
+    for _ in (0..20_000).take_while(|_| !is_made_again()) {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    assert_eq!(by_link.lease(at(50)).await.unwrap_err().kind, held);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(by_link.lease(at(60)).await.unwrap(), Epoch(2));
 }
 
 /// Whether the kernel says that the file is locked. Its list may leave a lock out while others come and go, but never

@@ -102,7 +102,7 @@ impl Act {
         let told = match self.ask(&client, number).await {
             Ok(told) => told,
             Err(Error::Status { status, .. }) if status.is_ended() => Told::Ended(status),
-            Err(Error::Shutdown | Error::Store(_)) => Told::Again,
+            Err(Error::Shutdown | Error::Fenced { .. } | Error::Store(_)) => Told::Again,
             Err(error) => Told::Wrong(format!("{self:?}: {error}")),
         };
         answers.lock().unwrap_or_else(PoisonError::into_inner).replace(told);

@@ -136,9 +136,8 @@ impl JobClient {
         if let Some(reply) = accepted.reply {
             match reply.await {
                 Ok(reply) => return Ok(reply),
-                Err(_) if self.shared.committer.is_closed() => return Err(Error::Shutdown),
-                // Nobody will tell: it is stuck, or gone.
-                Err(_) => {}
+                // Nobody will tell: it is stuck, or gone, or this engine is.
+                Err(_) => self.shared.committer.check()?,
             }
         }
         loop {
@@ -149,6 +148,7 @@ impl JobClient {
                 Some(reply) => return Ok(reply),
                 None => {}
             }
+            self.shared.committer.check()?;
             news.await;
         }
     }

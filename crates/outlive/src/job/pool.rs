@@ -429,6 +429,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
                 let id = self.client.job()?.to_string();
                 return Err(Error::Status { id, status, way_out: "`resume` it first" });
             }
+            self.client.shared.committer.check()?;
             news.await;
         }
     }

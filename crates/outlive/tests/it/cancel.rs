@@ -595,7 +595,7 @@ async fn of_a_cancel_and_a_completion_on_many_threads_the_first_wins() {
                     }
                     let answer = run.cancel("race").await.unwrap();
                     let ended =
-                        tokio::time::timeout(std::time::Duration::from_secs(20), run.result().into_future()).await;
+                        tokio::time::timeout(std::time::Duration::from_secs(120), run.result().into_future()).await;
                     (answer, ended.expect("it always ends"))
                 })
             })

@@ -285,7 +285,7 @@ async fn what_another_process_starts_reaches_a_subscriber_of_the_executor() {
     // It waits, and nothing that this process writes could wake it.
     assert!(tokio::time::timeout(Duration::from_millis(200), &mut next).await.is_err());
     client.start_json("shop", "null").id("later").after("1 day").await.unwrap();
-    let event = tokio::time::timeout(Duration::from_secs(20), next).await.unwrap().unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(120), next).await.unwrap().unwrap();
     assert_eq!((event.number, event.kind), (1, LifecycleKind::RunQueued));
 }
 
@@ -335,7 +335,7 @@ async fn next_until(events: &mut outlive::Events, kind: &str) -> Vec<LifecycleEv
             told.push(events.next().await.unwrap());
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), reading).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), reading).await.unwrap();
     told
 }
 

@@ -360,7 +360,7 @@ async fn a_hundred_starts_of_one_id_by_three_handles_on_a_file_are_one_run() {
     let clients = [engine.client(), Client::open(&path).unwrap(), Client::open(&path).unwrap()];
     let starts = (0..100).map(|n| clients[n % 3].start(DOUBLE, &21).id("r").into_future());
     for run in join_all(starts).await {
-        let result = tokio::time::timeout(Duration::from_secs(10), run.unwrap().result().into_future()).await;
+        let result = tokio::time::timeout(Duration::from_secs(120), run.unwrap().result().into_future()).await;
         assert_eq!(result.expect("it ends").unwrap(), 42);
     }
     assert_eq!(engine.count(Filter::new()).await.unwrap().total(), 1);
@@ -384,7 +384,7 @@ async fn who_waits_for_a_run_is_told_that_another_process_has_replaced_it() {
     let client = Client::open(&path).unwrap();
     client.start(WAITS, &2).id("r").on_conflict(OnConflict::Replace).await.unwrap();
     let told = |ended: Result<u32, Error>| assert!(matches!(ended, Err(Error::NotFound { .. })), "{ended:?}");
-    told(tokio::time::timeout(Duration::from_secs(30), early).await.expect("it is told").unwrap());
-    told(tokio::time::timeout(Duration::from_secs(30), late.result()).await.expect("it is told"));
+    told(tokio::time::timeout(Duration::from_secs(120), early).await.expect("it is told").unwrap());
+    told(tokio::time::timeout(Duration::from_secs(120), late.result()).await.expect("it is told"));
     engine.shutdown().await.unwrap();
 }

@@ -27,7 +27,7 @@ async fn a_pool_that_rested_until_a_retry_comes_to_rest_again() {
     let retry = Retry::times(1).constant("20 ms");
     let engine = Engine::open("memory:").job(MAIL.concurrency(1).retry(retry).execute(send)).start().await.unwrap();
     engine.job(MAIL).push(&1).await.unwrap();
-    let drained = tokio::time::timeout(Duration::from_secs(10), engine.job(MAIL).drain()).await;
+    let drained = tokio::time::timeout(Duration::from_secs(120), engine.job(MAIL).drain()).await;
     drained.expect("nothing is left, and whoever waits for that is told").unwrap();
 }
 
@@ -37,7 +37,7 @@ async fn a_process_can_die_while_an_instance_is_at_work() {
     for _ in 0..99 {
         test.job(SUMS).send("tea", &1).await.unwrap();
     }
-    tokio::time::timeout(Duration::from_secs(10), test.crash()).await.expect("the dead leave the memory");
+    tokio::time::timeout(Duration::from_secs(120), test.crash()).await.expect("the dead leave the memory");
     test.settle().await;
     assert_eq!(test.job(SUMS).state("tea").await.unwrap(), Some(99));
 }

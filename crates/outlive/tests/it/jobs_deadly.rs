@@ -65,7 +65,7 @@ async fn child() {
     let Ok(told) = std::env::var(STORE) else { return };
     let told: Told = serde_json::from_str(&told).unwrap();
     let engine = open(&told).await;
-    let drained = tokio::time::timeout(Duration::from_secs(20), async { engine.job(MAIL).drain().await }).await;
+    let drained = tokio::time::timeout(Duration::from_secs(120), async { engine.job(MAIL).drain().await }).await;
     drained.expect("it does not go on").unwrap();
     engine.shutdown().await.unwrap();
 }

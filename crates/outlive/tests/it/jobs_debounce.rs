@@ -61,7 +61,7 @@ async fn engine(job: impl Fn() -> DebounceBuilder<String, Vec<String>> + Send + 
 async fn add(test: &TestEngine, event: &str) -> outlive::job::Added {
     let hooks = test.job(HOOKS);
     let event = event.to_owned();
-    let added = tokio::time::timeout(Duration::from_secs(5), hooks.add("a", &event)).await;
+    let added = tokio::time::timeout(Duration::from_secs(120), hooks.add("a", &event)).await;
     let added = added.expect("an add is answered").unwrap();
     test.settle().await;
     added
@@ -238,7 +238,7 @@ async fn a_clear_during_a_retry_ends_it() {
         add(&test, "y").await;
         test.advance(pause).await;
         let hooks = test.job(HOOKS);
-        tokio::time::timeout(Duration::from_secs(5), hooks.clear("a")).await.expect("it is answered").unwrap();
+        tokio::time::timeout(Duration::from_secs(120), hooks.clear("a")).await.expect("it is answered").unwrap();
         assert_gone(&test).await;
         book.take();
         test.advance("1 day").await;

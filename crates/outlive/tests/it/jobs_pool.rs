@@ -241,7 +241,7 @@ async fn dead_letters_are_retried_or_dropped_all_at_once() {
     test.job(MAIL).push_many(plain((0..2_500).map(|n| format!("do fail {n}")))).await.unwrap();
     test.job(MAIL).drain().await.unwrap();
     assert_eq!((book.take().len(), depth(&test).await), (2_500, (0, 0, 0, 2_500)));
-    let retried = tokio::time::timeout(Duration::from_secs(20), test.job(MAIL).retry_dead()).await;
+    let retried = tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).retry_dead()).await;
     assert_eq!(retried.expect("it comes to an end").unwrap(), 2_500, "each letter once, though all fail again");
     test.job(MAIL).drain().await.unwrap();
     assert_eq!((book.take().len(), depth(&test).await), (2_500, (0, 0, 0, 2_500)));
@@ -287,7 +287,7 @@ async fn drain_waits_for_what_is_delayed_and_tried_again() {
         assert!(futures_util::FutureExt::now_or_never(drain.as_mut()).is_none());
     }
     test.advance("15 minutes").await;
-    tokio::time::timeout(Duration::from_secs(5), drain).await.expect("nothing is left").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), drain).await.expect("nothing is left").unwrap();
     assert_eq!(book.take(), ["bad#1", "bad#2", "later#1"]);
 }
 
@@ -559,7 +559,7 @@ async fn a_pool_goes_on_after_many_refused_commits() {
     let (test, book) = engine(|| MAIL.concurrency(3)).await;
     let scripts = (0..30).map(|n| if n % 3 == 0 { format!("do signal nobody{n}") } else { format!("do send n {n}") });
     test.job(MAIL).push_many(plain(scripts)).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(20), test.job(MAIL).drain()).await.expect("it goes on").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).drain()).await.expect("it goes on").unwrap();
     assert_eq!((depth(&test).await, book.take().len()), ((0, 0, 0, 10), 30));
     test.settle().await;
     assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap().len(), 20);
@@ -618,7 +618,7 @@ async fn without_a_crash_each_event_is_done_once_however_slowly_the_queue_is_rea
     for n in 0..300 {
         test.job(MAIL).push(&n.to_string()).await.unwrap();
     }
-    tokio::time::timeout(Duration::from_secs(20), test.job(MAIL).drain()).await.expect("it is drained").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).drain()).await.expect("it is drained").unwrap();
     let counts = counts(&book);
     assert_eq!(counts.len(), 300);
     let twice: Vec<_> = counts.iter().filter(|(_, count)| **count > 1).collect();
@@ -646,7 +646,7 @@ async fn an_engine_that_is_shut_down_leaves_the_rest_for_the_next_one() {
     assert_eq!(book.notes().len(), 2);
     book.gate.add_permits(100);
     let engine = open().await;
-    tokio::time::timeout(Duration::from_secs(20), engine.job(MAIL).drain()).await.expect("it goes on").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), engine.job(MAIL).drain()).await.expect("it goes on").unwrap();
     assert_eq!((counts(&book).len(), book.notes().len()), (50, 50));
 }
 

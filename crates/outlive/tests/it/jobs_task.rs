@@ -205,7 +205,7 @@ async fn an_undecodable_first_event_leaves_no_instance_and_is_in_the_dead_letter
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), wait).await.unwrap();
     assert_eq!(engine.job(TASK).status("a").await.unwrap().status, JobStatus::NotFound);
     let dead = other.job(numbers).dead().await.unwrap();
     assert_eq!((dead.len(), dead[0].event().unwrap(), dead[0].attempts), (1, 7, 1));
@@ -691,7 +691,7 @@ async fn what_was_done_before_does_not_wait_for_a_handler_that_takes_its_time() 
         sent.unwrap();
         answer.unwrap()
     };
-    let answer = tokio::time::timeout(Duration::from_secs(5), asked).await.expect("the first event is answered");
+    let answer = tokio::time::timeout(Duration::from_secs(120), asked).await.expect("the first event is answered");
     assert_eq!((answer, state(&test, "a").await), (1, Some(1)));
     book.gate.add_permits(1);
     test.settle().await;
@@ -802,6 +802,6 @@ async fn an_engine_that_is_shut_down_leaves_the_rest_for_the_next_one() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), wait).await.unwrap();
     assert_eq!(engine.job(TASK).status("a").await.unwrap().event_count, 11);
 }

@@ -9,7 +9,9 @@ use outlive::prelude::*;
 use outlive::{Builder, HttpSink, LifecycleEvent};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Instant;
+
+/// How often is looked for what has to come, before it is taken to be lost.
+const LOOKS_MAX: u32 = 24_000;
 
 /// What a server does with a post.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -104,16 +106,17 @@ impl Server {
     /// Waits until all these were taken, in their order.
     async fn has_all(&self, events: &[LifecycleEvent]) {
         let wanted: Vec<String> = events.iter().map(|event| event.id.clone()).collect();
-        let begin = Instant::now();
-        loop {
+        let mut taken_last = 0;
+        for _ in 0..LOOKS_MAX {
             let (mut known, mut taken) = (BTreeSet::new(), self.taken());
             taken.retain(|id| known.insert(id.clone()));
             if taken == wanted {
                 return;
             }
-            assert!(begin.elapsed() < Duration::from_secs(30), "{} of {} were taken", taken.len(), wanted.len());
+            taken_last = taken.len();
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        panic!("{taken_last} of {} were taken", wanted.len());
     }
 }
 
@@ -256,12 +259,11 @@ async fn a_shutdown_hands_over_what_there_is() {
 async fn a_shutdown_waits_for_a_dead_endpoint_no_longer_than_the_grace_time() {
     let server = Server::new(&[]).await;
     *server.then.lock().unwrap() = Does::Hang;
-    let sink = quick(&server.url).timeout("1 minute");
+    // Who waited for the endpoint would wait for a year.
+    let sink = quick(&server.url).timeout("365 days");
     let engine = engine("memory:").sink(sink).grace("100 ms").start().await.unwrap();
     run(&engine, 3).await;
-    let begin = Instant::now();
     engine.shutdown().await.unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
 }
 
 #[tokio::test]

@@ -265,7 +265,7 @@ async fn a_locked_file_can_be_read_and_signalled() {
     assert_eq!(client.list(Filter::new()).await.unwrap().runs.len(), 1);
     run.signal("b", &1).await.unwrap();
     run.cancel("over").await.unwrap();
-    let result = tokio::time::timeout(Duration::from_secs(10), run.result().into_future()).await.expect("it ends");
+    let result = tokio::time::timeout(Duration::from_secs(120), run.result().into_future()).await.expect("it ends");
     assert!(result.unwrap_err().is_cancelled());
 }
 
@@ -288,7 +288,7 @@ async fn a_shutdown_is_over_when_its_runs_are_and_not_when_the_grace_time_is() {
         for n in 0..5 {
             engine.start(mixed, &n).await.unwrap();
         }
-        tokio::time::timeout(Duration::from_secs(5), engine.shutdown()).await.expect("nothing is at work").unwrap();
+        tokio::time::timeout(Duration::from_secs(120), engine.shutdown()).await.expect("nothing is at work").unwrap();
     }
 }
 
@@ -325,7 +325,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), waiting)
+    tokio::time::timeout(Duration::from_secs(120), waiting)
         .await
         .unwrap_or_else(|_| panic!("it takes too long: {what}"));
 }
@@ -365,7 +365,7 @@ async fn full() -> Full {
 impl Full {
     async fn assert_goes_on(&self) {
         for run in &self.wanting {
-            let result = tokio::time::timeout(Duration::from_secs(10), run.result().into_future()).await;
+            let result = tokio::time::timeout(Duration::from_secs(120), run.result().into_future()).await;
             assert_eq!(result.expect("it goes on").unwrap(), 80_000);
         }
         self.engine.start(ballast, &"small".to_string()).await.unwrap();
@@ -458,7 +458,7 @@ async fn a_damaged_entry_sets_aside_one_run_and_not_the_engine() {
     test.advance("1 hour").await;
     for name in ["ada", "eve"] {
         let run: Run<String> = test.run(name).await.unwrap();
-        let result = tokio::time::timeout(Duration::from_secs(10), run.result().into_future()).await;
+        let result = tokio::time::timeout(Duration::from_secs(120), run.result().into_future()).await;
         assert_eq!(result.expect("it ends").unwrap(), format!("keepsake of {name}"));
     }
     let bob: Run<String> = test.run("bob").await.unwrap();

@@ -1,0 +1,169 @@
+//! What scenarios are played on: a folder with a store, processes that come and go, and waiting for what must be.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use outlive::{BoxError, Client};
+use tempfile::TempDir;
+
+/// The variables by which a process knows that it is one of a scenario, and where.
+const ROLE: &str = "OUTLIVE_PROOF_REAL";
+const FOLDER: &str = "OUTLIVE_PROOF_REAL_FOLDER";
+/// How long is waited for what must be, before it is said to be missing.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a process of a scenario is to do.
+pub(super) struct Role {
+    pub(super) scenario: String,
+    pub(super) name: String,
+    pub(super) folder: PathBuf,
+}
+
+impl Role {
+    /// That of this process, if it has one.
+    pub(super) fn asked() -> Option<Self> {
+        let (role, folder) = (std::env::var(ROLE).ok()?, std::env::var_os(FOLDER)?);
+        let (scenario, name) = role.split_once('/')?;
+        Some(Self { scenario: scenario.to_owned(), name: name.to_owned(), folder: folder.into() })
+    }
+
+    pub(super) fn store(&self) -> PathBuf {
+        self.folder.join("shop.db")
+    }
+
+    /// Says that the process executes, and goes on until it is killed.
+    pub(super) async fn ready(&self) {
+        self.say("ready");
+        std::future::pending().await
+    }
+
+    /// Says something to the scenario.
+    #[expect(clippy::print_stdout, reason = "this is how it is heard")]
+    pub(super) fn say(&self, line: &str) {
+        println!("{line}");
+    }
+}
+
+/// Where one scenario is played.
+pub(super) struct Stage {
+    scenario: &'static str,
+    folder: TempDir,
+    is_long: bool,
+}
+
+impl Stage {
+    pub(super) fn new(scenario: &'static str, is_long: bool) -> std::io::Result<Self> {
+        Ok(Self { scenario, folder: tempfile::tempdir()?, is_long })
+    }
+
+    /// An empty one for the same scenario.
+    pub(super) fn anew(&self) -> std::io::Result<Self> {
+        Self::new(self.scenario, self.is_long)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn store(&self) -> PathBuf {
+        self.folder().join("shop.db")
+    }
+
+    pub(super) fn client(&self) -> Result<Client, BoxError> {
+        Ok(Client::open(self.store())?)
+    }
+
+    /// How many: in CI, and by hand.
+    pub(super) fn amount(&self, short: u64, long: u64) -> u64 {
+        if self.is_long { long } else { short }
+    }
+
+    /// Starts a process and waits until it says that it executes.
+    pub(super) fn process(&self, name: &str) -> Result<Process, BoxError> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(ROLE, format!("{}/{name}", self.scenario)).env(FOLDER, self.folder());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let out = child.stdout.take().ok_or("a process without output")?;
+        let mut process = Process { child, out: BufReader::new(out), name: name.to_owned() };
+        match process.line()?.as_str() {
+            "ready" => Ok(process),
+            other => Err(format!("process {name} said {other:?} instead of starting").into()),
+        }
+    }
+}
+
+/// A process that executes the store. It is killed when this goes.
+pub(super) struct Process {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    name: String,
+}
+
+impl Process {
+    /// Ends it as a power cut would: nothing of it runs any more.
+    pub(super) fn kill(mut self) -> Result<(), BoxError> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// The next line that it says.
+    pub(super) fn line(&mut self) -> Result<String, BoxError> {
+        let mut line = String::new();
+        match self.out.read_line(&mut line)? {
+            0 => Err(format!("process {} has ended", self.name).into()),
+            _ => Ok(line.trim_end().to_owned()),
+        }
+    }
+
+    /// Whether it has ended by itself.
+    pub(super) fn has_ended(&mut self) -> Result<bool, BoxError> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended before.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until `look` finds what must be. Until then it says what it sees instead, which is the error in the end.
+pub(super) async fn until<T>(
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Result<T, String>, BoxError>,
+) -> Result<T, BoxError> {
+    let begun = Instant::now();
+    loop {
+        match look().await? {
+            Ok(found) => return Ok(found),
+            Err(seen) if begun.elapsed() > PATIENCE => {
+                return Err(format!("{what}: not after {PATIENCE:?}, but {seen}").into());
+            }
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    }
+}
+
+/// Does something for each number at once, a few hundred at a time.
+pub(super) async fn for_each<F>(count: u64, mut act: impl FnMut(u64) -> F) -> Result<(), BoxError>
+where
+    F: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..count {
+        if tasks.len() >= 500 {
+            tasks.join_next().await.transpose()?.transpose()?;
+        }
+        tasks.spawn(act(n));
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(())
+}

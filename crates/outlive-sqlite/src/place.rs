@@ -1,0 +1,84 @@
+//! Which file a name means: one canonical name per store, and a check that the name still leads to the same file.
+
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+
+use outlive_core::store::{Error, ErrorKind};
+
+/// The name of a store's file: absolute, and on Unix free of symbolic links, so that everybody who opens the file finds
+/// the same lock and the same log beside it. The file need not exist yet.
+///
+/// # Errors
+/// If it is not the name of a file, or a link that leads nowhere.
+pub(crate) fn canonical(path: &Path) -> Result<PathBuf, Error> {
+    let absolute = std::path::absolute(path).map_err(|e| {
+        let message = format!("{path:?} is not the name of a file ({e}); give one such as shop.db");
+        Error::new(ErrorKind::Open, message)
+    })?;
+    if !cfg!(unix) {
+        return Ok(absolute);
+    }
+    if let Ok(found) = fs::canonicalize(&absolute) {
+        return Ok(found);
+    }
+    if absolute.is_symlink() {
+        let message = format!(
+            "{} is a symbolic link to a file that does not exist; remove the link, or name the file itself",
+            absolute.display()
+        );
+        return Err(Error::new(ErrorKind::Open, message));
+    }
+    let folder = absolute.parent().and_then(|folder| fs::canonicalize(folder).ok());
+    Ok(folder.zip(absolute.file_name()).map_or(absolute.clone(), |(folder, name)| folder.join(name)))
+}
+
+/// Refuses a file that has more than one name: SQLite keeps a log beside each of them, and two logs damage the file.
+///
+/// # Errors
+/// [`ErrorKind::Open`] if it has.
+pub(crate) fn check_links(path: &Path) -> Result<(), Error> {
+    let links = fs::metadata(path).map_or(1, |found| links(&found));
+    if links < 2 {
+        return Ok(());
+    }
+    let message = format!(
+        "{name} has {links} hard links, and opening it under two names would damage it; remove the others \
+         (`find / -xdev -samefile {name}` lists them)",
+        name = path.display()
+    );
+    Err(Error::new(ErrorKind::Open, message))
+}
+
+/// How many names a file has.
+#[cfg(unix)]
+pub(crate) fn links(file: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(file)
+}
+
+/// How many names a file has, where the system does not say.
+#[cfg(not(unix))]
+pub(crate) fn links(_: &Metadata) -> u64 {
+    1
+}
+
+/// A file, whatever its name. Where the system gives no such number, all files are taken to be the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Identity(u64, u64);
+
+impl Identity {
+    #[cfg(unix)]
+    pub(crate) fn of(file: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self(file.dev(), file.ino())
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn of(_: &Metadata) -> Self {
+        Self(0, 0)
+    }
+
+    /// The file that has this name now; a link is not followed.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().map(|found| Self::of(&found))
+    }
+}
