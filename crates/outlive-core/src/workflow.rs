@@ -273,7 +273,7 @@ impl Machine {
             identity,
             kind,
             site,
-            alias: None,
+            aliases: Vec::new(),
             spec: None,
             record: record::Record::default(),
             phase: Phase::Called,
@@ -310,7 +310,8 @@ impl Machine {
         op.identity = self.identities.take(base);
     }
 
-    /// The operation may be recorded under the name it had in an earlier version of the code.
+    /// The operation may be recorded under the name it had in an earlier version of the code. It may have had several:
+    /// the first with a record counts.
     ///
     /// ```
     /// # use outlive_core::{journal::*, time::Timestamp, workflow::*};
@@ -323,7 +324,7 @@ impl Machine {
     /// ```
     pub fn alias(&mut self, slot: Slot, base: Arc<str>) {
         if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
-            op.alias = Some(base);
+            op.aliases.push(base);
         }
     }
 
@@ -342,9 +343,10 @@ impl Machine {
             ));
         }
         let mut record = self.records.take(&op.key);
-        if record.is_none()
-            && let Some(alias) = &op.alias
-        {
+        for alias in &op.aliases {
+            if record.is_some() {
+                break;
+            }
             let old = numbered(alias, op.identity.occurrence);
             record = self.records.take(&old);
             if record.is_some() {

@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub(crate) is_misplaced: bool,
     /// The operation whose record does not read as its type, once there is one.
     pub(crate) mistyped: Option<String>,
+    /// The type of a value that was asked for and that a check does not make, once there is one.
+    pub(crate) unmade: Option<&'static str>,
     /// Draws so far of each random stream, by scope and stream.
     pub(crate) draws: BTreeMap<(Arc<str>, &'static str), u64>,
 }
@@ -69,6 +71,7 @@ impl Cell {
             body_wakers: Vec::new(),
             is_misplaced: false,
             mistyped: None,
+            unmade: None,
             draws: Default::default(),
         };
         Self { info, env, mailbox, guesses: Guesses::new(), state: Mutex::new(state) }

@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::client::Client;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Committer;
 use crate::env::{Env, PAYLOAD_MAX, StepHook};
-use crate::error::Error;
+use crate::error::{BoxError, Error, failure_of};
 use crate::export::Source;
 use crate::handling::JobDefinition;
 use crate::open::{self, Durability};
@@ -82,7 +83,8 @@ pub struct Builder {
     place: Place,
     registry: Registry,
     last: String,
-    provided: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    provided: Provided,
+    makers: Vec<Maker>,
     clock: Arc<dyn Clock>,
     hook: Option<Arc<dyn StepHook>>,
     is_paranoid: bool,
@@ -97,6 +99,17 @@ pub struct Builder {
     seed: Option<u64>,
     /// The first thing that was wrong.
     problem: Option<Error>,
+}
+
+/// Values by their types.
+type Provided = HashMap<TypeId, Box<dyn Any + Send + Sync>>;
+type Making = Pin<Box<dyn Future<Output = Result<Box<dyn Any + Send + Sync>, BoxError>> + Send>>;
+
+/// Makes a value when the engine starts.
+struct Maker {
+    id: TypeId,
+    type_name: &'static str,
+    make: Box<dyn FnOnce() -> Making + Send + Sync>,
 }
 
 enum Place {
@@ -247,6 +260,7 @@ impl Builder {
             registry: Registry::default(),
             last: String::new(),
             provided: HashMap::new(),
+            makers: Vec::new(),
             clock: Arc::new(SystemClock),
             hook: None,
             is_paranoid: false,
@@ -344,6 +358,50 @@ impl Builder {
     /// ```
     pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.provided.insert(TypeId::of::<T>(), Box::new(value));
+        self
+    }
+
+    /// A value as with [`provide`](Self::provide), that is made when the engine starts, before any run begins. A
+    /// [check](Self::check) does not make it: so a program that is asked about its code connects to nobody. For that,
+    /// take it inside the bodies of steps; a run whose workflow takes it elsewhere cannot be checked.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// struct Mailer(String);
+    /// async fn connect(url: &str) -> Result<Mailer> { Ok(Mailer(url.to_owned())) }
+    ///
+    /// async fn welcome(ctx: Ctx, name: String) -> Result<String> {
+    ///     let send = || async { Ok::<_, BoxError>(format!("{name}, by {}", ctx.get::<Mailer>().0)) };
+    ///     Ok(ctx.step("send mail", send).await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:")
+    ///     .workflow("welcome", welcome)
+    ///     .provide_with(|| async { connect("smtp://localhost").await })
+    ///     .start()
+    ///     .await?;
+    /// let run = engine.start(welcome, &"ada".to_string()).await?;
+    /// assert_eq!(run.result().await?, "ada, by smtp://localhost");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`start`](Self::start) gives [`Error::Provide`] if it cannot be made.
+    pub fn provide_with<T, E, F, Fut>(mut self, make: F) -> Self
+    where
+        T: Send + Sync + 'static,
+        E: Into<BoxError>,
+        F: FnOnce() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let make = || -> Making {
+            let making = make();
+            Box::pin(async move {
+                let value: Box<dyn Any + Send + Sync> = Box::new(making.await.map_err(Into::into)?);
+                Ok(value)
+            })
+        };
+        let (id, type_name) = (TypeId::of::<T>(), std::any::type_name::<T>());
+        self.makers.push(Maker { id, type_name, make: Box::new(make) });
         self
     }
 
@@ -579,6 +637,7 @@ impl Builder {
                 let env = Env {
                     clock: self.clock,
                     provided: self.provided,
+                    unmade: self.makers.iter().map(|maker| maker.id).collect(),
                     payload_max: self.payload_max,
                     hook: None,
                     is_paranoid: false,
@@ -619,11 +678,13 @@ impl Builder {
             return Err(error);
         }
         panics::note_places();
+        let provided = make(self.provided, self.makers).await?;
         let store = self.place.open(self.durability)?;
         let epoch = store.lease(self.clock.now()).await?;
         let env = Arc::new(Env {
             clock: self.clock.clone(),
-            provided: self.provided,
+            provided,
+            unmade: Vec::new(),
             payload_max: self.payload_max,
             hook: self.hook,
             is_paranoid: self.is_paranoid,
@@ -669,6 +730,15 @@ impl Builder {
             grace: self.grace,
         })
     }
+}
+
+/// Makes what is to be made, one after the other.
+async fn make(mut provided: Provided, makers: Vec<Maker>) -> Result<Provided, Error> {
+    for Maker { id, type_name, make } in makers {
+        let made = make().await.map_err(|error| Error::Provide { type_name, failure: failure_of(&error) })?;
+        provided.insert(id, made);
+    }
+    Ok(provided)
 }
 
 /// What a test kit needs to see.

@@ -19,6 +19,8 @@ pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
 pub(crate) struct Env {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) provided: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    /// What is provided once an engine starts, and so not in a check.
+    pub(crate) unmade: Vec<TypeId>,
     pub(crate) payload_max: usize,
     /// Who is asked before a step's body runs; nobody outside tests.
     pub(crate) hook: Option<Arc<dyn StepHook>>,

@@ -105,6 +105,8 @@ pub use outlive_core::time::Timestamp;
 pub use workflow::Workflow;
 
 #[cfg(feature = "tokio")]
+pub use check::is_check;
+#[cfg(feature = "tokio")]
 pub use client::{Client, PageMark, RunPage};
 #[cfg(feature = "tokio")]
 pub use engine::{Builder, Engine};

@@ -24,6 +24,8 @@ use crate::workflow::{Handler, WorkflowFuture};
 
 /// How often a copy may wake itself before it is said to get nowhere.
 const POLLS_MAX: u32 = 100_000;
+/// How often a copy is taken beyond its frontier: a loop of sleeps has no end.
+const FORESEEN_MAX: u32 = 1_000;
 
 /// Why a workflow function did not begin.
 pub(crate) enum NotBegun {
@@ -60,10 +62,14 @@ pub(crate) fn begin(handler: &dyn Handler, cell: &Arc<Cell>, input: &Payload) ->
 pub(crate) struct Copy {
     /// With the machine, which knows what was not asked for.
     pub(crate) cell: Arc<Cell>,
-    /// What it waits for.
+    /// What it waits for where the journal ends.
     pub(crate) asked: Vec<Asked>,
+    /// What it waits for where it has come to.
+    pub(crate) last: Vec<Asked>,
     /// How it ended, if it did.
     pub(crate) end: Option<CopyEnd>,
+    /// Whether it has gone on beyond the journal, by what is known to happen then.
+    pub(crate) is_ahead: bool,
 }
 
 /// How a copy ended.
@@ -135,7 +141,7 @@ pub(crate) fn compare_end(
     journal: &[Entry],
 ) -> Result<(), String> {
     let cell = cell_of(Info::of(ended), env.clone(), journal)?;
-    let copy = replay(handler, Arc::new(cell), &ended.input).map_err(NotBegun::into_sentence)?;
+    let copy = replay(handler, &Arc::new(cell), &ended.input, |_| false).map_err(NotBegun::into_sentence)?;
     let is_same = match (ended.status, &copy.end) {
         (Status::Completed, Some(CopyEnd::Completed(output))) => ended.outcome.as_ref() == Some(output),
         (Status::Failed, Some(CopyEnd::Failed(failure))) => ended.outcome == Some(failure.to_payload()),
@@ -158,7 +164,7 @@ fn differs(live: &str, again: &str) -> String {
 
 fn copy_of(handler: &dyn Handler, live: &Arc<Cell>, input: &Payload, journal: &[Entry]) -> Result<Copy, String> {
     let cell = cell_of(live.info.clone(), live.env.clone(), journal)?;
-    replay(handler, Arc::new(cell), input).map_err(NotBegun::into_sentence)
+    replay(handler, &Arc::new(cell), input, |_| false).map_err(NotBegun::into_sentence)
 }
 
 /// What a copy of a run begins with.
@@ -170,12 +176,18 @@ pub(crate) fn cell_of(info: Info, env: Arc<Env>, journal: &[Entry]) -> Result<Ce
     Ok(Cell::new(info, env, Arc::new(Mailbox::default()), machine))
 }
 
-/// Has a copy go as far as its journal goes. Nothing begins in it: no body runs, no pause is set.
-pub(crate) fn replay(handler: &dyn Handler, cell: Arc<Cell>, input: &Payload) -> Result<Copy, NotBegun> {
-    let mut future = begin(handler, &cell, input)?;
-    let run_waker = RunWaker::new(&cell);
+/// Has a copy go as far as its journal goes, and beyond where `may_look_ahead` allows it and the rest is known. Nothing
+/// begins in it: no body runs, no pause is set.
+pub(crate) fn replay(
+    handler: &dyn Handler,
+    cell: &Arc<Cell>,
+    input: &Payload,
+    may_look_ahead: impl Fn(&Machine) -> bool,
+) -> Result<Copy, NotBegun> {
+    let mut future = begin(handler, cell, input)?;
+    let run_waker = RunWaker::new(cell);
     let waker = Waker::from(run_waker.clone());
-    let mut polls = 0;
+    let (mut polls, mut foreseen, mut asked) = (0, 0, None);
     let end = loop {
         polls += 1;
         match cell.polling(|| panics::poll(future.as_mut(), &mut Context::from_waker(&waker))) {
@@ -184,19 +196,30 @@ pub(crate) fn replay(handler: &dyn Handler, cell: Arc<Cell>, input: &Payload) ->
             Poll::Pending if run_waker.take() => continue,
             Poll::Pending => {}
         }
+        let now = cell.now();
         let waker = {
             let mut state = cell.lock();
-            let Some(slot) = state.machine.deliver() else { break None };
-            state.waker(slot).cloned()
+            let mut next = state.machine.deliver();
+            if next.is_none() {
+                asked.get_or_insert_with(|| state.machine.asked());
+                let may_go_on = foreseen < FORESEEN_MAX && may_look_ahead(&state.machine);
+                if !may_go_on || !state.machine.foresee(now) {
+                    break None;
+                }
+                foreseen += 1;
+                next = state.machine.deliver();
+            }
+            next.and_then(|slot| state.waker(slot).cloned())
         };
         polls = 0;
         cell.polling(|| waker.into_iter().for_each(Waker::wake));
         run_waker.take();
     };
-    let asked = cell.lock().machine.asked();
+    let last = cell.lock().machine.asked();
+    let asked = asked.unwrap_or_else(|| last.clone());
     // What panics when a copy is dropped is told by the run itself.
     let _ = cell.polling(|| panics::catch(|| drop(future)));
-    Ok(Copy { cell, asked, end })
+    Ok(Copy { cell: cell.clone(), asked, last, end, is_ahead: foreseen > 0 })
 }
 
 fn end_of(ended: Result<Result<Payload, BoxError>, Failure>) -> CopyEnd {

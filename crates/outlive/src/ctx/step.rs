@@ -367,13 +367,17 @@ where
         self
     }
 
-    /// The name this step had in an earlier version of the code: what is recorded under it counts.
+    /// A name this step had in an earlier version of the code: what is recorded under it counts. A step that was renamed
+    /// more than once says so more than once; the first name with a record counts.
+    ///
+    /// The code must not have another step of that name: a run that comes to both is stuck.
     ///
     /// ```
     /// # use outlive::prelude::*;
     /// # async fn charge() -> Result<u32> { Ok(42) }
     /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> {
-    ///     Ok(ctx.step("charge card", charge).was("charge").await?) // a run that has "charge" does not charge again
+    ///     // A run that has "charge card" or "charge" does not charge again.
+    ///     Ok(ctx.step("charge the card", charge).was("charge card").was("charge").await?)
     /// }
     /// ```
     pub fn was(mut self, old_name: &str) -> Self {
