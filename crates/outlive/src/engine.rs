@@ -1,10 +1,8 @@
 //! Everything wired: a store, a worker that drives its runs, and the client to reach them.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::any::TypeId;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +17,12 @@ use crate::client::Client;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Committer;
 use crate::env::{Env, PAYLOAD_MAX, StepHook};
-use crate::error::{BoxError, Error, failure_of};
+use crate::error::{BoxError, Error};
 use crate::export::Source;
 use crate::handling::JobDefinition;
 use crate::open::{self, Durability};
 use crate::panics;
+use crate::provide::Provided;
 use crate::registry::{Registered, Registry};
 use crate::replies::Replies;
 use crate::retention::Retention;
@@ -84,7 +83,6 @@ pub struct Builder {
     registry: Registry,
     last: String,
     provided: Provided,
-    makers: Vec<Maker>,
     clock: Arc<dyn Clock>,
     hook: Option<Arc<dyn StepHook>>,
     is_paranoid: bool,
@@ -99,17 +97,6 @@ pub struct Builder {
     seed: Option<u64>,
     /// The first thing that was wrong.
     problem: Option<Error>,
-}
-
-/// Values by their types.
-type Provided = HashMap<TypeId, Box<dyn Any + Send + Sync>>;
-type Making = Pin<Box<dyn Future<Output = Result<Box<dyn Any + Send + Sync>, BoxError>> + Send>>;
-
-/// Makes a value when the engine starts.
-struct Maker {
-    id: TypeId,
-    type_name: &'static str,
-    make: Box<dyn FnOnce() -> Making + Send + Sync>,
 }
 
 enum Place {
@@ -259,8 +246,7 @@ impl Builder {
             place,
             registry: Registry::default(),
             last: String::new(),
-            provided: HashMap::new(),
-            makers: Vec::new(),
+            provided: Provided::default(),
             clock: Arc::new(SystemClock),
             hook: None,
             is_paranoid: false,
@@ -357,7 +343,7 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.provided.insert(TypeId::of::<T>(), Box::new(value));
+        self.provided.add(value);
         self
     }
 
@@ -393,15 +379,7 @@ impl Builder {
         F: FnOnce() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, E>> + Send + 'static,
     {
-        let make = || -> Making {
-            let making = make();
-            Box::pin(async move {
-                let value: Box<dyn Any + Send + Sync> = Box::new(making.await.map_err(Into::into)?);
-                Ok(value)
-            })
-        };
-        let (id, type_name) = (TypeId::of::<T>(), std::any::type_name::<T>());
-        self.makers.push(Maker { id, type_name, make: Box::new(make) });
+        self.provided.add_maker(make);
         self
     }
 
@@ -636,8 +614,8 @@ impl Builder {
             None => {
                 let env = Env {
                     clock: self.clock,
-                    provided: self.provided,
-                    unmade: self.makers.iter().map(|maker| maker.id).collect(),
+                    unmade: self.provided.unmade(),
+                    provided: self.provided.values,
                     payload_max: self.payload_max,
                     hook: None,
                     is_paranoid: false,
@@ -678,7 +656,7 @@ impl Builder {
             return Err(error);
         }
         panics::note_places();
-        let provided = make(self.provided, self.makers).await?;
+        let provided = self.provided.make().await?;
         let store = self.place.open(self.durability)?;
         let epoch = store.lease(self.clock.now()).await?;
         let env = Arc::new(Env {
@@ -730,15 +708,6 @@ impl Builder {
             grace: self.grace,
         })
     }
-}
-
-/// Makes what is to be made, one after the other.
-async fn make(mut provided: Provided, makers: Vec<Maker>) -> Result<Provided, Error> {
-    for Maker { id, type_name, make } in makers {
-        let made = make().await.map_err(|error| Error::Provide { type_name, failure: failure_of(&error) })?;
-        provided.insert(id, made);
-    }
-    Ok(provided)
 }
 
 /// What a test kit needs to see.

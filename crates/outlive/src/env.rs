@@ -1,7 +1,6 @@
 //! What all runs of an engine have in common.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::any::TypeId;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use outlive_core::payload::Payload;
 
 use crate::attempts::Attempts;
 use crate::clock::Clock;
+use crate::provide::Values;
 
 /// The largest input, signal or result in bytes of JSON, unless said otherwise.
 #[cfg(feature = "tokio")]
@@ -18,7 +18,7 @@ pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
 /// What all runs of an engine have in common.
 pub(crate) struct Env {
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) provided: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    pub(crate) provided: Values,
     /// What is provided once an engine starts, and so not in a check.
     pub(crate) unmade: Vec<TypeId>,
     pub(crate) payload_max: usize,

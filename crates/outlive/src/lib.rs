@@ -40,6 +40,7 @@ mod error;
 mod info;
 mod mailbox;
 mod panics;
+mod provide;
 mod shadow;
 pub mod workflow;
 

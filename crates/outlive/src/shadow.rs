@@ -66,6 +66,8 @@ pub(crate) struct Copy {
     pub(crate) asked: Vec<Asked>,
     /// What it waits for where it has come to.
     pub(crate) last: Vec<Asked>,
+    /// An operation that is begun and whose record will not read, with a sentence; in a check.
+    pub(crate) unread: Option<(String, String)>,
     /// How it ended, if it did.
     pub(crate) end: Option<CopyEnd>,
     /// Whether it has gone on beyond the journal, by what is known to happen then.
@@ -215,11 +217,14 @@ pub(crate) fn replay(
         cell.polling(|| waker.into_iter().for_each(Waker::wake));
         run_waker.take();
     };
-    let last = cell.lock().machine.asked();
+    let (last, unread) = {
+        let state = cell.lock();
+        (state.machine.asked(), state.unread.values().next().cloned())
+    };
     let asked = asked.unwrap_or_else(|| last.clone());
     // What panics when a copy is dropped is told by the run itself.
     let _ = cell.polling(|| panics::catch(|| drop(future)));
-    Ok(Copy { cell: cell.clone(), asked, last, end, is_ahead: foreseen > 0 })
+    Ok(Copy { cell: cell.clone(), asked, last, unread, end, is_ahead: foreseen > 0 })
 }
 
 fn end_of(ended: Result<Result<Payload, BoxError>, Failure>) -> CopyEnd {

@@ -2,9 +2,10 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use futures_util::future::{Either, select, try_join};
-use outlive::ctx::{NoArgument, Step, StepBody};
+use outlive::ctx::{Step, StepBody, Wait, WithAttempt};
 use outlive::prelude::*;
 
 use super::script::{Kind, Line, Op};
@@ -32,15 +33,24 @@ impl Stage {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, effect: Effect) {
+    /// Does it, or fails.
+    fn attempt(&self, op: &Op, effect: Effect, attempt: &Attempt) -> Result<()> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).push(effect);
+        if op.is_flaky && !attempt.is_retry { Err("not yet".into()) } else { Ok(()) }
     }
 }
 
 /// The value of an effect, as JSON: it says which effect it is of.
 pub(super) fn value(effect: Effect, is_number: bool) -> serde_json::Value {
-    let (what, turn) = effect;
-    if is_number { (what * 10 + turn).into() } else { format!("{what}/{turn}").into() }
+    if is_number { as_number(effect).into() } else { as_text(effect).into() }
+}
+
+fn as_number((what, turn): Effect) -> u32 {
+    what * 10 + turn
+}
+
+fn as_text((what, turn): Effect) -> String {
+    format!("{what}/{turn}")
 }
 
 /// The effect that a value is of.
@@ -80,6 +90,16 @@ fn perform<'a>(ctx: &'a Ctx, stage: &'a Stage, lines: &'a [Line], turn: u32) -> 
                         Either::Left((goes_on, _)) | Either::Right((goes_on, _)) => goes_on?,
                     }
                 }
+                Line::Carry(one, other) => {
+                    let mut carried = perform(ctx, stage, one, turn);
+                    let begun = std::future::poll_fn(|cx| Poll::Ready(carried.as_mut().poll(cx))).await;
+                    let other = perform(ctx, stage, other, turn).await?;
+                    let one = match begun {
+                        Poll::Ready(ended) => ended?,
+                        Poll::Pending => carried.await?,
+                    };
+                    one && other
+                }
                 Line::Loop(body) => perform(ctx, stage, body, 1).await? && perform(ctx, stage, body, 2).await?,
             };
             if !goes_on {
@@ -95,39 +115,44 @@ async fn operate(ctx: &Ctx, stage: &Stage, op: &Op, turn: u32) -> Result<bool> {
     let key = op.key.as_ref().map(|key| format!("{key}{turn}"));
     let effect = (op.what, turn);
     match (op.kind, op.is_number) {
-        (Kind::Step, true) => drop(prepared(ctx.step(&op.name, || number(stage, effect)), op, key).await?),
-        (Kind::Step, false) => drop(prepared(ctx.step(&op.name, || text(stage, effect)), op, key).await?),
+        (Kind::Step, true) => {
+            let body =
+                |attempt: Attempt| async move { stage.attempt(op, effect, &attempt).map(|()| as_number(effect)) };
+            prepared(ctx.step(&op.name, body), op, key).await?;
+        }
+        (Kind::Step, false) => {
+            let body = |attempt: Attempt| async move { stage.attempt(op, effect, &attempt).map(|()| as_text(effect)) };
+            prepared(ctx.step(&op.name, body), op, key).await?;
+        }
         (Kind::Sleep, _) => {
             let sleep = ctx.sleep("1 hour");
             key.into_iter().fold(sleep, |sleep, key| sleep.key(key)).await?;
         }
-        (Kind::Wait, true) => {
-            let wait = ctx.wait::<u32>(&op.name);
-            key.into_iter().fold(wait, |wait, key| wait.key(key)).await?;
-        }
-        (Kind::Wait, false) => {
-            let wait = ctx.wait::<String>(&op.name);
-            key.into_iter().fold(wait, |wait, key| wait.key(key)).await?;
-        }
+        (Kind::Wait, true) => heard(limited(ctx.wait::<u32>(&op.name), op, key).await)?,
+        (Kind::Wait, false) => heard(limited(ctx.wait::<String>(&op.name), op, key).await)?,
     }
     Ok(true)
 }
 
-fn prepared<'a, B: StepBody<NoArgument>>(
-    step: Step<'a, B, NoArgument>,
+fn prepared<'a, B: StepBody<WithAttempt>>(
+    step: Step<'a, B, WithAttempt>,
     op: &Op,
     key: Option<String>,
-) -> Step<'a, B, NoArgument> {
+) -> Step<'a, B, WithAttempt> {
     let step = key.into_iter().fold(step, |step, key| step.key(key));
-    op.was.iter().fold(step, |step, was| step.was(was))
+    let step = op.was.iter().fold(step, |step, was| step.was(was));
+    if op.is_flaky { step.retry(Retry::times(2).constant("1 hour")) } else { step }
 }
 
-async fn text(stage: &Stage, effect: Effect) -> Result<String> {
-    stage.note(effect);
-    Ok(value(effect, false).as_str().unwrap_or_default().to_owned())
+fn limited<'a, T>(wait: Wait<'a, T>, op: &Op, key: Option<String>) -> Wait<'a, T> {
+    let wait = key.into_iter().fold(wait, |wait, key| wait.key(key));
+    if op.is_flaky { wait.timeout("2 hours") } else { wait }
 }
 
-async fn number(stage: &Stage, effect: Effect) -> Result<u32> {
-    stage.note(effect);
-    Ok(effect.0 * 10 + effect.1)
+/// A wait that gives up is over too.
+fn heard<T>(waited: Result<T, Error>) -> Result<()> {
+    match waited {
+        Err(error) if !error.is_timeout() => Err(error.into()),
+        _ => Ok(()),
+    }
 }

@@ -8,6 +8,8 @@ pub(super) enum Line {
     Join(Vec<Line>, Vec<Line>),
     /// The first of both.
     Race(Vec<Line>, Vec<Line>),
+    /// The first begins, and nobody looks at it until the second is done.
+    Carry(Vec<Line>, Vec<Line>),
     /// Twice. Operations with a key have one for each turn.
     Loop(Vec<Line>),
     /// The workflow ends here.
@@ -25,6 +27,8 @@ pub(super) struct Op {
     pub(super) key: Option<String>,
     /// Whether its value is a number, and not a text.
     pub(super) is_number: bool,
+    /// Whether a step fails at first, and a wait gives up after a while.
+    pub(super) is_flaky: bool,
     /// The names it says it had.
     pub(super) was: Vec<String>,
 }
@@ -163,7 +167,7 @@ fn at_nth(lines: &mut Vec<Line>, left: &mut usize, act: &mut dyn FnMut(&mut Vec<
                 return true;
             }
             Line::Op(_) => *left -= 1,
-            Line::Join(one, other) | Line::Race(one, other) => {
+            Line::Join(one, other) | Line::Race(one, other) | Line::Carry(one, other) => {
                 if at_nth(one, left, act) || at_nth(other, left, act) {
                     return true;
                 }
@@ -185,7 +189,9 @@ pub(super) fn ops(lines: &[Line]) -> Vec<(&Op, bool)> {
         .iter()
         .flat_map(|line| match line {
             Line::Op(op) => vec![(op, false)],
-            Line::Join(one, other) | Line::Race(one, other) => [ops(one), ops(other)].concat(),
+            Line::Join(one, other) | Line::Race(one, other) | Line::Carry(one, other) => {
+                [ops(one), ops(other)].concat()
+            }
             Line::Loop(body) => ops(body).into_iter().map(|(op, _)| (op, true)).collect(),
             Line::Return => Vec::new(),
         })
@@ -203,6 +209,7 @@ pub(super) fn saying(lines: &[Line], what: Option<u32>, was: &str) -> Vec<Line> 
             }
             Line::Join(one, other) => Line::Join(say(one), say(other)),
             Line::Race(one, other) => Line::Race(say(one), say(other)),
+            Line::Carry(one, other) => Line::Carry(say(one), say(other)),
             Line::Loop(body) => Line::Loop(say(body)),
             other => other.clone(),
         })
@@ -220,6 +227,7 @@ pub(super) fn sketch(lines: &[Line]) -> String {
         Line::Op(op) => op.sketch(),
         Line::Join(one, other) => format!("join({} | {})", sketch(one), sketch(other)),
         Line::Race(one, other) => format!("race({} | {})", sketch(one), sketch(other)),
+        Line::Carry(one, other) => format!("carry({} | {})", sketch(one), sketch(other)),
         Line::Loop(body) => format!("loop({})", sketch(body)),
         Line::Return => "return".to_owned(),
     });
@@ -242,7 +250,8 @@ impl Op {
     }
 
     fn new(what: u32, kind: Kind, name: &str) -> Self {
-        Self { what, kind, name: name.to_owned(), scope: None, key: None, is_number: false, was: Vec::new() }
+        let (name, was) = (name.to_owned(), Vec::new());
+        Self { what, kind, name, scope: None, key: None, is_number: false, is_flaky: false, was }
     }
 }
 
@@ -257,6 +266,13 @@ fn number(what: u32, name: &str) -> Line {
 fn keyed(line: Line, key: &str) -> Line {
     match line {
         Line::Op(op) => Line::Op(Op { key: Some(key.to_owned()), ..op }),
+        other => other,
+    }
+}
+
+fn flaky(line: Line) -> Line {
+    match line {
+        Line::Op(op) => Line::Op(Op { is_flaky: true, ..op }),
         other => other,
     }
 }
@@ -278,51 +294,52 @@ fn wait(what: u32, name: &str) -> Line {
 
 /// The workflows that are changed.
 pub(super) fn bases() -> Vec<Base> {
-    let late = |name, lines| Base { name, lines, is_early: false };
+    let late = |(name, lines)| Base { name, lines, is_early: false };
+    let early = Base {
+        name: "signals that come early",
+        lines: vec![step(1, "charge"), sleep(2), wait(3, "go"), step(4, "ship"), wait(5, "thanks")],
+        is_early: true,
+    };
+    straight().into_iter().chain(branched()).map(late).chain([early]).collect()
+}
+
+/// One operation after the other.
+fn straight() -> Vec<(&'static str, Vec<Line>)> {
+    let keys = vec![
+        keyed(step(1, "charge"), "card"),
+        scoped(step(2, "label"), "left"),
+        keyed(sleep(3), "nap"),
+        scoped(wait(4, "go"), "left"),
+        step(5, "ship"),
+    ];
     vec![
-        late("a sequence", vec![step(1, "charge"), step(2, "label"), sleep(3), step(4, "ship")]),
-        late("a wait", vec![step(1, "charge"), wait(2, "go"), step(3, "ship"), sleep(4)]),
-        late("types", vec![number(1, "price"), step(2, "charge"), number(3, "count"), sleep(4), step(5, "ship")]),
-        late(
-            "keys and scopes",
-            vec![
-                keyed(step(1, "charge"), "card"),
-                scoped(step(2, "label"), "left"),
-                keyed(sleep(3), "nap"),
-                scoped(wait(4, "go"), "left"),
-                step(5, "ship"),
-            ],
+        ("a sequence", vec![step(1, "charge"), step(2, "label"), sleep(3), step(4, "ship")]),
+        ("a wait", vec![step(1, "charge"), wait(2, "go"), step(3, "ship"), sleep(4)]),
+        ("types", vec![number(1, "price"), step(2, "charge"), number(3, "count"), sleep(4), step(5, "ship")]),
+        ("keys and scopes", keys),
+        (
+            "retries and limits",
+            vec![flaky(step(1, "charge")), flaky(wait(2, "go")), flaky(number(3, "count")), step(4, "ship")],
         ),
-        late(
-            "a join",
-            vec![
-                Line::Join(
-                    vec![step(1, "charge"), keyed(sleep(2), "nap"), step(3, "label")],
-                    vec![step(4, "reserve"), wait(5, "go"), number(6, "count")],
-                ),
-                step(7, "ship"),
-            ],
-        ),
-        late(
-            "a race",
-            vec![
-                step(1, "charge"),
-                Line::Race(vec![wait(2, "go"), step(3, "ship")], vec![sleep(4), step(5, "refund")]),
-                step(6, "mail"),
-            ],
-        ),
-        late(
-            "a loop with keys",
-            vec![Line::Loop(vec![keyed(step(1, "ship"), "item"), keyed(sleep(2), "nap")]), step(3, "mail")],
-        ),
-        late(
-            "a loop without keys",
-            vec![step(1, "charge"), Line::Loop(vec![step(2, "ship"), sleep(3)]), step(4, "mail")],
-        ),
-        Base {
-            name: "signals that come early",
-            lines: vec![step(1, "charge"), sleep(2), wait(3, "go"), step(4, "ship"), wait(5, "thanks")],
-            is_early: true,
-        },
+    ]
+}
+
+/// Joins, races and loops.
+fn branched() -> Vec<(&'static str, Vec<Line>)> {
+    let join = Line::Join(
+        vec![step(1, "charge"), keyed(sleep(2), "nap"), step(3, "label")],
+        vec![step(4, "reserve"), wait(5, "go"), number(6, "count")],
+    );
+    let race = Line::Race(vec![wait(2, "go"), step(3, "ship")], vec![sleep(4), step(5, "refund")]);
+    let carried = vec![step(1, "charge"), step(2, "label")];
+    let carry = Line::Carry(carried, vec![sleep(3), step(4, "reserve"), wait(5, "go")]);
+    let keyed_loop = Line::Loop(vec![keyed(step(1, "ship"), "item"), keyed(sleep(2), "nap")]);
+    let unkeyed_loop = Line::Loop(vec![step(2, "ship"), sleep(3)]);
+    vec![
+        ("a join", vec![join, step(7, "ship")]),
+        ("a race", vec![step(1, "charge"), race, step(6, "mail")]),
+        ("a step that is carried", vec![carry, step(6, "ship")]),
+        ("a loop with keys", vec![keyed_loop, step(3, "mail")]),
+        ("a loop without keys", vec![step(1, "charge"), unkeyed_loop, step(4, "mail")]),
     ]
 }

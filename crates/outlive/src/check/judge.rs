@@ -180,6 +180,9 @@ impl Original<'_> {
                 None => stuck(sentence),
             });
         }
+        if let Some((what, sentence)) = copy.unread.clone() {
+            return Err(Verdict::TypeChanged { what, sentence });
+        }
         let is_idle = copy.end.is_none() && copy.last.is_empty();
         let foreign = is_idle.then(|| aside::foreign(&state.machine, "waits for"));
         drop(state);

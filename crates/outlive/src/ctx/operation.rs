@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::task::Context;
 
+use outlive_core::payload::Payload;
 use outlive_core::workflow::{self, OpKind, Polled, Slot, Spec};
 
 use crate::cell::{Cell, Place};
@@ -89,8 +90,13 @@ impl Operation {
         self.slot
     }
 
-    /// Polls it; `spec` says what it is to do.
-    pub(crate) fn poll(&mut self, cx: &Context<'_>, spec: impl FnOnce() -> Spec) -> Result<Polled, Error> {
+    /// Polls it; `spec` says what it is to do, `read` what is wrong with the value recorded under its name.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &Context<'_>,
+        spec: impl FnOnce() -> Spec,
+        read: impl FnOnce(&str, &Payload) -> Result<(), String>,
+    ) -> Result<Polled, Error> {
         if let Some(error) = self.problem.take() {
             self.close();
             return Err(*error);
@@ -106,10 +112,20 @@ impl Operation {
             let was = self.was.iter().map(|was| self.base(was));
             was.chain(self.guess()).for_each(|old| state.machine.alias(slot, old));
             state.machine.begin(slot, spec());
+            let recorded = self.cell.trial.as_ref().and_then(|_| state.machine.recorded(slot).cloned());
+            if let Some(payload) = recorded {
+                drop(state);
+                let read = read(self.name(), &payload);
+                state = self.cell.lock();
+                read.err().map(|sentence| state.unread.insert(slot, (self.words(), sentence)));
+            }
         }
         let polled = state.machine.poll(slot, now);
         match polled {
-            Polled::Ready(_) => self.slot = None,
+            Polled::Ready(_) => {
+                self.slot = None;
+                state.unread.remove(&slot);
+            }
             _ => state.set_waker(slot, cx.waker()),
         }
         Ok(polled)
@@ -117,7 +133,7 @@ impl Operation {
 
     /// What it may have been called before, if somebody has a guess.
     fn guess(&self) -> Option<Arc<str>> {
-        if self.cell.guesses.is_empty() { None } else { self.cell.guesses.get(&self.identity()).cloned() }
+        self.cell.trial.as_ref()?.get(&self.identity()).cloned()
     }
 
     /// The run cannot go on because what is recorded for this operation does not read as its type.
