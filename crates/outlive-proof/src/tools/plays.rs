@@ -21,7 +21,11 @@ pub(super) fn run(order: &Order) -> Result<Lines, String> {
     }
     let mut lines = vec![
         ("plays: a workflow, where a run of it stops, and one or two changes".to_owned(), report.plays),
-        ("said to be fine, and something recorded was done again, or the run did not end".to_owned(), 0),
+        (
+            "said to be fine, and something was done again or the run did not end, apart from what is left out below"
+                .to_owned(),
+            0,
+        ),
         ("said to be fine, and it was".to_owned(), report.fine),
         ("not said to be fine, and it was not".to_owned(), report.alarms),
         ("not said to be fine, and it was".to_owned(), report.false_alarms()),

@@ -98,7 +98,7 @@ impl Original<'_> {
         let is_ending = self.inbox.iter().any(|inbound| inbound.message.is_end());
         let is_strict = self.registered.is_strict;
         let copy = shadow::replay(&*self.registered.handler, &cell, &instance.input, |machine| {
-            !is_ending && !(is_strict && machine.has_orphans())
+            !(is_ending || is_strict && machine.has_orphans())
         });
         if let Some(type_name) = cell.lock().unmade {
             return Err(Verdict::NeedsValue { type_name: type_name.to_owned() });
