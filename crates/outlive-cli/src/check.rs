@@ -61,12 +61,15 @@ enum Allowed {
     /// Operations that are not recorded come before recorded ones: they are new, and none is a recorded one under a new
     /// name, key or scope
     NewBeforeRecorded,
+    /// What looks renamed is another operation than the recorded one
+    LooksRenamed,
 }
 
 impl From<Allowed> for Allow {
     fn from(allowed: Allowed) -> Self {
         match allowed {
             Allowed::NewBeforeRecorded => Self::NewBeforeRecorded,
+            Allowed::LooksRenamed => Self::Renamed,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Replays every unfinished run of a store against the code at hand, to know before a deploy what becomes of them.
 //!
 //! No step runs, nothing is written, no lease is taken: the store may be at work meanwhile. What does run is the
-//! workflow function itself, between its steps, as in every replay. One that loops without awaiting anything never
-//! comes back, here as there.
+//! workflow function itself, between its steps, as in every replay, and on to the next step that is not recorded. One
+//! that loops without awaiting anything never comes back, here as there.
 //!
 //! What can be told is what is recorded, and what follows from it up to the next step or signal: sleeps are taken to end,
 //! and signals that have come to be given to their waits. Of what stands behind a new step nothing is known before the

@@ -1,6 +1,7 @@
 //! What all runs of an engine have in common.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -9,11 +10,13 @@ use outlive_core::payload::Payload;
 
 use crate::attempts::Attempts;
 use crate::clock::Clock;
-use crate::provide::Values;
 
 /// The largest input, signal or result in bytes of JSON, unless said otherwise.
 #[cfg(feature = "tokio")]
 pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
+
+/// Values by their types.
+pub(crate) type Values = HashMap<TypeId, Box<dyn Any + Send + Sync>>;
 
 /// What all runs of an engine have in common.
 pub(crate) struct Env {

@@ -40,7 +40,6 @@ mod error;
 mod info;
 mod mailbox;
 mod panics;
-mod provide;
 mod shadow;
 pub mod workflow;
 
@@ -66,6 +65,8 @@ mod handling;
 pub mod job;
 #[cfg(feature = "tokio")]
 mod open;
+#[cfg(feature = "tokio")]
+mod provide;
 #[cfg(feature = "tokio")]
 mod registry;
 #[cfg(feature = "tokio")]

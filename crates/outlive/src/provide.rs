@@ -1,13 +1,10 @@
 //! Values that workflows and handlers get by their type: given as they are, or made when the engine starts.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
 use std::pin::Pin;
 
+use crate::env::Values;
 use crate::error::{BoxError, Error, failure_of};
-
-/// Values by their types.
-pub(crate) type Values = HashMap<TypeId, Box<dyn Any + Send + Sync>>;
 
 type Making = Pin<Box<dyn Future<Output = Result<Box<dyn Any + Send + Sync>, BoxError>> + Send>>;
 

@@ -25,7 +25,7 @@ use crate::workflow::{Handler, WorkflowFuture};
 /// How often a copy may wake itself before it is said to get nowhere.
 const POLLS_MAX: u32 = 100_000;
 /// How often a copy is taken beyond its frontier: a loop of sleeps has no end.
-const FORESEEN_MAX: u32 = 1_000;
+const FORESEEN_MAX: u32 = 200;
 
 /// Why a workflow function did not begin.
 pub(crate) enum NotBegun {

@@ -137,12 +137,17 @@ impl Report {
     /// ```
     #[must_use]
     pub fn allow(mut self, what: Allow) -> Self {
-        let Allow::NewBeforeRecorded = what;
         for run in &mut self.runs {
-            if let Verdict::NewBeforeRecorded { asked, unreached } = &mut run.verdict {
-                let (asked, unreached) = (std::mem::take(asked), std::mem::take(unreached));
-                run.verdict = Verdict::NewSteps { asked, unreached };
-            }
+            let (asked, unreached) = match (what, &mut run.verdict) {
+                (Allow::NewBeforeRecorded, Verdict::NewBeforeRecorded { asked, unreached }) => {
+                    (std::mem::take(asked), std::mem::take(unreached))
+                }
+                (Allow::Renamed, Verdict::Renamed { renames }) => {
+                    std::mem::take(renames).into_iter().map(|rename| (rename.to, rename.from)).unzip()
+                }
+                _ => continue,
+            };
+            run.verdict = Verdict::NewSteps { asked, unreached };
         }
         self
     }

@@ -88,6 +88,8 @@ pub enum Verdict {
 pub enum Allow {
     /// [`Verdict::NewBeforeRecorded`]: the operations are new, and none is a recorded one under a new name.
     NewBeforeRecorded,
+    /// [`Verdict::Renamed`]: what looks like a recorded operation is another one.
+    Renamed,
 }
 
 /// An operation by its identity, and where it is called.
