@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use comfy_table::{Cell, Color};
 use outlive::IntoDuration as _;
-use outlive::check::{Checked, Report, ReportLine};
+use outlive::check::{Allow, Checked, Report, ReportLine};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -30,8 +30,8 @@ const NOT_MADE: u8 = 3;
 #[command(after_help = "The program is started with OUTLIVE_CHECK and OUTLIVE_CHECK_REPORT in its environment. By \
     these its first `Engine` replays the unfinished runs of FILE with the workflows it registers, instead of executing \
     a store: no step runs and nothing is written, also if another program executes FILE.\n\n\
-    Exit codes: 0 all are fine or come to new steps; 1 some are orphaned or look renamed; 2 some would fail or be \
-    stuck; 3 the check could not be made.")]
+    Exit codes: 0 all are fine or come to new steps; 1 some are not, or a check cannot tell; 2 the command line is wrong; \
+    3 the check could not be made.")]
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// How long the program may take to start its engine
     #[arg(long, default_value = "1 minute", value_name = "TIME")]
     wait: String,
+    /// What is no reason not to deploy, because you know your change
+    #[arg(long, value_enum, value_name = "WHAT")]
+    allow: Vec<Allowed>,
     /// List the runs that are fine too
     #[arg(long)]
     all: bool,
@@ -52,6 +55,25 @@ pub(crate) struct Args {
     full: bool,
 }
 
+/// What can be allowed.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Allowed {
+    /// Operations that are not recorded come before recorded ones: they are new, and none is a recorded one under a new
+    /// name, key or scope
+    NewBeforeRecorded,
+    /// What looks renamed is another operation than the recorded one
+    LooksRenamed,
+}
+
+impl From<Allowed> for Allow {
+    fn from(allowed: Allowed) -> Self {
+        match allowed {
+            Allowed::NewBeforeRecorded => Self::NewBeforeRecorded,
+            Allowed::LooksRenamed => Self::Renamed,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     runs: &'a [Checked],
@@ -61,7 +83,7 @@ struct Document<'a> {
 
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let report = match check(args).await {
-        Ok(report) => report,
+        Ok(report) => args.allow.iter().fold(report, |report, allowed| report.allow((*allowed).into())),
         Err(error) => {
             error.tell();
             return Ok(ExitCode::from(NOT_MADE));

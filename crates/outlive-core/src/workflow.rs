@@ -274,7 +274,7 @@ impl Machine {
             identity,
             kind,
             site,
-            alias: None,
+            aliases: Vec::new(),
             spec: None,
             record: record::Record::default(),
             phase: Phase::Called,
@@ -311,7 +311,8 @@ impl Machine {
         op.identity = self.identities.take(base);
     }
 
-    /// The operation may be recorded under the name it had in an earlier version of the code.
+    /// The operation may be recorded under the name it had in an earlier version of the code. It may have had several:
+    /// the first with a record counts.
     ///
     /// ```
     /// # use outlive_core::{journal::*, time::Timestamp, workflow::*};
@@ -324,7 +325,7 @@ impl Machine {
     /// ```
     pub fn alias(&mut self, slot: Slot, base: Arc<str>) {
         if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
-            op.alias = Some(base);
+            op.aliases.push(base);
         }
     }
 
@@ -343,9 +344,10 @@ impl Machine {
             ));
         }
         let mut record = self.records.take(&op.key);
-        if record.is_none()
-            && let Some(alias) = &op.alias
-        {
+        for alias in &op.aliases {
+            if record.is_some() {
+                break;
+            }
             let old = numbered(alias, op.identity.occurrence);
             record = self.records.take(&old);
             if record.is_some() {

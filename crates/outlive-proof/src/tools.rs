@@ -5,6 +5,7 @@ mod crashes;
 mod fuzz;
 mod kills;
 mod mutants;
+mod plays;
 mod pool;
 mod powercut;
 mod real;
@@ -46,6 +47,7 @@ pub(crate) type Lines = Vec<(String, String)>;
 pub(crate) enum Tool {
     Conformance,
     Crashes,
+    Plays,
     Simulate,
     Mutants,
     Powercut,
@@ -75,6 +77,9 @@ impl Tool {
             Self::Crashes => {
                 "Workflows of every shape, crashed before and after every commit, and at pairs of commits."
             }
+            Self::Plays => {
+                "Code that changes while runs are in flight: what a check says of it, and what a deploy then does."
+            }
             Self::Simulate => {
                 "Seeded worlds of several workers on one store: random programs, crashes, lost answers, zombies, skewed clocks, against an interpreter."
             }
@@ -98,6 +103,7 @@ impl Tool {
         match self {
             Self::Conformance => conformance::run(order),
             Self::Crashes => crashes::run(order),
+            Self::Plays => plays::run(order),
             Self::Simulate => simulate::run(order),
             Self::Mutants => mutants::run(order),
             Self::Powercut => powercut::run(order),

@@ -8,6 +8,7 @@ mod engine;
 mod errands;
 mod faults;
 mod hook;
+pub mod plays;
 mod program;
 mod random;
 pub mod simulate;

@@ -14,7 +14,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Told, Wake as Due};
+use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake as Due};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Store};
 use outlive_core::time::Timestamp;
@@ -248,8 +248,12 @@ impl Query for Watched {
         self.call(self.inner.inbox(num, after))
     }
 
-    fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Due>> {
-        self.call(self.inner.wakes(until, limit))
+    fn wakes_after(&self, after: Due, until: Timestamp, limit: usize) -> Answered<'_, Vec<Due>> {
+        self.call(self.inner.wakes_after(after, until, limit))
+    }
+
+    fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>> {
+        self.call(self.inner.suspects(until))
     }
 
     fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {

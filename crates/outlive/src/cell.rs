@@ -20,8 +20,8 @@ pub(crate) struct Cell {
     pub(crate) info: Info,
     pub(crate) env: Arc<Env>,
     pub(crate) mailbox: Arc<Mailbox>,
-    /// What operations may have been called before, by identity without the count: guesses of a copy, none of a run.
-    pub(crate) guesses: Guesses,
+    /// Set in the copy of a check: what operations may have been called before, by identity without the count.
+    pub(crate) trial: Option<Guesses>,
     state: Mutex<State>,
 }
 
@@ -39,6 +39,10 @@ pub(crate) struct State {
     pub(crate) is_misplaced: bool,
     /// The operation whose record does not read as its type, once there is one.
     pub(crate) mistyped: Option<String>,
+    /// Outstanding operations of a check's copy with a record that will not read: what each is, and a sentence.
+    pub(crate) unread: BTreeMap<Slot, (String, String)>,
+    /// The type of a value that was asked for and that a check does not make, once there is one.
+    pub(crate) unmade: Option<&'static str>,
     /// Draws so far of each random stream, by scope and stream.
     pub(crate) draws: BTreeMap<(Arc<str>, &'static str), u64>,
 }
@@ -91,14 +95,16 @@ impl Cell {
             debtors: Vec::new(),
             is_misplaced: false,
             mistyped: None,
+            unread: BTreeMap::new(),
+            unmade: None,
             draws: Default::default(),
         };
-        Self { info, env, mailbox, guesses: Guesses::new(), state: Mutex::new(state) }
+        Self { info, env, mailbox, trial: None, state: Mutex::new(state) }
     }
 
-    /// The same for a copy that tries what operations may have been called before.
+    /// The same for the copy of a check, which tries what operations may have been called before.
     pub(crate) fn guessing(self, guesses: Guesses) -> Self {
-        Self { guesses, ..self }
+        Self { trial: Some(guesses), ..self }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -247,6 +253,7 @@ impl State {
 
     pub(crate) fn close(&mut self, slot: Slot) {
         self.machine.close(slot);
+        self.unread.remove(&slot);
         self.consumed(slot);
         if let Some(polling) = self.polling.get_mut(slot.0) {
             polling.waker = None;

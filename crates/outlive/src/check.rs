@@ -1,11 +1,15 @@
 //! Replays every unfinished run of a store against the code at hand, to know before a deploy what becomes of them.
 //!
 //! No step runs, nothing is written, no lease is taken: the store may be at work meanwhile. What does run is the
-//! workflow function itself, between its steps, as in every replay. One that loops without awaiting anything never
-//! comes back, here as there.
+//! workflow function itself, between its steps, as in every replay, and on to the next step that is not recorded. One
+//! that loops without awaiting anything never comes back, here as there.
 //!
-//! What can be told is what is recorded. A wait without a timeout leaves no record until its signal comes, so that
-//! another name of it is not noticed. Of what stands behind a new step nothing is known before the step has run.
+//! What can be told is what is recorded, and what follows from it up to the next step or signal: sleeps are taken to end,
+//! and signals that have come to be given to their waits. Of what stands behind a new step nothing is known before the
+//! step has run, so a new operation before something recorded is said to be one that a check [cannot
+//! tell](Verdict::NewBeforeRecorded) from the recorded one. A wait without a timeout leaves no record until its signal
+//! comes, so that another name of it is not noticed. Operations of one name without a key are known by their count alone:
+//! one that is removed from a loop, or added to it, is not noticed either.
 
 pub(crate) mod identity;
 mod judge;
@@ -23,9 +27,9 @@ use outlive_core::status::StatusKind;
 
 pub(crate) use judge::Judge;
 pub(crate) use order::Ordered;
-pub use order::{CHECK, REPORT, ReportLine};
+pub use order::{CHECK, REPORT, ReportLine, is_check};
 pub use report::{Checked, Report};
-pub use verdict::{Operation, Rename, Verdict};
+pub use verdict::{Allow, Operation, Rename, Verdict};
 
 use crate::error::Error;
 use crate::export::{Again, Exported, Feed, Progress, Source};

@@ -261,8 +261,12 @@ impl Ctx {
     /// # Errors
     /// [`Error::NotProvided`] if no such value was provided.
     pub fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {
-        let found = self.cell.env.provided.get(&std::any::TypeId::of::<T>());
-        found.and_then(|value| value.downcast_ref()).ok_or(Error::NotProvided { type_name: std::any::type_name::<T>() })
+        let (id, type_name) = (std::any::TypeId::of::<T>(), std::any::type_name::<T>());
+        let found = self.cell.env.provided.get(&id).and_then(|value| value.downcast_ref());
+        if found.is_none() && self.cell.env.unmade.contains(&id) {
+            self.cell.lock().unmade.get_or_insert(type_name);
+        }
+        found.ok_or(Error::NotProvided { type_name })
     }
 
     fn draw(&self, stream: &'static str) -> u64 {

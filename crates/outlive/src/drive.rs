@@ -280,7 +280,8 @@ impl<S: Surroundings> Drive<S> {
                 return self.flush(None);
             }
             drop(state);
-            if self.wake_next() || self.deliver_next() {
+            // Deliveries first: between them, nothing is to be made up for.
+            if self.deliver_next() || self.wake_next() {
                 if turns > TURNS_MAX && self.is_woken {
                     return self.flush(None);
                 }
@@ -378,7 +379,7 @@ impl<S: Surroundings> Drive<S> {
                 self.polls_besides = 0;
             } else if let Some(slot) = state.next_debtor() {
                 drop(state);
-                self.wakes.push_back(slot);
+                self.wakes.push_front(slot);
                 return self.wake_next();
             } else if self.polls_besides != 0 {
                 (self.is_besides, self.is_woken) = (true, true);

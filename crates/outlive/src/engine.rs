@@ -1,7 +1,6 @@
 //! Everything wired: a store, a worker that drives its runs, and the client to reach them.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::any::TypeId;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +17,12 @@ use crate::client::Client;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Committer;
 use crate::env::{Env, PAYLOAD_MAX, StepHook};
-use crate::error::Error;
+use crate::error::{BoxError, Error};
 use crate::export::Source;
 use crate::handling::JobDefinition;
 use crate::open::{self, Durability};
 use crate::panics;
+use crate::provide::Provided;
 use crate::registry::{Registered, Registry};
 use crate::replies::Replies;
 use crate::retention::Retention;
@@ -82,7 +82,7 @@ pub struct Builder {
     place: Place,
     registry: Registry,
     last: String,
-    provided: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    provided: Provided,
     clock: Arc<dyn Clock>,
     hook: Option<Arc<dyn StepHook>>,
     is_paranoid: bool,
@@ -247,7 +247,7 @@ impl Builder {
             place,
             registry: Registry::default(),
             last: String::new(),
-            provided: HashMap::new(),
+            provided: Provided::default(),
             clock: Arc::new(SystemClock),
             hook: None,
             is_paranoid: false,
@@ -345,7 +345,43 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.provided.insert(TypeId::of::<T>(), Box::new(value));
+        self.provided.add(value);
+        self
+    }
+
+    /// A value as with [`provide`](Self::provide), that is made when the engine starts, before any run begins. A
+    /// [check](Self::check) does not make it: so a program that is asked about its code connects to nobody. For that,
+    /// take it inside the bodies of steps; a run whose workflow takes it elsewhere cannot be checked.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// struct Mailer(String);
+    /// async fn connect(url: &str) -> Result<Mailer> { Ok(Mailer(url.to_owned())) }
+    ///
+    /// async fn welcome(ctx: Ctx, name: String) -> Result<String> {
+    ///     let send = || async { Ok::<_, BoxError>(format!("{name}, by {}", ctx.get::<Mailer>().0)) };
+    ///     Ok(ctx.step("send mail", send).await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:")
+    ///     .workflow("welcome", welcome)
+    ///     .provide_with(|| async { connect("smtp://localhost").await })
+    ///     .start()
+    ///     .await?;
+    /// let run = engine.start(welcome, &"ada".to_string()).await?;
+    /// assert_eq!(run.result().await?, "ada, by smtp://localhost");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`start`](Self::start) gives [`Error::Provide`] if it cannot be made.
+    pub fn provide_with<T, E, F, Fut>(mut self, make: F) -> Self
+    where
+        T: Send + Sync + 'static,
+        E: Into<BoxError>,
+        F: FnOnce() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        self.provided.add_maker(make);
         self
     }
 
@@ -582,7 +618,8 @@ impl Builder {
             None => {
                 let env = Env {
                     clock: self.clock,
-                    provided: self.provided,
+                    unmade: self.provided.unmade(),
+                    provided: self.provided.values,
                     payload_max: self.payload_max,
                     hook: None,
                     is_paranoid: false,
@@ -640,11 +677,13 @@ impl Builder {
         }
         panics::note_places();
         let code = self.code();
+        let provided = self.provided.make().await?;
         let store = self.place.open(self.durability)?;
         let epoch = store.lease(self.clock.now()).await?;
         let env = Arc::new(Env {
             clock: self.clock.clone(),
-            provided: self.provided,
+            provided,
+            unmade: Vec::new(),
             payload_max: self.payload_max,
             hook: self.hook,
             is_paranoid: self.is_paranoid,

@@ -15,10 +15,15 @@ use crate::clock::Clock;
 #[cfg(feature = "tokio")]
 pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
 
+/// Values by their types.
+pub(crate) type Values = HashMap<TypeId, Box<dyn Any + Send + Sync>>;
+
 /// What all runs of an engine have in common.
 pub(crate) struct Env {
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) provided: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    pub(crate) provided: Values,
+    /// What is provided once an engine starts, and so not in a check.
+    pub(crate) unmade: Vec<TypeId>,
     pub(crate) payload_max: usize,
     /// Who is asked before a step's body runs; nobody outside tests.
     pub(crate) hook: Option<Arc<dyn StepHook>>,

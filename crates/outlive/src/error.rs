@@ -190,6 +190,14 @@ pub enum Error {
         /// The type.
         type_name: &'static str,
     },
+    /// A value that [`provide_with`](crate::Builder::provide_with) was to make could not be made.
+    #[error("the value of type {type_name} could not be made: {failure}; no run has begun")]
+    Provide {
+        /// The type.
+        type_name: &'static str,
+        /// What went wrong.
+        failure: Failure,
+    },
     /// Text that is no duration.
     #[error(transparent)]
     Duration(#[from] DurationError),
@@ -341,6 +349,7 @@ impl Error {
             | Self::JobKind { .. }
             | Self::Schedule(_)
             | Self::NotProvided { .. }
+            | Self::Provide { .. }
             | Self::Duration(_)
             | Self::Policy(_)
             | Self::Name(_)
@@ -381,6 +390,7 @@ impl Error {
             Self::JobKind { .. } => "job_kind",
             Self::Schedule(_) => "schedule",
             Self::NotProvided { .. } => "not_provided",
+            Self::Provide { .. } => "provide",
             Self::Duration(_) => "duration",
             Self::Policy(_) => "policy",
             Self::Name(_) => "name",

@@ -67,6 +67,8 @@ pub mod job;
 #[cfg(feature = "tokio")]
 mod open;
 #[cfg(feature = "tokio")]
+mod provide;
+#[cfg(feature = "tokio")]
 mod registry;
 #[cfg(feature = "tokio")]
 mod replies;
@@ -106,6 +108,8 @@ pub use outlive_core::time::Timestamp;
 pub use signal::{SignalName, SignalNamed};
 pub use workflow::Workflow;
 
+#[cfg(feature = "tokio")]
+pub use check::is_check;
 #[cfg(feature = "tokio")]
 pub use client::{Client, PageMark, RunPage};
 #[cfg(feature = "tokio")]

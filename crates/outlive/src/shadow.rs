@@ -27,6 +27,8 @@ use crate::workflow::{Handler, WorkflowFuture};
 const COPIES: usize = 4;
 /// How often a copy may wake itself before it is said to get nowhere.
 const POLLS_MAX: u32 = 100_000;
+/// How often a copy is taken beyond its frontier: a loop of sleeps has no end.
+const FORESEEN_MAX: u32 = 200;
 
 /// Why a workflow function did not begin.
 pub(crate) enum NotBegun {
@@ -63,12 +65,18 @@ pub(crate) fn begin(handler: &dyn Handler, cell: &Arc<Cell>, input: &Payload) ->
 pub(crate) struct Copy {
     /// With the machine, which knows what was not asked for.
     pub(crate) cell: Arc<Cell>,
-    /// What it waits for.
+    /// What it waits for where the journal ends.
     pub(crate) asked: Vec<Asked>,
+    /// What it waits for where it has come to.
+    pub(crate) last: Vec<Asked>,
+    /// An operation that is begun and whose record will not read, with a sentence; in a check.
+    pub(crate) unread: Option<(String, String)>,
     /// How it ended, if it did.
     pub(crate) end: Option<CopyEnd>,
     /// Whether one delivery may have readied several of its branches.
     is_shared: bool,
+    /// Whether it has gone on beyond the journal, by what is known to happen then.
+    pub(crate) is_ahead: bool,
 }
 
 /// How a copy ended.
@@ -137,7 +145,7 @@ pub(crate) fn compare_end(
     journal: &[Entry],
 ) -> Result<(), String> {
     let cell = cell_of(Info::of(ended), env.clone(), journal)?;
-    let copy = replay(handler, Arc::new(cell), &ended.input).map_err(NotBegun::into_sentence)?;
+    let copy = replay(handler, &Arc::new(cell), &ended.input, |_| false).map_err(NotBegun::into_sentence)?;
     let is_same = match (ended.status, &copy.end) {
         (Status::Completed, Some(CopyEnd::Completed(output))) => ended.outcome.as_ref() == Some(output),
         (Status::Failed, Some(CopyEnd::Failed(failure))) => ended.outcome == Some(failure.to_payload()),
@@ -160,7 +168,7 @@ pub(crate) fn asked(
     journal: &[Entry],
 ) -> Result<Vec<(String, String)>, String> {
     let cell = cell_of(Info::of(unfinished), env.clone(), journal)?;
-    let copy = replay(handler, Arc::new(cell), &unfinished.input).map_err(NotBegun::into_sentence)?;
+    let copy = replay(handler, &Arc::new(cell), &unfinished.input, |_| false).map_err(NotBegun::into_sentence)?;
     Ok(copy.asked.iter().map(|asked| (asked.op.to_string(), asked.site.to_string())).collect())
 }
 
@@ -182,7 +190,8 @@ fn copies_of(
 ) -> Result<(), String> {
     for _ in 0..COPIES {
         let cell = cell_of(live.info.clone(), live.env.clone(), journal)?;
-        let copy = replay_at(Pace::Shaken, handler, Arc::new(cell), input).map_err(NotBegun::into_sentence)?;
+        let copy = replay_at(Pace::Shaken, handler, &Arc::new(cell), input, |_| false);
+        let copy = copy.map_err(NotBegun::into_sentence)?;
         is_same(&copy)?;
         if !copy.is_shared {
             break;
@@ -209,33 +218,59 @@ enum Pace {
     Shaken,
 }
 
-/// Has a copy go as far as its journal goes. Nothing begins in it: no body runs, no pause is set.
-pub(crate) fn replay(handler: &dyn Handler, cell: Arc<Cell>, input: &Payload) -> Result<Copy, NotBegun> {
-    replay_at(Pace::Plain, handler, cell, input)
+/// Has a copy go as far as its journal goes, and beyond where `may_look_ahead` allows it and the rest is known. Nothing
+/// begins in it: no body runs, no pause is set.
+pub(crate) fn replay(
+    handler: &dyn Handler,
+    cell: &Arc<Cell>,
+    input: &Payload,
+    may_look_ahead: impl Fn(&Machine) -> bool,
+) -> Result<Copy, NotBegun> {
+    replay_at(Pace::Plain, handler, cell, input, may_look_ahead)
 }
 
-fn replay_at(pace: Pace, handler: &dyn Handler, cell: Arc<Cell>, input: &Payload) -> Result<Copy, NotBegun> {
-    let run_waker = RunWaker::new(&cell);
-    let mut polled = Polled { future: begin(handler, &cell, input)?, waker: Waker::from(run_waker.clone()), run_waker };
-    let mut is_shared = false;
-    let mut end = polled.poll(&cell);
+fn replay_at(
+    pace: Pace,
+    handler: &dyn Handler,
+    cell: &Arc<Cell>,
+    input: &Payload,
+    may_look_ahead: impl Fn(&Machine) -> bool,
+) -> Result<Copy, NotBegun> {
+    let run_waker = RunWaker::new(cell);
+    let mut polled = Polled { future: begin(handler, cell, input)?, waker: Waker::from(run_waker.clone()), run_waker };
+    let (mut foreseen, mut asked, mut is_shared) = (0, None, false);
+    let mut end = polled.poll(cell);
     while end.is_none() {
         if pace == Pace::Shaken
-            && let Some(shared) = polled.next_shared(&cell)
+            && let Some(shared) = polled.next_shared(cell)
         {
             is_shared = true;
-            end = (0..ROUND).find_map(|_| polled.wake(&cell, &shared));
+            end = (0..ROUND).find_map(|_| polled.wake(cell, &shared));
         }
+        let now = cell.now();
         let mut state = cell.lock();
-        let Some(slot) = state.machine.deliver() else { break };
-        let waker = state.waker(slot).cloned();
+        let mut next = state.machine.deliver();
+        if next.is_none() {
+            asked.get_or_insert_with(|| state.machine.asked());
+            let may_go_on = foreseen < FORESEEN_MAX && may_look_ahead(&state.machine);
+            if !may_go_on || !state.machine.foresee(now) {
+                break;
+            }
+            foreseen += 1;
+            next = state.machine.deliver();
+        }
+        let waker = next.and_then(|slot| state.waker(slot).cloned());
         drop(state);
-        end = end.or_else(|| waker.and_then(|waker| polled.wake(&cell, &waker)));
+        end = end.or_else(|| waker.and_then(|waker| polled.wake(cell, &waker)));
     }
-    let asked = cell.lock().machine.asked();
+    let (last, unread) = {
+        let state = cell.lock();
+        (state.machine.asked(), state.unread.values().next().cloned())
+    };
+    let asked = asked.unwrap_or_else(|| last.clone());
     // What panics when a copy is dropped is told by the run itself.
     let _ = cell.polling(|| panics::catch(|| drop(polled)));
-    Ok(Copy { cell, asked, end, is_shared })
+    Ok(Copy { cell: cell.clone(), asked, last, unread, end, is_ahead: foreseen > 0, is_shared })
 }
 
 /// The future of a copy, and what it is polled with.

@@ -538,7 +538,7 @@ impl Worker {
 
     /// Asks the store whether this engine still executes it: a claim of nothing is fenced if it does not.
     fn check_lease(&self) {
-        let claim = Claim { nums: Vec::new(), epoch: self.epoch, at: self.env.clock.now(), suspects_max: 0 };
+        let claim = Claim { nums: Vec::new(), epoch: self.epoch, at: self.env.clock.now() };
         self.committer.submit(Write::Claim(claim), Reply::Caller(oneshot::channel().0));
     }
 

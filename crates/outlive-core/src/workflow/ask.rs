@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::mutant::{Mutant, is_on};
+use crate::payload::Payload;
 use crate::status::{Pause, Status};
 use crate::time::Timestamp;
 
-use super::op::{Asked, OpKind, Phase};
+use super::op::{Asked, OpKind, Outcome, Phase};
 use super::{Machine, Slot, Trouble};
 
 impl Machine {
@@ -505,6 +506,25 @@ impl Machine {
     #[must_use]
     pub fn key(&self, slot: Slot) -> Option<Arc<str>> {
         self.ops.get(slot.0)?.as_ref().map(|op| op.key.clone())
+    }
+
+    /// The value that is recorded for an operation and not delivered yet.
+    ///
+    /// ```
+    /// # use outlive_core::{journal::*, payload::Payload, time::Timestamp, workflow::*};
+    /// # let (at, payload) = (Timestamp::AT_ONCE, Some(Payload::recorded("42")));
+    /// # let done = Entry { op: "step:a".into(), payload, ..Entry::of_run(1, at, EntryKind::StepDone) };
+    /// # let mut machine = Machine::new(Mode::Shadow, 7, at, &[done]).unwrap();
+    /// let slot = machine.open(OpKind::Step, "step:a".into(), "src/shop.rs:12".into());
+    /// machine.begin(slot, Spec::Step(StepSpec::default()));
+    /// assert_eq!(machine.recorded(slot).map(Payload::as_str), Some("42"));
+    /// ```
+    #[must_use]
+    pub fn recorded(&self, slot: Slot) -> Option<&Payload> {
+        match &self.ops.get(slot.0)?.as_ref()?.phase {
+            Phase::Settled { outcome: Outcome::Value(payload) | Outcome::Signal { payload, .. }, .. } => Some(payload),
+            _ => None,
+        }
     }
 
     /// The operation to name when something else goes wrong: the one that was first polled last.

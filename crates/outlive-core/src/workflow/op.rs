@@ -267,8 +267,8 @@ pub(super) struct Op {
     pub(super) key: Arc<str>,
     pub(super) kind: OpKind,
     pub(super) site: Arc<str>,
-    /// The identity under which it may be recorded too.
-    pub(super) alias: Option<Arc<str>>,
+    /// The identities without a count under which it may be recorded too, in the order in which they are tried.
+    pub(super) aliases: Vec<Arc<str>>,
     pub(super) spec: Option<Spec>,
     /// What the journal says of it, and what happened since.
     pub(super) record: Record,

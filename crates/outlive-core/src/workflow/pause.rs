@@ -1,4 +1,4 @@
-//! Sleeps and waits: how they begin, and how signals find them.
+//! Sleeps and waits: how they begin, how signals find them, and how a copy looks beyond them.
 
 use crate::journal::EntryKind;
 use crate::mutant::{Mutant, is_on};
@@ -6,9 +6,63 @@ use crate::payload::Payload;
 use crate::time::Timestamp;
 
 use super::op::{Outcome, Phase, Spec};
-use super::{Machine, Slot, record};
+use super::{Machine, Mode, Slot, record};
 
 impl Machine {
+    /// Takes a copy beyond its frontier, as far as that is known: signals that have come are given to the waits that
+    /// ask for them, else the sleep that is due first ends. Returns `false` where a step, or a signal that has not
+    /// come, decides how it goes on.
+    ///
+    /// ```
+    /// # use outlive_core::{time::Timestamp, workflow::*};
+    /// # let now = Timestamp::from_millis(1);
+    /// let mut copy = Machine::new(Mode::Shadow, 7, now, &[]).unwrap();
+    /// let slot = copy.open(OpKind::Sleep, "sleep".into(), "src/shop.rs:12".into());
+    /// copy.begin(slot, Spec::SleepUntil(Timestamp::MAX));
+    /// assert_eq!(copy.deliver(), None);
+    /// assert!(copy.foresee(now));
+    /// assert_eq!(copy.deliver(), Some(slot), "the code goes on as after the sleep");
+    /// ```
+    pub fn foresee(&mut self, now: Timestamp) -> bool {
+        if self.mode == Mode::Live || !self.may_deliver() || self.is_over() || self.has_next() {
+            return false;
+        }
+        let mut idle = std::mem::take(&mut self.idle);
+        let asked = idle.len();
+        idle.retain(|slot| {
+            let Some(Spec::Wait { name, .. }) = self.op(*slot).and_then(|op| op.spec.as_ref()) else { return true };
+            let name = name.clone();
+            let Some((pos, payload)) = self.signals.take(name.as_str()) else { return true };
+            self.bind(*slot, pos, payload, now);
+            false
+        });
+        if idle.len() == asked
+            && let Some((due, slot)) = self.first_of_sleeps(&idle, now)
+        {
+            self.settle(slot, EntryKind::SleepDone, Outcome::Slept, due);
+            idle.retain(|other| *other != slot);
+        }
+        let has_moved = idle.len() < asked;
+        self.idle = idle;
+        self.durable = self.seq;
+        has_moved
+    }
+
+    /// The sleep that is due first, if there is nothing but sleeps.
+    fn first_of_sleeps(&self, idle: &[Slot], now: Timestamp) -> Option<(Timestamp, Slot)> {
+        let due = |slot: Slot| {
+            let op = self.op(slot)?;
+            let due = match op.spec.as_ref()? {
+                Spec::SleepFor(duration) => now.after(*duration),
+                Spec::SleepUntil(due) => *due,
+                Spec::Step(_) | Spec::Wait { .. } => return None,
+            };
+            Some((op.record.due.unwrap_or(due), slot))
+        };
+        let dues: Option<Vec<_>> = idle.iter().map(|slot| due(*slot)).collect();
+        dues?.into_iter().min()
+    }
+
     pub(super) fn begin_sleep(&mut self, slot: Slot, due: Timestamp, now: Timestamp) {
         let recorded = self.op(slot).and_then(|op| op.record.due).filter(|_| !is_on(Mutant::SleepRearmed));
         if recorded.is_none() && due > now {

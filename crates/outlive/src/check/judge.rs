@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use outlive_core::id::Name;
 use outlive_core::journal::Entry;
+use outlive_core::message::{Inbound, Message};
 use outlive_core::query::Instance;
 use outlive_core::status::{Pause, Status};
 use outlive_core::workflow::{Asked, OpKind};
 
+use super::identity::Parts;
 use super::renames;
 use super::verdict::{Operation, Verdict};
 use crate::aside;
@@ -53,11 +55,11 @@ impl Judge {
         }
         let registered = self.registry.get(&Name::recorded(instance.workflow.as_str()));
         let registered = registered.ok_or_else(|| stuck(aside::unregistered(instance.workflow.as_str())))?;
-        let original = Original { instance, journal, registered, env: &self.env };
+        let original = Original { instance, journal, inbox, registered, env: &self.env };
         let copy = original.replay(Guesses::new())?;
         match &copy.end {
-            Some(end) => original.ended(&copy, end),
-            None => original.judge_frontier(&copy),
+            Some(end) if !copy.is_ahead => original.ended(&copy, end),
+            _ => original.judge_frontier(&copy),
         }
     }
 }
@@ -65,26 +67,42 @@ impl Judge {
 /// A run, and the code that it is replayed with.
 pub(super) struct Original<'a> {
     instance: &'a Instance,
-    pub(super) journal: &'a [Entry],
+    journal: &'a [Entry],
+    inbox: &'a [Inbound],
     registered: &'a Registered,
     env: &'a Arc<Env>,
 }
 
 /// Where a copy stands when all that is recorded is delivered, and nothing is wrong with it.
+#[derive(Clone)]
 pub(super) struct Frontier {
     /// What is recorded and was not asked for, in the order in which it was recorded.
     pub(super) orphans: Vec<Operation>,
-    /// What it asks for and is not recorded.
+    /// What it asks for where the journal ends, and is not recorded.
     pub(super) unrecorded: Vec<Asked>,
+    /// The same of where it has come to: what keeps it from what is recorded.
+    pub(super) last: Vec<Asked>,
 }
 
 impl Original<'_> {
-    /// Has a copy go as far as the journal goes.
+    /// Has a copy go as far as the journal goes, and on to where a step or a signal yet to come decides.
     pub(super) fn replay(&self, guesses: Guesses) -> Result<Copy, Verdict> {
         let instance = self.instance;
         let info = Info::of(instance);
         let cell = shadow::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
-        let copy = shadow::replay(&*self.registered.handler, Arc::new(cell.guessing(guesses)), &instance.input);
+        let cell = Arc::new(cell.guessing(guesses));
+        for inbound in self.inbox.iter().filter(|inbound| matches!(inbound.message, Message::Signal { .. })) {
+            cell.lock().machine.receive(inbound.clone());
+        }
+        // A cancel is taken where the journal ends, and a strict run is stuck there if something is not asked for.
+        let is_ending = self.inbox.iter().any(|inbound| inbound.message.is_end());
+        let is_strict = self.registered.is_strict;
+        let copy = shadow::replay(&*self.registered.handler, &cell, &instance.input, |machine| {
+            !(is_ending || is_strict && machine.has_orphans())
+        });
+        if let Some(type_name) = cell.lock().unmade {
+            return Err(Verdict::NeedsValue { type_name: type_name.to_owned() });
+        }
         copy.map_err(|problem| match problem {
             NotBegun::Input(sentence) => Verdict::TypeChanged { what: "the input".to_owned(), sentence },
             NotBegun::Panicked(sentence) => stuck(sentence),
@@ -92,21 +110,11 @@ impl Original<'_> {
     }
 
     /// The verdict on a run that would end.
-    fn ended(&self, copy: &Copy, end: &CopyEnd) -> Result<Verdict, Verdict> {
-        match end {
-            CopyEnd::Panicked(panic) => return Err(stuck(aside::panicked(panic))),
-            CopyEnd::Restless => {
-                return Err(stuck(format!("the workflow has {end}; await something that takes its time")));
-            }
-            CopyEnd::Completed(_) | CopyEnd::Failed(_) => self.check_strict(copy, &[])?,
-        }
+    pub(super) fn ended(&self, copy: &Copy, end: &CopyEnd) -> Result<Verdict, Verdict> {
+        self.check_end(end)?;
+        self.check_strict(copy, &[])?;
         let is_cancelled = copy.cell.lock().machine.cancel_reason().is_some();
         match end {
-            CopyEnd::Completed(output) => {
-                if let Some(sentence) = aside::too_long(output.len(), self.env.payload_max) {
-                    return Err(stuck(sentence));
-                }
-            }
             // One that was at work may have been about to fail.
             CopyEnd::Failed(failure) if self.is_quiet() && !is_cancelled => {
                 return Err(Verdict::Fails { failure: failure.to_string() });
@@ -114,32 +122,52 @@ impl Original<'_> {
             _ => {}
         }
         let recorded = self.orphans(copy);
-        Ok(if recorded.is_empty() { Verdict::Fine } else { Verdict::Orphaned { recorded, asked: Vec::new() } })
+        Ok(if recorded.is_empty() { Verdict::Fine } else { Verdict::Orphaned { recorded } })
+    }
+
+    /// Whether a copy may end so.
+    fn check_end(&self, end: &CopyEnd) -> Result<(), Verdict> {
+        match end {
+            CopyEnd::Panicked(panic) => Err(stuck(aside::panicked(panic))),
+            CopyEnd::Restless => Err(stuck(format!("the workflow has {end}; await something that takes its time"))),
+            CopyEnd::Completed(output) => {
+                aside::too_long(output.len(), self.env.payload_max).map_or(Ok(()), |sentence| Err(stuck(sentence)))
+            }
+            CopyEnd::Failed(_) => Ok(()),
+        }
     }
 
     /// The verdict on a run that would go on.
+    ///
+    /// What stands behind a new operation is not seen. It may be what is recorded, under the name it has or under a new
+    /// one: then a step runs again, a wait waits again, and a value may not read. None of this is safe to call fine.
     fn judge_frontier(&self, copy: &Copy) -> Result<Verdict, Verdict> {
         let frontier = self.frontier(copy)?;
-        let renames = renames::find(self, &frontier);
-        if !renames.is_empty() {
-            return Ok(Verdict::Renamed { renames });
+        if frontier.orphans.is_empty() {
+            let is_new = |asked: &&Asked| self.is_quiet() && asked.kind != OpKind::Wait;
+            let asked: Vec<_> = frontier.unrecorded.iter().filter(is_new).map(operation).collect();
+            return Ok(if asked.is_empty() {
+                Verdict::Fine
+            } else {
+                Verdict::NewSteps { asked, unreached: Vec::new() }
+            });
         }
-        let asked: Vec<_> = frontier.unrecorded.iter().map(operation).collect();
-        let are_all_waits = frontier.unrecorded.iter().all(|asked| asked.kind == OpKind::Wait);
-        Ok(match (asked.is_empty(), frontier.orphans.is_empty()) {
-            (true, true) => Verdict::Fine,
-            // Nobody may ever send what is newly waited for: that is no step which runs and is over.
-            (_, false) if are_all_waits => Verdict::Orphaned { recorded: frontier.orphans, asked },
-            (_, false) => Verdict::NewSteps { asked, unreached: frontier.orphans },
-            (false, true) => {
-                let is_new = |asked: &&Asked| self.is_quiet() && asked.kind != OpKind::Wait;
-                let asked: Vec<_> = frontier.unrecorded.iter().filter(is_new).map(operation).collect();
-                if asked.is_empty() { Verdict::Fine } else { Verdict::NewSteps { asked, unreached: Vec::new() } }
-            }
+        if frontier.unrecorded.is_empty() {
+            return Ok(Verdict::Orphaned { recorded: frontier.orphans });
+        }
+        let asked = frontier.last.iter().map(operation).collect();
+        if frontier.hides_nothing() {
+            return Ok(Verdict::NewSteps { asked, unreached: frontier.orphans });
+        }
+        let renames = renames::find(self, &frontier);
+        Ok(if renames.is_empty() {
+            Verdict::NewBeforeRecorded { asked, unreached: frontier.orphans }
+        } else {
+            Verdict::Renamed { renames }
         })
     }
 
-    /// Where a copy stands that has not ended.
+    /// Where a copy stands that has not ended where the journal does.
     ///
     /// # Errors
     /// The verdict, if it cannot go on from there.
@@ -152,14 +180,22 @@ impl Original<'_> {
                 None => stuck(sentence),
             });
         }
-        let foreign = copy.asked.is_empty().then(|| aside::foreign(&state.machine, "waits for"));
+        if let Some((what, sentence)) = copy.unread.clone() {
+            return Err(Verdict::TypeChanged { what, sentence });
+        }
+        let is_idle = copy.end.is_none() && copy.last.is_empty();
+        let foreign = is_idle.then(|| aside::foreign(&state.machine, "waits for"));
         drop(state);
         self.check_strict(copy, &shadow::names(&copy.asked))?;
         if let Some(sentence) = foreign {
             return Err(stuck(sentence));
         }
-        let unrecorded = copy.asked.iter().filter(|asked| !asked.is_recorded).cloned().collect();
-        Ok(Frontier { orphans: self.orphans(copy), unrecorded })
+        copy.end.as_ref().map_or(Ok(()), |end| self.check_end(end))?;
+        let unrecorded =
+            |asked: &[Asked]| -> Vec<_> { asked.iter().filter(|asked| !asked.is_recorded).cloned().collect() };
+        let (first, last) = (unrecorded(&copy.asked), unrecorded(&copy.last));
+        let last = if last.is_empty() { first.clone() } else { last };
+        Ok(Frontier { orphans: self.orphans(copy), unrecorded: first, last })
     }
 
     fn check_strict(&self, copy: &Copy, asked: &[Arc<str>]) -> Result<(), Verdict> {
@@ -185,8 +221,18 @@ impl Original<'_> {
 
     /// Whether nothing of the run was at work when it was last written: then every step and every sleep that it had
     /// asked for is recorded.
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         matches!(self.instance.status, Status::Paused { why, .. } if why != Pause::Hand)
+    }
+}
+
+impl Frontier {
+    /// Whether nothing that matters can stand behind what is new: a sleep runs no code and reads as no type, so a step
+    /// before it is only a step more.
+    fn hides_nothing(&self) -> bool {
+        let is_step = |asked: &Asked| asked.kind == OpKind::Step;
+        self.unrecorded.iter().chain(&self.last).all(is_step)
+            && self.orphans.iter().all(|orphan| Parts::of(&orphan.name).kind == "sleep")
     }
 }
 

@@ -55,10 +55,31 @@ pub(crate) struct Ordered {
     report: Option<PathBuf>,
 }
 
+/// Returns `true` if this process was ordered to [check](super::Report) a store instead of executing one, as
+/// `outlive check FILE -- PROGRAM` does: then the first engine that is started checks, and `main` need not set up
+/// anything else.
+///
+/// ```
+/// # async fn migrate() {}
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// if !outlive::is_check() {
+///     migrate().await; // the database of the program itself
+/// }
+/// # }
+/// ```
+#[must_use]
+pub fn is_check() -> bool {
+    source().is_some()
+}
+
+fn source() -> Option<std::ffi::OsString> {
+    std::env::var_os(CHECK).filter(|source| !source.is_empty())
+}
+
 impl Ordered {
     /// The order, if there is one.
     pub(crate) fn from_env() -> Option<Self> {
-        let source = std::env::var_os(CHECK).filter(|source| !source.is_empty())?;
+        let source = source()?;
         Some(Self { source: source.into(), report: std::env::var_os(REPORT).map(PathBuf::from) })
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use outlive_core::workflow::Asked;
+use outlive_core::workflow::{Asked, OpKind};
 
 use super::identity::{Parts, unescaped};
 use super::judge::{Frontier, Original, operation};
@@ -14,48 +14,43 @@ use crate::cell::Guesses;
 const RENAMES_MAX: usize = 16;
 
 /// Finds what seems to be renamed, one after the other: what stands behind a new name is only seen with the old record.
+///
+/// Nothing is found unless all of it fits: the copy comes to where the run stands, or to its end, with every new name
+/// explained, and no other record of the kind is left that could be meant as well.
 pub(super) fn find(original: &Original<'_>, first: &Frontier) -> Vec<Rename> {
-    let (mut renames, mut guesses) = (Vec::new(), Guesses::new());
-    let mut frontier = Frontier { orphans: first.orphans.clone(), unrecorded: first.unrecorded.clone() };
+    let (mut renames, mut guesses, mut frontier) = (Vec::<Rename>::new(), Guesses::new(), first.clone());
     while renames.len() < RENAMES_MAX {
         let Some((rename, tried, next)) = one_more(original, &frontier, &guesses) else { break };
         renames.push(rename);
-        guesses = tried;
-        match next {
-            Some(next) => frontier = next,
-            None => break,
+        (guesses, frontier) = (tried, next);
+        let are_waits = frontier.unrecorded.iter().all(|asked| asked.kind == OpKind::Wait);
+        if frontier.unrecorded.is_empty() || (are_waits && original.is_quiet()) {
+            let kind = |operation: &Operation| Parts::of(&operation.name).kind.to_owned();
+            let is_other = |orphan: &Operation| renames.iter().any(|rename| kind(&rename.from) == kind(orphan));
+            return if frontier.orphans.iter().any(is_other) { Vec::new() } else { renames };
         }
     }
-    renames
+    Vec::new()
 }
 
-/// Finds one more; with what is guessed then, and where the copy then stands unless it has ended.
-fn one_more(
-    original: &Original<'_>,
-    frontier: &Frontier,
-    guesses: &Guesses,
-) -> Option<(Rename, Guesses, Option<Frontier>)> {
-    frontier.unrecorded.iter().find_map(|asked| {
+/// Finds one more; with what is guessed then, and where the copy then stands.
+fn one_more(original: &Original<'_>, frontier: &Frontier, guesses: &Guesses) -> Option<(Rename, Guesses, Frontier)> {
+    frontier.last.iter().find_map(|asked| {
         let orphan = candidate(asked, &frontier.orphans)?;
         let old = old_base(asked, orphan)?;
         let mut tried = guesses.clone();
         tried.insert(asked.base.clone(), old);
         let copy = original.replay(tried.clone()).ok()?;
-        let rename = || rename(asked, orphan);
-        if copy.end.is_some() {
-            // It leads to the end, and leaves nothing that it should not.
-            return (!copy.cell.lock().machine.has_orphans()).then(|| (rename(), tried, None));
+        if let Some(end) = copy.end.as_ref().filter(|_| !copy.is_ahead) {
+            original.ended(&copy, end).ok()?;
         }
         let next = original.frontier(&copy).ok()?;
-        // Code that asks for the old name too has not renamed it.
-        let asks_for_old = next.unrecorded.iter().any(|asked| *asked.op == *orphan.name);
-        let leads_on = next.orphans.len() < frontier.orphans.len() && !asks_for_old;
-        leads_on.then(|| (rename(), tried, Some(next)))
+        (next.orphans.len() < frontier.orphans.len()).then(|| (rename(asked, orphan), tried, next))
     })
 }
 
-/// The record that an operation would have: of the same kind and place; the earliest, unless one was called in the very
-/// same line.
+/// The record that an operation would have: of the same kind, and if possible of the same place or name; the earliest,
+/// unless one was called in the very same line.
 fn candidate<'a>(asked: &Asked, orphans: &'a [Operation]) -> Option<&'a Operation> {
     let new = Parts::of(&asked.op);
     let alike = |is_alike: &dyn Fn(Parts<'_>) -> bool| -> Option<&'a Operation> {
@@ -64,6 +59,7 @@ fn candidate<'a>(asked: &Asked, orphans: &'a [Operation]) -> Option<&'a Operatio
     };
     alike(&|old| old.kind == new.kind && old.scope == new.scope)
         .or_else(|| alike(&|old| old.kind == new.kind && old.name == new.name))
+        .or_else(|| alike(&|old| old.kind == new.kind))
 }
 
 /// The identity that an operation would have had, without the count.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::verdict::Verdict;
+use super::verdict::{Allow, Verdict};
 
 /// The verdict on one run.
 ///
@@ -36,7 +36,7 @@ pub struct Checked {
 /// # test.start(nap, &()).id("n-1").await?;
 /// # test.settle().await;
 /// let report = Engine::open("memory:").check(test.store()).await?; // registers nothing
-/// assert_eq!((report.exit_code(), report.count("would be stuck")), (2, 1));
+/// assert_eq!((report.exit_code(), report.count("would be stuck")), (1, 1));
 /// for run in &report {
 ///     println!("{}: {}", run.id, run.verdict);
 /// }
@@ -48,8 +48,17 @@ pub struct Report {
 }
 
 /// Every word for a verdict, the best first.
-const WORDS: [&str; 7] =
-    ["fine", "new steps", "orphaned", "looks renamed", "type changed", "would fail", "would be stuck"];
+const WORDS: [&str; 9] = [
+    "fine",
+    "new steps",
+    "orphaned",
+    "cannot tell",
+    "needs a value",
+    "looks renamed",
+    "type changed",
+    "would fail",
+    "would be stuck",
+];
 
 impl Report {
     /// The runs, newest first.
@@ -92,15 +101,55 @@ impl Report {
         self.exit_code() == 0
     }
 
-    /// The worst [severity](Verdict::severity): 0 if all are fine or come to new steps, 1 if one is orphaned or looks
-    /// renamed, 2 if one would fail or be stuck.
+    /// What a program that checks ends with: 0 if every run is fine or comes to new steps, else 1.
     ///
     /// ```
     /// assert_eq!(outlive::check::Report::default().exit_code(), 0);
     /// ```
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        self.runs.iter().map(|run| run.verdict.severity()).max().unwrap_or(0)
+        u8::from(self.runs.iter().any(|run| run.verdict.severity() > 0))
+    }
+
+    /// The same report, in which one kind of verdict is no reason not to deploy.
+    ///
+    /// ```
+    /// use outlive::check::Allow;
+    /// # use outlive::prelude::*;
+    /// # async fn done() -> Result<()> { Ok(()) }
+    /// async fn old(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.step("charge", done).await?;
+    ///     Ok(ctx.sleep("1 day").await?)
+    /// }
+    /// async fn new(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.step("look for fraud", done).await?; // or is this `charge`, renamed?
+    ///     ctx.step("charge", done).await?;
+    ///     Ok(ctx.sleep("1 day").await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("pay", old)).await;
+    /// # test.start(old, &()).await?;
+    /// # test.settle().await;
+    /// let report = Engine::open("memory:").workflow("pay", new).check(test.store()).await?;
+    /// assert_eq!(report.count("cannot tell"), 1);
+    /// report.allow(Allow::NewBeforeRecorded).assert_fine(); // it is new
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn allow(mut self, what: Allow) -> Self {
+        for run in &mut self.runs {
+            let (asked, unreached) = match (what, &mut run.verdict) {
+                (Allow::NewBeforeRecorded, Verdict::NewBeforeRecorded { asked, unreached }) => {
+                    (std::mem::take(asked), std::mem::take(unreached))
+                }
+                (Allow::Renamed, Verdict::Renamed { renames }) => {
+                    std::mem::take(renames).into_iter().map(|rename| (rename.to, rename.from)).unzip()
+                }
+                _ => continue,
+            };
+            run.verdict = Verdict::NewSteps { asked, unreached };
+        }
+        self
     }
 
     /// All in a line: how many runs there are of each word.

@@ -22,19 +22,33 @@ use serde::{Deserialize, Serialize};
 pub enum Verdict {
     /// It goes on where it is.
     Fine,
-    /// It asks for operations that it had not asked for where it stands; they run, and it goes on.
+    /// It asks for operations that it had not asked for where it stands. They run when it is replayed with this code,
+    /// and it goes on.
     NewSteps {
         /// What it asks for.
         asked: Vec<Operation>,
-        /// What is recorded behind them: whether the code still asks for that is known only when they have run.
+        /// What is recorded behind them: sleeps, or what was [allowed](Allow::NewBeforeRecorded).
         unreached: Vec<Operation>,
     },
     /// What is recorded is not asked for. The run goes on without it, unless its workflow is strict.
     Orphaned {
         /// What is recorded.
         recorded: Vec<Operation>,
-        /// What the code asks for in its place.
+    },
+    /// It asks for operations that are not recorded before it has asked for all that is. They may be what is recorded
+    /// under a new name, key or scope, and would be done again; or they are new, and what is recorded comes later or is
+    /// gone. A check cannot tell which.
+    NewBeforeRecorded {
+        /// What it asks for.
         asked: Vec<Operation>,
+        /// What is recorded and not reached.
+        unreached: Vec<Operation>,
+    },
+    /// The workflow uses a value that [`provide_with`](crate::Builder::provide_with) makes, outside a step. A check makes
+    /// none, so it cannot replay the run.
+    NeedsValue {
+        /// The type of the value.
+        type_name: String,
     },
     /// What is recorded seems to have another name now, under which it would be done again.
     Renamed {
@@ -60,6 +74,24 @@ pub enum Verdict {
     },
 }
 
+/// A verdict that is no reason not to deploy, for those who know their change: see [`Report::allow`](super::Report::allow).
+///
+/// ```
+/// use outlive::check::{Allow, Report};
+/// fn may_deploy(report: Report) -> bool {
+///     report.allow(Allow::NewBeforeRecorded).is_fine()
+/// }
+/// assert!(may_deploy(Report::default()));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Allow {
+    /// [`Verdict::NewBeforeRecorded`]: the operations are new, and none is a recorded one under a new name.
+    NewBeforeRecorded,
+    /// [`Verdict::Renamed`]: what looks like a recorded operation is another one.
+    Renamed,
+}
+
 /// An operation by its identity, and where it is called.
 ///
 /// ```
@@ -80,7 +112,7 @@ pub struct Operation {
 /// # use outlive::check::{Operation, Rename};
 /// # let at = |name: &str| Operation { name: name.into(), site: "src/shop.rs:12".into() };
 /// let rename = Rename { from: at("step:charge"), to: at("step:charge card"), was: Some("charge".into()) };
-/// assert!(rename.to_string().ends_with("add `.was(\"charge\")`"));
+/// assert!(rename.to_string().contains("add `.was(\"charge\")`"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Rename {
@@ -104,6 +136,8 @@ impl Verdict {
             Self::Fine => "fine",
             Self::NewSteps { .. } => "new steps",
             Self::Orphaned { .. } => "orphaned",
+            Self::NewBeforeRecorded { .. } => "cannot tell",
+            Self::NeedsValue { .. } => "needs a value",
             Self::Renamed { .. } => "looks renamed",
             Self::TypeChanged { .. } => "type changed",
             Self::Fails { .. } => "would fail",
@@ -111,7 +145,7 @@ impl Verdict {
         }
     }
 
-    /// How bad that is: 0 goes on as it should, 1 goes on but should be looked at, 2 does not go on.
+    /// How bad that is: 0 goes on as it should, 1 must be looked at before a deploy, 2 does not go on.
     ///
     /// ```
     /// # use outlive::check::Verdict;
@@ -122,7 +156,9 @@ impl Verdict {
     pub fn severity(&self) -> u8 {
         match self {
             Self::Fine | Self::NewSteps { .. } => 0,
-            Self::Orphaned { .. } | Self::Renamed { .. } => 1,
+            Self::Orphaned { .. } | Self::NewBeforeRecorded { .. } | Self::NeedsValue { .. } | Self::Renamed { .. } => {
+                1
+            }
             Self::TypeChanged { .. } | Self::Fails { .. } | Self::Stuck { .. } => 2,
         }
     }
@@ -137,16 +173,27 @@ impl Verdict {
     pub fn details(&self) -> String {
         match self {
             Self::Fine => String::new(),
-            Self::NewSteps { asked, unreached } if unreached.is_empty() => format!("asks for {}", join(asked)),
+            Self::NewSteps { asked, unreached } if unreached.is_empty() => {
+                format!("when it is replayed after the deploy, it asks for {}", join(asked))
+            }
             Self::NewSteps { asked, unreached } => {
-                format!("asks for {} before what is recorded: {}", join(asked), join(unreached))
+                let (asked, unreached) = (join(asked), join(unreached));
+                format!(
+                    "when it is replayed after the deploy, it asks for {asked} before what is recorded: {unreached}"
+                )
             }
-            Self::Orphaned { recorded, asked } if asked.is_empty() => {
-                format!("recorded but not asked for: {}", join(recorded))
-            }
-            Self::Orphaned { recorded, asked } => {
-                format!("recorded but not asked for: {}; the code asks for {}", join(recorded), join(asked))
-            }
+            Self::Orphaned { recorded } => format!("recorded but not asked for: {}", join(recorded)),
+            Self::NewBeforeRecorded { asked, unreached } => format!(
+                "asks for {}, not recorded, before it has reached {}, recorded: if that is one of these under a new \
+                 name, key or scope, it is done again (keep the old one, or add `.was(..)` with the old name); if it is \
+                 new, it is done first, and these come later or are gone (then allow new-before-recorded)",
+                join(asked),
+                join(unreached)
+            ),
+            Self::NeedsValue { type_name } => format!(
+                "uses {type_name} outside a step, which `provide_with` makes and a check does not; take it with \
+                 `ctx.get` inside the step, or use `provide`"
+            ),
             Self::Renamed { renames } => join(renames),
             Self::TypeChanged { sentence, .. } | Self::Stuck { sentence } => sentence.clone(),
             Self::Fails { failure } => format!("it would fail at once: {failure}"),
@@ -171,10 +218,12 @@ impl fmt::Display for Operation {
 
 impl fmt::Display for Rename {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} looks like {}; ", self.to, self.from)?;
+        write!(f, "{} is not recorded and looks like {}: if it is the same under a new name, ", self.to, self.from)?;
         match &self.was {
-            Some(was) => write!(f, "add `.was({was:?})`"),
-            None => write!(f, "keep the old name, key and scope"),
+            Some(was) => write!(f, "add `.was({was:?})`, or it runs again; if it is another step, keep it as it is"),
+            None => {
+                write!(f, "key or scope, keep the old one, or it is done again; if it is another, keep it as it is")
+            }
         }
     }
 }

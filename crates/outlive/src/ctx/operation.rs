@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::task::Context;
 
+use outlive_core::payload::Payload;
 use outlive_core::workflow::{self, OpKind, Polled, Slot, Spec};
 
 use crate::cell::{Cell, Place};
@@ -21,8 +22,8 @@ pub(crate) struct Operation {
     scope: Arc<str>,
     pub(crate) call: Arc<Call>,
     key: Option<Box<str>>,
-    /// The name it had in an earlier version of the code.
-    was: Option<Box<str>>,
+    /// The names it had in earlier versions of the code.
+    was: Vec<Box<str>>,
     slot: Option<Slot>,
     /// What is wrong with how it was called; told when it is first polled.
     problem: Option<Box<Error>>,
@@ -36,7 +37,7 @@ impl Operation {
             scope: ctx.scope.clone(),
             call: Call::at(location, kind, name),
             key: None,
-            was: None,
+            was: Vec::new(),
             slot: None,
             problem: None,
         };
@@ -62,22 +63,14 @@ impl Operation {
             let base = self.identity();
             self.cell.lock().machine.rename(slot, base);
         }
-        self.alias();
     }
 
-    /// Gives it the name it had in an earlier version of the code.
+    /// Gives it a name it had in an earlier version of the code.
     pub(crate) fn set_alias(&mut self, old: &str) {
         if let Err(error) = check("old step name", old) {
             return self.refuse(error);
         }
-        self.was = Some(old.into());
-        self.alias();
-    }
-
-    fn alias(&self) {
-        if let (Some(slot), Some(was)) = (self.slot, &self.was) {
-            self.cell.lock().machine.alias(slot, self.base(was));
-        }
+        self.was.push(old.into());
     }
 
     /// Something is wrong with how it was called.
@@ -97,8 +90,13 @@ impl Operation {
         self.slot
     }
 
-    /// Polls it; `spec` says what it is to do.
-    pub(crate) fn poll(&mut self, cx: &Context<'_>, spec: impl FnOnce() -> Spec) -> Result<Polled, Error> {
+    /// Polls it; `spec` says what it is to do, `read` what is wrong with the value recorded under its name.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &Context<'_>,
+        spec: impl FnOnce() -> Spec,
+        read: impl FnOnce(&str, &Payload) -> Result<(), String>,
+    ) -> Result<Polled, Error> {
         if let Some(error) = self.problem.take() {
             self.close();
             return Err(*error);
@@ -109,16 +107,24 @@ impl Operation {
         }
         let Some(slot) = self.slot else { return Ok(Polled::Pending) };
         let now = self.cell.now();
-        let guess = self.guess();
         let mut state = self.cell.lock();
         if !state.machine.has_begun(slot) {
-            guess.into_iter().for_each(|old| state.machine.alias(slot, old));
+            let was = self.was.iter().map(|was| self.base(was));
+            was.chain(self.guess()).for_each(|old| state.machine.alias(slot, old));
             state.machine.begin(slot, spec());
+            let recorded = self.cell.trial.as_ref().and_then(|_| state.machine.recorded(slot).cloned());
+            if let Some(payload) = recorded {
+                drop(state);
+                let read = read(self.name(), &payload);
+                state = self.cell.lock();
+                read.err().map(|sentence| state.unread.insert(slot, (self.words(), sentence)));
+            }
         }
         let polled = state.poll(slot, now);
         match polled {
             Polled::Ready(_) => {
                 self.slot = None;
+                state.unread.remove(&slot);
                 state.consumed(slot);
             }
             _ => state.polled(slot, cx.waker()),
@@ -126,12 +132,9 @@ impl Operation {
         Ok(polled)
     }
 
-    /// What it may have been called before, if somebody has a guess and it does not say so itself.
+    /// What it may have been called before, if somebody has a guess.
     fn guess(&self) -> Option<Arc<str>> {
-        if self.cell.guesses.is_empty() || self.was.is_some() {
-            return None;
-        }
-        self.cell.guesses.get(&self.identity()).cloned()
+        self.cell.trial.as_ref()?.get(&self.identity()).cloned()
     }
 
     /// The run cannot go on because what is recorded for this operation does not read as its type.

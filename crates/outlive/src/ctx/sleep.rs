@@ -98,7 +98,7 @@ impl Future for SleepFuture<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Sleep { operation, spec, .. } = &mut self.0;
-        match operation.poll(cx, || spec.clone())? {
+        match operation.poll(cx, || spec.clone(), |_, _| Ok(()))? {
             Polled::Ready(Outcome::Cancelled) => Poll::Ready(Err(cancelled(operation))),
             Polled::Ready(_) => Poll::Ready(Ok(())),
             _ => Poll::Pending,

@@ -367,13 +367,17 @@ where
         self
     }
 
-    /// The name this step had in an earlier version of the code: what is recorded under it counts.
+    /// A name this step had in an earlier version of the code: what is recorded under it counts. A step that was renamed
+    /// more than once says so more than once; the first name with a record counts.
+    ///
+    /// The code must not have another step of that name: a run that comes to both is stuck.
     ///
     /// ```
     /// # use outlive::prelude::*;
     /// # async fn charge() -> Result<u32> { Ok(42) }
     /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> {
-    ///     Ok(ctx.step("charge card", charge).was("charge").await?) // a run that has "charge" does not charge again
+    ///     // A run that has "charge card" or "charge" does not charge again.
+    ///     Ok(ctx.step("charge the card", charge).was("charge card").was("charge").await?)
     /// }
     /// ```
     pub fn was(mut self, old_name: &str) -> Self {
@@ -454,9 +458,9 @@ where
     type Output = Result<B::Output, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.as_mut().project();
-        let spec = &this.step.spec;
-        match this.step.operation.poll(cx, || Spec::Step(spec.clone()))? {
+        let Step { operation, spec, codec, .. } = self.as_mut().project().step;
+        let read = |name: &str, payload: &Payload| codec.read(name, payload).map(drop);
+        match operation.poll(cx, || Spec::Step(spec.clone()), read)? {
             Polled::Ready(outcome) => self.end(outcome),
             Polled::Work(attempt) => {
                 let result = ready!(self.as_mut().work(&attempt));
@@ -577,15 +581,11 @@ where
         let operation = &this.step.operation;
         let step = operation.name();
         match outcome {
-            Outcome::Value(payload) => match this.value.take().map_or_else(|| (this.step.codec.decode)(&payload), Ok) {
+            Outcome::Value(payload) => match this.value.take().map_or_else(|| this.step.codec.read(step, &payload), Ok)
+            {
                 Ok(value) => Poll::Ready(Ok(value)),
-                Err(error) => {
-                    operation.get_stuck(format!(
-                        "the value recorded for step {step:?} does not read as {}: {}; \
-                         mend the type, or give the step another name, and start the program again",
-                        std::any::type_name::<B::Output>(),
-                        Error::decode("it".into(), &payload, &error),
-                    ));
+                Err(sentence) => {
+                    operation.get_stuck(sentence);
                     Poll::Pending
                 }
             },
@@ -692,6 +692,18 @@ impl<T, E> Codec<T, E> {
             return Err(unkept::<T>(&problem));
         }
         self.read_back(kept)
+    }
+
+    /// A recorded value, or why the run would be stuck with it.
+    fn read(&self, step: &str, payload: &Payload) -> Result<T, String> {
+        (self.decode)(payload).map_err(|error| {
+            format!(
+                "the value recorded for step {step:?} does not read as {}: {}; \
+                 mend the type, or give the step another name, and start the program again",
+                std::any::type_name::<T>(),
+                Error::decode("it".into(), payload, &error),
+            )
+        })
     }
 
     /// User code is given what a replay would read, so that the two cannot differ.

@@ -136,16 +136,12 @@ impl<T: DeserializeOwned> Future for WaitFuture<'_, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Wait { operation, timeout, .. } = &mut self.0;
         let name = Name::recorded(operation.name());
-        match operation.poll(cx, || Spec::Wait { name, timeout: *timeout, accepts: accepts::<T> })? {
-            Polled::Ready(Outcome::Signal { payload, .. }) => match payload.decode() {
+        let spec = || Spec::Wait { name, timeout: *timeout, accepts: accepts::<T> };
+        match operation.poll(cx, spec, |name, payload| read::<T>(name, payload).map(drop))? {
+            Polled::Ready(Outcome::Signal { payload, .. }) => match read::<T>(operation.name(), &payload) {
                 Ok(value) => Poll::Ready(Ok(value)),
-                Err(error) => {
-                    operation.get_stuck(format!(
-                        "signal {:?} does not read as {}: {}; mend the type and start the program again",
-                        operation.name(),
-                        std::any::type_name::<T>(),
-                        Error::decode(String::from("it"), &payload, &error),
-                    ));
+                Err(sentence) => {
+                    operation.get_stuck(sentence);
                     Poll::Pending
                 }
             },
@@ -167,4 +163,15 @@ fn accepts<T: DeserializeOwned>(payload: &Payload) -> Result<(), String> {
         Ok(Err(error)) => Err(format!("it does not read as {name}: {error}")),
         Err(panic) => Err(format!("reading it as {name} {panic}")),
     }
+}
+
+/// The value of a signal, or why the run would be stuck with it.
+fn read<T: DeserializeOwned>(name: &str, payload: &Payload) -> Result<T, String> {
+    payload.decode().map_err(|error| {
+        format!(
+            "signal {name:?} does not read as {}: {}; fix the type and start the program again; one that no wait has taken yet becomes a dead letter",
+            std::any::type_name::<T>(),
+            Error::decode(String::from("it"), payload, &error),
+        )
+    })
 }

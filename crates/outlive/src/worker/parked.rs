@@ -108,7 +108,8 @@ impl Worker {
         let journal = self.store.journal(instance.num, 0, usize::MAX).await?;
         let inbox = self.store.inbox(instance.num, 0).await?;
         let Ok(cell) = shadow::cell_of(Info::of(instance), self.env.clone(), &journal) else { return Ok(false) };
-        let replay = || shadow::replay(&*registered.handler, Arc::new(cell), &instance.input);
+        let cell = Arc::new(cell);
+        let replay = || shadow::replay(&*registered.handler, &cell, &instance.input, |_| false);
         let Ok(copy) = panics::quietly(replay) else { return Ok(false) };
         let state = copy.cell.lock();
         let is_in_trouble = state.machine.trouble().is_some()

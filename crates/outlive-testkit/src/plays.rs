@@ -1,0 +1,257 @@
+//! Plays of code changes: a run of one version stops somewhere, another version is checked, and is then really deployed.
+//!
+//! What is held against it: if the check says that all is fine, no effect that is recorded is repeated, no wait that is
+//! over waits again, and the run comes to its end. Operations without a key in a loop are left out: they are known by
+//! their count alone, and what happens to them is documented.
+
+mod perform;
+mod script;
+mod stops;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use outlive::check::{Report, Verdict};
+use outlive::store::Store;
+use outlive::{Engine, Entry, EntryKind, Status};
+use outlive_core::id::Name;
+
+use crate::random::Random;
+use perform::{Effect, NAME, Stage, effect_of, play};
+use script::{Change, Line, bases, has_unkeyed_loop, ops, sketch};
+use stops::{ID, Recorded, Stop, engine, finish, signals};
+
+/// What came of some plays.
+///
+/// ```
+/// # use outlive_testkit::plays::PlayReport;
+/// let report = PlayReport::default();
+/// assert_eq!((report.plays, report.false_alarms()), (0, 0));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct PlayReport {
+    /// How many plays there were.
+    pub plays: u64,
+    /// Those in which a signal that had come does not read as the type of a wait behind a step that had not run: what is
+    /// behind a step is not seen.
+    pub unseen_signals: u64,
+    /// Those of versions with a loop without keys.
+    pub unkeyed: u64,
+    /// Of these, how many were said to be fine, and were not.
+    pub unkeyed_missed: u64,
+    /// Those that were said to be fine, and were.
+    pub fine: u64,
+    /// Those that were not said to be fine, and were not.
+    pub alarms: u64,
+    /// Those that were not said to be fine, and were, by the word of the verdict.
+    pub false_alarms: BTreeMap<&'static str, u64>,
+    /// Those in which the check was wrong, in words: said to be fine, and not; or harmful to follow.
+    pub missed: Vec<String>,
+    /// How often `.was(..)` was suggested for a step that is the recorded one; it was then followed, and all was well.
+    pub suggestions: u64,
+    /// How often it was suggested for another step: the sentence asks whether it is the same.
+    pub questions: u64,
+}
+
+impl PlayReport {
+    /// How many were not said to be fine, and were.
+    ///
+    /// ```
+    /// assert_eq!(outlive_testkit::plays::PlayReport::default().false_alarms(), 0);
+    /// ```
+    #[must_use]
+    pub fn false_alarms(&self) -> u64 {
+        self.false_alarms.values().sum()
+    }
+}
+
+/// Changes of a script, one after the other.
+type Changes = Vec<(Change, usize)>;
+
+/// Plays pairs of changes of several workflows, stopped at every point: as many plays as asked for, chosen by the seed,
+/// or all there are. Needs tokio's current-thread runtime.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let report = outlive_testkit::plays::plays(1, 200, |_| {}).await.unwrap();
+/// assert!(report.plays >= 200);
+/// # }
+/// ```
+///
+/// # Errors
+/// If the plays cannot be made.
+pub async fn plays(seed: u64, count: u64, mut on_plays: impl FnMut(u64)) -> Result<PlayReport, String> {
+    let mut report = PlayReport::default();
+    let mut order = Vec::new();
+    let mut recorded = Vec::new();
+    for (number, base) in bases().into_iter().enumerate() {
+        order.extend(pairs(&base.lines).into_iter().map(|changes| (number, changes)));
+        let run = Recorded::of(&base).await.map_err(|error| error.to_string())?;
+        recorded.push((base, run));
+    }
+    let mut random = Random::new(seed);
+    while report.plays < count && !order.is_empty() {
+        let (number, changes) = order.swap_remove(random.index(order.len()));
+        let (base, run) = &recorded[number];
+        let before = report.plays;
+        let Some(lines) = changed(&base.lines, &changes) else { continue };
+        let pair = Pair { before: &base.lines, after: &lines, run };
+        if pair.is_sound().await {
+            pair.play(&mut report).await?;
+        }
+        on_plays(report.plays - before);
+    }
+    Ok(report)
+}
+
+/// Every change, and every pair of them.
+fn pairs(lines: &[Line]) -> Vec<Changes> {
+    // A first change may add an operation.
+    let places = ops(lines).len() + 1;
+    let ones: Vec<_> = Change::ALL.iter().flat_map(|change| (0..places).map(|place| (*change, place))).collect();
+    let twos = ones.iter().flat_map(|one| ones.iter().map(|other| vec![*one, *other]));
+    ones.iter().map(|one| vec![*one]).chain(twos).collect()
+}
+
+fn changed(lines: &[Line], changes: &Changes) -> Option<Vec<Line>> {
+    let first = lines.to_vec();
+    changes.iter().zip(100..).try_fold(first, |lines, ((change, place), what)| change.at(*place, &lines, what))
+}
+
+/// Two versions of a script.
+struct Pair<'a> {
+    before: &'a [Line],
+    after: &'a [Line],
+    run: &'a Recorded,
+}
+
+/// What came of a deploy.
+#[derive(Debug)]
+struct Deployed {
+    status: Status,
+    note: String,
+    repeated: Vec<Effect>,
+    waited_again: Vec<Effect>,
+}
+
+impl Deployed {
+    fn is_well(&self) -> bool {
+        self.status == Status::Completed && self.repeated.is_empty() && self.waited_again.is_empty()
+    }
+
+    /// Whether it is stuck because a signal does not read.
+    fn is_by_signal(&self) -> bool {
+        self.status == Status::Stuck && self.note.starts_with("signal ")
+    }
+}
+
+impl fmt::Display for Deployed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { status, note, repeated, waited_again } = self;
+        write!(f, "{status} ({note}), effects repeated: {repeated:?}, waits repeated: {waited_again:?}")
+    }
+}
+
+impl Pair<'_> {
+    /// Whether the new version does at all what a workflow should: a run that begins with it comes to its end.
+    async fn is_sound(&self) -> bool {
+        let store: Arc<dyn Store> = Arc::new(outlive::MemoryStore::new());
+        let test = engine(&Stage::new(self.after), store, None).await;
+        let is_started = test.start_json(NAME, "null").id(ID).await.is_ok();
+        let end = finish(&test, signals(self.after).into_iter(), async |_| {}).await;
+        is_started && matches!(end, Ok(Status::Completed))
+    }
+
+    /// Plays every stop.
+    async fn play(&self, report: &mut PlayReport) -> Result<(), String> {
+        let is_unkeyed = has_unkeyed_loop(self.before) || has_unkeyed_loop(self.after);
+        for stop in self.run.stops() {
+            report.plays += 1;
+            let checked = check(self.run, stop, self.after).await?;
+            let came = self.deploy(stop, self.after).await.map_err(|error| error.to_string())?;
+            let word = checked.runs().first().map_or("not there", |run| run.verdict.word());
+            report.unkeyed += u64::from(is_unkeyed);
+            match (checked.is_fine(), came.is_well()) {
+                (true, true) => report.fine += 1,
+                (true, false) if is_unkeyed => report.unkeyed_missed += 1,
+                (true, false) if came.is_by_signal() => report.unseen_signals += 1,
+                (true, false) => report.missed.push(self.told(stop, &checked, self.after, &came)),
+                (false, false) => report.alarms += 1,
+                (false, true) => *report.false_alarms.entry(word).or_default() += 1,
+            }
+            if !is_unkeyed {
+                self.follow(stop, &checked, report).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows what is suggested where it is right, and sees that it helps.
+    async fn follow(&self, stop: Stop, checked: &Report, report: &mut PlayReport) -> Result<(), String> {
+        let Some(Verdict::Renamed { renames }) = checked.runs().first().map(|run| &run.verdict) else { return Ok(()) };
+        let mut lines = self.after.to_vec();
+        for rename in renames {
+            let Some(was) = &rename.was else { return Ok(()) };
+            let old = ops(self.before).into_iter().find(|(op, _)| op.name == *was).map(|(op, _)| op.what);
+            let is_new = |op: &script::Op| rename.to.name.contains(&format!("step:{}", op.name));
+            let new = ops(&lines).into_iter().filter(|(op, _)| is_new(op)).max_by_key(|(op, _)| op.name.len());
+            let new = new.map(|(op, _)| op.what);
+            if old != new {
+                report.questions += 1;
+                return Ok(());
+            }
+            lines = script::saying(&lines, new, was);
+        }
+        report.suggestions += 1;
+        let again = check(self.run, stop, &lines).await?;
+        let came = self.deploy(stop, &lines).await.map_err(|error| error.to_string())?;
+        let is_missed = again.is_fine() && came.status == Status::Stuck && !came.is_by_signal();
+        let is_harmful = !came.repeated.is_empty() || is_missed;
+        if is_harmful {
+            report.missed.push(self.told(stop, checked, &lines, &came));
+        }
+        Ok(())
+    }
+
+    fn told(&self, stop: Stop, checked: &Report, after: &[Line], came: &Deployed) -> String {
+        let (before, after) = (sketch(self.before), sketch(after));
+        format!("{before} -> {after}, stopped at {stop:?}: {checked}; and then: {came}")
+    }
+
+    /// Deploys a version on a run that has stopped, and sees what comes of it.
+    async fn deploy(&self, stop: Stop, lines: &[Line]) -> Result<Deployed, outlive::Error> {
+        let store = self.run.store(stop).await?;
+        let stage = Stage::new(lines);
+        let test = engine(&stage, store.clone(), Some(self.run.time(stop))).await;
+        // One that is parked is replayed once with new code.
+        test.run::<serde_json::Value>(ID).await?.signal("a poke", &()).await?;
+        let status = finish(&test, signals(lines).into_iter(), async |_| {}).await?;
+        let instance = store.instance(&Name::recorded(ID)).await?;
+        let journal = match &instance {
+            Some(instance) => store.journal(instance.num, 0, usize::MAX).await?,
+            None => Vec::new(),
+        };
+        let (old, new) = journal.split_at(stop.entries);
+        let done = values(old, EntryKind::StepDone);
+        let got = values(old, EntryKind::SignalTaken);
+        let repeated = stage.ledger().into_iter().filter(|effect| done.contains(effect)).collect();
+        let waited_again = values(new, EntryKind::SignalTaken).into_iter().filter(|wait| got.contains(wait)).collect();
+        let note = instance.and_then(|instance| instance.note).unwrap_or_default();
+        Ok(Deployed { status, note, repeated, waited_again })
+    }
+}
+
+/// Checks a version against a run that has stopped.
+async fn check(run: &Recorded, stop: Stop, lines: &[Line]) -> Result<Report, String> {
+    let store = run.store(stop).await.map_err(|error| error.to_string())?;
+    let builder = Engine::open("memory:").workflow(NAME, play).provide(Stage::new(lines));
+    builder.check(store).await.map_err(|error| error.to_string())
+}
+
+/// What entries of a kind have as values.
+fn values(entries: &[Entry], kind: EntryKind) -> Vec<Effect> {
+    let payloads = entries.iter().filter(|entry| entry.kind == kind).filter_map(|entry| entry.payload.as_ref());
+    payloads.filter_map(|payload| effect_of(&payload.decode().ok()?)).collect()
+}

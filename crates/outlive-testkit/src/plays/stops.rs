@@ -1,0 +1,167 @@
+//! Every point at which a run of a script can stop, and stores in which a run has stopped there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive::clock::Clock as _;
+use outlive::store::Store;
+use outlive::{Entry, EntryKind, Payload, Status, StatusKind, Timestamp};
+use outlive_core::commit::{Commit, OnConflict, Send, Start, State, Write};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::memory::MemoryStore;
+use outlive_core::message::Message;
+use outlive_core::query::Instance;
+
+use super::perform::{NAME, Stage, play, value};
+use super::script::{Base, Kind, Line, ops};
+use crate::TestEngine;
+
+/// A signal by its name.
+pub(super) type Signal = (String, serde_json::Value);
+
+/// The run's id.
+pub(super) const ID: &str = "r";
+
+/// A run that was recorded to its end.
+pub(super) struct Recorded {
+    instance: Instance,
+    journal: Vec<Entry>,
+    /// Each signal that was sent, in order.
+    signals: Vec<Signal>,
+    is_early: bool,
+    /// Where nothing moved without time or a message: after how many entries, and when.
+    rests: Vec<(usize, Status, Timestamp)>,
+}
+
+/// A point at which a run stops: after so many entries; at rest, or because the process died.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Stop {
+    pub(super) entries: usize,
+    rest: Option<(Status, Timestamp)>,
+}
+
+/// An engine that performs a script on a store.
+pub(super) async fn engine(stage: &Stage, store: Arc<dyn Store>, now: Option<Timestamp>) -> TestEngine {
+    let stage = stage.clone();
+    let clock = crate::TestClock::new();
+    if let Some(now) = now {
+        clock.set(now);
+    }
+    TestEngine::new(move |engine| engine.workflow(NAME, play).provide(stage.clone()))
+        .store(store)
+        .clock(clock)
+        .paranoid(false)
+        .patience(Duration::ZERO)
+        .await
+}
+
+/// The signals that a script waits for, in its order, as its types want them.
+pub(super) fn signals(lines: &[Line]) -> Vec<Signal> {
+    let waits = ops(lines).into_iter().filter(|(op, _)| op.kind == Kind::Wait);
+    waits.map(|(op, _)| (op.name.clone(), value((op.what, 0), op.is_number))).collect()
+}
+
+/// Brings a run to its end: moves time and sends what is waited for. Gives how it ended, or hangs.
+pub(super) async fn finish(
+    test: &TestEngine,
+    mut signals: impl Iterator<Item = Signal>,
+    mut at_rest: impl AsyncFnMut(Status),
+) -> Result<Status, outlive::Error> {
+    let run = test.run::<serde_json::Value>(ID).await?;
+    loop {
+        test.settle().await;
+        let status = run.status().await?;
+        if status.is_ended() || status == Status::Stuck {
+            return Ok(status);
+        }
+        at_rest(status).await;
+        if let Some(due) = test.next_due().await {
+            test.move_to(due).await;
+            continue;
+        }
+        let Some((name, value)) = signals.next() else { return Ok(status) };
+        run.signal(&name, &value).await?;
+    }
+}
+
+impl Recorded {
+    /// Runs the first version to its end.
+    pub(super) async fn of(base: &Base) -> Result<Self, outlive::Error> {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let test = engine(&Stage::new(&base.lines), store.clone(), None).await;
+        let run = test.start_json(NAME, "null").id(ID).await?;
+        let signals = signals(&base.lines);
+        let mut later = signals.clone();
+        if base.is_early {
+            for (name, value) in std::mem::take(&mut later) {
+                run.signal(&name, &value).await?;
+            }
+        }
+        let mut rests = Vec::new();
+        let name = Name::recorded(ID);
+        let is_ended = finish(&test, later.into_iter(), async |status| {
+            if let Ok(Some(instance)) = store.instance(&name).await
+                && let Ok(journal) = store.journal(instance.num, 0, usize::MAX).await
+                && status.kind() == StatusKind::Paused
+            {
+                rests.push((journal.len(), status, test.clock().now()));
+            }
+        })
+        .await?;
+        assert_eq!(is_ended, Status::Completed, "the first version of {:?} ends", base.name);
+        let instance = store.instance(&name).await?.expect("it was started");
+        let journal = store.journal(instance.num, 0, usize::MAX).await?;
+        Ok(Self { instance, journal, signals, is_early: base.is_early, rests })
+    }
+
+    /// Each point at which it can stop before its end.
+    pub(super) fn stops(&self) -> Vec<Stop> {
+        let crashes = (0..self.journal.len()).map(|entries| Stop { entries, rest: None });
+        let rests =
+            self.rests.iter().map(|(entries, status, at)| Stop { entries: *entries, rest: Some((*status, *at)) });
+        crashes.chain(rests).collect()
+    }
+
+    /// What is recorded at a stop.
+    pub(super) fn journal(&self, stop: Stop) -> &[Entry] {
+        &self.journal[..stop.entries]
+    }
+
+    /// When a run stops there.
+    pub(super) fn time(&self, stop: Stop) -> Timestamp {
+        let last = self.journal(stop).last().map_or(self.instance.created_at, |entry| entry.at);
+        stop.rest.map_or(last, |(_, at)| at)
+    }
+
+    /// A store in which the run has stopped there.
+    pub(super) async fn store(&self, stop: Stop) -> Result<Arc<dyn Store>, outlive::Error> {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let (at, entries) = (self.instance.created_at, self.journal(stop).to_vec());
+        let epoch = store.lease(at).await?;
+        let (workflow, input) = (self.instance.workflow.clone(), self.instance.input.clone());
+        let (id, tags, on_conflict, seed) =
+            (self.instance.id.clone(), Default::default(), OnConflict::Join, self.instance.seed);
+        let start = Start { id, workflow, input, seed, tags, at, due: at, on_conflict, token: 1, owner: epoch };
+        let is_taken = |entry: &&Entry| entry.kind == EntryKind::SignalTaken;
+        let taken: Vec<u64> = entries.iter().filter(is_taken).filter_map(position).collect();
+        let sent = if self.is_early { self.signals.len() } else { taken.len() };
+        let sends = self.signals[..sent].iter().zip(2..).map(|((name, value), token)| {
+            let message =
+                Message::Signal { name: Name::recorded(name), payload: Payload::recorded(&value.to_string()) };
+            Write::Send(Send { id: Name::recorded(ID), num: None, message, at, dedup: None, token })
+        });
+        let state = stop.rest.map(|(status, at)| {
+            let wake = if let Status::Paused { until, .. } = status { until } else { None };
+            State { status, wake, is_owned: false, seen: None, outcome: None, note: None, at }
+        });
+        let commit = Commit { num: InstanceNum(self.instance.num.0), epoch, seq_before: 0, entries, taken, state };
+        let writes = [Write::Start(start)].into_iter().chain(sends).chain([Write::Commit(commit)]).collect::<Vec<_>>();
+        store.write(Arc::new(writes)).await?;
+        Ok(store)
+    }
+}
+
+/// Where the signal that an entry has taken was in the inbox.
+fn position(entry: &Entry) -> Option<u64> {
+    u64::try_from(entry.due?.as_millis()).ok()
+}
