@@ -19,8 +19,16 @@ fn wakes_owners_and_lists_use_their_indexes() {
     let list = "SELECT num, status, 1 FROM instance WHERE";
     for (sql, index) in [
         (
-            "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake <= 5 ORDER BY wake, num LIMIT 5",
-            "COVERING INDEX instance_by_wake",
+            "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake > 1 AND wake <= 5 ORDER BY wake, num LIMIT 5",
+            "COVERING INDEX instance_by_wake (wake>? AND wake<?)",
+        ),
+        (
+            "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake = 1 AND wake <= 5 AND num > 7 ORDER BY num LIMIT 5",
+            "COVERING INDEX instance_by_wake (wake=? AND rowid>?)",
+        ),
+        (
+            "SELECT num, recoveries FROM instance WHERE wake IS NOT NULL AND wake <= 5 AND recoveries > 1 ORDER BY wake, num",
+            "INDEX instance_by_wake",
         ),
         ("UPDATE instance SET owner = 0 WHERE owner <> 0", "instance_by_owner"),
         (&format!("{list} status = 5 AND status <> 4 AND num < 9 ORDER BY num DESC LIMIT 5"), "instance_by_status"),

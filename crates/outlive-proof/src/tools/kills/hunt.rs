@@ -138,7 +138,7 @@ impl Hunt<'_> {
             asker.stop(&mut self.promises, &mut self.caught.acks)?;
         }
         let begun = Instant::now();
-        // What is left may be all that came since the first kill, and suspects are brought back one by one.
+        // What is left may be all that came since the first kill, and suspects are brought back in groups.
         let patience = Duration::from_secs(60 + self.promises.len() as u64 / 100);
         wait_for_ends(self.folder, patience)?;
         self.caught.rest = begun.elapsed();
