@@ -20,7 +20,6 @@ mod jobs_continuous;
 mod jobs_crashes;
 mod jobs_deadly;
 mod jobs_debounce;
-mod jobs_in_turn;
 mod jobs_input;
 mod jobs_kit;
 mod jobs_pool;
