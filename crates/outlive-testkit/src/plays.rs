@@ -18,7 +18,7 @@ use outlive::{Engine, Entry, EntryKind, Status};
 use outlive_core::id::Name;
 
 use crate::random::Random;
-use perform::{Effect, NAME, Stage, effect_of, play};
+use perform::{Effect, NAME, Stage, effect_of};
 use script::{Change, Line, bases, has_unkeyed_loop, ops, sketch};
 use stops::{ID, Recorded, Stop, engine, finish, signals};
 
@@ -158,7 +158,7 @@ impl Pair<'_> {
     /// Whether the new version does at all what a workflow should: a run that begins with it comes to its end.
     async fn is_sound(&self) -> bool {
         let store: Arc<dyn Store> = Arc::new(outlive::MemoryStore::new());
-        let test = engine(&Stage::new(self.after), store, None).await;
+        let test = engine(&Stage::new(self.after, self.run.is_strict), store, None).await;
         let is_started = test.start_json(NAME, "null").id(ID).await.is_ok();
         let end = finish(&test, signals(self.after).into_iter(), async |_| {}).await;
         is_started && matches!(end, Ok(Status::Completed))
@@ -223,7 +223,7 @@ impl Pair<'_> {
     /// Deploys a version on a run that has stopped, and sees what comes of it.
     async fn deploy(&self, stop: Stop, lines: &[Line]) -> Result<Deployed, outlive::Error> {
         let store = self.run.store(stop).await?;
-        let stage = Stage::new(lines);
+        let stage = Stage::new(lines, self.run.is_strict);
         let test = engine(&stage, store.clone(), Some(self.run.time(stop))).await;
         // One that is parked is replayed once with new code.
         test.run::<serde_json::Value>(ID).await?.signal("a poke", &()).await?;
@@ -246,7 +246,7 @@ impl Pair<'_> {
 /// Checks a version against a run that has stopped.
 async fn check(run: &Recorded, stop: Stop, lines: &[Line]) -> Result<Report, String> {
     let store = run.store(stop).await.map_err(|error| error.to_string())?;
-    let builder = Engine::open("memory:").workflow(NAME, play).provide(Stage::new(lines));
+    let builder = Stage::new(lines, run.is_strict).register(Engine::open("memory:"));
     builder.check(store).await.map_err(|error| error.to_string())
 }
 

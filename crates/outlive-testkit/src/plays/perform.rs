@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use futures_util::future::{Either, select, try_join};
+use outlive::Builder;
 use outlive::ctx::{Step, StepBody, Wait, WithAttempt};
 use outlive::prelude::*;
 
@@ -19,13 +20,20 @@ pub(super) type Effect = (u32, u32);
 /// What the workflow is provided with.
 #[derive(Clone)]
 pub(super) struct Stage {
-    pub(super) lines: Arc<Vec<Line>>,
+    lines: Arc<Vec<Line>>,
+    is_strict: bool,
     ledger: Arc<Mutex<Vec<Effect>>>,
 }
 
 impl Stage {
-    pub(super) fn new(lines: &[Line]) -> Self {
-        Self { lines: Arc::new(lines.to_vec()), ledger: Arc::default() }
+    pub(super) fn new(lines: &[Line], is_strict: bool) -> Self {
+        Self { lines: Arc::new(lines.to_vec()), is_strict, ledger: Arc::default() }
+    }
+
+    /// Registers the workflow and provides the script.
+    pub(super) fn register(&self, engine: Builder) -> Builder {
+        let engine = engine.workflow(NAME, play).provide(self.clone());
+        if self.is_strict { engine.strict() } else { engine }
     }
 
     /// What the bodies of steps have done, in order.
@@ -67,7 +75,7 @@ pub(super) fn effect_of(value: &serde_json::Value) -> Option<Effect> {
 type Branch<'a> = Pin<Box<dyn Future<Output = Result<bool>> + Send + 'a>>;
 
 /// The workflow: performs the script.
-pub(super) async fn play(ctx: Ctx, (): ()) -> Result<()> {
+async fn play(ctx: Ctx, (): ()) -> Result<()> {
     let stage = ctx.get::<Stage>().clone();
     perform(&ctx, &stage, &stage.lines, 0).await?;
     Ok(())

@@ -48,6 +48,8 @@ pub(super) struct Base {
     pub(super) lines: Vec<Line>,
     /// Whether signals are sent before they are waited for.
     pub(super) is_early: bool,
+    /// Whether its workflow is registered as strict.
+    pub(super) is_strict: bool,
 }
 
 /// A way to change code at one operation.
@@ -294,13 +296,20 @@ fn wait(what: u32, name: &str) -> Line {
 
 /// The workflows that are changed.
 pub(super) fn bases() -> Vec<Base> {
-    let late = |(name, lines)| Base { name, lines, is_early: false };
+    let late = |(name, lines)| Base { name, lines, is_early: false, is_strict: false };
     let early = Base {
         name: "signals that come early",
         lines: vec![step(1, "charge"), sleep(2), wait(3, "go"), step(4, "ship"), wait(5, "thanks")],
         is_early: true,
+        is_strict: false,
     };
-    straight().into_iter().chain(branched()).map(late).chain([early]).collect()
+    let strict = Base {
+        name: "a strict sequence",
+        lines: vec![step(1, "charge"), wait(2, "go"), step(3, "label"), sleep(4), step(5, "ship")],
+        is_early: false,
+        is_strict: true,
+    };
+    straight().into_iter().chain(branched()).map(late).chain([early, strict]).collect()
 }
 
 /// One operation after the other.

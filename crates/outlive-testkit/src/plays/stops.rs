@@ -12,7 +12,7 @@ use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message;
 use outlive_core::query::Instance;
 
-use super::perform::{NAME, Stage, play, value};
+use super::perform::{NAME, Stage, value};
 use super::script::{Base, Kind, Line, ops};
 use crate::TestEngine;
 
@@ -29,6 +29,7 @@ pub(super) struct Recorded {
     /// Each signal that was sent, in order.
     signals: Vec<Signal>,
     is_early: bool,
+    pub(super) is_strict: bool,
     /// Where nothing moved without time or a message: after how many entries, and when.
     rests: Vec<(usize, Status, Timestamp)>,
 }
@@ -47,7 +48,7 @@ pub(super) async fn engine(stage: &Stage, store: Arc<dyn Store>, now: Option<Tim
     if let Some(now) = now {
         clock.set(now);
     }
-    TestEngine::new(move |engine| engine.workflow(NAME, play).provide(stage.clone()))
+    TestEngine::new(move |engine| stage.register(engine))
         .store(store)
         .clock(clock)
         .paranoid(false)
@@ -88,7 +89,7 @@ impl Recorded {
     /// Runs the first version to its end.
     pub(super) async fn of(base: &Base) -> Result<Self, outlive::Error> {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let test = engine(&Stage::new(&base.lines), store.clone(), None).await;
+        let test = engine(&Stage::new(&base.lines, base.is_strict), store.clone(), None).await;
         let run = test.start_json(NAME, "null").id(ID).await?;
         let signals = signals(&base.lines);
         let mut later = signals.clone();
@@ -111,7 +112,8 @@ impl Recorded {
         assert_eq!(is_ended, Status::Completed, "the first version of {:?} ends", base.name);
         let instance = store.instance(&name).await?.expect("it was started");
         let journal = store.journal(instance.num, 0, usize::MAX).await?;
-        Ok(Self { instance, journal, signals, is_early: base.is_early, rests })
+        let Base { is_early, is_strict, .. } = *base;
+        Ok(Self { instance, journal, signals, is_early, is_strict, rests })
     }
 
     /// Each point at which it can stop before its end.

@@ -280,3 +280,30 @@ async fn a_signal_that_has_come_is_held_against_the_type_of_the_wait_that_would_
         assert!(report.to_string().contains("signal \"name\" does not read as u32"), "{report}");
     }
 }
+
+/// What the guide says of rollbacks: v1, then v2, then v1 again.
+#[tokio::test]
+async fn a_rollback_is_checked_as_any_deploy_is() {
+    let named = |name: &'static str, was: Option<&'static str>| {
+        version(move |ctx: Ctx, (): ()| async move {
+            was.into_iter().fold(ctx.step(name, text), |step, was| step.was(was)).await?;
+            Ok(ctx.sleep("1 hour").await?)
+        })
+    };
+    let (one, two) = (named("charge", None), named("charge card", Some("charge")));
+    // A run of v1 keeps the old name under v2, and v1 finds it again.
+    let mut test = begun(&one).await;
+    let setup = two.clone();
+    test.deploy(move |engine| setup(engine)).await;
+    test.settle().await;
+    checked(&test, &one).await.assert_fine();
+    assert_eq!(deploy(&mut test, &one).await, Status::Completed);
+    assert_eq!((test.executions("charge"), test.executions("charge card")), (1, 0));
+    // A run of v2 has the new name: v1 as it was would charge again, and v1 that says so does not.
+    let mut test = begun(&two).await;
+    assert_eq!(checked(&test, &one).await.exit_code(), 1);
+    let one_again = named("charge", Some("charge card"));
+    checked(&test, &one_again).await.assert_fine();
+    assert_eq!(deploy(&mut test, &one_again).await, Status::Completed);
+    assert_eq!((test.executions("charge"), test.executions("charge card")), (0, 1));
+}
