@@ -6,6 +6,7 @@ pub mod machine;
 pub mod manifest;
 pub mod purity;
 pub mod source;
+pub mod supply;
 pub mod syntax;
 pub mod tree;
 pub mod words;

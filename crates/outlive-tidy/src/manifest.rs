@@ -66,6 +66,12 @@ impl Manifest {
         self.value("package", "name").unwrap_or_default()
     }
 
+    /// The licence that it states.
+    #[must_use]
+    pub fn licence(&self) -> &str {
+        self.value("package", "license").unwrap_or_default()
+    }
+
     /// What the crate depends on when it is shipped: on any target, to be built and to run, optional or not.
     #[must_use]
     pub fn dependencies(&self) -> Vec<String> {

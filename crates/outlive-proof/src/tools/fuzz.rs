@@ -1,5 +1,7 @@
 //! Arbitrary bytes for everything that is parsed, decoded and loaded.
 
+mod plain;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
@@ -16,7 +18,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
 
-/// Executions in the short form, which are about ten seconds each on a small machine.
+/// Executions in the short form and in one round of the long one, which is about ten seconds for each target.
 const EXECUTIONS: [(&str, u64); 9] = [
     ("duration", 600_000),
     ("retry", 200_000),
@@ -29,12 +31,21 @@ const EXECUTIONS: [(&str, u64); 9] = [
     ("program", 6_000),
 ];
 
-/// The long form is so many times the short one.
+/// How many rounds the long form has.
 const LONG: u64 = 20;
 
+/// The long form is guided by coverage, for which everything is built anew; the short form goes by what was found.
 pub(super) fn run(order: &Order) -> Result<Lines, String> {
+    if !order.is_long {
+        let of = |target: &str| EXECUTIONS.iter().find(|(name, _)| *name == target).map_or(0, |(_, count)| *count);
+        return plain::run(|target| of(target) * order.count.unwrap_or(1), order.seed);
+    }
+    guided(order)
+}
+
+fn guided(order: &Order) -> Result<Lines, String> {
     let programs = build()?;
-    let rounds = order.amount(1, LONG);
+    let rounds = order.count.unwrap_or(LONG);
     let (left, found) = (Mutex::new(EXECUTIONS.to_vec()), Mutex::new(Vec::new()));
     let bar = ProgressBar::new(EXECUTIONS.len() as u64);
     let work = || {

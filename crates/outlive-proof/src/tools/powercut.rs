@@ -22,7 +22,7 @@ pub(super) fn run(order: &Order) -> Result<Lines, String> {
 
 /// The promise itself: nothing acknowledged is lost, and nothing is there in part.
 fn power(order: &Order) -> Result<Lines, String> {
-    let states = order.amount(100_000, 1_000_000);
+    let states = order.amount(40_000, 1_000_000);
     let bar = ProgressBar::new(states);
     let worlds = states.div_ceil(STATES_PER_WORLD);
     let tallies = side_by_side(worlds, |world| {

@@ -5,6 +5,7 @@ mod limits;
 mod machine;
 mod manifests;
 mod purity;
+mod supply;
 mod syntax;
 mod words;
 
