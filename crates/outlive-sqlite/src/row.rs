@@ -108,10 +108,10 @@ pub(crate) fn instance(row: &Row<'_>) -> Read {
 }
 
 impl Read {
-    /// For people: what is wrong with the row takes the place of a note it does not have.
+    /// For people: what is wrong with the row takes the place of its note.
     pub(crate) fn annotated(self) -> Instance {
         let mut instance = self.instance;
-        instance.note = instance.note.or(self.damage);
+        instance.note = self.damage.or(instance.note);
         instance
     }
 }

@@ -1,5 +1,7 @@
 //! Everything wired: a store, a worker that drives its runs, and the client to reach them.
 
+mod kit;
+
 use std::any::TypeId;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -7,9 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
-use outlive_core::id::Name;
 use outlive_core::store::Store;
-use outlive_core::time::Timestamp;
 
 use crate::chance::Chance;
 use crate::check::{Check, Judge, Ordered};
@@ -26,7 +26,6 @@ use crate::provide::Provided;
 use crate::registry::{Registered, Registry};
 use crate::replies::Replies;
 use crate::retention::Retention;
-use crate::shadow;
 use crate::shared::Shared;
 #[cfg(feature = "http")]
 use crate::sink::{self, HttpSink, Sinks};
@@ -676,10 +675,8 @@ impl Builder {
             return Err(error);
         }
         panics::note_places();
-        let code = self.code();
-        let provided = self.provided.make().await?;
+        let (code, provided) = (self.code(), self.provided.make().await?);
         let store = self.place.open(self.durability)?;
-        let epoch = store.lease(self.clock.now()).await?;
         let env = Arc::new(Env {
             clock: self.clock.clone(),
             provided,
@@ -699,7 +696,7 @@ impl Builder {
             waiters: waiters.clone(),
             replies: replies.clone(),
             chance: chance.clone(),
-            epoch,
+            epoch: store.lease(self.clock.now()).await?,
             residents_max: self.residents_max,
             recoveries_max: self.recoveries_max,
         });
@@ -737,96 +734,5 @@ impl Builder {
     fn code(&self) -> Option<u64> {
         let has_file = matches!(self.place, Place::Path(_));
         if has_file || self.version.is_some() { parked::code(self.version.as_deref()) } else { None }
-    }
-}
-
-/// What a test kit needs to see.
-impl Engine {
-    /// A number that grows with everything the engine does.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn activity(&self) -> u64 {
-        self.worker.activity.load(std::sync::atomic::Ordering::Relaxed) + self.worker.committer.activity()
-    }
-
-    /// When the engine's memory says that something is due next.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn next_due(&self) -> Option<Timestamp> {
-        let (now, deadline) = (self.worker.env.clock.now(), self.worker.around.deadlines.first());
-        let admission = self.worker.next_admission();
-        [self.worker.wakes.first_after(now), deadline, admission].into_iter().flatten().min()
-    }
-
-    /// How many wakes are in memory.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn wakes_held(&self) -> usize {
-        self.worker.wakes.len()
-    }
-
-    /// How many runs are in memory and not paused.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn working(&self) -> usize {
-        self.worker.residency.working()
-    }
-
-    /// Replays an ended run from its journal, without side effects, and compares its end with the one that is recorded.
-    /// For test kits.
-    ///
-    /// # Errors
-    /// How they differ, in a sentence; or why that cannot be told.
-    #[doc(hidden)]
-    pub async fn replay_ended(&self, id: &str) -> Result<(), String> {
-        let shared = &self.client.shared;
-        let ended = shared.instance(&Name::recorded(id)).await.map_err(|error| error.to_string())?;
-        let journal = shared.store.journal(ended.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
-        let Some(registered) = shared.registry.get(&ended.workflow) else {
-            return Err(shared.registry.unknown(format!("workflow {:?}", ended.workflow.as_str())).to_string());
-        };
-        shadow::compare_end(&*registered.handler, &ended, &self.worker.env, &journal)
-    }
-
-    /// What an unfinished run waits for, as a replay of its journal says: operations, each with the place where it is
-    /// called. None if it waits for something that is no part of it. For test kits.
-    ///
-    /// # Errors
-    /// Why that cannot be told, in a sentence.
-    #[doc(hidden)]
-    pub async fn asked(&self, id: &str) -> Result<Vec<(String, String)>, String> {
-        let shared = &self.client.shared;
-        let found = shared.instance(&Name::recorded(id)).await.map_err(|error| error.to_string())?;
-        let journal = shared.store.journal(found.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
-        let Some(registered) = shared.registry.get(&found.workflow) else {
-            return Err(shared.registry.unknown(format!("workflow {:?}", found.workflow.as_str())).to_string());
-        };
-        shadow::asked(&*registered.handler, &found, &self.worker.env, &journal)
-    }
-
-    /// Ends everything at once, as a crash of the process does, and gives nothing back.
-    #[doc(hidden)]
-    pub async fn abandon(self) {
-        self.halt();
-        while !self.worker.residency.mailboxes().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    /// How many runs are in memory.
-    ///
-    /// ```
-    /// # use outlive::prelude::*;
-    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
-    /// assert_eq!(engine.resident(), 0);
-    /// engine.start(double, &21).after("1 day").await?; // waits in the store
-    /// assert_eq!(engine.resident(), 0);
-    /// # Ok(()) }
-    /// ```
-    #[must_use]
-    pub fn resident(&self) -> usize {
-        self.worker.residency.len()
     }
 }

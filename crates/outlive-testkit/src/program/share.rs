@@ -32,6 +32,12 @@ impl Order {
     fn came(&self, who: char) {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(who);
     }
+
+    /// The same, from a branch that cannot fail.
+    fn passed(&self, who: char) -> Result<(), String> {
+        self.came(who);
+        Ok(())
+    }
 }
 
 type Branch<'a> = BoxFuture<'a, Result<(), String>>;
@@ -66,7 +72,7 @@ async fn ready<'a>(what: Share, step: Branch<'a>, order: &Order) -> Result<(), S
         Share::Oneshots => {
             let ((one, heard), (other, also_heard)) = (oneshot::channel::<()>(), oneshot::channel::<()>());
             let drops = step.map(|done| done.map(|()| drop((one, other))));
-            let hears = |who, heard: oneshot::Receiver<()>| heard.map(move |_| Ok(order.came(who)));
+            let hears = |who, heard: oneshot::Receiver<()>| heard.map(move |_| order.passed(who));
             tokio::try_join!(hears('a', heard), drops, hears('b', also_heard)).map(drop)
         }
         Share::Streams => {
@@ -89,11 +95,11 @@ async fn ready_at_a_gate<'a>(what: Share, step: Branch<'a>, order: &Order) -> Re
     let opens = step.map(|done| done.map(|()| gate.notify_waiters()));
     let lock = &tokio::sync::Mutex::new(());
     let (sender, mut receiver) = mpsc::channel(1);
-    let passes = |who| gate.notified().map(move |()| Ok(order.came(who)));
+    let passes = |who| gate.notified().map(move |()| order.passed(who));
     let locks = |who| async move {
         gate.notified().await;
         let _held = lock.lock().await;
-        Ok(order.came(who))
+        order.passed(who)
     };
     let sends = |who, sender: mpsc::Sender<char>| async move {
         gate.notified().await;

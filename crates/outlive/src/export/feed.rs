@@ -15,6 +15,7 @@ use outlive_core::status::Status;
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
 
 use super::{Exported, Reader};
+use crate::aside;
 use crate::error::{Error, ExportError, ExportProblem};
 use crate::open;
 
@@ -191,9 +192,10 @@ pub(crate) enum Again {
 
 /// All that is kept of an instance. What is damaged is the trouble of its own run.
 async fn contents(query: &dyn Query, instance: Instance) -> Result<Exported, Error> {
-    // A run that goes on has no note but that its row is damaged.
+    // A run that goes on has no note but what it waits for, or that its row is damaged.
     let is_open = !instance.status.is_ended() && instance.status != Status::Stuck;
-    let journal = match instance.note.clone().filter(|_| is_open) {
+    let is_damage = |note: &String| is_open && !aside::is_awaited(note);
+    let journal = match instance.note.clone().filter(is_damage) {
         Some(damage) => Err(damage),
         None => damage_apart(query.journal(instance.num, 0, usize::MAX).await)?,
     };

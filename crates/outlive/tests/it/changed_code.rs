@@ -340,7 +340,7 @@ async fn a_type_that_reads_what_was_recorded_is_fine() {
 }
 
 #[tokio::test]
-async fn a_signal_that_does_not_read_as_the_new_type_sets_the_run_aside_and_is_not_lost() {
+async fn a_signal_that_does_not_read_as_the_new_type_is_a_dead_letter_and_is_not_lost() {
     async fn takes_text(ctx: Ctx, (): ()) -> Result<String> {
         ctx.sleep("1 hour").await?;
         Ok(ctx.wait::<String>("name").await?)
@@ -353,9 +353,10 @@ async fn a_signal_that_does_not_read_as_the_new_type_sets_the_run_aside_and_is_n
     find::<String>(&test).await.signal("name", "ada").await.unwrap();
     deploy(&mut test, version(takes_number)).await;
     test.advance("1 hour").await;
-    let note = note(&test).await;
-    assert!(note.contains("signal \"name\"") && note.contains("u32") && note.contains("\"ada\""), "{note}");
+    let dead = find::<u32>(&test).await.dead_signals().await.unwrap().remove(0);
+    assert!(dead.name == "name" && dead.value.as_str() == "\"ada\"" && dead.problem.contains("u32"), "{dead:?}");
     deploy(&mut test, version(takes_text)).await;
+    find::<String>(&test).await.retry_dead_signal(dead.seq).await.unwrap();
     assert_eq!(result::<String>(&test).await.unwrap(), "ada");
 }
 

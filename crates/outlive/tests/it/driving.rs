@@ -91,7 +91,10 @@ async fn a_backoff_that_uses_the_context_sets_the_run_aside_and_hangs_nobody() {
     let test = TestEngine::new(|engine| engine.workflow("uses", uses)).await;
     let run = test.start(uses, &()).await.unwrap();
     let error = test.result(&run).await.unwrap_err();
-    assert!(error.is_stuck() && error.to_string().contains("a backoff used the context"), "{error}");
+    assert!(
+        error.is_stuck() && error.to_string().contains("a backoff or the type of a signal used the context"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
