@@ -101,7 +101,11 @@ impl<O> Run<O> {
         // Should this be asked twice, it is sent once.
         let dedup = Name::recorded(&format!("dead letter {seq}"));
         send(&self.shared, &self.id, self.num, message, Some(dedup)).await?;
-        send(&self.shared, &self.id, self.num, Message::Discard { seq }, None).await
+        match send(&self.shared, &self.id, self.num, Message::Discard { seq }, None).await {
+            // The signal was the last that the run waited for.
+            Err(Error::Status { .. }) => Ok(()),
+            other => other,
+        }
     }
 
     async fn dead_signal(&self, seq: u64) -> Result<DeadSignal, Error> {

@@ -219,7 +219,7 @@ async fn shared_pair(ctx: &Ctx, round: u64) -> Result<()> {
         }
     };
     let (a, b) = tokio::join!(first("a"), first("b"));
-    (a?, b?);
+    a.and(b)?;
     let came = came.into_inner().unwrap().join(" before ");
     world(ctx).note(&came);
     // Drawn in the order in which the branches went on.

@@ -60,7 +60,7 @@ enum Outcome {
 }
 
 pub(super) async fn execute(role: &Role) -> Result<(), BoxError> {
-    let builder = Engine::open(role.store());
+    let builder = Engine::open(role.store()).version(&role.name);
     let builder = match role.name.as_str() {
         "wait removed" => builder.workflow("order", without_wait),
         "timeout added" => builder.workflow("order", with_timeout),

@@ -53,7 +53,7 @@ pub(super) async fn execute(role: &Role) -> Result<(), BoxError> {
 }
 
 pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
-    let (client, runs) = (stage.client()?, stage.amount(1_000, 10_000));
+    let (client, runs) = (stage.client()?, stage.amount(16, 10_000));
     let mut process = stage.process("0")?;
     for_each(runs, |n| {
         let client = client.clone();
