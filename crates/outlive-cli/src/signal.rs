@@ -31,13 +31,14 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     if let Some(key) = &args.dedup {
         signal = signal.dedup(key);
     }
+    // Before it is sent: once it is taken, nobody waits for it.
+    let note = run.info().await?.note;
     signal.await?;
     let mut sentence = format!("signal {:?} is kept for run {:?}", args.name, run.id());
-    let info = run.info().await?;
     if let Some(awaited) =
-        info.note.filter(|note| note.starts_with("waits for ") && !note.contains(&format!("{:?}", args.name)))
+        note.filter(|note| note.starts_with("waits for ") && !note.contains(&format!("{:?}", args.name)))
     {
-        sentence.push_str(&format!("; nobody waits for it now: the run {awaited}"));
+        sentence.push_str(&format!("; the run does not wait for it now: it {awaited}"));
     }
     out.answer(sentence, &json!({ "id": run.id(), "signal": args.name, "dedup": args.dedup }))?;
     Ok(ExitCode::SUCCESS)

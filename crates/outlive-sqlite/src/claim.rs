@@ -12,7 +12,7 @@ use crate::feed::Change;
 use crate::ledger::{Damage, Facts};
 use crate::row::{self, Read};
 
-const OWN: &str = "UPDATE instance SET owner = ?2, wake = NULL, status = ?3, pause = ?4, until = ?5, started_at = ?6, \
+const OWN: &str = "UPDATE instance SET owner = ?2, wake = NULL, note = NULL, status = ?3, pause = ?4, until = ?5, started_at = ?6, \
      news = ?7 WHERE num = ?1";
 
 type Contents = (Result<Vec<Entry>, String>, Result<Vec<Inbound>, String>);
@@ -55,7 +55,7 @@ impl Batch<'_> {
         }
         let is_again = instance.owner == claim.epoch && instance.started_at == Some(claim.at);
         instance.owner = claim.epoch;
-        instance.wake = None;
+        (instance.wake, instance.note) = (None, None);
         let is_first = instance.started_at.is_none() || is_again;
         let started_at = *instance.started_at.get_or_insert(claim.at);
         let (journal, inbox) = self.contents(num, damage)?;

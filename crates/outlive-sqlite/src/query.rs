@@ -22,8 +22,7 @@ const WAKES_AT: &str = "SELECT wake, num FROM instance WHERE wake IS NOT NULL AN
 const WAKES_PAST: &str =
     "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake > ?1 AND wake <= ?2 ORDER BY wake, num LIMIT ?3";
 
-const SUSPECTS: &str =
-    "SELECT num, recoveries FROM instance WHERE wake IS NOT NULL AND wake <= ?1 AND recoveries > 1 ORDER BY wake, num";
+const SUSPECTS: &str = "SELECT num, recoveries FROM instance WHERE wake IS NOT NULL AND wake <= ?1 AND recoveries & 4294967295 > 1 ORDER BY wake, num";
 
 impl Query for SqliteReader {
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {

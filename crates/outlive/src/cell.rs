@@ -60,6 +60,8 @@ struct Polling {
     is_expected: bool,
     /// How often it was polled so, modulo [`ROUND`].
     polls: u8,
+    /// It stands among the debtors.
+    is_listed: bool,
 }
 
 /// What the number of polls besides deliveries is a multiple of whenever something is delivered.
@@ -192,11 +194,17 @@ impl State {
         let polling = self.polling_mut(slot);
         match &mut polling.waker {
             Some(old) if old.will_wake(waker) => {}
-            place => *place = Some(waker.clone()),
+            // It stands in another place now, and what it owed in the old one cannot be made up for.
+            place => {
+                *place = Some(waker.clone());
+                (polling.is_expected, polling.polls) = (false, 0);
+            }
         }
         if std::mem::take(&mut polling.is_expected) {
             polling.polls = (polling.polls + 1) % ROUND;
-            self.debtors.push(slot);
+            if !std::mem::replace(&mut polling.is_listed, true) {
+                self.debtors.push(slot);
+            }
         }
     }
 
@@ -225,6 +233,7 @@ impl State {
             if polling.polls != 0 && !polling.is_expected {
                 return Some(slot);
             }
+            polling.is_listed = false;
             self.debtors.pop();
         }
         None
@@ -246,7 +255,7 @@ impl State {
     pub(crate) fn forgive(&mut self) {
         self.debtors.drain(..).for_each(|slot| {
             if let Some(polling) = self.polling.get_mut(slot.0) {
-                polling.polls = 0;
+                (polling.polls, polling.is_listed) = (0, false);
             }
         });
     }

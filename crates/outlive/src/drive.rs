@@ -420,7 +420,11 @@ impl<S: Surroundings> Drive<S> {
         };
         for refused in commit.entries.iter().filter(|entry| entry.kind == EntryKind::SignalRefused) {
             let problem = refused.refused().map_or_else(String::new, |refused| refused.problem);
-            tracing::warn!(run = self.cell.info.id, "a signal to {} is a dead letter: {problem}", refused.op);
+            tracing::warn!(
+                run = self.cell.info.id,
+                "a signal could not be read and is a dead letter ({}): {problem}",
+                refused.op
+            );
         }
         if self.cell.env.is_paranoid {
             self.journal.extend(commit.entries.iter().cloned());

@@ -99,6 +99,12 @@ impl Residency {
         got
     }
 
+    /// Gives up the places beside the usual ones that nobody has any more.
+    pub(crate) fn trim_more(&self) {
+        let mut inner = self.lock();
+        inner.more = inner.more.min((inner.residents.len() + inner.reserved + 1).saturating_sub(self.residents_max));
+    }
+
     /// How many places there are beside the usual ones.
     pub(crate) fn more(&self) -> usize {
         self.lock().more

@@ -550,6 +550,9 @@ impl Worker {
             return;
         }
         tracing::error!("{error}");
+        // Else it would take the lock back when the other one ends, and keep others out.
+        let (store, epoch) = (self.store.clone(), self.epoch);
+        tokio::spawn(async move { store.release(epoch).await });
         self.residency.abort();
         self.waiters.ask_all();
         self.replies.close();

@@ -17,7 +17,7 @@ pub(super) async fn list(run: &AnyRun, fit: Fit, out: Out) -> Result<(), Error> 
         return out.json(&json!({ "dead": dead.iter().map(facts).collect::<Vec<_>>() }));
     }
     if dead.is_empty() {
-        return out.line(format!("run {:?} has refused no signal", run.id()));
+        return out.line(format!("run {:?} has no dead letters", run.id()));
     }
     let now = time::now();
     let mut grid = Grid::new(fit).header(&["number", "time", "signal", "value", "problem"]);

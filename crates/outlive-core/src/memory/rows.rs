@@ -294,6 +294,7 @@ impl Rows {
             let is_first = row.instance.started_at.is_none() || is_again;
             row.instance.owner = if is_on(Mutant::ClaimOwnsNothing) { Epoch(0) } else { claim.epoch };
             row.instance.started_at.get_or_insert(claim.at);
+            row.instance.note = None;
             if !matches!(row.instance.status, Status::Paused { why: Pause::Hand, .. }) {
                 row.instance.status = Status::Running;
             }

@@ -51,6 +51,10 @@ impl Claims {
         self.ending.extend(self.waiting.contains(&num).then_some(num));
     }
 
+    pub(super) fn has(&self, num: InstanceNum) -> bool {
+        self.waiting.contains(&num)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -66,6 +70,7 @@ impl Claims {
 
     /// Takes those that there are places for.
     pub(super) fn take(&mut self, residency: &Residency, now: Timestamp) -> Vec<InstanceNum> {
+        residency.trim_more();
         let mut nums = Vec::new();
         if !self.ending.is_empty() {
             let places = residency.reserve_beyond(self.ending.len().min(CLAIM_MAX));

@@ -10,6 +10,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::query::{Filter, Instance};
 use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::store::ErrorKind;
 use outlive_core::sum::Sum;
 use outlive_core::workflow::{Asked, OpKind};
 
@@ -56,6 +57,7 @@ impl Worker {
         let known = loop {
             match self.store.mark(Some(&mark)).await {
                 Ok(known) => break known,
+                Err(_) if self.committer.is_closed() => return,
                 Err(_) => tokio::time::sleep(RETRY).await,
             }
         };
@@ -70,9 +72,12 @@ impl Worker {
                     before = next;
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(Error::Shutdown) => return,
+                Err(_) if self.committer.is_closed() => return,
                 // The store is in trouble; this can wait until it is not.
-                Err(_) => tokio::time::sleep(RETRY).await,
+                Err(error) => {
+                    tracing::warn!("could not replay parked runs after a deploy, trying again: {error}");
+                    tokio::time::sleep(RETRY).await;
+                }
             }
         }
         if seen.runs > 0 {
@@ -85,7 +90,11 @@ impl Worker {
     async fn look_at_page(&self, before: Option<InstanceNum>, seen: &mut Seen) -> Result<Option<InstanceNum>, Error> {
         let filter = Filter::new().status(StatusKind::Paused);
         let page = self.store.list(&filter, before, PAGE).await?;
+        let mut moved = Vec::new();
         for instance in &page.instances {
+            if self.committer.is_closed() {
+                return Ok(None);
+            }
             self.touch();
             let is_by_hand = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });
             if is_by_hand || self.residency.mailbox(instance.num).is_some() {
@@ -93,10 +102,15 @@ impl Worker {
             }
             seen.runs += 1;
             if !self.stays_parked(instance).await? {
-                seen.moved += 1;
+                moved.push(instance.num);
                 self.queue_claim(instance.num);
             }
             tokio::task::yield_now().await;
+        }
+        seen.moved += moved.len() as u64;
+        // Nothing but memory knows that they are to go on: this page is over when they have been claimed.
+        while moved.iter().any(|num| self.claims().has(*num)) && !self.committer.is_closed() {
+            tokio::time::sleep(PAUSE).await;
         }
         Ok(page.next)
     }
@@ -105,8 +119,14 @@ impl Worker {
     async fn stays_parked(&self, instance: &Instance) -> Result<bool, Error> {
         // If nobody can run it, it can wait until somebody can.
         let Some(registered) = self.registry.get(&instance.workflow) else { return Ok(true) };
-        let journal = self.store.journal(instance.num, 0, usize::MAX).await?;
-        let inbox = self.store.inbox(instance.num, 0).await?;
+        let journal = self.store.journal(instance.num, 0, usize::MAX).await;
+        let inbox = self.store.inbox(instance.num, 0).await;
+        let (journal, inbox) = match (journal, inbox) {
+            (Ok(journal), Ok(inbox)) => (journal, inbox),
+            // What is damaged is set aside when it is claimed.
+            (Err(error), _) | (_, Err(error)) if error.kind == ErrorKind::Corrupt => return Ok(false),
+            (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+        };
         let Ok(cell) = shadow::cell_of(Info::of(instance), self.env.clone(), &journal) else { return Ok(false) };
         let cell = Arc::new(cell);
         let replay = || shadow::replay(&*registered.handler, &cell, &instance.input, |_| false);

@@ -21,6 +21,9 @@ impl Worker {
                     tracing::warn!("the store could not be asked what was driven when the process died: {error}")
                 }
             }
+            if self.committer.is_closed() {
+                return;
+            }
             tokio::time::sleep(RETRY).await;
         };
         *self.suspects() = Suspects::new(found);

@@ -170,3 +170,54 @@ async fn more_parked_runs_than_are_looked_at_at_once_go_on() {
         assert_eq!(run.result().await.unwrap(), "over");
     }
 }
+
+/// The damaged one was read again and again, and those before it were never looked at.
+#[tokio::test]
+async fn a_damaged_run_does_not_keep_others_from_being_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.db");
+    let engine = Engine::open(&path).workflow("w", waits).version("1").start().await.unwrap();
+    for id in ["sound", "damaged"] {
+        engine.start(waits, &()).id(id).await.unwrap();
+    }
+    let is_parked = |status: Status| matches!(status, Status::Paused { .. });
+    for id in ["sound", "damaged"] {
+        let run: Run<String> = engine.run(id).await.unwrap();
+        while !is_parked(run.status().await.unwrap()) {
+            tokio::task::yield_now().await;
+        }
+    }
+    engine.shutdown().await.unwrap();
+    let file = rusqlite::Connection::open(&path).unwrap();
+    let of_run = "instance = (SELECT num FROM instance WHERE id = 'damaged')";
+    let changed = file.execute(&format!("UPDATE entry SET payload = '[' WHERE {of_run}"), []).unwrap();
+    assert_eq!(changed, 1);
+    drop(file);
+    let over = |_: Ctx, ()| async move { Ok::<_, BoxError>("over".to_owned()) };
+    let engine = Engine::open(&path).workflow("w", over).version("2").start().await.unwrap();
+    let run: Run<String> = engine.run("sound").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "over");
+    let damaged: Run<String> = engine.run("damaged").await.unwrap();
+    assert!(damaged.result().await.unwrap_err().is_stuck());
+    engine.shutdown().await.unwrap();
+}
+
+/// Those that had no place yet were forgotten with the process, and parked for good: the next one had nothing to look at.
+#[tokio::test]
+async fn what_is_to_go_on_and_has_no_place_yet_is_looked_at_again_after_a_crash() {
+    let mut test = TestEngine::new(version(waits)).await;
+    for i in 0..4 {
+        test.start(Workflow::<(), String>::new("w"), &()).id(&format!("r{i}")).await.unwrap();
+    }
+    test.settle().await;
+    let hang = |ctx: Ctx, ()| async move {
+        ctx.step("hang", std::future::pending::<Result<()>>).await?;
+        Ok::<_, BoxError>("over".to_owned())
+    };
+    test.deploy(move |engine| engine.workflow("w", hang).resident_max(1)).await;
+    test.settle().await;
+    test.crash().await;
+    test.settle().await;
+    let mark = outlive_core::id::Name::new("mark", "outlive:code").unwrap();
+    assert_eq!(test.store().mark(Some(&mark)).await.unwrap(), None, "not all of them have been taken up");
+}

@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -385,6 +386,24 @@ async fn merged_streams(ctx: Ctx, _: ()) -> Result<()> {
     Ok(())
 }
 
+/// A step begins in a set that nobody polls when it can go on, and is then awaited elsewhere. It was waited for in the
+/// place where it had been, for ever.
+async fn taken_out(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    for round in 0..3 {
+        let (carried, between) = (format!("carried{round}"), format!("between{round}"));
+        let step = Box::pin(step(&ctx, "carried", &carried));
+        let mut set: FuturesUnordered<_> = [step].into_iter().collect();
+        assert!(std::future::poll_fn(|cx| Poll::Ready(set.poll_next_unpin(cx).is_pending())).await);
+        self::step(&ctx, "between", &between).await?;
+        let step = set.into_iter().next().ok_or("it is still there")?;
+        let (done, slept) = tokio::join!(step, ctx.sleep(0).into_future());
+        slept?;
+        world(&ctx).note(done?);
+    }
+    Ok(())
+}
+
 /// Branches that share a step and race, with an order of their own.
 async fn biased_select(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
@@ -513,5 +532,6 @@ shapes! {
     branches_that_want_one_lock_replay_exactly: locked, 0;
     channels_between_branches_replay_exactly: channels, 0;
     merged_streams_replay_exactly: merged_streams, 0;
+    a_step_that_is_taken_out_of_a_set_replays_exactly: taken_out, 0;
     a_biased_select_over_a_shared_step_replays_exactly: biased_select, 0;
 }
