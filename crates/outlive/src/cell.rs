@@ -33,8 +33,12 @@ pub(crate) struct State {
     pub(crate) machine: Machine,
     /// How operations are polled, by slot.
     polling: Vec<Polling>,
-    /// Slots that owe polls, some of them no longer.
-    debtors: Vec<Slot>,
+    /// The address of the waker of the run itself.
+    run_waker: usize,
+    /// Parts of the user's future that are woken apart from the run, by the address of what wakes them.
+    nooks: BTreeMap<usize, Nook>,
+    /// Those that owe polls, some of them no longer.
+    debtors: Vec<usize>,
     /// Whether a step used a durable operation since this was last asked.
     pub(crate) is_misplaced: bool,
     /// The operation whose record does not read as its type, once there is one.
@@ -56,9 +60,18 @@ struct Polling {
     body_waker: Option<Waker>,
     /// The body's own waker fired: it is to be polled.
     is_body_woken: bool,
+}
+
+/// A part of the user's future with a waker of its own, such as an item of a `FuturesUnordered`.
+struct Nook {
+    waker: Waker,
+    /// How many operations in it were last polled with that waker.
+    operations: usize,
     /// It was woken by other than a delivery, and has not been polled since.
     is_expected: bool,
-    /// How often it was polled so, modulo [`ROUND`].
+    /// It was woken by a delivery, and has not been polled since: a replay polls it then, too.
+    is_due: bool,
+    /// How often it was polled when a replay does not, modulo [`ROUND`].
     polls: u8,
     /// It stands among the debtors.
     is_listed: bool,
@@ -94,6 +107,8 @@ impl Cell {
         let state = State {
             machine,
             polling: Vec::new(),
+            run_waker: 0,
+            nooks: BTreeMap::new(),
             debtors: Vec::new(),
             is_misplaced: false,
             mistyped: None,
@@ -192,18 +207,42 @@ impl State {
     /// An operation is polled, and is not ready.
     pub(crate) fn polled(&mut self, slot: Slot, waker: &Waker) {
         let polling = self.polling_mut(slot);
-        match &mut polling.waker {
-            Some(old) if old.will_wake(waker) => {}
-            // It stands in another place now, and what it owed in the old one cannot be made up for.
-            place => {
-                *place = Some(waker.clone());
-                (polling.is_expected, polling.polls) = (false, 0);
+        if !polling.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            let old = polling.waker.replace(waker.clone());
+            old.into_iter().for_each(|old| self.leave_nook(&old));
+            self.enter_nook(waker);
+        }
+        let Some(nook) = self.nooks.get_mut(&address(waker)) else { return };
+        let is_extra = std::mem::take(&mut nook.is_expected);
+        if !std::mem::take(&mut nook.is_due) && is_extra {
+            nook.polls = (nook.polls + 1) % ROUND;
+            if !std::mem::replace(&mut nook.is_listed, true) {
+                self.debtors.push(address(waker));
             }
         }
-        if std::mem::take(&mut polling.is_expected) {
-            polling.polls = (polling.polls + 1) % ROUND;
-            if !std::mem::replace(&mut polling.is_listed, true) {
-                self.debtors.push(slot);
+    }
+
+    /// An operation is polled with a waker that it was not polled with before. Those of the run itself need no place.
+    fn enter_nook(&mut self, waker: &Waker) {
+        if address(waker) == self.run_waker {
+            return;
+        }
+        let make = || Nook {
+            waker: waker.clone(),
+            operations: 0,
+            is_expected: false,
+            is_due: false,
+            polls: 0,
+            is_listed: false,
+        };
+        self.nooks.entry(address(waker)).or_insert_with(make).operations += 1;
+    }
+
+    fn leave_nook(&mut self, waker: &Waker) {
+        if let Some(nook) = self.nooks.get_mut(&address(waker)) {
+            nook.operations -= 1;
+            if nook.operations == 0 {
+                self.nooks.remove(&address(waker));
             }
         }
     }
@@ -217,23 +256,35 @@ impl State {
         self.machine.is_working(slot) && !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
     }
 
-    /// An operation is about to be woken by other than a delivery: the poll counts.
-    pub(crate) fn expect_poll(&mut self, slot: Slot) {
-        self.polling_mut(slot).is_expected = true;
+    /// An operation is about to be woken by other than a delivery: the poll counts, unless a delivery has woken it too.
+    pub(crate) fn expect_poll(&mut self, waker: &Waker) {
+        if let Some(nook) = self.nooks.get_mut(&address(waker)) {
+            nook.is_expected = !nook.is_due;
+        }
+    }
+
+    /// An operation is about to be woken by a delivery, as it will be in a replay.
+    pub(crate) fn expect_delivery(&mut self, waker: &Waker) {
+        if let Some(nook) = self.nooks.get_mut(&address(waker)) {
+            (nook.is_due, nook.is_expected) = (true, false);
+        }
     }
 
     pub(crate) fn has_debtors(&self) -> bool {
         !self.debtors.is_empty()
     }
 
-    /// The next operation that owes polls. One that was woken and not polled is out of reach: nobody polls it now.
-    pub(crate) fn next_debtor(&mut self) -> Option<Slot> {
-        while let Some(&slot) = self.debtors.last() {
-            let polling = self.polling_mut(slot);
-            if polling.polls != 0 && !polling.is_expected {
-                return Some(slot);
+    /// What wakes the next place that owes polls. One that was woken and not polled is out of reach: nobody polls it now.
+    pub(crate) fn next_debtor(&mut self) -> Option<Waker> {
+        while let Some(address) = self.debtors.last() {
+            match self.nooks.get_mut(address) {
+                Some(nook) if nook.polls != 0 && !nook.is_expected && !nook.is_due => {
+                    nook.is_expected = true;
+                    return Some(nook.waker.clone());
+                }
+                Some(nook) => nook.is_listed = false,
+                None => {}
             }
-            polling.is_listed = false;
             self.debtors.pop();
         }
         None
@@ -253,33 +304,42 @@ impl State {
 
     /// Forgets who owes polls.
     pub(crate) fn forgive(&mut self) {
-        self.debtors.drain(..).for_each(|slot| {
-            if let Some(polling) = self.polling.get_mut(slot.0) {
-                (polling.polls, polling.is_listed) = (0, false);
-            }
-        });
+        self.debtors.clear();
+        for nook in self.nooks.values_mut() {
+            (nook.polls, nook.is_listed) = (0, false);
+        }
     }
 
     pub(crate) fn close(&mut self, slot: Slot) {
         self.machine.close(slot);
         self.unread.remove(&slot);
-        self.consumed(slot);
-        if let Some(polling) = self.polling.get_mut(slot.0) {
-            polling.waker = None;
+        let waker = self.polling.get_mut(slot.0).and_then(|polling| polling.waker.take());
+        waker.into_iter().for_each(|waker| self.leave_nook(&waker));
+    }
+
+    /// An operation is ready: its slot is free. The waker of the run is kept, as the next one is most likely polled with it.
+    pub(crate) fn consumed(&mut self, slot: Slot) {
+        let polling = self.polling.get_mut(slot.0);
+        let Some(waker) = polling.and_then(|polling| polling.waker.take_if(|own| address(own) != self.run_waker))
+        else {
+            return;
+        };
+        if let Some(nook) = self.nooks.get_mut(&address(&waker)) {
+            (nook.is_due, nook.is_expected) = (false, false);
         }
+        self.leave_nook(&waker);
     }
 
     /// Drops all wakers of the run.
     pub(crate) fn forget_wakers(&mut self) {
         self.polling.iter_mut().for_each(|polling| polling.waker = None);
+        self.nooks.clear();
     }
+}
 
-    /// An operation is ready: its slot is free. What it was polled with is most likely what the next one is.
-    pub(crate) fn consumed(&mut self, slot: Slot) {
-        if let Some(polling) = self.polling.get_mut(slot.0) {
-            (polling.is_expected, polling.polls) = (false, 0);
-        }
-    }
+/// What tells wakers of one place from those of others, while one of them is held.
+fn address(waker: &Waker) -> usize {
+    waker.data().addr()
 }
 
 fn within<R>(place: (usize, bool), f: impl FnOnce() -> R) -> R {
@@ -318,7 +378,10 @@ pub(crate) struct RunWaker {
 
 impl RunWaker {
     pub(crate) fn new(cell: &Cell) -> Arc<Self> {
-        Arc::new(Self { address: cell.address(), mailbox: cell.mailbox.clone(), is_woken: AtomicBool::new(false) })
+        let waker =
+            Arc::new(Self { address: cell.address(), mailbox: cell.mailbox.clone(), is_woken: AtomicBool::new(false) });
+        cell.lock().run_waker = address(&Waker::from(waker.clone()));
+        waker
     }
 
     /// Whether the future was woken in its own poll since the last call.

@@ -360,7 +360,7 @@ impl<S: Surroundings> Drive<S> {
                 break;
             }
             let waker = waker.clone();
-            state.expect_poll(slot);
+            state.expect_poll(&waker);
             drop(state);
             self.wake(&waker);
             return true;
@@ -377,10 +377,11 @@ impl<S: Surroundings> Drive<S> {
             if state.is_sequential(&self.run_waker, &self.waker) || is_on(Mutant::PollsUncounted) {
                 state.forgive();
                 self.polls_besides = 0;
-            } else if let Some(slot) = state.next_debtor() {
+            } else if let Some(waker) = state.next_debtor() {
                 drop(state);
-                self.wakes.push_front(slot);
-                return self.wake_next();
+                self.is_besides = true;
+                self.wake(&waker);
+                return true;
             } else if self.polls_besides != 0 {
                 (self.is_besides, self.is_woken) = (true, true);
                 return true;
@@ -388,6 +389,7 @@ impl<S: Surroundings> Drive<S> {
         }
         let slot = state.machine.deliver();
         let waker = slot.and_then(|slot| state.waker(slot)).cloned();
+        waker.iter().for_each(|waker| state.expect_delivery(waker));
         drop(state);
         self.is_besides = false;
         waker.into_iter().for_each(|waker| self.wake(&waker));

@@ -386,6 +386,39 @@ async fn merged_streams(ctx: Ctx, _: ()) -> Result<()> {
     Ok(())
 }
 
+/// Items of a set go on while nobody polls it: several of their bodies, or a body and a delivery, share one poll.
+async fn slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let item = |i: u64| {
+        let ctx = ctx.scope(i);
+        async move {
+            let (gate, order) = (&tokio::sync::Notify::new(), &Mutex::new(String::new()));
+            let hears = |who: char| gate.notified().map(move |()| order.lock().unwrap().push(who));
+            let opens = async {
+                step(&ctx, "opens", &format!("opens{i}")).await?;
+                gate.notify_waiters();
+                Ok::<_, BoxError>(())
+            };
+            let label = format!("other{i}");
+            let other = step(&ctx, "other", &label);
+            let (_, _, opened, other) = tokio::join!(hears('a'), hears('b'), opens, other);
+            opened?;
+            other?;
+            let order = order.lock().unwrap().clone();
+            step(&ctx, "order", &format!("order{i} {order}")).await
+        }
+        .boxed()
+    };
+    let quick = async { step(&ctx, "quick", "quick").await }.boxed();
+    let items = [quick, item(1), item(2)];
+    let mut all = stream::iter(items).buffer_unordered(3);
+    while let Some(order) = all.next().await {
+        let order = order?;
+        step(&ctx, "after", &format!("after {order}")).await?;
+    }
+    Ok(())
+}
+
 /// A step begins in a set that nobody polls when it can go on, and is then awaited elsewhere. It was waited for in the
 /// place where it had been, for ever.
 async fn taken_out(ctx: Ctx, _: ()) -> Result<()> {
@@ -532,6 +565,7 @@ shapes! {
     branches_that_want_one_lock_replay_exactly: locked, 0;
     channels_between_branches_replay_exactly: channels, 0;
     merged_streams_replay_exactly: merged_streams, 0;
+    branches_in_items_that_are_slowly_taken_replay_exactly: slowly_taken, 0;
     a_step_that_is_taken_out_of_a_set_replays_exactly: taken_out, 0;
     a_biased_select_over_a_shared_step_replays_exactly: biased_select, 0;
 }
