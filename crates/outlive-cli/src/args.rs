@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Send(send::Args),
     /// Have the batch of a debounce flushed now
     Flush(poke::Args),
-    /// What a job has given up: list it, have it tried again, or drop it
+    /// What a job has given up, or signals that a run could not read: list them, try them again, or drop them
     #[command(subcommand)]
     Dead(dead::Command),
     /// The queue of a pool: pause it, resume it, or wait until it is empty
