@@ -1,6 +1,7 @@
 //! Runs the proofs: each tool tries to break a promise in its own way, and says how often it tried.
 
 mod figures;
+mod lanes;
 mod page;
 mod tools;
 
@@ -15,7 +16,7 @@ use crate::tools::{Order, Tool, be_mutant};
 #[derive(Parser)]
 #[command(name = "outlive-proof")]
 struct Args {
-    /// What to run. Without it: all of them, one after the other.
+    /// What to run. Without it: all of them, a few at a time.
     tool: Option<Tool>,
     /// The long form, for a night instead of a coffee.
     #[arg(long)]
@@ -56,16 +57,18 @@ fn main() -> ExitCode {
     if let Some(name) = &args.mutant {
         return be_mutant(name, &order);
     }
-    let tools = args.tool.map_or_else(Tool::all, |tool| vec![tool]);
-    let mut code = ExitCode::SUCCESS;
-    for tool in tools {
-        match Figures::of(tool, &order) {
-            Ok(figures) => figures.tell(),
-            Err(problem) => {
-                eprintln!("{tool:?} FAILED: {problem}");
-                code = ExitCode::FAILURE;
-            }
+    let Some(tool) = args.tool else {
+        let options: Vec<String> = std::env::args().skip(1).collect();
+        return if lanes::run_all(&options) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    };
+    match Figures::of(tool, &order) {
+        Ok(figures) => {
+            figures.tell();
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("{tool:?} FAILED: {problem}");
+            ExitCode::FAILURE
         }
     }
-    code
 }
