@@ -83,13 +83,14 @@ impl Machine {
                 self.waiting.insert(name.into(), vec![slot]);
             }
         }
-        match (recorded, limit) {
-            (Some(due), _) => self.arm(slot, due),
-            (None, Some(due)) => {
+        match (limit, recorded) {
+            // Also if one is recorded: a deploy took it away.
+            (None, _) => self.set_phase(slot, Phase::Listening),
+            (Some(_), Some(due)) => self.arm(slot, due),
+            (Some(due), None) => {
                 self.push(slot, EntryKind::WaitSet, now, |entry| entry.due = Some(due));
                 self.arm(slot, due);
             }
-            (None, None) => self.set_phase(slot, Phase::Listening),
         }
     }
 

@@ -72,6 +72,22 @@ async fn a_timeout_that_was_added_to_a_wait_counts_from_the_deploy() {
     assert_eq!(run.result().await.unwrap(), "in vain");
 }
 
+/// The timeout went on, and its error said that no signal came within 0ns.
+#[tokio::test]
+async fn a_timeout_that_was_taken_away_from_a_wait_counts_no_more() {
+    let limited = |ctx: Ctx, ()| async move { Ok(ctx.wait("approval").timeout("1 hour").await?) };
+    let mut test = TestEngine::new(version(limited)).await;
+    let run = test.start(Workflow::<(), String>::new("w"), &()).id("r").await.unwrap();
+    test.settle().await;
+    test.deploy(version(|ctx: Ctx, ()| async move { Ok(ctx.wait("approval").await?) })).await;
+    test.settle().await;
+    test.advance("2 hours").await;
+    let run: Run<String> = test.run(run.id()).await.unwrap();
+    assert!(waits_still(&run).await, "{:?}", run.info().await);
+    run.signal("approval", "ada").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "ada");
+}
+
 #[tokio::test]
 async fn a_sleep_that_was_set_beside_a_wait_ends_it() {
     let (test, run) = deployed(|ctx: Ctx, ()| async move {

@@ -156,6 +156,20 @@ async fn two_carried(ctx: Ctx, _: ()) -> Result<()> {
     Ok(())
 }
 
+/// The other `select!`, which polls a branch no more when it is done.
+async fn futures_select(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    for round in 0..2 {
+        let one = |i: u64| Box::pin(branch(ctx.scope(i), round * 10 + i).fuse());
+        let (mut a, mut b, mut c) = (one(1), one(2), one(3));
+        loop {
+            let won = futures_util::select! { v = a => v?, v = b => v?, v = c => v?, complete => break };
+            step(&ctx, "after", &format!("after{won}")).await?;
+        }
+    }
+    Ok(())
+}
+
 async fn buffered(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
     let branches = futures_util::stream::iter(0..6).map(|i| branch(ctx.scope(i), i));
@@ -554,6 +568,7 @@ shapes! {
     a_select_loop_that_drops_its_wait_replays_exactly: select_loop_dropped, SIGNALS;
     a_select_loop_that_carries_its_wait_replays_exactly: select_loop_carried, SIGNALS;
     two_carried_branches_replay_exactly: two_carried, 0;
+    a_select_of_futures_replays_exactly: futures_select, 0;
     buffer_unordered_replays_exactly: buffered, 0;
     join_all_of_forty_replays_exactly: join_forty, 0;
     a_map_with_repeated_keys_replays_exactly: mapped, 0;
