@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +90,17 @@ struct Wire {
     permanent: bool,
 }
 
+/// The details of a timeout.
+#[derive(Serialize, Deserialize)]
+struct Times {
+    timeout_ms: u64,
+    elapsed_ms: u64,
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Failure {
     /// A failure with a message and nothing else.
     ///
@@ -100,6 +112,36 @@ impl Failure {
     #[must_use]
     pub fn new(cause: Cause, message: impl Into<String>) -> Self {
         Self { cause, message: message.into(), causes: Vec::new(), details: None, retryable: true }
+    }
+
+    /// It took longer than its timeout.
+    ///
+    /// ```
+    /// # use outlive_core::failure::Failure;
+    /// # use std::time::Duration;
+    /// let failure = Failure::timed_out(Duration::from_secs(5), Duration::from_millis(5003));
+    /// assert_eq!(failure.to_string(), "timed out after 5s");
+    /// ```
+    #[must_use]
+    pub fn timed_out(timeout: Duration, elapsed: Duration) -> Self {
+        let times = Times { timeout_ms: millis(timeout), elapsed_ms: millis(elapsed) };
+        let failure = Self::new(Cause::Timeout, format!("timed out after {timeout:?}"));
+        Self { details: Payload::encode(&times).ok(), ..failure }
+    }
+
+    /// The timeout, and the time that had passed, of one that took longer than it.
+    ///
+    /// ```
+    /// # use outlive_core::failure::Failure;
+    /// # use std::time::Duration;
+    /// let (timeout, elapsed) = (Duration::from_secs(5), Duration::from_millis(5003));
+    /// assert_eq!(Failure::timed_out(timeout, elapsed).times(), Some((timeout, elapsed)));
+    /// ```
+    #[must_use]
+    pub fn times(&self) -> Option<(Duration, Duration)> {
+        let details = self.details.as_ref().filter(|_| self.cause == Cause::Timeout)?;
+        let times: Times = details.decode().ok()?;
+        Some((Duration::from_millis(times.timeout_ms), Duration::from_millis(times.elapsed_ms)))
     }
 
     /// What there is to keep of an error: its message and those behind it.

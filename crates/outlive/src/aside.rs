@@ -30,14 +30,20 @@ pub(crate) fn deadly_event(deaths: u32) -> String {
 
 /// Nobody here can handle it.
 #[cfg(feature = "tokio")]
-pub(crate) fn unregistered_job(job: &str) -> String {
-    format!("job {job:?} is not registered; add `.job(..)` to the engine, and it goes on at the next start")
+pub(crate) fn unregistered_job(job: &str, known: &str) -> String {
+    format!(
+        "job {job:?} is not registered (registered: {known}); add `.job(..)` to the engine, and it goes on at the next \
+         start"
+    )
 }
 
 /// Nobody here can run it.
 #[cfg(feature = "tokio")]
-pub(crate) fn unregistered(workflow: &str) -> String {
-    format!("workflow {workflow:?} is not registered in this program; register it and start the program again")
+pub(crate) fn unregistered(workflow: &str, known: &str) -> String {
+    format!(
+        "workflow {workflow:?} is not registered in this program (registered: {known}); register it and start the \
+         program again"
+    )
 }
 
 /// The workflow function panicked.

@@ -59,6 +59,10 @@ impl Router for Nobody {
             self.0.ask_all();
         }
     }
+
+    fn stopped(&self) {
+        self.0.ask_all();
+    }
 }
 
 impl Client {

@@ -134,6 +134,8 @@ pub(crate) trait Router: Send + Sync {
     fn written(&self, write: &Write, answer: &mut Answer);
     /// The store could not take this, and whoever wanted it is told so.
     fn refused(&self, _: &Write) {}
+    /// Nothing is written any more.
+    fn stopped(&self);
 }
 
 impl Committer {
@@ -200,6 +202,8 @@ impl Committer {
 
     /// The committer's task.
     pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) {
+        // Also if the runtime is dropped: a call from another one would wait for ever.
+        let _stopping = Stopping { committer: &self, router: &*router };
         let mut done = None;
         loop {
             let next = {
@@ -260,6 +264,19 @@ impl Committer {
         let mut queue = self.lock();
         queue.activity += 1;
         queue.spare = spare;
+    }
+}
+
+/// Tells everybody when the committer's task ends, however it does.
+struct Stopping<'a> {
+    committer: &'a Committer,
+    router: &'a dyn Router,
+}
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.committer.close(Error::Shutdown);
+        self.router.stopped();
     }
 }
 

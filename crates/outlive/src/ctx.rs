@@ -25,7 +25,7 @@ pub use wait::{Wait, WaitFuture};
 use crate::cell::{Cell, Place};
 use crate::error::{BoxError, Error};
 pub use crate::info::Info;
-use crate::signal::SignalNamed;
+use crate::signal::{SignalNamed, SignalValue};
 
 /// The context of a run. Cheap to clone; all clones are the same run.
 ///
@@ -68,6 +68,24 @@ impl Ctx {
     ///     Ok(size)
     /// }
     /// async fn fetch_with(url: &str, attempt: Attempt) -> Result<u32> { fetch(url, attempt.idempotency_key()).await }
+    /// ```
+    ///
+    /// As it may run more than once, it cannot give away what it captures. What an `async move` block is to own, such as
+    /// an `Arc`, is cloned in the closure, once per attempt. A body that ends in a bare `Ok(..)` does not say what it
+    /// fails with; [`outlive::Ok`](crate::Ok) does.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use std::sync::Arc;
+    /// # struct Shop; impl Shop { async fn price(&self) -> u32 { 5 } }
+    /// async fn total(ctx: Ctx, count: u32) -> Result<u32> {
+    ///     let shop = Arc::new(Shop);
+    ///     let price = ctx.step("ask price", || {
+    ///         let shop = shop.clone();
+    ///         async move { outlive::Ok(shop.price().await) }
+    ///     });
+    ///     Ok(price.await? * count)
+    /// }
     /// ```
     #[track_caller]
     pub fn step<'a, B, M>(&'a self, name: &str, body: B) -> Step<'a, B, M>
@@ -121,7 +139,7 @@ impl Ctx {
     /// }
     /// ```
     #[track_caller]
-    pub fn wait<T>(&self, name: impl SignalNamed<T>) -> Wait<'_, T> {
+    pub fn wait<T: SignalValue>(&self, name: impl SignalNamed<T>) -> Wait<'_, T> {
         Wait::new(self, name.as_name())
     }
 
@@ -261,12 +279,11 @@ impl Ctx {
     /// # Errors
     /// [`Error::NotProvided`] if no such value was provided.
     pub fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {
-        let (id, type_name) = (std::any::TypeId::of::<T>(), std::any::type_name::<T>());
-        let found = self.cell.env.provided.get(&id).and_then(|value| value.downcast_ref());
-        if found.is_none() && self.cell.env.unmade.contains(&id) {
-            self.cell.lock().unmade.get_or_insert(type_name);
+        let found = self.cell.env.provided.get();
+        if found.is_err() && self.cell.env.unmade.contains(&std::any::TypeId::of::<T>()) {
+            self.cell.lock().unmade.get_or_insert(std::any::type_name::<T>());
         }
-        found.ok_or(Error::NotProvided { type_name })
+        found
     }
 
     fn draw(&self, stream: &'static str) -> u64 {

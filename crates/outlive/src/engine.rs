@@ -1,6 +1,7 @@
 //! Everything wired: a store, a worker that drives its runs, and the client to reach them.
 
 mod kit;
+mod start;
 
 use std::any::TypeId;
 use std::ops::Deref;
@@ -8,29 +9,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use outlive_core::duration::IntoDuration;
 use outlive_core::store::Store;
 
-use crate::chance::Chance;
-use crate::check::{Check, Judge, Ordered};
+use crate::check::{Check, Judge};
 use crate::client::Client;
 use crate::clock::{Clock, SystemClock};
-use crate::committer::Committer;
+use crate::committer::Router as _;
 use crate::env::{Env, PAYLOAD_MAX, StepHook};
 use crate::error::{BoxError, Error};
 use crate::export::Source;
 use crate::handling::JobDefinition;
 use crate::open::{self, Durability};
-use crate::panics;
 use crate::provide::Provided;
 use crate::registry::{Registered, Registry};
-use crate::replies::Replies;
-use crate::retention::Retention;
-use crate::shared::Shared;
 #[cfg(feature = "http")]
-use crate::sink::{self, HttpSink, Sinks};
-use crate::waiters::Waiters;
-use crate::worker::{Parts, Worker, parked};
+use crate::sink::{HttpSink, Sinks};
+use crate::worker::Worker;
 use crate::workflow::{Typed, WorkflowFn};
 
 /// How many runs are held in memory, unless said otherwise.
@@ -60,6 +56,10 @@ pub struct Engine {
     client: Client,
     worker: Arc<Worker>,
     grace: Duration,
+    /// Whether it has opened the store itself, and nobody else executes through this handle.
+    is_owner: bool,
+    /// Held by whoever shuts it down.
+    ending: tokio::sync::Mutex<()>,
     #[cfg(feature = "http")]
     sinks: Sinks,
 }
@@ -95,6 +95,7 @@ pub struct Builder {
     sinks: Vec<HttpSink>,
     seed: Option<u64>,
     version: Option<String>,
+    lock_wait: Duration,
     /// The first thing that was wrong.
     problem: Option<Error>,
 }
@@ -161,10 +162,12 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     ///
+    /// It can be called through an `Arc`, and more than once: whoever calls it waits until the engine has ended.
+    ///
     /// # Errors
     /// If the store cannot be given free; it is all the same when the process ends.
-    #[cfg_attr(not(feature = "http"), expect(unused_mut, reason = "only sinks are changed"))]
-    pub async fn shutdown(mut self) -> Result<(), Error> {
+    pub async fn shutdown(&self) -> Result<(), Error> {
+        let _ending = self.ending.lock().await;
         self.worker.stop();
         // Nothing more is claimed; what is at work still needs the committer.
         let claiming = self.client.shared.tasks.split_last().map_or(&[][..], |(_, claiming)| claiming);
@@ -197,8 +200,7 @@ impl Engine {
         self.sinks.abort();
         self.worker.residency.abort();
         shared.committer.close(Error::Shutdown);
-        shared.waiters.ask_all();
-        shared.replies.close();
+        self.worker.stopped();
     }
 
     /// A client that can be kept and cloned. It does not keep the engine running.
@@ -219,10 +221,15 @@ impl Engine {
     }
 }
 
-/// Without a [shutdown](Engine::shutdown) it ends at once, as in a crash: what was at work is repeated next time.
+/// Without a [shutdown](Engine::shutdown) it ends at once, as in a crash: what was at work is repeated next time. The
+/// store is given free, though clients of it may live on.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.halt();
+        if self.is_owner {
+            // A client may keep the store open; nobody waits for the lock to be given up.
+            let _ = self.client.shared.store.release(self.worker.epoch).now_or_never();
+        }
     }
 }
 
@@ -260,6 +267,7 @@ impl Builder {
             sinks: Vec::new(),
             seed: None,
             version: None,
+            lock_wait: Duration::ZERO,
             problem: None,
         }
     }
@@ -646,93 +654,25 @@ impl Builder {
         self
     }
 
-    /// Opens the store, takes the right to execute it, and begins.
-    ///
-    /// If the environment variable `OUTLIVE_CHECK` names a store or an export, it [checks](Self::check) that with its
-    /// workflows instead, writes the verdicts to the file that `OUTLIVE_CHECK_REPORT` names, and gives
-    /// [`Error::Checked`]: so `outlive check FILE -- PROGRAM` asks a program about its own code. The store that the
-    /// program names is then not opened.
+    /// How long [`start`](Self::start) waits for another process that executes the store to end; not at all if this is
+    /// not called. For deploys that start the new process before the old one has ended.
     ///
     /// ```
     /// # use outlive::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("shop.db");
-    /// let engine = Engine::open(&path).start().await?;
-    /// let second = Engine::open(&path).start().await; // one process executes a store
-    /// assert!(second.is_err_and(|error| error.is_locked()));
+    /// let old = Engine::open(&path).start().await?;
+    /// let new = tokio::spawn(Engine::open(&path).wait_for_lock("30 s").start());
+    /// old.shutdown().await?;
+    /// new.await??;
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    /// If something in the set-up is wrong, the store cannot be opened, or another process executes it
-    /// ([`Error::Locked`]). [`Error::Checked`] if it was to check and has.
-    pub async fn start(self) -> Result<Engine, Error> {
-        if let Some(order) = Ordered::from_env() {
-            return Err(order.carry_out(|source| self.check(source)).await);
+    pub fn wait_for_lock(mut self, duration: impl IntoDuration) -> Self {
+        match duration.into_duration() {
+            Ok(wait) => self.lock_wait = wait,
+            Err(error) => self.refuse(error.into()),
         }
-        if let Some(error) = self.problem {
-            return Err(error);
-        }
-        panics::note_places();
-        let (code, provided) = (self.code(), self.provided.make().await?);
-        let store = self.place.open(self.durability)?;
-        let env = Arc::new(Env {
-            clock: self.clock.clone(),
-            provided,
-            unmade: Vec::new(),
-            payload_max: self.payload_max,
-            hook: self.hook,
-            is_paranoid: self.is_paranoid,
-            attempts: Arc::default(),
-        });
-        let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
-        let (replies, chance) = (Arc::new(Replies::default()), Arc::new(Chance::new(self.seed)));
-        let worker = Worker::new(Parts {
-            env,
-            store: store.clone(),
-            committer: committer.clone(),
-            registry: registry.clone(),
-            waiters: waiters.clone(),
-            replies: replies.clone(),
-            chance: chance.clone(),
-            epoch: store.lease(self.clock.now()).await?,
-            residents_max: self.residents_max,
-            recoveries_max: self.recoveries_max,
-        });
-        #[cfg(feature = "http")]
-        let begins = sink::begins(&*store, &self.sinks).await?;
-        let committing = tokio::spawn(committer.clone().run(store.clone(), worker.clone()));
-        let (working, reopening) = (tokio::spawn(worker.clone().run()), tokio::spawn(worker.clone().reopen_stuck()));
-        let parked = tokio::spawn(worker.clone().look_at_parked(code));
-        let forgetting = tokio::spawn(Retention { worker: worker.clone(), keep: self.keep_events }.run());
-        let shared = Shared {
-            store,
-            committer,
-            clock: self.clock,
-            registry,
-            waiters,
-            replies,
-            payload_max: self.payload_max,
-            chance,
-            worker: Some(worker.clone()),
-            tasks: [&forgetting, &parked, &working, &reopening, &committing].map(|task| task.abort_handle()).into(),
-        };
-        let client = Client { shared: Arc::new(shared) };
-        Ok(Engine {
-            #[cfg(feature = "http")]
-            sinks: Sinks::new(self.sinks, begins, &client.shared),
-            client,
-            worker,
-            grace: self.grace,
-        })
-    }
-}
-
-impl Builder {
-    /// What tells this version of the code from another. A test that brings its own store says when its code changes.
-    fn code(&self) -> Option<u64> {
-        let has_file = matches!(self.place, Place::Path(_));
-        if has_file || self.version.is_some() { parked::code(self.version.as_deref()) } else { None }
+        self
     }
 }

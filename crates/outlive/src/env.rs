@@ -10,13 +10,38 @@ use outlive_core::payload::Payload;
 
 use crate::attempts::Attempts;
 use crate::clock::Clock;
+use crate::error::Error;
 
 /// The largest input, signal or result in bytes of JSON, unless said otherwise.
 #[cfg(feature = "tokio")]
 pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
 
 /// Values by their types.
-pub(crate) type Values = HashMap<TypeId, Box<dyn Any + Send + Sync>>;
+#[derive(Default)]
+pub(crate) struct Values(HashMap<TypeId, Value>);
+
+struct Value {
+    type_name: &'static str,
+    value: Box<dyn Any + Send + Sync>,
+}
+
+impl Values {
+    pub(crate) fn insert(&mut self, id: TypeId, type_name: &'static str, value: Box<dyn Any + Send + Sync>) {
+        self.0.insert(id, Value { type_name, value });
+    }
+
+    pub(crate) fn get<T: 'static>(&self) -> Result<&T, Error> {
+        let found = self.0.get(&TypeId::of::<T>()).and_then(|found| found.value.downcast_ref());
+        found.ok_or_else(|| Error::NotProvided { type_name: std::any::type_name::<T>(), known: self.known() })
+    }
+
+    /// The types that there are, for people.
+    fn known(&self) -> String {
+        let mut names: Vec<_> = self.0.values().map(|value| value.type_name).collect();
+        names.sort_unstable();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+}
 
 /// What all runs of an engine have in common.
 pub(crate) struct Env {

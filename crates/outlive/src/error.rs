@@ -70,8 +70,12 @@ pub enum Error {
     Timeout {
         /// The step's name.
         step: String,
+        /// The time it had.
+        timeout: Duration,
+        /// The time that had passed when it was ended; more than it had if nothing ran when that was over.
+        elapsed: Duration,
         /// What is recorded of it.
-        failure: Failure,
+        failure: Box<Failure>,
     },
     /// The process ended while a step ran that may run at most once.
     #[error("step {step:?} was interrupted: {failure}; find out whether it took effect, then decide in the workflow")]
@@ -185,10 +189,12 @@ pub enum Error {
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
     /// A value was not provided to the engine.
-    #[error("no value of type {type_name} was provided; add `.provide(value)` to the engine")]
+    #[error("no value of type {type_name} was provided (provided: {known}); add `.provide(value)` to the engine")]
     NotProvided {
         /// The type.
         type_name: &'static str,
+        /// The types that were.
+        known: String,
     },
     /// A value that [`provide_with`](crate::Builder::provide_with) was to make could not be made.
     #[error("the value of type {type_name} could not be made: {failure}; no run has begun")]
@@ -291,8 +297,10 @@ pub enum Error {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A step failed, timed out or was interrupted.
+    /// A step failed or was interrupted.
     Step,
+    /// A step took longer than its timeout.
+    Timeout,
     /// A wait gave up.
     WaitTimeout,
     /// The run was cancelled.
@@ -333,9 +341,8 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Step { .. } | Self::RetryExhausted { .. } | Self::Timeout { .. } | Self::Interrupted { .. } => {
-                ErrorKind::Step
-            }
+            Self::Step { .. } | Self::RetryExhausted { .. } | Self::Interrupted { .. } => ErrorKind::Step,
+            Self::Timeout { .. } => ErrorKind::Timeout,
             Self::WaitTimeout { .. } => ErrorKind::WaitTimeout,
             Self::Cancelled { .. } => ErrorKind::Cancelled,
             Self::Failed { .. } => ErrorKind::Failed,
@@ -509,8 +516,8 @@ impl Error {
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match self {
+            Self::Timeout { failure, .. } => Some(failure),
             Self::Step { failure, .. }
-            | Self::Timeout { failure, .. }
             | Self::Interrupted { failure, .. }
             | Self::RetryExhausted { last: failure, .. }
             | Self::Failed { failure, .. } => Some(failure),

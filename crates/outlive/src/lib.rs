@@ -105,7 +105,8 @@ pub use outlive_core::retry::{Backoff, Jitter, PolicyError, Reason, Retry};
 pub use outlive_core::status::{Pause, Status, StatusKind};
 pub use outlive_core::store;
 pub use outlive_core::time::Timestamp;
-pub use signal::{SignalName, SignalNamed};
+pub use serde::de::IgnoredAny;
+pub use signal::{SignalName, SignalNamed, SignalValue};
 pub use workflow::Workflow;
 
 #[cfg(feature = "tokio")]
@@ -124,6 +125,22 @@ pub use run::{CancelAnswer, DeadSignal, Run, RunInfo, Signal};
 pub use sink::HttpSink;
 #[cfg(feature = "tokio")]
 pub use start::Start;
+
+/// `Ok` for a body that does not say what it fails with: `Ok::<_, BoxError>(value)`, in short.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// async fn count(ctx: Ctx, n: u32) -> Result<u32> {
+///     Ok(ctx.step("add", || async { outlive::Ok(n + 1) }).await?)
+/// }
+/// ```
+///
+/// # Errors
+/// None.
+#[expect(non_snake_case, reason = "it stands for the variant")]
+pub fn Ok<T>(value: T) -> Result<T, BoxError> {
+    Result::Ok(value)
+}
 
 /// What most programs need.
 ///

@@ -23,7 +23,7 @@ struct Maker {
 
 impl Provided {
     pub(crate) fn add<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.values.insert(TypeId::of::<T>(), Box::new(value));
+        self.values.insert(TypeId::of::<T>(), std::any::type_name::<T>(), Box::new(value));
     }
 
     pub(crate) fn add_maker<T, E, F, Fut>(&mut self, make: F)
@@ -53,7 +53,7 @@ impl Provided {
     pub(crate) async fn make(mut self) -> Result<Values, Error> {
         for Maker { id, type_name, make } in self.makers {
             let made = make().await.map_err(|error| Error::Provide { type_name, failure: failure_of(&error) })?;
-            self.values.insert(id, made);
+            self.values.insert(id, type_name, made);
         }
         Ok(self.values)
     }

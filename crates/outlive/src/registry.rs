@@ -57,9 +57,17 @@ impl Registry {
     }
 
     pub(crate) fn unknown_job(&self, name: &Name) -> Error {
-        let names: Vec<_> = self.jobs.keys().map(Name::as_str).collect();
-        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        Error::UnknownJob { job: name.to_string(), known }
+        Error::UnknownJob { job: name.to_string(), known: self.known_jobs() }
+    }
+
+    /// The names of the registered jobs, for people.
+    pub(crate) fn known_jobs(&self) -> String {
+        listed(self.jobs.keys())
+    }
+
+    /// The names of the registered workflows, for people.
+    pub(crate) fn known(&self) -> String {
+        listed(self.by_name.keys())
     }
 
     /// Makes the workflow registered last strict.
@@ -74,10 +82,13 @@ impl Registry {
     }
 
     pub(crate) fn unknown(&self, workflow: String) -> Error {
-        let names: Vec<_> = self.by_name.keys().map(Name::as_str).collect();
-        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        Error::UnknownWorkflow { workflow, known }
+        Error::UnknownWorkflow { workflow, known: self.known() }
     }
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a Name>) -> String {
+    let names: Vec<_> = names.map(Name::as_str).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 impl Names for Registry {

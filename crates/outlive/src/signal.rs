@@ -3,6 +3,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use serde::de::DeserializeOwned;
+
 /// The name of a signal together with the type of its value, so that who waits and who sends cannot disagree.
 ///
 /// ```
@@ -64,6 +66,26 @@ impl<T> fmt::Debug for SignalName<T> {
         f.debug_tuple("SignalName").field(&self.name).finish()
     }
 }
+
+/// What a signal can carry: anything that serde reads.
+///
+/// ```
+/// use outlive::{IgnoredAny, prelude::*};
+/// async fn gate(ctx: Ctx, _: ()) -> Result<()> {
+///     ctx.wait::<IgnoredAny>("open").await?; // whatever it carries
+///     Ok(())
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a signal cannot be read as `{Self}`",
+    label = "no signal has a value of type `{Self}`",
+    note = "if its value is not used, say so: `ctx.wait::<outlive::IgnoredAny>(..)`",
+    note = "else name its type, as in `ctx.wait::<Approval>(..)`, and derive `serde::Deserialize` for it"
+)]
+pub trait SignalValue: DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned> SignalValue for T {}
 
 /// What names a signal with values of type `T`: a [`SignalName<T>`], or any text.
 ///

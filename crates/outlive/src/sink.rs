@@ -79,12 +79,9 @@ impl Sinks {
     }
 
     /// Has them hand over what there is, once, and waits for that.
-    pub(crate) async fn flush(&mut self) {
+    pub(crate) async fn flush(&self) {
         self.stop.send_replace(true);
-        for task in &mut self.tasks {
-            // One that has panicked has nothing more to hand over.
-            let _ = task.await;
-        }
+        self.stop.closed().await;
     }
 
     /// Ends them at once.

@@ -427,7 +427,7 @@ impl Worker {
     fn spawn(&self, info: Info, input: Payload, journal: Vec<Entry>, inbox: Vec<Inbound>, is_held: bool) {
         let num = info.num;
         let Some(registered) = self.registry.get(&outlive_core::id::Name::recorded(&info.workflow)).cloned() else {
-            let sentence = aside::unregistered(&info.workflow);
+            let sentence = aside::unregistered(&info.workflow, &self.registry.known());
             let seq = journal.last().map_or(0, |entry| entry.seq);
             return self.set_aside(info, Status::Stuck, sentence, seq);
         };
@@ -554,8 +554,7 @@ impl Worker {
         let (store, epoch) = (self.store.clone(), self.epoch);
         tokio::spawn(async move { store.release(epoch).await });
         self.residency.abort();
-        self.waiters.ask_all();
-        self.replies.close();
+        self.stopped();
         self.rested.notify_waiters();
         self.news.notify_one();
     }
@@ -628,6 +627,11 @@ impl Router for Worker {
             Write::Claim(claim) => self.unreserve(claim.nums.len()),
             _ => {}
         }
+    }
+
+    fn stopped(&self) {
+        self.waiters.ask_all();
+        self.replies.close();
     }
 }
 

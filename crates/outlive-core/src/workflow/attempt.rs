@@ -190,15 +190,17 @@ impl Machine {
     fn time_is_up(&mut self, slot: Slot, now: Timestamp) {
         let Some(op) = self.op(slot) else { return };
         let Some(spec) = op.step_spec() else { return };
-        let attempt = match op.phase {
-            Phase::Working { attempt, .. } | Phase::Starting { attempt, .. } => attempt,
-            _ => op.record.failed,
+        let (attempt, started) = match op.phase {
+            Phase::Working { attempt, started, .. } | Phase::Starting { attempt, started, .. } => (attempt, started),
+            _ => (op.record.failed, now),
         };
         let is_total = self.total_deadline(slot).is_some_and(|end| end <= now);
-        let spec = spec.clone();
+        let (limit, began) = match is_total {
+            true => (spec.total_timeout, op.record.first_started.unwrap_or(started)),
+            false => (spec.attempt_timeout, started),
+        };
+        let failure = Failure::timed_out(limit.unwrap_or(Duration::ZERO), now.since(began));
         self.drop_body(slot);
-        let limit = if is_total { spec.total_timeout } else { spec.attempt_timeout }.unwrap_or(Duration::ZERO);
-        let failure = Failure::new(Cause::Timeout, format!("timed out after {limit:?}"));
         if is_total {
             return self.give_up(slot, FailedStep { ended: Ended::Timeout, attempts: attempt, failure }, now);
         }

@@ -54,7 +54,8 @@ impl Judge {
             return Ok(Verdict::Fine); // It ends before any code of it runs.
         }
         let registered = self.registry.get(&Name::recorded(instance.workflow.as_str()));
-        let registered = registered.ok_or_else(|| stuck(aside::unregistered(instance.workflow.as_str())))?;
+        let unregistered = || stuck(aside::unregistered(instance.workflow.as_str(), &self.registry.known()));
+        let registered = registered.ok_or_else(unregistered)?;
         let original = Original { instance, journal, inbox, registered, env: &self.env };
         let copy = original.replay(Guesses::new())?;
         match &copy.end {

@@ -723,7 +723,10 @@ fn error_of(step: String, failed: FailedStep) -> Error {
     let FailedStep { ended, attempts, failure } = failed;
     match ended {
         Ended::Error => Error::Step { step, failure },
-        Ended::Timeout => Error::Timeout { step, failure },
+        Ended::Timeout => {
+            let (timeout, elapsed) = failure.times().unwrap_or_default();
+            Error::Timeout { step, timeout, elapsed, failure: Box::new(failure) }
+        }
         Ended::Interrupted => Error::Interrupted { step, failure },
         Ended::Exhausted(reason) => Error::RetryExhausted { step, attempts, reason, last: failure },
     }

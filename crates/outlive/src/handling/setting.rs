@@ -1,6 +1,5 @@
 //! What a handler can see and do, whatever its kind: the part of every context that has no types in it.
 
-use std::any::TypeId;
 use std::sync::Arc;
 
 use outlive_core::id::Name;
@@ -61,8 +60,7 @@ impl Setting {
     }
 
     pub(crate) fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {
-        let found = self.outbox.env().provided.get(&TypeId::of::<T>());
-        found.and_then(|value| value.downcast_ref()).ok_or(Error::NotProvided { type_name: std::any::type_name::<T>() })
+        self.outbox.env().provided.get()
     }
 }
 

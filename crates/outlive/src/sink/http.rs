@@ -9,7 +9,7 @@ use outlive_core::id::Name;
 use outlive_core::retry::Retry;
 use serde::Serialize;
 use tokio::sync::oneshot;
-use ureq::http::Uri;
+use ureq::http::{HeaderValue, Uri};
 
 use super::Plan;
 use crate::error::Error;
@@ -197,10 +197,15 @@ impl HttpSink {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
         }
-        let refused = |problem: String| Error::Sink { endpoint: self.endpoint.clone(), problem };
+        let refused = |problem: String| Error::Sink { endpoint: shown(&self.endpoint), problem };
         let uri: Uri = self.endpoint.parse().map_err(|error| refused(format!("is no URL ({error}); {WAY_OUT}")))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
             return Err(refused(format!("is not of the web; {WAY_OUT}")));
+        }
+        if self.bearer.as_ref().is_some_and(|token| HeaderValue::from_str(token).is_err()) {
+            let problem =
+                "has a `.bearer(..)` that no header can hold; trim it: a line break at its end is the usual cause";
+            return Err(refused(problem.into()));
         }
         if self.timeout.is_zero() {
             return Err(refused("has no time to answer in; give `.timeout(..)` more than zero".into()));
@@ -241,8 +246,19 @@ impl HttpSink {
 
 impl fmt::Debug for HttpSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HttpSink({} to {})", self.plan.name, self.endpoint)
+        write!(f, "HttpSink({} to {})", self.plan.name, shown(&self.endpoint))
     }
+}
+
+/// An address without what lets one in: its user and password, and its query.
+fn shown(endpoint: &str) -> String {
+    let (scheme, rest) = endpoint.split_once("://").unwrap_or(("", endpoint));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    format!("{scheme}{host}{path}")
 }
 
 /// What is posted.

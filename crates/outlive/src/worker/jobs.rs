@@ -38,7 +38,7 @@ impl Worker {
                 self.admit_all();
                 aside::deadly(instance.blamed)
             }
-            (_, _, None) => aside::unregistered_job(instance.workflow.as_str()),
+            (_, _, None) => aside::unregistered_job(instance.workflow.as_str(), &self.registry.known_jobs()),
             (Ok(inbox), Ok(record), Some(definition)) => {
                 return self.spawn_job(definition.clone(), &instance, inbox.clone(), record.clone());
             }

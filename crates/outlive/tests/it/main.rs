@@ -38,6 +38,7 @@ mod programs;
 mod providing;
 mod recovery;
 mod seed;
+mod service;
 mod shapes;
 mod signals;
 #[cfg(feature = "http")]

@@ -304,3 +304,18 @@ async fn a_sink_that_cannot_work_is_refused_with_the_value_and_the_way_out() {
     assert!(engine("memory:").sink(HttpSink::new(url).every("soon")).start().await.is_err());
     assert!(engine("memory:").sink(HttpSink::new(url).timeout(0)).start().await.is_err());
 }
+
+#[tokio::test]
+async fn a_token_that_no_header_can_hold_is_refused() {
+    let sink = HttpSink::new("http://127.0.0.1:9/events").bearer("s3cret\n");
+    let error = Engine::open("memory:").sink(sink).start().await.unwrap_err().to_string();
+    assert!(error.contains("bearer") && !error.contains("s3cret"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_shown_of_an_address_lets_nobody_in() {
+    let sink = HttpSink::new("ftp://ada:s3cret@example.com/events?token=s3cret");
+    assert_eq!(format!("{sink:?}"), "HttpSink(sink to ftp://example.com/events)");
+    let error = Engine::open("memory:").sink(sink).start().await.unwrap_err().to_string();
+    assert!(error.contains("ftp://example.com") && !error.contains("s3cret"), "{error}");
+}

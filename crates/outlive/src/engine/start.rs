@@ -1,0 +1,155 @@
+//! Starts an engine: opens its store, takes the right to execute it, and sets its tasks going.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive_core::id::Epoch;
+use outlive_core::store::Store;
+
+use super::{Builder, Engine, Place};
+use crate::chance::Chance;
+use crate::check::Ordered;
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::committer::Committer;
+use crate::env::Env;
+use crate::error::Error;
+use crate::panics;
+use crate::replies::Replies;
+use crate::retention::Retention;
+use crate::shared::Shared;
+#[cfg(feature = "http")]
+use crate::sink::{self, Sinks};
+use crate::waiters::Waiters;
+use crate::worker::{Parts, Worker, parked};
+
+/// How often it is tried to take the lock of a store that another process executes.
+const LOCK_LOOK: Duration = Duration::from_millis(50);
+
+impl Builder {
+    /// Opens the store, takes the right to execute it, and begins.
+    ///
+    /// If the environment variable `OUTLIVE_CHECK` names a store or an export, it [checks](Self::check) that with its
+    /// workflows instead, writes the verdicts to the file that `OUTLIVE_CHECK_REPORT` names, and gives
+    /// [`Error::Checked`]: so `outlive check FILE -- PROGRAM` asks a program about its own code. The store that the
+    /// program names is then not opened.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("shop.db");
+    /// let engine = Engine::open(&path).start().await?;
+    /// let second = Engine::open(&path).start().await; // one process executes a store
+    /// assert!(second.is_err_and(|error| error.is_locked()));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If something in the set-up is wrong, the store cannot be opened, or another process executes it
+    /// ([`Error::Locked`]). [`Error::Checked`] if it was to check and has.
+    pub async fn start(self) -> Result<Engine, Error> {
+        if let Some(order) = Ordered::from_env() {
+            return Err(order.carry_out(|source| self.check(source)).await);
+        }
+        if let Some(error) = self.problem {
+            return Err(error);
+        }
+        panics::note_places();
+        let (code, is_owner) = (self.code(), matches!(self.place, Place::Path(_)));
+        let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
+        let env = Arc::new(Env {
+            clock: self.clock.clone(),
+            provided,
+            unmade: Vec::new(),
+            payload_max: self.payload_max,
+            hook: self.hook,
+            is_paranoid: self.is_paranoid,
+            attempts: Arc::default(),
+        });
+        let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
+        let (replies, chance) = (Arc::new(Replies::default()), Arc::new(Chance::new(self.seed)));
+        let worker = Worker::new(Parts {
+            env,
+            store: store.clone(),
+            committer: committer.clone(),
+            registry: registry.clone(),
+            waiters: waiters.clone(),
+            replies: replies.clone(),
+            chance: chance.clone(),
+            epoch: lease(&*store, &*self.clock, self.lock_wait).await?,
+            residents_max: self.residents_max,
+            recoveries_max: self.recoveries_max,
+        });
+        #[cfg(feature = "http")]
+        let begins = sink::begins(&*store, &self.sinks).await?;
+        let retention = Retention { worker: worker.clone(), keep: self.keep_events };
+        let tasks = spawn_tasks(&worker, &committer, code, retention);
+        let shared = Shared {
+            store,
+            committer,
+            clock: self.clock,
+            registry,
+            waiters,
+            replies,
+            payload_max: self.payload_max,
+            chance,
+            worker: Some(worker.clone()),
+            tasks,
+        };
+        let client = Client { shared: Arc::new(shared) };
+        Ok(Engine {
+            #[cfg(feature = "http")]
+            sinks: Sinks::new(self.sinks, begins, &client.shared),
+            client,
+            worker,
+            grace: self.grace,
+            is_owner,
+            ending: tokio::sync::Mutex::default(),
+        })
+    }
+}
+
+/// The tasks of an engine; the committer's is the last.
+fn spawn_tasks(
+    worker: &Arc<Worker>,
+    committer: &Arc<Committer>,
+    code: Option<u64>,
+    retention: Retention,
+) -> Vec<tokio::task::AbortHandle> {
+    let tasks = [
+        tokio::spawn(retention.run()),
+        tokio::spawn(worker.clone().look_at_parked(code)),
+        tokio::spawn(worker.clone().run()),
+        tokio::spawn(worker.clone().reopen_stuck()),
+        tokio::spawn(committer.clone().run(worker.store.clone(), worker.clone())),
+    ];
+    tasks.map(|task| task.abort_handle()).into()
+}
+
+/// Takes the right to execute a store, once whoever has it gives it up. That is seen by trying: no system tells of it.
+async fn lease(store: &dyn Store, clock: &dyn Clock, patience: Duration) -> Result<Epoch, Error> {
+    let mut is_told = false;
+    let end = tokio::time::Instant::now() + patience;
+    loop {
+        let error = match store.lease(clock.now()).await {
+            Ok(epoch) => return Ok(epoch),
+            Err(error) => Error::from(error),
+        };
+        if !error.is_locked() || tokio::time::Instant::now() >= end {
+            return Err(error);
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            tracing::info!("waiting up to {patience:?} for the process that executes the store: {error}");
+        }
+        tokio::time::sleep(LOCK_LOOK.min(end - tokio::time::Instant::now())).await;
+    }
+}
+
+impl Builder {
+    /// What tells this version of the code from another. A test that brings its own store says when its code changes.
+    fn code(&self) -> Option<u64> {
+        let has_file = matches!(self.place, Place::Path(_));
+        if has_file || self.version.is_some() { parked::code(self.version.as_deref()) } else { None }
+    }
+}

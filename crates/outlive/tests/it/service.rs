@@ -1,0 +1,110 @@
+//! Life in a service: shutdown through a shared handle, hand-over at a deploy, runtimes that end, and errors that say what
+//! there is. Real files and the real clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive::prelude::*;
+use outlive::{Client, ErrorKind};
+use outlive_testkit::TestEngine;
+
+async fn double(_: Ctx, n: u32) -> Result<u32> {
+    Ok(n * 2)
+}
+
+#[tokio::test]
+async fn an_engine_that_is_shared_can_be_shut_down_and_more_than_once() {
+    let engine = Arc::new(Engine::open("memory:").workflow("double", double).start().await.unwrap());
+    let (one, other) = (engine.clone(), engine.clone());
+    let (one, other) = tokio::join!(one.shutdown(), other.shutdown());
+    one.unwrap();
+    other.unwrap();
+    engine.shutdown().await.unwrap();
+    assert_eq!(engine.start(double, &21).await.unwrap_err().code(), "shutdown");
+}
+
+/// It kept the lock until the last client was gone.
+#[tokio::test]
+async fn an_engine_that_is_dropped_gives_up_its_lock_though_a_client_lives() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let engine = Engine::open(&path).workflow("double", double).start().await.unwrap();
+    let client = engine.client();
+    drop(engine);
+    let next = Engine::open(&path).workflow("double", double).wait_for_lock("1 minute").start().await.unwrap();
+    assert_eq!(client.start(double, &21).await.unwrap_err().code(), "shutdown");
+    assert_eq!(next.start(double, &21).await.unwrap().result().await.unwrap(), 42);
+}
+
+#[tokio::test]
+async fn an_engine_waits_for_the_lock_as_long_as_it_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let old = Engine::open(&path).start().await.unwrap();
+    let refused = Engine::open(&path).wait_for_lock("100 ms").start().await;
+    assert!(refused.unwrap_err().is_locked());
+    let waiting = tokio::spawn(Engine::open(&path).wait_for_lock("1 minute").start());
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(!waiting.is_finished());
+    old.shutdown().await.unwrap();
+    waiting.await.unwrap().unwrap();
+}
+
+/// Calls from another runtime waited for ever.
+#[test]
+fn calls_after_their_runtime_was_dropped_fail() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let first = runtime();
+    let engine = first.block_on(Engine::open("memory:").workflow("double", double).start()).unwrap();
+    let client = first.block_on(async { Client::open(&path) }).unwrap();
+    let asleep = first.block_on(engine.start_json("double", "21").id("r").into_future()).unwrap();
+    drop(first);
+    runtime().block_on(async {
+        assert_eq!(engine.start(double, &21).await.unwrap_err().code(), "shutdown");
+        assert_eq!(client.start_json("double", "21").await.unwrap_err().code(), "shutdown");
+        // It has ended, or there is nobody who could end it.
+        let _ = asleep.result().await;
+    });
+}
+
+#[tokio::test]
+async fn what_was_not_provided_is_named_beside_what_was() {
+    struct Mailer;
+    async fn price(ctx: Ctx, _: ()) -> Result<String> {
+        Ok(ctx.try_get::<String>().unwrap_err().to_string())
+    }
+    let test = TestEngine::new(|engine| engine.workflow("price", price).provide(Mailer).provide(7_u32)).await;
+    let run = test.start(price, &()).await.unwrap();
+    let text = test.result(&run).await.unwrap();
+    assert!(text.contains("alloc::string::String") && text.contains("Mailer, u32"), "{text}");
+}
+
+#[tokio::test]
+async fn a_workflow_that_is_not_registered_is_named_beside_those_that_are() {
+    let mut test = TestEngine::new(|engine| engine.workflow("triple", double)).await;
+    test.start_json("triple", "1").id("r").after("1 hour").await.unwrap();
+    test.deploy(|engine| engine.workflow("double", double)).await;
+    let run: Run<u32> = test.run("r").await.unwrap();
+    let error = test.result(&run).await.unwrap_err().to_string();
+    assert!(error.contains("\"triple\"") && error.contains("registered: double"), "{error}");
+}
+
+#[tokio::test]
+async fn a_timeout_says_how_long_it_was_and_how_long_it_took() {
+    async fn slow(ctx: Ctx, _: ()) -> Result<(u64, u64, bool)> {
+        let step = ctx.step("slow", std::future::pending::<Result<()>>).timeout("5 seconds");
+        let error = step.await.unwrap_err();
+        let Error::Timeout { timeout, elapsed, .. } = &error else { return Err(error.into()) };
+        Ok((timeout.as_secs(), elapsed.as_secs(), error.kind() == ErrorKind::Timeout))
+    }
+    let mut test = TestEngine::new(|engine| engine.workflow("slow", slow)).await;
+    let run = test.start(slow, &()).id("r").await.unwrap();
+    test.settle().await;
+    let told = test.result(&run).await.unwrap();
+    assert_eq!(told, (5, 5, true));
+    test.crash().await;
+    let run: Run<(u64, u64, bool)> = test.run("r").await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), told);
+}
