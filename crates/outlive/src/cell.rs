@@ -14,6 +14,7 @@ use outlive_core::workflow::{Machine, Polled, Slot};
 use crate::env::Env;
 use crate::info::Info;
 use crate::mailbox::Mailbox;
+use crate::polls::Regions;
 
 /// One resident run.
 pub(crate) struct Cell {
@@ -33,12 +34,8 @@ pub(crate) struct State {
     pub(crate) machine: Machine,
     /// How operations are polled, by slot.
     polling: Vec<Polling>,
-    /// The address of the waker of the run itself.
-    run_waker: usize,
-    /// Parts of the user's future that are woken apart from the run, by the address of what wakes them.
-    nooks: BTreeMap<usize, Nook>,
-    /// Those that owe polls, some of them no longer.
-    debtors: Vec<usize>,
+    /// How often parts of the user's future are polled.
+    pub(crate) regions: Regions,
     /// Whether a step used a durable operation since this was last asked.
     pub(crate) is_misplaced: bool,
     /// The operation whose record does not read as its type, once there is one.
@@ -61,28 +58,6 @@ struct Polling {
     /// The body's own waker fired: it is to be polled.
     is_body_woken: bool,
 }
-
-/// A part of the user's future with a waker of its own, such as an item of a `FuturesUnordered`.
-struct Nook {
-    waker: Waker,
-    /// How many operations in it were last polled with that waker.
-    operations: usize,
-    /// It was woken by other than a delivery, and has not been polled since.
-    is_expected: bool,
-    /// It was woken by a delivery, and has not been polled since: a replay polls it then, too.
-    is_due: bool,
-    /// How often it was polled when a replay does not, modulo [`ROUND`].
-    polls: u8,
-    /// It stands among the debtors.
-    is_listed: bool,
-}
-
-/// What the number of polls besides deliveries is a multiple of whenever something is delivered.
-///
-/// `tokio::join!` begins each poll with another branch than the one before. A live run is polled when the body of a step
-/// can go on; its replay is not. So before a delivery, polls are added until every join of up to six branches begins
-/// with the branch that it begins with in a replay.
-pub(crate) const ROUND: u8 = 60;
 
 thread_local! {
     /// Whether this thread is in a machine, which may call a custom backoff or read a signal, and holds the lock of its run.
@@ -107,9 +82,7 @@ impl Cell {
         let state = State {
             machine,
             polling: Vec::new(),
-            run_waker: 0,
-            nooks: BTreeMap::new(),
-            debtors: Vec::new(),
+            regions: Regions::default(),
             is_misplaced: false,
             mistyped: None,
             unread: BTreeMap::new(),
@@ -209,42 +182,10 @@ impl State {
         let polling = self.polling_mut(slot);
         if !polling.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
             let old = polling.waker.replace(waker.clone());
-            old.into_iter().for_each(|old| self.leave_nook(&old));
-            self.enter_nook(waker);
+            old.into_iter().for_each(|old| self.regions.leave(&old));
+            self.regions.enter(waker);
         }
-        let Some(nook) = self.nooks.get_mut(&address(waker)) else { return };
-        let is_extra = std::mem::take(&mut nook.is_expected);
-        if !std::mem::take(&mut nook.is_due) && is_extra {
-            nook.polls = (nook.polls + 1) % ROUND;
-            if !std::mem::replace(&mut nook.is_listed, true) {
-                self.debtors.push(address(waker));
-            }
-        }
-    }
-
-    /// An operation is polled with a waker that it was not polled with before. Those of the run itself need no place.
-    fn enter_nook(&mut self, waker: &Waker) {
-        if address(waker) == self.run_waker {
-            return;
-        }
-        let make = || Nook {
-            waker: waker.clone(),
-            operations: 0,
-            is_expected: false,
-            is_due: false,
-            polls: 0,
-            is_listed: false,
-        };
-        self.nooks.entry(address(waker)).or_insert_with(make).operations += 1;
-    }
-
-    fn leave_nook(&mut self, waker: &Waker) {
-        if let Some(nook) = self.nooks.get_mut(&address(waker)) {
-            nook.operations -= 1;
-            if nook.operations == 0 {
-                self.nooks.remove(&address(waker));
-            }
-        }
+        self.regions.polled(waker);
     }
 
     pub(crate) fn waker(&self, slot: Slot) -> Option<&Waker> {
@@ -254,40 +195,6 @@ impl State {
     /// The body of a step can go on. Returns `false` if that was known, or the step is over.
     pub(crate) fn wake_body(&mut self, slot: Slot) -> bool {
         self.machine.is_working(slot) && !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
-    }
-
-    /// An operation is about to be woken by other than a delivery: the poll counts, unless a delivery has woken it too.
-    pub(crate) fn expect_poll(&mut self, waker: &Waker) {
-        if let Some(nook) = self.nooks.get_mut(&address(waker)) {
-            nook.is_expected = !nook.is_due;
-        }
-    }
-
-    /// An operation is about to be woken by a delivery, as it will be in a replay.
-    pub(crate) fn expect_delivery(&mut self, waker: &Waker) {
-        if let Some(nook) = self.nooks.get_mut(&address(waker)) {
-            (nook.is_due, nook.is_expected) = (true, false);
-        }
-    }
-
-    pub(crate) fn has_debtors(&self) -> bool {
-        !self.debtors.is_empty()
-    }
-
-    /// What wakes the next place that owes polls. One that was woken and not polled is out of reach: nobody polls it now.
-    pub(crate) fn next_debtor(&mut self) -> Option<Waker> {
-        while let Some(address) = self.debtors.last() {
-            match self.nooks.get_mut(address) {
-                Some(nook) if nook.polls != 0 && !nook.is_expected && !nook.is_due => {
-                    nook.is_expected = true;
-                    return Some(nook.waker.clone());
-                }
-                Some(nook) => nook.is_listed = false,
-                None => {}
-            }
-            self.debtors.pop();
-        }
-        None
     }
 
     /// Whether at most one operation is outstanding, and nobody but operations holds a waker of the run: then no two
@@ -302,44 +209,28 @@ impl State {
         Arc::strong_count(run_waker) == 2 + self.polling.iter().filter(is_own).count()
     }
 
-    /// Forgets who owes polls.
-    pub(crate) fn forgive(&mut self) {
-        self.debtors.clear();
-        for nook in self.nooks.values_mut() {
-            (nook.polls, nook.is_listed) = (0, false);
-        }
-    }
-
     pub(crate) fn close(&mut self, slot: Slot) {
         self.machine.close(slot);
         self.unread.remove(&slot);
         let waker = self.polling.get_mut(slot.0).and_then(|polling| polling.waker.take());
-        waker.into_iter().for_each(|waker| self.leave_nook(&waker));
+        waker.into_iter().for_each(|waker| self.regions.leave(&waker));
     }
 
     /// An operation is ready: its slot is free. The waker of the run is kept, as the next one is most likely polled with it.
     pub(crate) fn consumed(&mut self, slot: Slot) {
         let polling = self.polling.get_mut(slot.0);
-        let Some(waker) = polling.and_then(|polling| polling.waker.take_if(|own| address(own) != self.run_waker))
-        else {
-            return;
-        };
-        if let Some(nook) = self.nooks.get_mut(&address(&waker)) {
-            (nook.is_due, nook.is_expected) = (false, false);
+        let waker = polling.and_then(|polling| polling.waker.take_if(|own| !self.regions.is_run(own)));
+        if let Some(waker) = waker {
+            self.regions.polled(&waker);
+            self.regions.leave(&waker);
         }
-        self.leave_nook(&waker);
     }
 
     /// Drops all wakers of the run.
     pub(crate) fn forget_wakers(&mut self) {
         self.polling.iter_mut().for_each(|polling| polling.waker = None);
-        self.nooks.clear();
+        self.regions.clear();
     }
-}
-
-/// What tells wakers of one place from those of others, while one of them is held.
-fn address(waker: &Waker) -> usize {
-    waker.data().addr()
 }
 
 fn within<R>(place: (usize, bool), f: impl FnOnce() -> R) -> R {
@@ -380,7 +271,7 @@ impl RunWaker {
     pub(crate) fn new(cell: &Cell) -> Arc<Self> {
         let waker =
             Arc::new(Self { address: cell.address(), mailbox: cell.mailbox.clone(), is_woken: AtomicBool::new(false) });
-        cell.lock().run_waker = address(&Waker::from(waker.clone()));
+        cell.lock().regions.set_run(&Waker::from(waker.clone()));
         waker
     }
 

@@ -16,10 +16,11 @@ use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Outgoing, Slot};
 
 use crate::aside;
-use crate::cell::{Cell, ROUND, RunWaker};
+use crate::cell::{Cell, RunWaker};
 use crate::error::{BoxError, failure_of};
 use crate::mailbox::Letters;
 use crate::panics;
+use crate::polls::ROUND;
 use crate::shadow;
 use crate::workflow::{Handler, WorkflowFuture};
 
@@ -263,7 +264,8 @@ impl<S: Surroundings> Drive<S> {
                 return self.end(end);
             }
             turns += 1;
-            let state = self.cell.lock();
+            let mut state = self.cell.lock();
+            state.regions.end_poll();
             if let Some(trouble) = state.machine.trouble() {
                 let end = End::Stuck(trouble.0.clone());
                 drop(state);
@@ -335,7 +337,7 @@ impl<S: Surroundings> Drive<S> {
                     self.drop_future();
                     return Some(End::Stuck(aside::panicked(&panic)));
                 }
-                Poll::Pending if self.run_waker.take() => {}
+                Poll::Pending if self.run_waker.take() => cell.lock().regions.end_poll(),
                 Poll::Pending => return None,
             }
         }
@@ -360,7 +362,7 @@ impl<S: Surroundings> Drive<S> {
                 break;
             }
             let waker = waker.clone();
-            state.expect_poll(&waker);
+            state.regions.expect_poll(&waker);
             drop(state);
             self.wake(&waker);
             return true;
@@ -372,12 +374,12 @@ impl<S: Surroundings> Drive<S> {
     /// or a multiple of [`ROUND`] more often.
     fn deliver_next(&mut self) -> bool {
         let mut state = self.cell.lock();
-        let is_owing = self.polls_besides != 0 || state.has_debtors();
+        let is_owing = self.polls_besides != 0 || state.regions.has_debts();
         if is_owing && state.machine.has_deliverable() {
             if state.is_sequential(&self.run_waker, &self.waker) || is_on(Mutant::PollsUncounted) {
-                state.forgive();
+                state.regions.forgive();
                 self.polls_besides = 0;
-            } else if let Some(waker) = state.next_debtor() {
+            } else if let Some(waker) = state.regions.next_owed() {
                 drop(state);
                 self.is_besides = true;
                 self.wake(&waker);
@@ -389,7 +391,7 @@ impl<S: Surroundings> Drive<S> {
         }
         let slot = state.machine.deliver();
         let waker = slot.and_then(|slot| state.waker(slot)).cloned();
-        waker.iter().for_each(|waker| state.expect_delivery(waker));
+        waker.iter().for_each(|waker| state.regions.expect_delivery(waker));
         drop(state);
         self.is_besides = false;
         waker.into_iter().for_each(|waker| self.wake(&waker));

@@ -40,6 +40,7 @@ mod error;
 mod info;
 mod mailbox;
 mod panics;
+mod polls;
 mod shadow;
 mod signal;
 pub mod workflow;

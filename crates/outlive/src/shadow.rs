@@ -13,13 +13,14 @@ use outlive_core::status::Status;
 use outlive_core::workflow::{Asked, Machine, Mode};
 
 use crate::aside;
-use crate::cell::{Cell, ROUND, RunWaker};
+use crate::cell::{Cell, RunWaker};
 use crate::ctx::Ctx;
 use crate::env::Env;
 use crate::error::{BoxError, Error, failure_of};
 use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::panics;
+use crate::polls::ROUND;
 use crate::workflow::{Handler, WorkflowFuture};
 
 /// How many copies of a run are compared with it if its branches share something: an unbiased `select!` over such branches

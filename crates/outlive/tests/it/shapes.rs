@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{FutureExt, join_all};
+use futures_util::future::{BoxFuture, FutureExt, join_all};
 use futures_util::stream::{self, FuturesUnordered};
 use outlive::prelude::*;
 use outlive::{EntryKind, OnConflict};
@@ -423,14 +423,53 @@ async fn slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
         }
         .boxed()
     };
-    let quick = async { step(&ctx, "quick", "quick").await }.boxed();
-    let items = [quick, item(1), item(2)];
+    take_slowly(&ctx, vec![step(&ctx, "quick", "quick").boxed(), item(1), item(2)]).await
+}
+
+/// The branches of an item: two that hear of a shared step, and one with a step of its own.
+async fn shares(ctx: Ctx, i: u64, shared: impl Future<Output = bool> + Clone) -> Result<String> {
+    let order = &Mutex::new(String::new());
+    let hears = |who: char| shared.clone().map(move |_| order.lock().unwrap().push(who));
+    let label = format!("other{i}");
+    let (_, other, _) = tokio::join!(hears('a'), step(&ctx, "other", &label), hears('b'));
+    other?;
+    let order = order.lock().unwrap().clone();
+    step(&ctx, "order", &format!("order{i} {order}")).await
+}
+
+/// Takes items one by one, with a step after each, so that the others are not polled meanwhile.
+async fn take_slowly(ctx: &Ctx, items: Vec<BoxFuture<'_, Result<String>>>) -> Result<()> {
     let mut all = stream::iter(items).buffer_unordered(3);
     while let Some(order) = all.next().await {
         let order = order?;
-        step(&ctx, "after", &format!("after {order}")).await?;
+        step(ctx, "after", &format!("after {order}")).await?;
     }
     Ok(())
+}
+
+/// A step that branches of one item share: a wake-up of it and one of the item's own step are taken in one poll, and
+/// were counted as two.
+async fn shared_in_slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let item = |i: u64| {
+        let ctx = ctx.scope(i);
+        async move {
+            let body = || world(&ctx).work(format!("shared{i}"));
+            let shared = ctx.step("shared", body).into_future().map(|done| done.is_ok()).shared();
+            shares(ctx.clone(), i, shared).await
+        }
+        .boxed()
+    };
+    take_slowly(&ctx, vec![step(&ctx, "quick", "quick").boxed(), item(1), item(2)]).await
+}
+
+/// A step that several items share.
+async fn shared_between_slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
+    world(&ctx).born();
+    let body = || world(&ctx).work("shared");
+    let shared = ctx.step("shared", body).into_future().map(|done| done.is_ok()).shared();
+    let item = |i: u64| shares(ctx.scope(i), i, shared.clone()).boxed();
+    take_slowly(&ctx, vec![step(&ctx, "quick", "quick").boxed(), item(1), item(2)]).await
 }
 
 /// A step begins in a set that nobody polls when it can go on, and is then awaited elsewhere. It was waited for in the
@@ -581,6 +620,8 @@ shapes! {
     channels_between_branches_replay_exactly: channels, 0;
     merged_streams_replay_exactly: merged_streams, 0;
     branches_in_items_that_are_slowly_taken_replay_exactly: slowly_taken, 0;
+    a_step_shared_in_an_item_that_is_slowly_taken_replays_exactly: shared_in_slowly_taken, 0;
+    a_step_shared_by_items_that_are_slowly_taken_replays_exactly: shared_between_slowly_taken, 0;
     a_step_that_is_taken_out_of_a_set_replays_exactly: taken_out, 0;
     a_biased_select_over_a_shared_step_replays_exactly: biased_select, 0;
 }
