@@ -74,7 +74,11 @@ impl Machine {
 
     pub(super) fn begin_wait(&mut self, slot: Slot, name: &str, limit: Option<Timestamp>, now: Timestamp) {
         let recorded = self.op(slot).and_then(|op| op.record.due).filter(|_| !is_on(Mutant::WaitRearmed));
-        if let Some((pos, payload)) = self.take_signal(slot, name, now) {
+        // One that it cannot read may be for a wait that begins next, and is looked at when all have begun.
+        if self.waiting.get(name).is_none_or(Vec::is_empty)
+            && self.signals.first(name).is_some_and(|payload| self.accepts(slot, payload).is_ok())
+            && let Some((pos, payload)) = self.signals.take(name)
+        {
             return self.bind(slot, pos, payload, now);
         }
         match self.waiting.get_mut(name) {
@@ -106,9 +110,7 @@ impl Machine {
         // Most runs wait for nothing, or nothing has come for them.
         let names: Vec<_> = self.waiting.keys().filter(|name| self.signals.has(name)).cloned().collect();
         for name in names {
-            while let Some(slot) = self.waiting.get(&name).and_then(|slots| slots.first().copied()) {
-                let Some((pos, payload)) = self.take_signal(slot, &name, now) else { break };
-                self.waiting.entry(name.clone()).or_default().remove(0);
+            while let Some((slot, pos, payload)) = self.match_signal(&name, now) {
                 bound.push((slot, pos, payload));
             }
         }
@@ -119,18 +121,34 @@ impl Machine {
         }
     }
 
-    /// The first signal of a name that a wait can read. Those before it that it cannot are dead letters from here on.
-    fn take_signal(&mut self, slot: Slot, name: &str, now: Timestamp) -> Option<(u64, Payload)> {
-        let Some(Spec::Wait { accepts, .. }) = self.op(slot).and_then(|op| op.spec.as_ref()) else { return None };
-        let accepts = *accepts;
+    /// The first signal of a name that a wait can read, and the wait, which waits no more. Those before it that no wait of
+    /// the name can read are dead letters from here on.
+    fn match_signal(&mut self, name: &str, now: Timestamp) -> Option<(Slot, u64, Payload)> {
         loop {
+            let slots = self.waiting.get(name)?;
+            let first = *slots.first()?;
+            let payload = self.signals.first(name)?;
+            let accepting = slots.iter().position(|slot| self.accepts(*slot, payload).is_ok());
+            if let Some(place) = accepting {
+                let slot = self.waiting.get_mut(name)?.remove(place);
+                let (pos, payload) = self.signals.take(name)?;
+                return Some((slot, pos, payload));
+            }
+            let problem = self.accepts(first, payload).err().unwrap_or_default();
             let (pos, payload) = self.signals.take(name)?;
-            let Err(problem) = accepts(&payload) else { return Some((pos, payload)) };
             self.outgoing.taken.push(pos);
-            self.push(slot, EntryKind::SignalRefused, now, |entry| {
+            self.push(first, EntryKind::SignalRefused, now, |entry| {
                 entry.payload = Some(record::refused_to(&payload, &problem));
                 entry.due = Some(record::signal_mark(pos));
             });
+        }
+    }
+
+    /// Whether a wait can read a signal, or why not.
+    fn accepts(&self, slot: Slot, payload: &Payload) -> Result<(), String> {
+        match self.op(slot).and_then(|op| op.spec.as_ref()) {
+            Some(Spec::Wait { accepts, .. }) => accepts(payload),
+            _ => Ok(()),
         }
     }
 }

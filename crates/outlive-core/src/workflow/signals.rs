@@ -32,6 +32,13 @@ impl Signals {
         self.free.get(name).is_some_and(|queue| !queue.is_empty())
     }
 
+    /// The first signal of a name.
+    pub(super) fn first(&self, name: &str) -> Option<&Payload> {
+        let queue = self.free.get(name)?;
+        let first = if is_on(Mutant::SignalsLastFirst) { queue.back() } else { queue.front() };
+        first.map(|(_, payload)| payload)
+    }
+
     /// Takes the first signal of a name.
     pub(super) fn take(&mut self, name: &str) -> Option<(u64, Payload)> {
         let queue = self.free.get_mut(name)?;

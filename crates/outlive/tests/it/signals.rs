@@ -690,6 +690,30 @@ async fn a_signal_of_another_type_is_a_dead_letter_and_the_wait_goes_on() {
     assert!(test.result(&run).await.unwrap());
 }
 
+/// The first wait of the name refused what the second could read.
+#[tokio::test]
+async fn a_signal_goes_to_the_first_wait_of_its_name_that_can_read_it() {
+    async fn reads_both(ctx: Ctx, _: ()) -> Result<(u32, String)> {
+        let (numbers, texts) = (ctx.scope("numbers"), ctx.scope("texts"));
+        let both = tokio::try_join!(numbers.wait::<u32>("n").into_future(), texts.wait::<String>("n").into_future());
+        Ok(both?)
+    }
+    for is_early in [true, false] {
+        let mut test = TestEngine::new(|engine| engine.workflow("reads both", reads_both)).await;
+        let run = test.start(reads_both, &()).id("r").after(if is_early { "1 minute" } else { "0s" }).await.unwrap();
+        if !is_early {
+            test.settle().await;
+        }
+        run.signal("n", &true).await.unwrap();
+        run.signal("n", "text").await.unwrap();
+        run.signal("n", &7_u32).await.unwrap();
+        test.advance("1 minute").await;
+        assert_eq!(test.result(&run).await.unwrap(), (7, "text".to_owned()), "early: {is_early}");
+        let dead = run.dead_signals().await.unwrap();
+        assert_eq!(dead.len(), 1, "early: {is_early}: {dead:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_dead_signal_can_be_discarded_once() {
     let test = TestEngine::new(|engine| engine.workflow("decides", decides)).await;
