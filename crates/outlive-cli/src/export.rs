@@ -1,5 +1,6 @@
 //! `outlive export`: runs in a file that people and programs can read.
 
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,19 +52,72 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes beside the target first, so that there is a whole export under its name or none.
+/// Writes to what is not a plain file as it is; a plain file is replaced as a whole, or not at all.
 async fn to_file(file: &Path, target: &Path, args: &Args) -> Result<u64, Error> {
     let refuse = |error: io::Error| Error::said(format!("the export {target:?} cannot be written: {error}"));
-    let is_store =
-        std::fs::canonicalize(target).is_ok_and(|found| std::fs::canonicalize(file).is_ok_and(|own| own == found));
-    if is_store {
-        return Err(Error::said(format!("{target:?} is the store itself; name another file for the export")));
+    let place = Place::of(target).map_err(refuse)?;
+    let path = match place {
+        Place::Stream => {
+            let stream = OpenOptions::new().write(true).open(target).map_err(refuse)?;
+            return write(file, args, &mut BufWriter::new(stream)).await;
+        }
+        Place::File(path) => path,
+    };
+    if let Some(what) = part_of_store(file, &path) {
+        return Err(Error::said(format!("{target:?} is {what}; name another file for the export")));
     }
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = tempfile::NamedTempFile::new_in(folder).map_err(refuse)?;
     let runs = write(file, args, &mut BufWriter::new(beside.as_file())).await?;
-    beside.persist(target).map_err(|error| refuse(error.error))?;
+    if let Ok(replaced) = path.metadata() {
+        beside.as_file().set_permissions(replaced.permissions()).map_err(refuse)?;
+    }
+    beside.as_file().sync_all().map_err(refuse)?;
+    beside.persist(&path).map_err(|error| refuse(error.error))?;
     Ok(runs)
+}
+
+/// What the name of an export leads to.
+enum Place {
+    /// A plain file, there or not yet, by a name that is no symbolic link.
+    File(PathBuf),
+    /// A device, a pipe or a socket: written through its name, never replaced.
+    Stream,
+}
+
+impl Place {
+    fn of(target: &Path) -> io::Result<Self> {
+        match fs::metadata(target) {
+            Ok(found) if found.is_file() => fs::canonicalize(target).map(Self::File),
+            Ok(found) if found.is_dir() => Err(io::Error::other("it is a folder; name a file in it")),
+            Ok(_) => Ok(Self::Stream),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::File(unlinked(target))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The file that a chain of symbolic links leads to, which is not there yet.
+fn unlinked(target: &Path) -> PathBuf {
+    let mut path = target.to_owned();
+    // Each link of a loop exists, so the system has refused loops before this.
+    while let Ok(next) = fs::read_link(&path) {
+        path = path.parent().unwrap_or(Path::new("")).join(next);
+    }
+    path
+}
+
+/// What a file is to the store, if it belongs to it.
+fn part_of_store(store: &Path, path: &Path) -> Option<&'static str> {
+    let store = fs::canonicalize(store).ok()?;
+    let (folder, name) = (fs::canonicalize(path.parent()?).ok()?, path.file_name()?);
+    let rest = folder.join(name);
+    let rest = rest.as_os_str().as_encoded_bytes().strip_prefix(store.as_os_str().as_encoded_bytes())?;
+    match rest {
+        b"" => Some("the store itself"),
+        b"-wal" | b"-shm" | b"-journal" | b".lock" => Some("a file that the store keeps beside it"),
+        _ => None,
+    }
 }
 
 async fn write(file: &Path, args: &Args, out: &mut impl Write) -> Result<u64, Error> {

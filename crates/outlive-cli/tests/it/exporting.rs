@@ -1,5 +1,8 @@
 //! `export` on the file of a running program.
 
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::shop::{Shop, tell};
@@ -78,5 +81,67 @@ async fn an_export_does_not_take_the_place_of_its_store() {
     let file = shop.file();
     let error = shop.tell(&["export", "--out", file.to_str().unwrap()]).await.error();
     assert!(error.contains("is the store itself"), "{error}");
+    assert_eq!(shop.ask(&["ps"]).await["counts"]["total"], 1);
+}
+
+/// What broke: whatever had the name of the export was replaced by a plain file. As root, that would have been the null
+/// device of the machine.
+#[tokio::test]
+async fn an_export_is_written_through_a_device_or_a_pipe_and_does_not_replace_it() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let folder = tempfile::tempdir().unwrap();
+    // A link to the device, so that a defect replaces the link and not the device.
+    let null = folder.path().join("null");
+    symlink("/dev/null", &null).unwrap();
+    shop.tell(&["export", "--out", null.to_str().unwrap()]).await.well();
+    assert_eq!(std::fs::read_link(&null).unwrap(), Path::new("/dev/null"));
+
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).unwrap()
+    });
+    let out = shop.tell(&["export", "--out", pipe.to_str().unwrap()]).await.well();
+    assert!(out.starts_with("1 run written to"), "{out}");
+    assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+    assert_eq!(lines(&reader.join().unwrap()).len(), 3);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside");
+}
+
+#[tokio::test]
+async fn an_export_goes_where_a_link_leads_and_keeps_the_mode_of_what_it_replaces() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let (links, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (there, not_there) = (files.path().join("there.jsonl"), files.path().join("not-there.jsonl"));
+    std::fs::write(&there, "old").unwrap();
+    std::fs::set_permissions(&there, std::fs::Permissions::from_mode(0o640)).unwrap();
+    for (link, file) in [("a", &there), ("b", &not_there)] {
+        let link = links.path().join(link);
+        symlink(file, &link).unwrap();
+        shop.tell(&["export", "--out", link.to_str().unwrap()]).await.well();
+        assert_eq!(std::fs::read_link(&link).unwrap(), *file);
+        assert_eq!(lines(&std::fs::read_to_string(file).unwrap()).len(), 3);
+    }
+    assert_eq!(std::fs::metadata(&there).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(std::fs::read_dir(links.path()).unwrap().count(), 2, "nothing is left beside");
+}
+
+#[tokio::test]
+async fn an_export_does_not_take_the_place_of_a_file_that_the_store_needs() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link");
+    symlink(shop.file(), &link).unwrap();
+    let error = shop.tell(&["export", "--out", link.to_str().unwrap()]).await.error();
+    assert!(error.contains("is the store itself"), "{error}");
+    for suffix in ["-wal", "-shm", ".lock"] {
+        let name = format!("{}{suffix}", shop.file().display());
+        let error = shop.tell(&["export", "--out", &name]).await.error();
+        assert!(error.contains("a file that the store keeps"), "{error}");
+    }
     assert_eq!(shop.ask(&["ps"]).await["counts"]["total"], 1);
 }
