@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, Write as _};
 
+use crate::escape::plain;
+
 /// Why a command could not be done.
 #[derive(Debug)]
 pub(crate) enum Error {
@@ -26,7 +28,7 @@ impl Error {
     /// Writes it to stderr.
     pub(crate) fn tell(&self) {
         // If stderr is closed too there is nobody left to tell.
-        let _ = writeln!(io::stderr().lock(), "error: {self}");
+        let _ = writeln!(io::stderr().lock(), "error: {}", plain(&self.to_string()));
     }
 }
 

@@ -6,6 +6,7 @@ use comfy_table::Cell;
 use outlive::{Cursor, Events, LifecycleEvent};
 
 use crate::error::Error;
+use crate::escape;
 use crate::open::StoreArgs;
 use crate::out::Out;
 use crate::table::{self, Fit, Grid};
@@ -107,5 +108,6 @@ impl Sheet {
 
 fn json(event: &LifecycleEvent, out: Out) -> Result<(), Error> {
     let line = serde_json::to_string(event);
-    out.line(line.map_err(|error| Error::said(format!("the event cannot be written as JSON: {error}")))?)
+    let line = line.map_err(|error| Error::said(format!("the event cannot be written as JSON: {error}")))?;
+    out.line(escape::json(&line))
 }

@@ -1,7 +1,7 @@
 //! `outlive export`: runs in a file that people and programs can read.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::bar;
 use crate::error::Error;
+use crate::escape;
 use crate::filter::FilterArgs;
 use crate::open::StoreArgs;
 use crate::out::Out;
@@ -39,17 +40,25 @@ struct Done<'a> {
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let file = args.store.path()?;
     let Some(target) = &args.out else {
-        let mut sink = Sink { inner: BufWriter::new(io::stdout().lock()), broken: None };
-        let written = write(&file, args, &mut sink).await;
-        return match sink.broken {
-            Some(error) => Err(Error::Output(error)),
-            None => written.map(|_| ExitCode::SUCCESS),
-        };
+        to_stdout(&file, args).await?;
+        return Ok(ExitCode::SUCCESS);
     };
     let runs = to_file(&file, target, args).await?;
     let words = if runs == 1 { "run" } else { "runs" };
     out.answer(format!("{runs} {words} written to {}", target.display()), &Done { runs, out: target })?;
     Ok(ExitCode::SUCCESS)
+}
+
+async fn to_stdout(file: &Path, args: &Args) -> Result<u64, Error> {
+    let mut sink = Sink { inner: BufWriter::new(io::stdout().lock()), broken: None };
+    let written = match io::stdout().is_terminal() {
+        true => write(file, args, &mut Shown { sink: &mut sink, line: Vec::new() }).await,
+        false => write(file, args, &mut sink).await,
+    };
+    match sink.broken {
+        Some(error) => Err(Error::Output(error)),
+        None => written,
+    }
 }
 
 /// Writes to what is not a plain file as it is; a plain file is replaced as a whole, or not at all.
@@ -161,5 +170,45 @@ impl<W: Write> Write for Sink<W> {
     fn flush(&mut self) -> io::Result<()> {
         let done = self.inner.flush();
         self.note(done)
+    }
+}
+
+/// Escapes lines of JSON for a terminal.
+struct Shown<'a, W> {
+    sink: &'a mut W,
+    /// The line so far.
+    line: Vec<u8>,
+}
+
+impl<W: Write> Write for Shown<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(line);
+            if line.ends_with(b"\n") {
+                self.sink.write_all(escape::json(&String::from_utf8_lossy(&self.line)).as_bytes())?;
+                self.line.clear();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_on_a_terminal_is_escaped_however_it_is_cut_into_writes() {
+        let mut written = Vec::new();
+        let mut shown = Shown { sink: &mut written, line: Vec::new() };
+        for byte in "{\"a\":\"\u{202e}\"}\n{}\n".bytes() {
+            shown.write_all(&[byte]).unwrap();
+        }
+        assert_eq!(String::from_utf8(written).unwrap(), "{\"a\":\"\\u202e\"}\n{}\n");
     }
 }

@@ -8,11 +8,12 @@ use outlive::{Entry, EntryKind, RunInfo, Status};
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::escape::plain;
 use crate::journal::JournalTable;
 use crate::open::AnyRun;
 use crate::out::Out;
 use crate::sheet;
-use crate::table::{Fit, plain};
+use crate::table::Fit;
 use crate::time;
 
 /// How often the run is looked at, at most.
@@ -86,7 +87,8 @@ impl View {
 
     fn line(&self, info: &RunInfo) {
         let steps = if self.steps == 1 { "1 step".into() } else { format!("{} steps", self.steps) };
-        self.bar.set_message(format!("{steps} done, {}", time::status(info.status, time::now())));
+        let status = plain(&time::status(info.status, time::now()));
+        self.bar.set_message(format!("{steps} done, {status}"));
     }
 
     /// How it ended.
@@ -98,7 +100,7 @@ impl View {
         let what = info.output.as_ref().map(ToString::to_string);
         let what = what.or_else(|| info.failure.as_ref().map(ToString::to_string)).or_else(|| info.note.clone());
         let what = what.map_or_else(String::new, |what| format!(": {}", self.shorten(&plain(&what))));
-        self.out.line(format!("\n{}{what}", info.status))
+        self.out.line(format!("\n{}{what}", plain(&info.status.to_string())))
     }
 
     fn shorten(&self, text: &str) -> String {

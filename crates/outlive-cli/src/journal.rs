@@ -62,7 +62,7 @@ impl JournalTable {
             Cell::new(if entry.attempt > 0 { entry.attempt.to_string() } else { String::new() }),
             Cell::new(took.unwrap_or_default()),
             Cell::new(due.unwrap_or_default()),
-            Cell::new(self.site(&entry.site)),
+            table::text(self.site(&entry.site), self.fit),
             table::text(&said(entry), self.fit),
         ]
     }

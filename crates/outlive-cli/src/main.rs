@@ -9,6 +9,7 @@ mod dead;
 mod demo;
 mod doctor;
 mod error;
+mod escape;
 mod events;
 mod export;
 mod facts;

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::escape;
 
 /// How answers are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -30,7 +31,7 @@ impl Out {
         self.format == Format::Json
     }
 
-    /// Writes text and a line's end.
+    /// Writes text and a line's end. Text from a store is escaped before it comes here.
     pub(crate) fn line(self, text: impl Display) -> Result<(), Error> {
         let mut stdout = io::stdout().lock();
         // A line that is followed live must not wait in a buffer.
@@ -41,11 +42,11 @@ impl Out {
     pub(crate) fn json(self, document: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(document)
             .map_err(|error| Error::said(format!("the answer cannot be written as JSON: {error}")))?;
-        self.line(text)
+        self.line(escape::json(&text))
     }
 
     /// Writes the sentence or the document, as asked for.
     pub(crate) fn answer(self, sentence: impl Display, document: &impl Serialize) -> Result<(), Error> {
-        if self.is_json() { self.json(document) } else { self.line(sentence) }
+        if self.is_json() { self.json(document) } else { self.line(escape::plain(&sentence.to_string())) }
     }
 }

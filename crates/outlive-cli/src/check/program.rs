@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 
 use super::tail::Tail;
 use crate::error::Error;
-use crate::table::plain;
+use crate::escape::plain;
 
 /// How long it may take to end once it has reported.
 const GRACE: Duration = Duration::from_secs(2);

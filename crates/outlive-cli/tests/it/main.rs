@@ -10,6 +10,7 @@ mod errors;
 mod events;
 mod exporting;
 mod following;
+mod hostile;
 mod jobs;
 mod listing;
 mod shop;
