@@ -27,6 +27,8 @@ pub(crate) struct Args {
 struct Facts {
     is_sound: bool,
     instances: u64,
+    runs: u64,
+    jobs: u64,
     entries: u64,
     messages: u64,
     findings_count: u64,
@@ -85,7 +87,7 @@ fn bar() -> ProgressBar {
 }
 
 fn table(findings: &[Finding], fit: Fit) -> String {
-    let mut grid = Grid::new(fit).header(&["run", "problem", "found; what should hold; what to do"]);
+    let mut grid = Grid::new(fit).header(&["id", "problem", "found; what should hold; what to do"]);
     for finding in findings {
         let number = || finding.num.map(|num| format!("number {}, which is gone", num.0));
         let whose = finding.id.clone().or_else(number).unwrap_or_else(|| "-".to_owned());
@@ -101,9 +103,11 @@ fn table(findings: &[Finding], fit: Fit) -> String {
 
 fn summary(report: &Report) -> String {
     let count = |n: u64, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    let jobs = Some(report.jobs).filter(|jobs| *jobs > 0).map(|jobs| count(jobs, "job instance, ", "job instances, "));
     let what = format!(
-        "{}, {}, {}",
-        count(report.instances, "run", "runs"),
+        "{}, {}{}, {}",
+        count(report.instances - report.jobs, "run", "runs"),
+        jobs.unwrap_or_default(),
         count(report.entries, "journal entry", "journal entries"),
         count(report.messages, "message waits", "messages wait"),
     );
@@ -123,6 +127,8 @@ impl From<&Report> for Facts {
         Self {
             is_sound: report.is_sound(),
             instances: report.instances,
+            runs: report.instances - report.jobs,
+            jobs: report.jobs,
             entries: report.entries,
             messages: report.messages,
             findings_count: report.findings_count,

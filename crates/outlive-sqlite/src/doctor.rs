@@ -53,8 +53,10 @@ const SETTINGS: &str = "PRAGMA cache_size = -262144";
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many instances there are.
+    /// How many instances there are, of workflows and jobs.
     pub instances: u64,
+    /// How many of them are instances of jobs; the others are runs.
+    pub jobs: u64,
     /// How many entries all journals have together.
     pub entries: u64,
     /// How many messages lie in inboxes.

@@ -252,9 +252,12 @@ fn check_library() -> Result<(), Error> {
 
 fn check_place(path: &Path, absent: Absent) -> Result<(), Error> {
     let name = path.display();
-    if path.is_dir() {
-        let message = format!("{name} is a folder; name a file in it");
-        return Err(Error::new(ErrorKind::Open, message));
+    if let Ok(found) = path.metadata()
+        && !found.is_file()
+    {
+        // SQLite would wait for the other end of a pipe, and find an empty database in a device.
+        let what = if found.is_dir() { "is a folder; name a file in it" } else { "is not a regular file; name one" };
+        return Err(Error::new(ErrorKind::Open, format!("{name} {what}")));
     }
     if absent == Absent::Refuse && !path.exists() {
         let message = format!("{name} does not exist; look at the name, or start the program that makes it");

@@ -1,10 +1,17 @@
 //! `doctor` on the file of a running program, and on one that was tampered with.
 
-use outlive::StatusKind;
+use outlive::job::{PoolCtx, WorkerPool};
+use outlive::prelude::*;
 use serde_json::json;
 use tokio::process::Command;
 
 use crate::shop::{OUTLIVE, Shop, Told, tell, wait_for};
+
+const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+
+async fn post(_: PoolCtx<String>, _: String) -> Result<()> {
+    Ok(())
+}
 
 async fn busy_shop() -> Shop {
     let shop = Shop::open().await;
@@ -74,4 +81,16 @@ async fn what_is_no_store_is_an_error() {
     assert!(error.contains("no such store"), "{error}");
     let error = tell(&["doctor", "postgres://host/db"]).await.error();
     assert!(error.contains("is not a file"), "{error}");
+}
+
+/// What broke: instances of jobs were counted, and called runs.
+#[tokio::test]
+async fn instances_of_jobs_are_not_counted_as_runs() {
+    let shop = Shop::with(|engine| engine.job(MAIL.concurrency(1).execute(post))).await;
+    shop.waiting_order("order-1").await;
+    shop.engine.job(MAIL).push(&"ada".to_owned()).await.unwrap();
+    let out = shop.tell(&["doctor"]).await.well();
+    assert!(out.starts_with("sound: 1 run, 1 job instance, "), "{out}");
+    let facts = shop.ask(&["doctor"]).await;
+    assert_eq!((&facts["instances"], &facts["runs"], &facts["jobs"]), (&json!(2), &json!(1), &json!(1)));
 }

@@ -83,3 +83,28 @@ async fn wrong_usage_is_exit_code_2() {
         assert!(told.err.starts_with("error: "), "{}", told.err);
     }
 }
+
+/// What broke: `doctor` waited for the other end of a pipe, and a device passed for an empty store.
+#[tokio::test]
+async fn what_is_not_a_regular_file_is_refused_by_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for name in [pipe.to_str().unwrap(), "/dev/null", "/dev/zero"] {
+        let commands: [&[&str]; 7] = [
+            &["ps", name],
+            &["show", name, "x"],
+            &["start", name, "w", "1"],
+            &["jobs", name],
+            &["events", name],
+            &["doctor", name],
+            &["export", name],
+        ];
+        for words in commands {
+            let told = tokio::time::timeout(std::time::Duration::from_secs(120), tell(words)).await;
+            let error = told.unwrap_or_else(|_| panic!("{words:?} hangs")).error();
+            assert!(error.contains(name) && error.contains("is not a regular file"), "{words:?}: {error}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made");
+}

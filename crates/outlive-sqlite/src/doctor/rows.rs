@@ -1,5 +1,6 @@
 //! Rows of instances and messages, one by one: each says what was written.
 
+use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::Spot;
 use rusqlite::Row;
@@ -12,7 +13,9 @@ pub(super) fn instances(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         sheet.report.instances += 1;
-        if let Some(damage) = row::instance(row).damage {
+        let read = row::instance(row);
+        sheet.report.jobs += u64::from(JobKind::of(&read.instance.workflow).is_some());
+        if let Some(damage) = read.damage {
             let holds = "what never changes of an instance fits its checksum, and its status exists";
             let remedy = "restore the file from a backup, or purge the instance";
             sheet.find(Problem::Row, row::int(row, 0), without_way_out(&damage), holds, remedy);
