@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::open::StoreArgs;
 use crate::out::Out;
 use crate::table::{self, Fit, Grid};
+use crate::time;
 
 /// How often the report is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(30);
@@ -135,7 +136,7 @@ async fn follow(program: &mut Program, patience: Duration, bar: &indicatif::Prog
             return Err(program.without_report(&format!("ended ({status})")));
         }
         if is_silent && begun.elapsed() > patience {
-            return Err(program.without_report(&format!("took longer than {patience:?}")));
+            return Err(program.without_report(&format!("took longer than {}", time::length(patience))));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::job::PoolFacts;
 use crate::open::{Opened, StoreArgs, open_instance};
 use crate::out::Out;
+use crate::time;
 
 /// How often the queue is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -114,5 +115,5 @@ fn refusal(job: &str, status: &PoolStatus, too_long: Option<Duration>) -> Option
     }
     let too_long = too_long?;
     let way_out = "see whether a program executes the store, or give a longer --timeout";
-    Some(Error::said(format!("{job:?} has {left} events left after {too_long:?}; {way_out}")))
+    Some(Error::said(format!("{job:?} has {left} events left after {}; {way_out}", time::length(too_long))))
 }

@@ -33,13 +33,21 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     }
     // Before it is sent: once it is taken, nobody waits for it.
     let note = run.info().await?.note;
-    signal.await?;
-    let mut sentence = format!("signal {:?} is kept for run {:?}", args.name, run.id());
+    let is_kept = signal.await?;
+    let mut sentence = match is_kept {
+        true => format!("signal {:?} is kept for run {:?}", args.name, run.id()),
+        false => format!(
+            "signal {:?} is dropped: run {:?} has had a signal with the dedup key {:?}",
+            args.name,
+            run.id(),
+            args.dedup.as_deref().unwrap_or_default()
+        ),
+    };
     if let Some(awaited) =
-        note.filter(|note| note.starts_with("waits for ") && !note.contains(&format!("{:?}", args.name)))
+        note.filter(|note| is_kept && note.starts_with("waits for ") && !note.contains(&format!("{:?}", args.name)))
     {
         sentence.push_str(&format!("; the run does not wait for it now: it {awaited}"));
     }
-    out.answer(sentence, &json!({ "id": run.id(), "signal": args.name, "dedup": args.dedup }))?;
+    out.answer(sentence, &json!({ "id": run.id(), "signal": args.name, "dedup": args.dedup, "kept": is_kept }))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -135,6 +135,33 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     read(text.trim()).map_err(|problem| DurationError::new(text, problem))
 }
 
+/// Writes a duration as people do: `"250ms"`, `"5s"`, `"1h 30m"`, `"3d"`. Nothing is rounded, and [`parse`] reads it back.
+///
+/// ```
+/// use outlive_core::duration::{parse, text};
+/// use std::time::Duration;
+///
+/// assert_eq!(text(Duration::from_secs(259_200)), "3d");
+/// assert_eq!(text(Duration::from_millis(5_401_500)), "1h 30m 1.5s");
+/// assert_eq!(parse(&text(Duration::from_secs(5400))), Ok(Duration::from_secs(5400)));
+/// ```
+#[must_use]
+pub fn text(duration: Duration) -> String {
+    let mut parts = Vec::new();
+    let mut seconds = duration.as_secs();
+    for (unit, label) in [(86_400, 'd'), (3_600, 'h'), (60, 'm')] {
+        if seconds >= unit {
+            parts.push(format!("{}{label}", seconds / unit));
+            seconds %= unit;
+        }
+    }
+    let rest = Duration::new(seconds, duration.subsec_nanos());
+    if !rest.is_zero() || parts.is_empty() {
+        parts.push(format!("{rest:?}"));
+    }
+    parts.join(" ")
+}
+
 fn read(text: &str) -> Result<Duration, Problem> {
     if text.is_empty() {
         Err(Problem::Empty)
@@ -452,7 +479,31 @@ mod tests {
         assert!(parse(&format!("0.{}1 s", "0".repeat(60))).is_err());
     }
 
+    #[test]
+    fn a_duration_is_written_in_units_that_people_count_in() {
+        let table = [
+            (0, "0ns"),
+            (250, "250ms"),
+            (1_500, "1.5s"),
+            (60_000, "1m"),
+            (90_000, "1m 30s"),
+            (5_400_000, "1h 30m"),
+            (259_200_000, "3d"),
+            (255_600_001, "2d 23h 1ms"),
+        ];
+        for (millis, expected) in table {
+            assert_eq!(text(Duration::from_millis(millis)), expected);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn what_is_written_reads_back(millis in 0..=i64::MAX.unsigned_abs(), nanos in 0..1_000_000_000_u32) {
+            for duration in [Duration::from_millis(millis), Duration::new(millis % 1_000_000, nanos)] {
+                prop_assert_eq!(parse(&text(duration)), Ok(duration));
+            }
+        }
+
         #[test]
         fn no_text_makes_parsing_panic(text in any::<String>()) {
             let _ = parse(&text);

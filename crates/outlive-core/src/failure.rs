@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::duration;
 use crate::payload::Payload;
 
 /// A failure as recorded: the message, what caused it, and its details if the error serialises.
@@ -125,7 +126,7 @@ impl Failure {
     #[must_use]
     pub fn timed_out(timeout: Duration, elapsed: Duration) -> Self {
         let times = Times { timeout_ms: millis(timeout), elapsed_ms: millis(elapsed) };
-        let failure = Self::new(Cause::Timeout, format!("timed out after {timeout:?}"));
+        let failure = Self::new(Cause::Timeout, format!("timed out after {}", duration::text(timeout)));
         Self { details: Payload::encode(&times).ok(), ..failure }
     }
 

@@ -210,7 +210,7 @@ impl Retry {
     /// ```
     /// # use outlive_core::retry::Retry;
     /// let error = Retry::times(3).exponential("1 minute").max_delay("30s").check().unwrap_err();
-    /// assert_eq!(error.to_string(), "max_delay 30s is below the base delay 60s; give at least 60s");
+    /// assert_eq!(error.to_string(), "max_delay 30s is below the base delay 1m; give at least 1m");
     /// ```
     ///
     /// # Errors

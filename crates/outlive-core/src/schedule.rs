@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub use self::cron::Cron;
 pub use self::error::ScheduleError;
-use crate::duration::IntoDuration;
+use crate::duration::{IntoDuration, text};
 use crate::time::Timestamp;
 
 /// When a job runs, one run after the other. Each run has a **tick**, its nominal time, which it may come later than.
@@ -47,7 +47,7 @@ impl Schedule {
     ///
     /// ```
     /// # use outlive_core::schedule::Schedule;
-    /// assert_eq!(Schedule::every("30 minutes")?.to_string(), "every 1800s");
+    /// assert_eq!(Schedule::every("30 minutes")?.to_string(), "every 30m");
     /// let error = Schedule::every(0).unwrap_err();
     /// assert_eq!(error.to_string(), r#"every 0s is zero; give the time between two runs, as in "30 minutes""#);
     /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
@@ -153,8 +153,8 @@ impl From<Cron> for Schedule {
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Every(interval) => write!(f, "every {interval:?}"),
-            Kind::PauseBetween(pause) => write!(f, "pause between {pause:?}"),
+            Kind::Every(interval) => write!(f, "every {}", text(*interval)),
+            Kind::PauseBetween(pause) => write!(f, "pause between {}", text(*pause)),
             Kind::Cron(cron) => write!(f, "cron {cron}"),
         }
     }

@@ -4,7 +4,7 @@ mod export;
 
 use std::time::Duration;
 
-use outlive_core::duration::DurationError;
+use outlive_core::duration::{self, DurationError};
 use outlive_core::failure::Failure;
 use outlive_core::id::NameError;
 use outlive_core::kind::JobKind;
@@ -86,7 +86,7 @@ pub enum Error {
         failure: Failure,
     },
     /// No signal came in time.
-    #[error("no signal {name:?} came within {timeout:?}")]
+    #[error("no signal {name:?} came within {}", duration::text(*timeout))]
     WaitTimeout {
         /// The signal's name.
         name: String,
@@ -108,7 +108,7 @@ pub enum Error {
         place: &'static str,
     },
     /// The run failed: its workflow returned an error.
-    #[error("run {id:?} failed: {failure}")]
+    #[error("{} {id:?} failed: {failure}", noun(id))]
     Failed {
         /// The run.
         id: String,
@@ -116,7 +116,7 @@ pub enum Error {
         failure: Failure,
     },
     /// The run is set aside until its code or data is mended.
-    #[error("run {id:?} is stuck: {reason}")]
+    #[error("{} {id:?} is stuck: {reason}", noun(id))]
     Stuck {
         /// The run.
         id: String,
@@ -128,6 +128,14 @@ pub enum Error {
     NotFound {
         /// The run.
         id: String,
+    },
+    /// The job has no such dead letter: it was retried or discarded, or never was one.
+    #[error("job {job:?} has no dead letter {number}; list those it has with `dead`")]
+    NoDeadLetter {
+        /// The job.
+        job: String,
+        /// The number that was asked for.
+        number: u64,
     },
     /// The run is not in a state for this.
     #[error("{} {id:?} is {status}; {way_out}", noun(id))]
@@ -348,7 +356,7 @@ impl Error {
             Self::Failed { .. } => ErrorKind::Failed,
             Self::Stuck { .. } => ErrorKind::Stuck,
             Self::Scope { .. } => ErrorKind::Scope,
-            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::NotFound { .. } | Self::NoDeadLetter { .. } => ErrorKind::NotFound,
             Self::Status { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
             Self::UnknownWorkflow { .. }
             | Self::UnknownJob { .. }
@@ -388,7 +396,7 @@ impl Error {
             Self::Scope { .. } => "scope",
             Self::Failed { .. } => "failed",
             Self::Stuck { .. } => "stuck",
-            Self::NotFound { .. } => "not_found",
+            Self::NotFound { .. } | Self::NoDeadLetter { .. } => "not_found",
             Self::Status { .. } => "status",
             Self::Conflict { .. } => "conflict",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
@@ -443,7 +451,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::NotFound { .. })
+        matches!(self, Self::NotFound { .. } | Self::NoDeadLetter { .. })
     }
 
     /// Whether the id belongs to another run.

@@ -367,8 +367,8 @@ impl<O> Run<O> {
     async fn ask_to_end(&self, message: Message) -> Result<CancelAnswer, Error> {
         let was_stuck = matches!(message, Message::Cancel { .. }) && self.status().await? == Status::Stuck;
         match send(&self.shared, &self.id, self.num, message, None).await {
-            Ok(()) if was_stuck => Ok(CancelAnswer::TakenStuck),
-            Ok(()) => Ok(CancelAnswer::Taken),
+            Ok(_) if was_stuck => Ok(CancelAnswer::TakenStuck),
+            Ok(_) => Ok(CancelAnswer::Taken),
             Err(Error::Status { status, .. }) => Ok(CancelAnswer::Ended(status)),
             Err(error) => Err(error),
         }
@@ -393,7 +393,7 @@ impl<O> Run<O> {
     /// # Errors
     /// [`Error::Status`] if it has ended or is stuck.
     pub async fn pause(&self) -> Result<(), Error> {
-        send(&self.shared, &self.id, self.num, Message::Pause, None).await
+        send(&self.shared, &self.id, self.num, Message::Pause, None).await.map(drop)
     }
 
     /// Has the run go on after a [pause](Self::pause).
@@ -414,7 +414,7 @@ impl<O> Run<O> {
     /// # Errors
     /// [`Error::Status`] if it has ended or is stuck.
     pub async fn resume(&self) -> Result<(), Error> {
-        send(&self.shared, &self.id, self.num, Message::Resume, None).await
+        send(&self.shared, &self.id, self.num, Message::Resume, None).await.map(drop)
     }
 
     /// Has a failed or stuck run go on from its last recorded point. Completed steps are kept; failures at the end
@@ -541,6 +541,9 @@ impl<O: DeserializeOwned> Run<O> {
 
 /// A signal, made by [`Run::signal`]. Nothing is sent until it is awaited.
 ///
+/// Awaiting it returns `true` if the signal was kept, and `false` if an earlier signal to the run had the same
+/// [dedup key](Self::dedup).
+///
 /// ```
 /// # use outlive::prelude::*;
 /// # async fn approve(ctx: Ctx, _: ()) -> Result<bool> { Ok(ctx.wait("approval").await?) }
@@ -570,8 +573,8 @@ impl Signal {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").workflow("sum", sum).start().await?;
     /// # let run = engine.start(sum, &()).await?;
-    /// run.signal("n", &1).dedup("request-1").await?;
-    /// run.signal("n", &1).dedup("request-1").await?; // sent again for want of an answer: not kept
+    /// assert!(run.signal("n", &1).dedup("request-1").await?);
+    /// assert!(!run.signal("n", &1).dedup("request-1").await?); // sent again for want of an answer: not kept
     /// run.signal("n", &2).dedup("request-2").await?;
     /// assert_eq!(run.result().await?, 3);
     /// # Ok(()) }
@@ -583,7 +586,7 @@ impl Signal {
 }
 
 impl IntoFuture for Signal {
-    type Output = Result<(), Error>;
+    type Output = Result<bool, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -594,18 +597,20 @@ impl IntoFuture for Signal {
     }
 }
 
+/// Sends a message. Returns `false` if one with the same dedup key came before.
 async fn send(
     shared: &Shared,
     id: &Name,
     num: InstanceNum,
     message: Message,
     dedup: Option<Name>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let at = shared.clock.now();
     let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: shared.chance.token() };
     match shared.committer.write(Write::Send(send)).await? {
         Answer::Refused(refusal) => Err(refused(id, refusal, "it takes no messages any more")),
-        _ => Ok(()),
+        Answer::Sent { is_new, .. } => Ok(is_new),
+        _ => Err(Error::Shutdown),
     }
 }
 

@@ -55,10 +55,14 @@ async fn an_input_can_come_from_stdin() {
 async fn a_signal_reaches_a_waiting_run_once_per_dedup_key() {
     let shop = Shop::open().await;
     let run = shop.waiting_order("order-1").await;
-    for _ in 0..2 {
-        let words = ["signal", "order-1", "unheard", "1", "--dedup", "k"];
-        assert_eq!(shop.ask(&words).await, json!({ "id": "order-1", "signal": "unheard", "dedup": "k" }));
+    let words = ["signal", "order-1", "unheard", "1", "--dedup", "k"];
+    for is_kept in [true, false] {
+        let told = json!({ "id": "order-1", "signal": "unheard", "dedup": "k", "kept": is_kept });
+        assert_eq!(shop.ask(&words).await, told);
     }
+    // It said "is kept" of one that it dropped.
+    let out = shop.tell(&words).await.well();
+    assert_eq!(out, "signal \"unheard\" is dropped: run \"order-1\" has had a signal with the dedup key \"k\"\n");
     let out = shop.tell(&["signal", "order-1", "approval", r#" "ada" "#]).await.well();
     assert_eq!(out, "signal \"approval\" is kept for run \"order-1\"\n");
     assert_eq!(run.result().await.unwrap(), "a tent for 7, approved by ada");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::PolicyError;
-use crate::duration::{IntoDuration, LONGEST};
+use crate::duration::{IntoDuration, LONGEST, text};
 
 /// The delay before retry 1, 2, 3 and so on. Values are checked by [`Backoff::check`], not where they are given, so a
 /// chain of calls reads in any order.
@@ -190,7 +190,7 @@ impl Backoff {
     /// ```
     /// # use outlive_core::retry::Backoff;
     /// let error = Backoff::exponential("1 minute").max_delay("30s").check().unwrap_err();
-    /// assert_eq!(error.to_string(), "max_delay 30s is below the base delay 60s; give at least 60s");
+    /// assert_eq!(error.to_string(), "max_delay 30s is below the base delay 1m; give at least 1m");
     /// ```
     ///
     /// # Errors
@@ -260,7 +260,9 @@ impl Backoff {
         check_not_zero("max_delay", cap)?;
         match self.first_delay() {
             Some((what, first)) if cap < first => Err(PolicyError::new(format!(
-                "max_delay {cap:?} is below the {what} {first:?}; give at least {first:?}"
+                "max_delay {} is below the {what} {first}; give at least {first}",
+                text(cap),
+                first = text(first)
             ))),
             _ => Ok(()),
         }

@@ -174,7 +174,9 @@ impl<'a> Stage<'a> {
             self.test.advance(moment.since(self.test.clock().now())).await;
         }
         let sent = match &message.kind {
-            Kind::Signal { name, value } => run.signal(name, value).dedup(&format!("message {}", n + 1)).await,
+            Kind::Signal { name, value } => {
+                run.signal(name, value).dedup(&format!("message {}", n + 1)).await.map(drop)
+            }
             Kind::Cancel { reason } => run.cancel(reason).await.map(|_| ()),
         };
         match sent {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use outlive_core::commit::Write;
+use outlive_core::duration;
 use outlive_core::event::Event;
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
@@ -233,7 +234,9 @@ async fn attempt(mut work: HandlerFuture, care: &Care, setting: &Setting) -> Res
             let too_long = std::pin::pin!(setting.outbox.deadline(setting.started_at.after(limit)));
             match select(working, too_long).await {
                 Either::Left((result, _)) => result,
-                Either::Right(_) => Err(Failure::new(Cause::Timeout, format!("timed out after {limit:?}"))),
+                Either::Right(_) => {
+                    Err(Failure::new(Cause::Timeout, format!("timed out after {}", duration::text(limit))))
+                }
             }
         }
     };

@@ -426,7 +426,7 @@ impl AnyJob {
     /// Has a dead letter tried again, or all of them. Answers how many.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no such dead letter.
+    /// [`Error::NoDeadLetter`] if there is no such dead letter.
     pub async fn retry_dead(&self, number: Option<u64>) -> Result<u64, Error> {
         self.bury(number, true).await
     }
@@ -434,7 +434,7 @@ impl AnyJob {
     /// Drops a dead letter, or all of them. Answers how many.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no such dead letter.
+    /// [`Error::NoDeadLetter`] if there is no such dead letter.
     pub async fn drop_dead(&self, number: Option<u64>) -> Result<u64, Error> {
         self.bury(number, false).await
     }

@@ -237,7 +237,7 @@ impl JobClient {
                 match one {
                     Ok(is_done) => total += u64::from(is_done),
                     // Somebody else was faster.
-                    Err(Error::NotFound { .. }) => {}
+                    Err(Error::NoDeadLetter { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -251,7 +251,7 @@ impl JobClient {
         let bury = Bury { job: job.clone(), letters: Letters::One(number), is_retry, at: self.shared.clock.now() };
         match self.shared.committer.write(Write::Bury(bury)).await? {
             Answer::Buried { count, .. } => Ok(count > 0),
-            Answer::Refused(_) => Err(Error::NotFound { id: format!("dead letter {number} of {job}") }),
+            Answer::Refused(_) => Err(Error::NoDeadLetter { job: job.to_string(), number }),
             _ => Err(Error::Shutdown),
         }
     }

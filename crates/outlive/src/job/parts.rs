@@ -137,7 +137,7 @@ macro_rules! dead_methods {
         /// event has stays.
         ///
         /// # Errors
-        /// [`Error::NotFound`] if there is no such dead letter.
+        /// [`Error::NoDeadLetter`] if there is no such dead letter.
         pub async fn retry_dead_one(&self, number: u64) -> Result<bool, Error> {
             self.client.bury(number, true).await
         }
@@ -153,7 +153,7 @@ macro_rules! dead_methods {
         /// Drops one, by its [number](DeadLetter::number).
         ///
         /// # Errors
-        /// [`Error::NotFound`] if there is no such dead letter.
+        /// [`Error::NoDeadLetter`] if there is no such dead letter.
         pub async fn drop_dead_one(&self, number: u64) -> Result<(), Error> {
             self.client.bury(number, false).await.map(drop)
         }

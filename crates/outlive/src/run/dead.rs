@@ -104,7 +104,7 @@ impl<O> Run<O> {
         match send(&self.shared, &self.id, self.num, Message::Discard { seq }, None).await {
             // The signal was the last that the run waited for.
             Err(Error::Status { .. }) => Ok(()),
-            other => other,
+            other => other.map(drop),
         }
     }
 
@@ -136,6 +136,6 @@ impl<O> Run<O> {
     /// [`Error::Status`] if the run has ended; [`Error::Setup`] if it has no such dead letter.
     pub async fn discard_dead_signal(&self, seq: u64) -> Result<(), Error> {
         self.dead_signal(seq).await?;
-        send(&self.shared, &self.id, self.num, Message::Discard { seq }, None).await
+        send(&self.shared, &self.id, self.num, Message::Discard { seq }, None).await.map(drop)
     }
 }

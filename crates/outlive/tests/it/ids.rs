@@ -174,9 +174,12 @@ async fn replace_ends_a_run_that_is_alive_and_nothing_of_it_reaches_the_new_one(
     test.settle().await;
     let new = test.start(waits, &2).id("r").on_conflict(OnConflict::Replace).await.unwrap();
     test.settle().await;
-    for answer in
-        [old.signal("n", &200).await, old.pause().await, old.purge().await, old.cancel("no").await.map(|_| ())]
-    {
+    for answer in [
+        old.signal("n", &200).await.map(drop),
+        old.pause().await,
+        old.purge().await,
+        old.cancel("no").await.map(|_| ()),
+    ] {
         assert!(matches!(&answer, Err(Error::NotFound { .. })), "{answer:?}");
     }
     assert!(matches!(new.status().await.unwrap(), Status::Paused { .. }));
@@ -253,7 +256,7 @@ async fn a_handle_of_before_a_purge_does_not_reach_the_new_bearer_of_the_id() {
         old.info().await.map(|_| ()),
         old.journal().await.map(|_| ()),
         old.result().await.map(|_| ()),
-        old.signal("n", &1).await,
+        old.signal("n", &1).await.map(drop),
         old.cancel("no").await.map(|_| ()),
         old.terminate("no").await.map(|_| ()),
         old.pause().await,

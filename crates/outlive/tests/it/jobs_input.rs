@@ -223,7 +223,7 @@ async fn what_is_told_to_nobody_is_not_found_and_nothing_is_written() {
         refused(&test, test.job(MAIL).retry_dead_one(7)).await,
     ];
     for error in errors {
-        assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
+        assert!(error.is_not_found(), "{error:?}");
     }
 }
 

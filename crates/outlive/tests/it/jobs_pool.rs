@@ -231,8 +231,10 @@ async fn each_event_is_tried_again_by_itself_and_given_up_to_the_dead_letters() 
     test.job(MAIL).retry_dead_one(dead[0].number).await.unwrap();
     test.settle().await;
     assert_eq!((book.take(), depth(&test).await), (vec!["bad#1".to_owned()], (0, 0, 0, 0)));
-    let none = test.job(MAIL).retry_dead_one(dead[0].number).await;
-    assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
+    let none = test.job(MAIL).retry_dead_one(dead[0].number).await.unwrap_err();
+    assert!(matches!(none, Error::NoDeadLetter { .. }) && none.is_not_found(), "{none:?}");
+    let named = format!("job \"pool:mail\" has no dead letter {};", dead[0].number);
+    assert!(none.to_string().starts_with(&named), "it was called a run: {none}");
 }
 
 #[tokio::test]
@@ -366,7 +368,7 @@ async fn an_unreadable_event_does_not_take_the_others_of_its_batch_with_it() {
     let error = dead[0].event().unwrap_err().to_string();
     assert!(error.contains(&format!("dead letter {} does not read as", dead[0].number)), "{error}");
     test.job(MAIL).drop_dead_one(dead[0].number).await.unwrap();
-    assert!(matches!(test.job(MAIL).drop_dead_one(dead[0].number).await, Err(Error::NotFound { .. })));
+    assert!(matches!(test.job(MAIL).drop_dead_one(dead[0].number).await, Err(Error::NoDeadLetter { .. })));
     assert_eq!(depth(&test).await, (0, 0, 0, 0));
 }
 

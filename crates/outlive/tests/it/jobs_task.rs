@@ -118,7 +118,7 @@ async fn handlers_that_take_longer_than_their_timeout_have_failed() {
     // The second attempt waits as well; then it is given up, and what comes next has its turn.
     send(&test, "a", "add 2; wake 1 hour").await;
     test.advance("130 seconds").await;
-    assert_eq!(book.take(), ["event add 1#1", "event add 1#2", "error timed out after 60s", "event add 2#1"]);
+    assert_eq!(book.take(), ["event add 1#1", "event add 1#2", "error timed out after 1m", "event add 2#1"]);
     assert_eq!((state(&test, "a").await, test.job(TASK).dead().await.unwrap().len()), (Some(2), 1));
     book.plan("execute", ["add 4; block", "add 8"]);
     test.advance("1 hour").await;
@@ -716,7 +716,9 @@ async fn ask_gives_the_failure_when_the_event_is_given_up_and_waits_for_retries_
     let (asked, ()) = tokio::join!(orders.ask::<u64>("a", &fails), async {
         test.advance("1 minute").await;
     });
-    let Err(Error::Failed { id, failure }) = asked else { panic!("{asked:?}") };
+    let error = asked.unwrap_err();
+    assert_eq!(error.to_string(), "job \"task:orders:a\" failed: no", "it was called a run");
+    let Error::Failed { id, failure } = error else { panic!("{error:?}") };
     assert_eq!((id.as_str(), failure.to_string()), ("task:orders:a", "no".to_owned()));
     book.plan("event", ["fail once"]);
     let (asked, ()) = tokio::join!(orders.ask::<u64>("b", &once), async {

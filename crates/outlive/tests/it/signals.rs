@@ -144,7 +144,7 @@ async fn a_signal_is_taken_once_wherever_the_process_dies() {
                     let sending = run.signal("n", &number).dedup(&key).into_future();
                     tokio::select! {
                         biased;
-                        sent = sending => break sent.unwrap_or_else(|error| assert!(matches!(error, Error::Status { .. }))),
+                        sent = sending => break sent.map(drop).unwrap_or_else(|error| assert!(matches!(error, Error::Status { .. }))),
                         () = dead(&faults) => {}
                     }
                     faults.revive();
@@ -367,7 +367,7 @@ async fn ten_thousand_signals_to_one_run_come_in_order() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).paranoid(false).await;
     let run = test.start(collect, &10_000).await.unwrap();
     let signals = (0..10_000_u32).map(|n| run.signal("n", &n).into_future());
-    join_all(signals).await.into_iter().for_each(|sent| sent.unwrap());
+    join_all(signals).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
     assert!(test.result(&run).await.unwrap().into_iter().eq(0..10_000));
 }
 
@@ -379,7 +379,7 @@ async fn ten_thousand_signals_to_one_run_on_a_file_come_in_order() {
     let engine = Engine::on(store).workflow("collect", collect).start().await.unwrap();
     let run = engine.start(collect, &10_000).await.unwrap();
     let signals = (0..10_000_u32).map(|n| run.signal("n", &n).into_future());
-    join_all(signals).await.into_iter().for_each(|sent| sent.unwrap());
+    join_all(signals).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
     assert!(run.result().await.unwrap().into_iter().eq(0..10_000));
 }
 
@@ -387,12 +387,12 @@ async fn ten_thousand_signals_to_one_run_on_a_file_come_in_order() {
 async fn a_second_signal_with_the_same_dedup_key_is_not_kept() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
     let run = test.start(collect, &3).await.unwrap();
-    run.signal("n", &1).dedup("a").await.unwrap();
-    run.signal("n", &2).dedup("a").await.unwrap();
+    assert!(run.signal("n", &1).dedup("a").await.unwrap());
+    assert!(!run.signal("n", &2).dedup("a").await.unwrap());
     test.settle().await;
     // The first is taken by now; its key still counts.
-    run.signal("n", &3).dedup("a").await.unwrap();
-    run.signal("n", &4).dedup("b").await.unwrap();
+    assert!(!run.signal("n", &3).dedup("a").await.unwrap());
+    assert!(run.signal("n", &4).dedup("b").await.unwrap());
     run.signal("n", &5).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), [1, 4, 5]);
 }
@@ -607,7 +607,7 @@ async fn signals_of_many_handles_at_once_all_come_once() {
     let other: Run<Vec<u32>> = shop.client.run("r").await.unwrap();
     let sends =
         (0..300_u32).map(|n| if n % 3 == 0 { run.signal("n", &n) } else { other.signal("n", &n) }.into_future());
-    join_all(sends).await.into_iter().for_each(|sent| sent.unwrap());
+    join_all(sends).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
     let got: BTreeSet<u32> = soon(run.result()).await.unwrap().into_iter().collect();
     assert_eq!(got.len(), 300);
 }

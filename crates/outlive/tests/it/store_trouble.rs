@@ -229,7 +229,7 @@ async fn many_runs_in_one_batch_in_doubt_each_get_their_own_answer() {
     test.advance("1 hour").await;
     calm(&test).await;
     let signals = runs.iter().map(|run| run.signal("b", &10).into_future());
-    futures_util::future::join_all(signals).await.into_iter().for_each(|sent| sent.unwrap());
+    futures_util::future::join_all(signals).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
     calm(&test).await;
     assert_eq!(test.count(Filter::new()).await.unwrap().of(StatusKind::Completed), 100);
     for (run, n) in runs.iter().zip(0..) {

@@ -136,7 +136,7 @@ pub(super) async fn ask(client: &Client, op: &Op) -> Result<String, Error> {
         Op::Signal { id, nth, value } => {
             let run = client.run::<serde_json::Value>(id).await?;
             match run.signal("item", value).dedup(&format!("item-{nth}")).await {
-                Ok(()) => Ok("sent".to_owned()),
+                Ok(_) => Ok("sent".to_owned()),
                 Err(Error::Status { status, .. }) => Ok(format!("refused {}", status.kind().as_str())),
                 Err(error) => Err(error),
             }
