@@ -650,7 +650,8 @@ pub trait Query: Send + Sync {
     /// ```
     fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>>;
 
-    /// Those that match, newest (largest number) first, with numbers below `before`; at most `limit`.
+    /// Those that match, newest (largest number) first, with numbers below `before`; at most `limit`, and fewer if their
+    /// payloads would take too much memory. What is left out is on the [next](Page::next) page.
     ///
     /// ```
     /// # async fn example() -> Result<(), outlive_core::store::Error> {

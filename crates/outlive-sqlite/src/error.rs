@@ -6,6 +6,8 @@ use std::time::Duration;
 use outlive_core::store::{Error, ErrorKind};
 use rusqlite::ErrorCode;
 
+use crate::still::log_of;
+
 /// How long a statement waits for another process to unlock the file.
 pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);
 
@@ -26,6 +28,16 @@ pub(crate) fn on_open(path: &Path, error: &rusqlite::Error) -> Error {
         }
         _ => while_reading(path, error),
     }
+}
+
+/// A log holds changes, and cannot be read where nothing can be written.
+pub(crate) fn unreadable_log(path: &Path, error: &rusqlite::Error) -> Error {
+    let (name, log) = (path.display(), log_of(path));
+    let message = format!(
+        "{name} cannot be read without its log {log:?}, and SQLite cannot read that here ({error}); copy both to a \
+         folder that this user may write, and read the copy"
+    );
+    Error::new(ErrorKind::Open, message)
 }
 
 /// Trouble while reading, or in a write before its COMMIT: nothing has changed.

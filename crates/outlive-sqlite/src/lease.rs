@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::store::{Error, ErrorKind};
@@ -12,11 +14,72 @@ use rusqlite::params;
 
 use crate::batch::Batch;
 use crate::open::private;
-use crate::place::{Identity, links};
+use crate::place::{self, Identity, links};
 use crate::row;
 
 /// How often the file is opened anew because somebody removes it just then.
 const TAKES_MAX: u32 = 100;
+
+/// How long to ask who executes a store takes, about.
+const ASKING: Duration = Duration::from_millis(1);
+
+/// Who executes a store.
+///
+/// ```
+/// use outlive_sqlite::Executor;
+/// let executor = Executor::of("no-such-store.db".as_ref());
+/// assert_eq!(executor, Executor::Nobody);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Executor {
+    /// No process does.
+    Nobody,
+    /// A process does.
+    Process {
+        /// Its number, if it has written it down.
+        pid: Option<u32>,
+    },
+    /// It cannot be found out: this user may not read the lock of the store.
+    Unknown,
+}
+
+impl Executor {
+    /// Looks who executes the store in this file, now. Nothing is written, and nobody is held up.
+    ///
+    /// ```
+    /// use outlive_core::{store::Store, time::Timestamp};
+    /// use outlive_sqlite::{Executor, Options, SqliteStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let file = folder.path().join("shop.db");
+    /// let store = SqliteStore::open(&file, Options::default())?;
+    /// assert_eq!(Executor::of(&file), Executor::Nobody);
+    /// let epoch = store.lease(Timestamp::from_millis(0)).await?;
+    /// assert_eq!(Executor::of(&file), Executor::Process { pid: Some(std::process::id()) });
+    /// # store.release(epoch).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn of(store: &Path) -> Self {
+        let Ok(store) = place::canonical(store) else { return Self::Unknown };
+        let lock = path_of(&store);
+        match fs::symlink_metadata(&lock) {
+            Ok(found) if found.is_file() => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Self::Nobody,
+            _ => return Self::Unknown,
+        }
+        let Ok(mut file) = File::open(&lock) else { return Self::Unknown };
+        match file.try_lock_shared() {
+            Ok(()) => Self::Nobody,
+            Err(TryLockError::WouldBlock) => Self::Process { pid: pid_in(&mut file) },
+            Err(TryLockError::Error(_)) => Self::Unknown,
+        }
+    }
+}
 
 /// The lock while it is held. It ends with the value, or with the process.
 #[derive(Debug)]
@@ -37,6 +100,11 @@ impl Lock {
             let mut file = open(&path)?;
             match file.try_lock() {
                 Ok(()) => {}
+                // Nobody executes it; somebody has asked who does, and is done at once.
+                Err(TryLockError::WouldBlock) if is_free(&file) => {
+                    thread::sleep(ASKING);
+                    continue;
+                }
                 Err(TryLockError::WouldBlock) => return Err(held(store, &mut file)),
                 Err(TryLockError::Error(e)) => return Err(trouble(&path, &e)),
             }
@@ -49,7 +117,7 @@ impl Lock {
                 return Ok(lock);
             }
         }
-        Err(trouble(&path, &io::Error::other("somebody keeps removing it")))
+        Err(trouble(&path, &io::Error::other("others keep removing it, or asking who holds it")))
     }
 
     /// Makes and locks the file again if somebody has removed it, so that others find it locked. If another process was
@@ -117,9 +185,18 @@ fn path_of(store: &Path) -> PathBuf {
     path.into()
 }
 
-fn held(store: &Path, file: &mut File) -> Error {
+/// Whether nobody holds the lock alone. Those who ask who executes the store hold it together, for a moment.
+fn is_free(file: &File) -> bool {
+    file.try_lock_shared().is_ok_and(|()| file.unlock().is_ok())
+}
+
+fn pid_in(file: &mut File) -> Option<u32> {
     let mut text = String::new();
-    let pid: Option<u32> = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+    file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())
+}
+
+fn held(store: &Path, file: &mut File) -> Error {
+    let pid = pid_in(file);
     let who = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
     let message =
         format!("{} is executed by {who}; stop it, or use `Client::open` to read and signal", store.display());

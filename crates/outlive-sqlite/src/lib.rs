@@ -39,12 +39,14 @@ mod reopen;
 mod row;
 mod scan;
 mod schema;
+mod still;
 mod store;
 mod turn;
 mod view;
 mod watch;
 mod writer;
 
+pub use lease::Executor;
 pub use open::{Durability, Options};
 pub use store::SqliteStore;
 pub use view::SqliteReader;

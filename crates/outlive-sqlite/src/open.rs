@@ -14,6 +14,7 @@ use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 use crate::error::{self, BUSY_MAX};
 use crate::place;
 use crate::schema::{self, Content};
+use crate::still::Still;
 
 /// Earlier ones can corrupt a file that two connections write and checkpoint (sqlite.org/wal.html#walresetbug).
 const LIBRARY_MIN: i32 = 3_051_003;
@@ -166,14 +167,37 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
     Ok(Opened { connection, durability })
 }
 
+/// A connection that reads.
+pub(crate) struct Reading {
+    pub(crate) connection: Connection,
+    /// The file, if it is read as one that never changes.
+    pub(crate) still: Option<Still>,
+}
+
 /// Opens a connection that reads.
 ///
 /// # Errors
 /// If the file is gone or cannot be read.
-pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection, Error> {
+pub(crate) fn reader(path: &Path, options: &Options) -> Result<Reading, Error> {
+    let reading = reading(path, options)?;
+    reading.connection.execute_batch(READER).map_err(|e| error::on_open(path, &e))?;
+    Ok(reading)
+}
+
+/// Opens a connection that reads, also where nothing can be written: SQLite keeps two files next to one that it reads,
+/// and does without them only if it may take the file for one that never changes.
+fn reading(path: &Path, options: &Options) -> Result<Reading, Error> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
-    connection.execute_batch(READER).map_err(|e| error::on_open(path, &e))?;
-    Ok(connection)
+    match connection.query_row("PRAGMA application_id", [], |_| Ok(())) {
+        Err(e) if matches!(e.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen)) => {
+            let still = Still::of(path).ok_or_else(|| error::unreadable_log(path, &e))?;
+            let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            let connection = connect(still.uri().as_ref(), access, options)?;
+            Ok(Reading { connection, still: Some(still) })
+        }
+        // Another error comes again to whoever reads next.
+        _ => Ok(Reading { connection, still: None }),
+    }
 }
 
 /// Opens a connection that reads a store nobody here has open.
@@ -183,7 +207,7 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection, Error
 pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
     check_library()?;
     check_place(path, Absent::Refuse)?;
-    let connection = reader(path, &Options::default())?;
+    let connection = reader(path, &Options::default())?.connection;
     match schema::inspect(&connection, path)? {
         Content::Store => Ok(connection),
         Content::Empty => {
@@ -199,12 +223,8 @@ pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
 /// If that cannot be found out.
 pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
     check_place(path, Absent::Refuse)?;
-    let looked = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, &Options::default())?.query_row(
-        "PRAGMA application_id",
-        [],
-        |_| Ok(()),
-    );
-    match looked {
+    let connection = reading(path, &Options::default())?.connection;
+    match connection.query_row("PRAGMA application_id", [], |_| Ok(())) {
         Ok(()) => Ok(true),
         Err(e) if e.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(false),
         Err(e) => Err(error::on_open(path, &e)),
@@ -372,7 +392,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
         let writing = writer(&path, &Options::default()).unwrap().connection;
-        for connection in [writing, reader(&path, &Options::default()).unwrap()] {
+        for connection in [writing, reader(&path, &Options::default()).unwrap().connection] {
             let sql = "SELECT seq FROM entry WHERE instance = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
             let mut statement = connection.prepare(sql).unwrap();
             for n in 0..3 {

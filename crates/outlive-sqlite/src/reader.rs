@@ -9,12 +9,15 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::error;
-use crate::open::{self, Options};
+use crate::open::{self, Options, Reading};
+use crate::still::Still;
 
 type Question = Box<dyn FnOnce(&Connection) + Send>;
 
 pub(crate) struct Reader {
     path: PathBuf,
+    /// The file, if it is read as one that never changes.
+    still: Option<Still>,
     /// `None` only while it is dropped.
     questions: Option<Sender<Question>>,
     thread: Option<JoinHandle<()>>,
@@ -23,7 +26,7 @@ pub(crate) struct Reader {
 impl Reader {
     /// Opens a connection and starts the thread.
     pub(crate) fn start(path: &Path, options: &Options, name: &str) -> Result<Self, Error> {
-        let connection = open::reader(path, options)?;
+        let Reading { connection, still } = open::reader(path, options)?;
         let (questions, asked) = mpsc::channel::<Question>();
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             for question in asked {
@@ -31,7 +34,7 @@ impl Reader {
             }
         });
         let thread = thread.map_err(|e| no_thread(path, &e))?;
-        Ok(Self { path: path.to_owned(), questions: Some(questions), thread: Some(thread) })
+        Ok(Self { path: path.to_owned(), still, questions: Some(questions), thread: Some(thread) })
     }
 
     /// Reads, and answers when it is done.
@@ -49,6 +52,7 @@ impl Reader {
                 let _ = questions.send(question);
             }
             let read = answer.await.map_err(|_| error::gone(&self.path))?;
+            self.still.as_ref().map_or(Ok(()), Still::check)?;
             read.map_err(|e| error::while_reading(&self.path, &e))
         })
     }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::{JobKind, Kinds};
+use outlive_core::payload::Payload;
 use outlive_core::query::{Counts, Filter, Instance, Page};
 use outlive_core::status::StatusKind;
 use rusqlite::types::Value;
@@ -13,6 +14,9 @@ use crate::row::{self, Read};
 
 /// How many rows one read looks at.
 const ROWS_PER_READ: usize = 2_000;
+
+/// A page ends once its payloads have this many bytes, however many instances were asked for.
+const BYTES_PER_PAGE: usize = 8 << 20;
 
 /// A filter as SQL: what an index narrows it to, and what is left to be looked at row by row.
 struct Scan {
@@ -32,10 +36,11 @@ pub(crate) fn list(
         nums.push(num);
         if nums.len() > limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    let has_more = nums.len() > limit;
+    let found = nums.len();
     nums.truncate(limit);
-    let next = nums.last().copied().filter(|_| has_more).map(InstanceNum);
-    Ok(Page { instances: read(connection, &nums)?, next })
+    let (instances, read) = read(connection, &nums)?;
+    let next = read.checked_sub(1).filter(|_| read < found).map(|last| InstanceNum(nums[last]));
+    Ok(Page { instances, next })
 }
 
 /// How many match, by status.
@@ -82,13 +87,20 @@ pub(crate) fn jobs(connection: &Connection) -> rusqlite::Result<Vec<Name>> {
     names.collect()
 }
 
-/// Reads the rows of these instances; one that has been purged since is left out.
-fn read(connection: &Connection, nums: &[u64]) -> rusqlite::Result<Vec<Instance>> {
-    let mut instances = Vec::with_capacity(nums.len());
+/// Reads the rows of these instances until they are a page, and returns how many it looked at; one that has been purged
+/// since is left out.
+fn read(connection: &Connection, nums: &[u64]) -> rusqlite::Result<(Vec<Instance>, usize)> {
+    let (mut instances, mut bytes, mut read) = (Vec::new(), 0, 0);
     for num in nums {
-        instances.extend(row::by_num(connection, *num)?.map(Read::annotated));
+        let found = row::by_num(connection, *num)?.map(Read::annotated);
+        bytes += found.as_ref().map_or(0, |found| found.input.len() + found.outcome.as_ref().map_or(0, Payload::len));
+        instances.extend(found);
+        read += 1;
+        if bytes >= BYTES_PER_PAGE {
+            break;
+        }
     }
-    Ok(instances)
+    Ok((instances, read))
 }
 
 /// Shows `see` each match below `before`, newest first, until it has seen enough. `wanted` is about how many that is.

@@ -1,18 +1,33 @@
 //! A file that is only read, whoever executes it.
 
 use std::fmt;
+use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
 
-use outlive_core::store::Error;
+use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::store::{Answered, Error, ErrorKind, Store};
+use outlive_core::time::Timestamp;
 
-use crate::open::{self, Options};
+use crate::open::{self, Options, Reading};
 use crate::place;
 use crate::reader::Reader;
+use crate::still::Still;
+use crate::watch::Watch;
+
+/// How often somebody who waits for changes has the file looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A store that is only read: nothing of it is written, no lease is taken, and whoever executes it is not held up.
 ///
 /// SQLite keeps two files beside a database (`-wal` and `-shm`). If nobody else has it open they may be left there,
-/// and the next program that opens it takes them over.
+/// and the next program that opens it takes them over. Where they cannot be made, because the folder cannot be written,
+/// a file that was closed properly is read all the same; if a program opens it meanwhile, reading fails and says so.
+///
+/// It is a [`Store`] that refuses to lease and to write.
 ///
 /// ```
 /// use outlive_core::query::{Filter, Query};
@@ -34,6 +49,7 @@ pub struct SqliteReader {
     pub(crate) lookups: Reader,
     /// For lists and counts, which may take a while.
     pub(crate) lists: Reader,
+    watch: Arc<Watch>,
 }
 
 impl SqliteReader {
@@ -73,7 +89,7 @@ impl SqliteReader {
     pub(crate) fn start(path: PathBuf, options: &Options) -> Result<Self, Error> {
         let lookups = Reader::start(&path, options, "outlive-lookups")?;
         let lists = Reader::start(&path, options, "outlive-lists")?;
-        Ok(Self { path, lookups, lists })
+        Ok(Self { path, lookups, lists, watch: Arc::default() })
     }
 
     /// The file, by its absolute name.
@@ -88,6 +104,63 @@ impl SqliteReader {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl SqliteReader {
+    fn refusal<T>(&self) -> Answered<'_, T> {
+        let message = format!("{} is open to be read only; open it as a store to write to it", self.path.display());
+        Box::pin(async { Err(Error::new(ErrorKind::Open, message)) })
+    }
+}
+
+impl Store for SqliteReader {
+    fn lease(&self, _: Timestamp) -> Answered<'_, Epoch> {
+        self.refusal()
+    }
+
+    fn write(&self, _: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
+        self.refusal()
+    }
+
+    fn release(&self, _: Epoch) -> Answered<'_, ()> {
+        self.refusal()
+    }
+
+    fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        if !self.watch.turn_on() {
+            let (path, watch) = (self.path.clone(), Arc::downgrade(&self.watch));
+            let thread = thread::Builder::new().name("outlive-watch".to_owned()).spawn(move || look_out(&path, &watch));
+            if let Err(e) = thread {
+                tracing::warn!("changes of {} are not noticed: no thread could be started ({e})", self.path.display());
+            }
+        }
+        self.watch.changed()
+    }
+
+    fn durability(&self) -> String {
+        format!("sqlite {}: only read", rusqlite::version())
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// Notices that others have written, for as long as anybody can wait for that.
+fn look_out(path: &Path, watch: &Weak<Watch>) {
+    // Whoever reads meets the same trouble, and says so.
+    let Ok(Reading { connection, still }) = open::reader(path, &Options::default()) else { return };
+    let version = || connection.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)).ok();
+    let mut seen = version();
+    while let Some(watch) = watch.upgrade() {
+        let now = version();
+        if now != seen || still.as_ref().is_some_and(|still: &Still| still.check().is_err()) {
+            seen = now;
+            watch.tell();
+        }
+        drop(watch);
+        thread::sleep(LOOK_EVERY);
     }
 }
 

@@ -7,6 +7,7 @@ use outlive_core::commit::{Answer, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::payload::Payload;
 use outlive_core::query::{Counts, Filter};
+use outlive_core::store::Store;
 use serde::de::DeserializeOwned;
 
 use crate::chance::Chance;
@@ -81,7 +82,35 @@ impl Client {
     /// # Errors
     /// If it cannot be opened.
     pub fn open(place: impl AsRef<std::path::Path>) -> Result<Self, Error> {
-        let store = open::store(place.as_ref(), open::Durability::Full)?;
+        Ok(Self::of(open::store(place.as_ref(), open::Durability::Full)?))
+    }
+
+    /// Opens a store that exists to read it: lists, counts, journals and events. Whatever would write fails with
+    /// [`Error::Store`]. Use it where the file, its folder or its disk may only be read.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("shop.db");
+    /// # let engine = Engine::open(&path).workflow("double", double).start().await?;
+    /// # engine.start(double, &21).id("twice").await?.result().await?;
+    /// let reader = Client::open_read_only(&path)?; // a backup, a snapshot, another user's file
+    /// assert_eq!(reader.count(Filter::new()).await?.of(StatusKind::Completed), 1);
+    /// let run: Run<u32> = reader.run("twice").await?;
+    /// assert_eq!(run.result().await?, 42);
+    /// assert!(run.purge().await.is_err());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no store, or it cannot be read.
+    pub fn open_read_only(place: impl AsRef<std::path::Path>) -> Result<Self, Error> {
+        Ok(Self::of(open::read_only(place.as_ref())?))
+    }
+
+    fn of(store: Arc<dyn Store>) -> Self {
         let (committer, waiters) = (Committer::new(), Arc::new(Waiters::default()));
         let router = Arc::new(Nobody(waiters.clone()));
         let task = tokio::spawn(committer.clone().run(store.clone(), router.clone()));
@@ -109,7 +138,7 @@ impl Client {
             worker: None,
             tasks: vec![task.abort_handle(), watch.abort_handle()],
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Self { shared: Arc::new(shared) }
     }
 
     /// Starts a run of a workflow: of the function itself, if it is registered here, or of a

@@ -56,6 +56,28 @@ pub(crate) fn for_reading(place: &Path) -> Result<Option<Arc<dyn Query>>, Error>
     read_file(text.strip_prefix("sqlite:").map_or(place, Path::new))
 }
 
+/// Opens a store that is there, to read it and nothing else, as a store that refuses to be written.
+pub(crate) fn read_only(place: &Path) -> Result<Arc<dyn Store>, Error> {
+    let text = place.to_str().unwrap_or_default();
+    if text == "memory:" {
+        return Err(Error::Setup("the store \"memory:\" lives in its own process alone; name a file".into()));
+    }
+    if text.starts_with("postgres:") || text.starts_with("postgresql:") {
+        return Err(Error::Setup(format!("{text:?}: PostgreSQL is not supported yet; use a file path")));
+    }
+    view(text.strip_prefix("sqlite:").map_or(place, Path::new))
+}
+
+#[cfg(feature = "sqlite")]
+fn view(path: &Path) -> Result<Arc<dyn Store>, Error> {
+    Ok(Arc::new(outlive_sqlite::SqliteReader::open(path)?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn view(path: &Path) -> Result<Arc<dyn Store>, Error> {
+    file(path, Durability::Full)
+}
+
 #[cfg(feature = "sqlite")]
 fn read_file(path: &Path) -> Result<Option<Arc<dyn Query>>, Error> {
     if !outlive_sqlite::SqliteReader::is_database(path)? {

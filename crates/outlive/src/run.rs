@@ -26,6 +26,12 @@ use crate::waiters::End;
 
 pub use dead::DeadSignal;
 
+/// About how much memory a page of a journal takes.
+const JOURNAL_PAGE_BYTES: usize = 1 << 20;
+
+/// About how much of it an entry takes without its payload.
+const ENTRY_BYTES: usize = 128;
+
 /// A run that gives an `O`.
 ///
 /// ```
@@ -261,6 +267,50 @@ impl<O> Run<O> {
     pub async fn journal_since(&self, seq: u64) -> Result<Vec<Entry>, Error> {
         self.instance().await?;
         Ok(self.shared.store.journal(self.num, seq, usize::MAX).await?)
+    }
+
+    /// Returns the entries that follow `seq`, as many as take about a megabyte: for journals of any length. At least one
+    /// is returned if there is one.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
+    /// # let run = engine.start(pay, &()).await?;
+    /// # run.result().await?;
+    /// let mut seen = 0;
+    /// while let Some(last) = {
+    ///     let page = run.journal_page(seen).await?;
+    ///     page.iter().for_each(|entry| println!("{} {}", entry.seq, entry.op));
+    ///     page.last().map(|entry| entry.seq)
+    /// } {
+    ///     seen = last;
+    /// }
+    /// # assert_eq!(seen, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`journal`](Self::journal).
+    pub async fn journal_page(&self, seq: u64) -> Result<Vec<Entry>, Error> {
+        self.instance().await?;
+        let (mut page, mut bytes) = (Vec::<Entry>::new(), 0);
+        while bytes < JOURNAL_PAGE_BYTES {
+            let after = page.last().map_or(seq, |last| last.seq);
+            // Few at first: nobody knows how large they are.
+            let limit = page.len().clamp(8, 64);
+            let part = self.shared.store.journal(self.num, after, limit).await?;
+            let is_last = part.len() < limit;
+            bytes +=
+                part.iter().map(|entry| ENTRY_BYTES + entry.payload.as_ref().map_or(0, Payload::len)).sum::<usize>();
+            page.extend(part);
+            if is_last {
+                break;
+            }
+        }
+        Ok(page)
     }
 
     /// The steps that have given a value, in the order in which they did, by their identity in the journal.

@@ -7,6 +7,7 @@ use outlive_core::message::Message;
 use outlive_core::query::{Query, Wake};
 use outlive_core::status::Status;
 use outlive_core::store::{ErrorKind, Store};
+use outlive_sqlite::Executor;
 use tokio::time::timeout;
 
 use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, name, signal, start, started, write};
@@ -161,4 +162,39 @@ async fn numbers_are_not_given_again_after_a_purge_or_by_another_handle() {
     let c = started(&first, start("c")).await;
     assert!(a < b && b < c, "{a} {b} {c}");
     assert_eq!(first.journal(b, 0, 9).await.unwrap(), []);
+}
+
+/// To ask who executes a store takes its lock for a moment, together with others who ask. A lease must not take that for
+/// another executor.
+#[test]
+fn whoever_asks_who_executes_the_store_is_in_nobodys_way() {
+    let place = Place::new();
+    let store = place.open();
+    let file = place.folder.path().join("runs.db");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let ask = || {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::black_box(Executor::of(&file));
+            }
+        };
+        scope.spawn(ask);
+        scope.spawn(ask);
+        let leases = async {
+            for _ in 0..200 {
+                let epoch = store.lease(at(0)).await?;
+                let executor = Executor::of(&file);
+                // A panic would leave the others asking.
+                if executor != (Executor::Process { pid: Some(std::process::id()) }) {
+                    return Err(outlive_core::store::Error::new(ErrorKind::Unknown, format!("it is {executor:?}")));
+                }
+                store.release(epoch).await?;
+            }
+            Ok::<(), outlive_core::store::Error>(())
+        };
+        let leased = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(leases);
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        leased.unwrap();
+    });
+    assert_eq!(Executor::of(&file), Executor::Nobody);
 }

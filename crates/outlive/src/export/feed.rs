@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use outlive_core::id::InstanceNum;
 use outlive_core::kind::Kinds;
+use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Instance, Query};
 use outlive_core::status::Status;
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
@@ -21,8 +22,10 @@ use crate::open;
 
 /// How many instances are listed at once.
 const PAGE: usize = 500;
-/// How many are read at once, so that they are not waited for one by one.
+/// How many are read at once at most, so that they are not waited for one by one.
 const AT_ONCE: usize = 32;
+/// About how many bytes of payloads those may have together.
+const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// Where runs are read from: the path of a store or of an export, or a store that is open. It is never written.
 ///
@@ -112,6 +115,8 @@ struct Pages {
     page: VecDeque<Instance>,
     before: Option<InstanceNum>,
     is_last: bool,
+    /// How many are read next. One at first, as nobody knows how long their journals are.
+    at_once: usize,
 }
 
 impl Pages {
@@ -123,9 +128,12 @@ impl Pages {
             self.before = next.next;
             self.page.extend(next.instances);
         }
-        let some = self.page.drain(..self.page.len().min(AT_ONCE));
+        let some = self.page.drain(..self.page.len().min(self.at_once));
         let read = join_all(some.map(|instance| contents(&*self.store, instance))).await;
-        read.into_iter().collect()
+        let runs: Vec<Exported> = read.into_iter().collect::<Result<_, _>>()?;
+        let bytes: usize = runs.iter().map(bytes).sum();
+        self.at_once = if bytes < BYTES_AT_ONCE / 2 { self.at_once * 2 } else { self.at_once / 2 }.clamp(1, AT_ONCE);
+        Ok(runs)
     }
 }
 
@@ -141,7 +149,7 @@ impl Feed {
             },
         };
         let total = store.count(&filter).await?.total();
-        let from = Origin::Store(Pages { store, page: VecDeque::new(), before: None, is_last: false });
+        let from = Origin::Store(Pages { store, page: VecDeque::new(), before: None, is_last: false, at_once: 1 });
         Ok(Self { from, filter, total })
     }
 
@@ -201,6 +209,14 @@ async fn contents(query: &dyn Query, instance: Instance) -> Result<Exported, Err
     };
     let inbox = damage_apart(query.inbox(instance.num, 0).await)?;
     Ok(Exported { instance, journal, inbox })
+}
+
+/// How many bytes the payloads of a run have.
+fn bytes(run: &Exported) -> usize {
+    let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
+    let journal = run.journal.iter().flatten().map(|entry| of(&entry.payload));
+    let inbox = run.inbox.iter().flatten().map(|inbound| inbound.message.to_parts().2.map_or(0, Payload::len));
+    run.instance.input.len() + of(&run.instance.outcome) + journal.sum::<usize>() + inbox.sum::<usize>()
 }
 
 fn damage_apart<T>(read: Result<T, StoreError>) -> Result<Result<T, String>, Error> {

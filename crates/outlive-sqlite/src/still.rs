@@ -1,0 +1,99 @@
+//! A file that nobody has open, in a folder that cannot be written: SQLite reads it as one that never changes, and this
+//! notices if it changes after all.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use outlive_core::store::{Error, ErrorKind};
+
+use crate::place::Identity;
+
+/// A file as it was when it was opened to be read without a log and without locks.
+#[derive(Clone, Debug)]
+pub(crate) struct Still {
+    path: PathBuf,
+    seen: Seen,
+}
+
+/// What changes when the file does. A program that writes it makes a log first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Seen {
+    identity: Identity,
+    bytes: u64,
+    modified: Option<SystemTime>,
+    log_bytes: u64,
+}
+
+impl Still {
+    /// The file, unless its log holds changes that are not in it yet.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let seen = Seen::at(path).filter(|seen| seen.log_bytes == 0)?;
+        Some(Self { path: path.to_owned(), seen })
+    }
+
+    /// The name under which SQLite reads it as a file that never changes.
+    pub(crate) fn uri(&self) -> String {
+        let mut uri = "file:".to_owned();
+        for byte in self.path.as_os_str().as_encoded_bytes() {
+            match byte {
+                b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => uri.push(char::from(*byte)),
+                // Writing to a string cannot fail.
+                _ => write!(uri, "%{byte:02x}").unwrap_or_default(),
+            }
+        }
+        uri + "?immutable=1"
+    }
+
+    /// Fails if somebody has changed the file since: what was read of it may be old, or halves that do not fit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] then.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if Seen::at(&self.path).as_ref() == Some(&self.seen) {
+            return Ok(());
+        }
+        let message =
+            format!("{} was changed by another program while it was read; open it again", self.path.display());
+        Err(Error::new(ErrorKind::Unavailable, message))
+    }
+}
+
+impl Seen {
+    fn at(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        let log_bytes = fs::metadata(log_of(path)).map_or(0, |log| log.len());
+        Some(Self { identity: Identity::of(&found), bytes: found.len(), modified: found.modified().ok(), log_bytes })
+    }
+}
+
+/// The log that SQLite keeps next to a file.
+pub(crate) fn log_of(path: &Path) -> PathBuf {
+    let mut log = OsString::from(path);
+    log.push("-wal");
+    log.into()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_the_file_or_of_its_log_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a b?.db");
+        fs::write(&path, "one").unwrap();
+        let still = Still::of(&path).unwrap();
+        assert!(still.uri().ends_with("/a%20b%3f.db?immutable=1"), "{}", still.uri());
+        still.check().unwrap();
+        fs::write(log_of(&path), "a change").unwrap();
+        assert!(still.check().unwrap_err().message.contains("was changed by another program"));
+        assert!(Still::of(&path).is_none(), "its log holds changes");
+        fs::remove_file(log_of(&path)).unwrap();
+        fs::write(&path, "another").unwrap();
+        assert_eq!(still.check().unwrap_err().kind, ErrorKind::Unavailable);
+    }
+}
