@@ -28,7 +28,8 @@ pub(crate) struct EndArgs {
 pub(crate) async fn cancel(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.open().await?;
     let answer = run.cancel(&args.reason).await?;
-    ended(&run, answer, "the cancel is taken; it may clean up, and ends as cancelled", out).await
+    let taken = "the cancel is taken; it may clean up, and ends as cancelled";
+    ended(&run, answer, &args.run.store.outlook(taken, taken), out).await
 }
 
 pub(crate) async fn terminate(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
@@ -37,16 +38,19 @@ pub(crate) async fn terminate(args: &EndArgs, out: Out) -> Result<ExitCode, Erro
     }
     let run = args.run.open().await?;
     let answer = run.terminate(&args.reason).await?;
-    ended(&run, answer, "it ends at once, as cancelled", out).await
+    let taken = args.run.store.outlook("it ends at once, as cancelled", "it ends as cancelled");
+    ended(&run, answer, &taken, out).await
 }
 
 async fn terminate_job(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
-    let opened = open_instance(&args.run.store, &args.run.id)?;
+    let opened = open_instance(args.run.store.open()?, &args.run.id)?;
     match opened.job.terminate(&opened.id, &args.reason).await {
         Ok(()) => {
             let name = opened.name();
+            let (now, later) =
+                ("it ends at once, with its state, inbox and wake", "it ends, with its state, inbox and wake");
             out.answer(
-                format!("job {name:?}: it ends at once; its state, inbox and wake go"),
+                format!("job {name:?}: {}", args.run.store.outlook(now, later)),
                 &Done { id: &name, is_taken: true, status: None },
             )?;
             Ok(ExitCode::SUCCESS)
@@ -58,25 +62,27 @@ async fn terminate_job(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
 pub(crate) async fn retry(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.open_any().await?;
     run.retry().await?;
-    done(&run, "it goes on from its last recorded point", out)
+    done(&args.run, "it goes on from its last recorded point", out)
 }
 
 pub(crate) async fn pause(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.open().await?;
     run.pause().await?;
-    done(&run, "it pauses until it is resumed", out)
+    done(&args.run, "it pauses until it is resumed", out)
 }
 
 pub(crate) async fn resume(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.open().await?;
     run.resume().await?;
-    done(&run, "it goes on", out)
+    done(&args.run, "it goes on", out)
 }
 
 pub(crate) async fn purge(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.open().await?;
     run.purge().await?;
-    done(&run, "nothing of it is kept; its id is free", out)
+    let sentence = format!("run {:?}: nothing of it is kept; its id is free", run.id());
+    out.answer(sentence, &Done { id: run.id(), is_taken: true, status: None })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[derive(Serialize)]
@@ -88,8 +94,10 @@ struct Done<'a> {
     status: Option<StatusFacts>,
 }
 
-fn done(run: &AnyRun, what: &str, out: Out) -> Result<ExitCode, Error> {
-    out.answer(format!("run {:?}: {what}", run.id()), &Done { id: run.id(), is_taken: true, status: None })?;
+fn done(run: &RunArgs, what: &str, out: Out) -> Result<ExitCode, Error> {
+    let noun = if run.is_job() { "job" } else { "run" };
+    let sentence = format!("{noun} {:?}: {}", run.id, run.store.outlook(what, what));
+    out.answer(sentence, &Done { id: &run.id, is_taken: true, status: None })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -90,13 +90,14 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
             return Ok(ExitCode::from(NOT_MADE));
         }
     };
-    if out.is_json() {
-        let counts = report.counts().into_iter().collect();
-        out.json(&Document { runs: report.runs(), counts, exit_code: report.exit_code() })?;
-    } else {
-        show(args, &report, out)?;
-    }
-    Ok(ExitCode::from(report.exit_code()))
+    let written = match out.is_json() {
+        true => {
+            let counts = report.counts().into_iter().collect();
+            out.json(&Document { runs: report.runs(), counts, exit_code: report.exit_code() })
+        }
+        false => show(args, &report, out),
+    };
+    out.verdict(ExitCode::from(report.exit_code()), written)
 }
 
 /// Has the program check the file, and gives what it reports.

@@ -82,23 +82,18 @@ pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> 
 
 impl JobArgs {
     /// The run, if that is what is meant.
-    async fn run(&self) -> Result<Option<AnyRun>, Error> {
-        Ok(if open::kind(&self.job).is_some() { None } else { Some(self.store.open()?.run(&self.job).await?) })
-    }
-
-    fn open(&self) -> Result<(Client, AnyJob), Error> {
-        let client = self.store.open()?;
-        let job = client.job_by_name(&self.job)?;
-        Ok((client, job))
+    async fn run(&self, client: &Client) -> Result<Option<AnyRun>, Error> {
+        Ok(if open::kind(&self.job).is_some() { None } else { Some(client.run(&self.job).await?) })
     }
 }
 
 async fn list(args: &ListArgs, out: Out) -> Result<(), Error> {
-    if let Some(run) = args.job.run().await? {
+    let client = args.job.store.read()?;
+    if let Some(run) = args.job.run(&client).await? {
         let fit = if args.full { Fit::All } else { Fit::Terminal };
         return signals::list(&run, fit, out).await;
     }
-    let (client, job) = args.job.open()?;
+    let job = client.job_by_name(&args.job.job)?;
     let letters = job.dead().await?;
     if letters.is_empty() {
         known(&client, &job).await?;
@@ -125,10 +120,11 @@ async fn list(args: &ListArgs, out: Out) -> Result<(), Error> {
 }
 
 async fn bury(args: &LetterArgs, is_retry: bool, out: Out) -> Result<(), Error> {
-    if let Some(run) = args.job.run().await? {
+    let client = args.job.store.open()?;
+    if let Some(run) = args.job.run(&client).await? {
         return signals::bury(&run, args.number, is_retry, out).await;
     }
-    let (client, job) = args.job.open()?;
+    let job = client.job_by_name(&args.job.job)?;
     let done = match is_retry {
         true => job.retry_dead(args.number).await,
         false => job.drop_dead(args.number).await,

@@ -47,16 +47,19 @@ struct FindingFacts {
 
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let report = examine(args.store.file()?).await?;
+    let code = if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    out.verdict(code, write(args, &report, out))
+}
+
+fn write(args: &Args, report: &Report, out: Out) -> Result<(), Error> {
     if out.is_json() {
-        out.json(&Facts::from(&report))?;
-    } else {
-        if !report.is_sound() {
-            out.line(table(&report.findings, if args.full { Fit::All } else { Fit::Terminal }))?;
-            out.line("")?;
-        }
-        out.line(summary(&report))?;
+        return out.json(&Facts::from(report));
     }
-    Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if !report.is_sound() {
+        out.line(table(&report.findings, if args.full { Fit::All } else { Fit::Terminal }))?;
+        out.line("")?;
+    }
+    out.line(summary(report))
 }
 
 async fn examine(file: PathBuf) -> Result<Report, Error> {

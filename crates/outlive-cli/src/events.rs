@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
 
 /// What is asked for, from where it is asked for.
 async fn follow(args: &Args) -> Result<Events, Error> {
-    let mut events = args.store.open()?.events();
+    let mut events = args.store.read()?.events();
     if let Some(cursor) = args.since.or((!args.follow).then_some(Cursor::START)) {
         events = events.since(cursor);
     }

@@ -40,8 +40,11 @@ struct Done<'a> {
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let file = args.store.path()?;
     let Some(target) = &args.out else {
-        to_stdout(&file, args).await?;
-        return Ok(ExitCode::SUCCESS);
+        return match to_stdout(&file, args).await {
+            // What was read is a part of an export.
+            Err(error) if error.is_broken_pipe() => Ok(ExitCode::FAILURE),
+            written => written.map(|_| ExitCode::SUCCESS),
+        };
     };
     let runs = to_file(&file, target, args).await?;
     let words = if runs == 1 { "run" } else { "runs" };

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use outlive::{Entry, EntryKind, RunInfo, Status};
-use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::escape::plain;
-use crate::journal::JournalTable;
-use crate::open::AnyRun;
+use crate::journal::{JournalPages, JournalTable};
+use crate::open::{AnyRun, NOBODY, StoreArgs};
 use crate::out::Out;
 use crate::sheet;
 use crate::table::Fit;
@@ -19,39 +18,40 @@ use crate::time;
 /// How often the run is looked at, at most.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Shows the run until it ends or is stuck, and gives how it is then.
-pub(crate) async fn to_the_end(run: &AnyRun, info: RunInfo, out: Out, fit: Fit) -> Result<RunInfo, Error> {
-    let mut view = View::new(info.clone(), out, fit)?;
-    let mut info = info;
+/// Shows the run until it ends or is stuck; `info` is then how it is.
+pub(crate) async fn to_the_end(run: &AnyRun, info: &mut RunInfo, mut view: View<'_>) -> Result<(), Error> {
+    let mut journal = JournalPages::new(run);
     loop {
-        let begun = Instant::now();
-        view.add(run.journal().await?)?;
-        view.line(&info);
-        if info.status.is_ended() || info.status == Status::Stuck {
-            view.close(&info)?;
-            return Ok(info);
+        while let Some(page) = journal.next().await? {
+            view.add(&page)?;
         }
-        // Reading a long journal takes time; most of it is left to whoever executes the run.
-        tokio::time::sleep(LOOK_EVERY.max(begun.elapsed() * 10)).await;
-        info = run.info().await?;
+        view.line(info);
+        if info.status.is_ended() || info.status == Status::Stuck {
+            return view.close(info);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+        *info = run.info().await?;
     }
 }
 
-struct View {
+/// What a follower sees.
+pub(crate) struct View<'a> {
+    store: &'a StoreArgs,
     out: Out,
     fit: Fit,
     bar: ProgressBar,
     table: JournalTable,
-    /// How many entries are shown.
-    shown: usize,
     /// How many steps have given a value.
     steps: usize,
 }
 
-impl View {
-    fn new(info: RunInfo, out: Out, fit: Fit) -> Result<Self, Error> {
+impl<'a> View<'a> {
+    pub(crate) fn new(info: &RunInfo, store: &'a StoreArgs, out: Out, fit: Fit) -> Result<Self, Error> {
         if !out.is_json() {
-            out.line(format!("{}\n", sheet::of(&info, fit)))?;
+            out.line(format!("{}\n", sheet::of(info, fit)))?;
+        }
+        if !info.status.is_ended() && store.is_executed() == Some(false) {
+            out.remark(&format!("{NOBODY}, so the run does not go on until one does"));
         }
         let target = if io::stdout().is_terminal() || out.is_json() {
             ProgressDrawTarget::stderr()
@@ -66,29 +66,24 @@ impl View {
         );
         bar.enable_steady_tick(LOOK_EVERY);
         let table = JournalTable::new(fit, info.created_at).with_room();
-        Ok(Self { out, fit, bar, table, shown: 0, steps: 0 })
+        Ok(Self { store, out, fit, bar, table, steps: 0 })
     }
 
     /// Shows what is new in the journal.
-    fn add(&mut self, journal: Vec<Entry>) -> Result<(), Error> {
-        let new = journal.get(self.shown..).unwrap_or_default();
-        let is_first = self.shown == 0;
-        if new.is_empty() {
-            return Ok(());
-        }
-        self.shown = journal.len();
+    fn add(&mut self, new: &[Entry]) -> Result<(), Error> {
         self.steps += new.iter().filter(|entry| entry.kind == EntryKind::StepDone).count();
         if self.out.is_json() {
             return Ok(());
         }
-        let rows = if is_first { self.table.begin(new) } else { self.table.go_on(new) };
+        let rows = self.table.part(new);
         self.bar.suspend(|| self.out.line(rows))
     }
 
     fn line(&self, info: &RunInfo) {
         let steps = if self.steps == 1 { "1 step".into() } else { format!("{} steps", self.steps) };
         let status = plain(&time::status(info.status, time::now()));
-        self.bar.set_message(format!("{steps} done, {status}"));
+        let nobody = if self.store.is_executed() == Some(false) { format!("; {NOBODY}") } else { String::new() };
+        self.bar.set_message(format!("{steps} done, {status}{nobody}"));
     }
 
     /// How it ended.

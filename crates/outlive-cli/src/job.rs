@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::error::Error;
 use crate::facts::raw;
 use crate::jobs::{self, InstanceFacts};
-use crate::open::{InstanceArgs, Opened};
+use crate::open::{InstanceArgs, NOBODY, Opened};
 use crate::out::Out;
 use crate::table::{self, Fit, Grid};
 use crate::time;
@@ -64,7 +64,7 @@ pub(crate) struct PoolFacts {
 }
 
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
-    let opened = args.instance.open()?;
+    let opened = args.instance.read()?;
     let shown = match look(&opened).await {
         Ok(shown) => shown,
         Err(error) => return Err(opened.told(error).await),
@@ -75,6 +75,9 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
         let fit = if args.full { Fit::All } else { Fit::Terminal };
         out.line(shown.sheet(fit))?;
         out.line(shown.inbox(fit))?;
+        if args.instance.store.is_executed() == Some(false) {
+            out.line(format!("\n{NOBODY}"))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@ use outlive::{Client, Filter, Timestamp};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::open::{self, StoreArgs};
+use crate::open::{self, NOBODY, StoreArgs};
 use crate::out::Out;
 use crate::table::{self, Fit, Grid};
 use crate::time;
@@ -58,7 +58,7 @@ pub(crate) struct InstanceFacts<'a> {
 }
 
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
-    let client = args.store.open()?;
+    let client = args.store.read()?;
     let fit = if args.full { Fit::All } else { Fit::Terminal };
     match &args.job {
         Some(job) => {
@@ -67,6 +67,9 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
             list_instances(&found, fit, out)?;
         }
         None => list_jobs(&client.jobs().await?, fit, out)?,
+    }
+    if !out.is_json() && args.store.is_executed() == Some(false) {
+        out.line(format!("\n{NOBODY}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

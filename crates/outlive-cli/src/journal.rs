@@ -4,6 +4,7 @@ use comfy_table::Cell;
 use outlive::{Entry, Timestamp};
 
 use crate::facts::{self, Said};
+use crate::open::AnyRun;
 use crate::table::{self, Fit, Grid};
 use crate::time;
 
@@ -16,13 +17,41 @@ pub(crate) struct JournalTable {
     fit: Fit,
     /// The run's day: moments on it are shown without their date.
     day: Timestamp,
-    /// The widths so far; none before the first part.
+    /// The widths so far, or those to begin with.
     widths: Vec<u16>,
+    /// Whether the heading is written.
+    is_begun: bool,
+}
+
+/// A journal page by page: what is shown is not kept.
+pub(crate) struct JournalPages<'a> {
+    run: &'a AnyRun,
+    /// The number of the last entry that was read.
+    seen: u64,
+}
+
+impl<'a> JournalPages<'a> {
+    pub(crate) fn new(run: &'a AnyRun) -> Self {
+        Self { run, seen: 0 }
+    }
+
+    /// Some more entries; `None` if there are no more now.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Entry>>, outlive::Error> {
+        let page = self.run.journal_page(self.seen).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        self.seen = last.seq;
+        Ok(Some(page))
+    }
+
+    /// Whether nothing was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seen == 0
+    }
 }
 
 impl JournalTable {
     pub(crate) fn new(fit: Fit, day: Timestamp) -> Self {
-        Self { fit, day, widths: Vec::new() }
+        Self { fit, day, widths: Vec::new(), is_begun: false }
     }
 
     /// Widths that most journals keep to, for one whose later entries are not known yet.
@@ -31,17 +60,11 @@ impl JournalTable {
         self
     }
 
-    /// The heading and the entries so far.
-    pub(crate) fn begin(&mut self, entries: &[Entry]) -> String {
-        self.part(Grid::new(self.fit).header(&COLUMNS), entries)
-    }
-
-    /// Entries that came later.
-    pub(crate) fn go_on(&mut self, entries: &[Entry]) -> String {
-        self.part(Grid::new(self.fit), entries)
-    }
-
-    fn part(&mut self, grid: Grid, entries: &[Entry]) -> String {
+    /// The next entries, with the heading before the first.
+    pub(crate) fn part(&mut self, entries: &[Entry]) -> String {
+        let grid = Grid::new(self.fit);
+        let grid = if self.is_begun { grid } else { grid.header(&COLUMNS) };
+        self.is_begun = true;
         let mut grid = grid.spare(SPARE).widths(&self.widths);
         entries.iter().for_each(|entry| grid.row(self.cells(entry)));
         let (text, mut widths) = grid.lay_out();

@@ -8,6 +8,7 @@ mod check;
 mod dead;
 mod demo;
 mod doctor;
+mod document;
 mod error;
 mod escape;
 mod events;

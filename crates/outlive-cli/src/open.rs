@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 
 use outlive::job::{AnyJob, JobKind};
 use outlive::{Client, Run};
+use outlive_sqlite::Executor;
 use serde_json::Value;
 
 use crate::error::Error;
+
+/// Said of a store that no process executes.
+pub(crate) const NOBODY: &str = "no process executes this store now";
 
 /// A run of any workflow.
 pub(crate) type AnyRun = Run<Value>;
@@ -39,9 +43,33 @@ impl StoreArgs {
         std::path::absolute(path).map_err(|error| Error::said(format!("{path:?} is not the name of a file: {error}")))
     }
 
+    /// Opens the store to send to it.
     pub(crate) fn open(&self) -> Result<Client, Error> {
         check(&self.file)?;
         Ok(Client::open(&self.file)?)
+    }
+
+    /// Opens the store to read it, also where nothing can be written.
+    pub(crate) fn read(&self) -> Result<Client, Error> {
+        check(&self.file)?;
+        Ok(Client::open_read_only(&self.file)?)
+    }
+
+    /// Whether a process executes the store now; `None` if that cannot be found out.
+    pub(crate) fn is_executed(&self) -> Option<bool> {
+        match Executor::of(&self.path().ok()?) {
+            Executor::Nobody => Some(false),
+            Executor::Process { .. } => Some(true),
+            _ => None,
+        }
+    }
+
+    /// What becomes of something that was sent: now, or once a process executes the store.
+    pub(crate) fn outlook(&self, now: &str, later: &str) -> String {
+        match self.is_executed() {
+            Some(false) => format!("{later}; {NOBODY}, so this waits until one does"),
+            _ => now.to_owned(),
+        }
     }
 
     /// The path of the file.
@@ -57,11 +85,22 @@ impl StoreArgs {
 
 impl RunArgs {
     pub(crate) async fn open(&self) -> Result<AnyRun, Error> {
-        if self.is_job() {
-            let way_out = "`outlive job` shows it, `outlive terminate` ends it";
-            return Err(Error::said(format!("{:?} is an instance of a job, not a run; {way_out}", self.id)));
-        }
+        self.check_run()?;
         self.open_any().await
+    }
+
+    /// Opens it to read it.
+    pub(crate) async fn read(&self) -> Result<AnyRun, Error> {
+        self.check_run()?;
+        Ok(self.store.read()?.run(&self.id).await?)
+    }
+
+    fn check_run(&self) -> Result<(), Error> {
+        if !self.is_job() {
+            return Ok(());
+        }
+        let way_out = "`outlive job` shows it, `outlive terminate` ends it";
+        Err(Error::said(format!("{:?} is an instance of a job, not a run; {way_out}", self.id)))
     }
 
     /// Opens it, be it a run or an instance of a job.
@@ -98,12 +137,16 @@ pub(crate) struct Opened {
 
 impl InstanceArgs {
     pub(crate) fn open(&self) -> Result<Opened, Error> {
-        open_instance(&self.store, &self.instance)
+        open_instance(self.store.open()?, &self.instance)
+    }
+
+    /// Opens it to read it.
+    pub(crate) fn read(&self) -> Result<Opened, Error> {
+        open_instance(self.store.read()?, &self.instance)
     }
 }
 
-pub(crate) fn open_instance(store: &StoreArgs, instance: &str) -> Result<Opened, Error> {
-    let client = store.open()?;
+pub(crate) fn open_instance(client: Client, instance: &str) -> Result<Opened, Error> {
     let (job, id) = match instance.match_indices(':').nth(1) {
         Some((colon, _)) => (client.job_by_name(&instance[..colon])?, instance[colon + 1..].to_owned()),
         None => (client.job_by_name(instance)?, String::new()),

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
+use std::process::ExitCode;
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -38,11 +39,25 @@ impl Out {
         writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(Error::Output)
     }
 
+    /// Writes a remark to stderr: something to know that is no part of the answer.
+    pub(crate) fn remark(self, sentence: &str) {
+        // If stderr is closed there is nobody to tell.
+        let _ = writeln!(io::stderr().lock(), "note: {}", escape::plain(sentence));
+    }
+
     /// Writes the one JSON document of a command.
     pub(crate) fn json(self, document: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(document)
             .map_err(|error| Error::said(format!("the answer cannot be written as JSON: {error}")))?;
         self.line(escape::json(&text))
+    }
+
+    /// The exit code of a command that says something by it, also if nobody has read its output to the end.
+    pub(crate) fn verdict(self, code: ExitCode, written: Result<(), Error>) -> Result<ExitCode, Error> {
+        match written {
+            Err(error) if !error.is_broken_pipe() => Err(error),
+            _ => Ok(code),
+        }
     }
 
     /// Writes the sentence or the document, as asked for.

@@ -17,13 +17,15 @@ pub(crate) struct Args {
 pub(crate) async fn trigger(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let opened = args.instance.open()?;
     let told = opened.job.trigger(&opened.id).await;
-    done(&opened, told, "it is executed now, or as soon as a program executes the store", out).await
+    let what = args.instance.store.outlook("it is executed now", "it is executed");
+    done(&opened, told, &what, out).await
 }
 
 pub(crate) async fn flush(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let opened = args.instance.open()?;
     let told = opened.job.flush(&opened.id).await;
-    done(&opened, told, "its batch is flushed now, or as soon as a program executes the store", out).await
+    let what = args.instance.store.outlook("its batch is flushed now", "its batch is flushed");
+    done(&opened, told, &what, out).await
 }
 
 async fn done(opened: &Opened, told: Result<(), outlive::Error>, what: &str, out: Out) -> Result<ExitCode, Error> {

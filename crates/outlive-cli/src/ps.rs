@@ -1,19 +1,21 @@
 //! `outlive ps`: which runs there are.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use comfy_table::Cell;
-use outlive::{Client, Counts, RunInfo, StatusKind};
-use serde::Serialize;
+use outlive::{Client, Counts, PageMark, RunInfo, StatusKind};
 
+use crate::document::Document;
 use crate::error::Error;
 use crate::facts::{self, RunFacts};
 use crate::filter::FilterArgs;
-use crate::open::StoreArgs;
+use crate::open::{NOBODY, StoreArgs};
 use crate::out::Out;
 use crate::table::{self, Fit, Grid};
 use crate::time;
+
+/// The columns `took` and `started` go if there is no room.
+const SPARE: &[usize] = &[4, 3];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,58 +31,108 @@ pub(crate) struct Args {
     full: bool,
 }
 
-#[derive(Serialize)]
-struct Listing {
-    runs: Vec<RunFacts>,
-    counts: BTreeMap<&'static str, u64>,
-}
-
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
-    let client = args.store.open()?;
-    let runs = list(&client, args).await?;
-    let counts = client.count(args.filter.filter()).await?;
-    if out.is_json() {
-        let now = time::now();
-        let facts: Vec<RunFacts> = runs.iter().map(|run| RunFacts::new(run, now)).collect();
-        out.json(&Listing { runs: facts, counts: facts::counts(&counts) })?;
-    } else {
-        out.line(table(&runs, if args.full { Fit::All } else { Fit::Terminal }))?;
-        out.line("")?;
-        out.line(summary(&counts, runs.len()))?;
+    let client = args.store.read()?;
+    let pages = Pages { client: &client, args, next: None, left: args.limit, is_last: false };
+    match out.is_json() {
+        true => write_json(&client, args, pages).await?,
+        false => write_table(&client, args, pages, out).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(client: &Client, args: &Args) -> Result<Vec<RunInfo>, Error> {
-    let mut runs = Vec::new();
-    let mut next = None;
-    while runs.len() < args.limit {
-        let page = client.list_after(args.filter.filter(), next).await?;
-        runs.extend(page.runs);
-        next = page.next;
-        if next.is_none() {
-            break;
-        }
+async fn write_json(client: &Client, args: &Args, mut pages: Pages<'_>) -> Result<(), Error> {
+    let mut document = Document::begin()?;
+    document.begin_list("runs")?;
+    while let Some(runs) = pages.next().await? {
+        let now = time::now();
+        runs.iter().try_for_each(|run| document.item(&RunFacts::new(run, now)))?;
     }
-    runs.truncate(args.limit);
-    Ok(runs)
+    document.end_list()?;
+    let counts = client.count(args.filter.filter()).await?;
+    document.field("counts", &facts::counts(&counts))?;
+    document.field("executed", &args.store.is_executed())?;
+    document.end()
 }
 
-fn table(runs: &[RunInfo], fit: Fit) -> String {
-    let now = time::now();
-    let mut grid = Grid::new(fit).header(&["id", "workflow", "status", "started (UTC)", "took", "note"]);
-    for run in runs {
-        let note = run.note.clone().or_else(|| run.failure.as_ref().map(ToString::to_string));
-        grid.row(vec![
-            table::text(&run.id, fit),
-            table::text(&run.workflow, fit),
-            table::status(run.status, now),
-            Cell::new(run.started_at.map_or_else(|| "-".into(), time::moment)),
-            Cell::new(facts::duration(run, now).map_or_else(|| "-".into(), time::length)),
-            table::text(&note.unwrap_or_default(), fit),
-        ]);
+async fn write_table(client: &Client, args: &Args, mut pages: Pages<'_>, out: Out) -> Result<(), Error> {
+    let mut sheet = Sheet { fit: if args.full { Fit::All } else { Fit::Terminal }, widths: Vec::new() };
+    let mut listed = 0;
+    while let Some(runs) = pages.next().await? {
+        listed += runs.len();
+        out.line(sheet.part(&runs))?;
     }
-    grid.lay_out().0
+    if listed == 0 {
+        out.line(sheet.part(&[]))?;
+    }
+    let counts = client.count(args.filter.filter()).await?;
+    out.line("")?;
+    out.line(summary(&counts, listed))?;
+    let unfinished = [StatusKind::Pending, StatusKind::Running, StatusKind::Paused].map(|kind| counts.of(kind));
+    if unfinished.iter().sum::<u64>() > 0 && args.store.is_executed() == Some(false) {
+        out.line(format!("{NOBODY}; unfinished runs go on once one does"))?;
+    }
+    Ok(())
+}
+
+/// The runs that are asked for, page by page: what is shown is not kept.
+struct Pages<'a> {
+    client: &'a Client,
+    args: &'a Args,
+    next: Option<PageMark>,
+    /// How many more are asked for.
+    left: usize,
+    is_last: bool,
+}
+
+impl Pages<'_> {
+    /// Some more of them; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Vec<RunInfo>>, Error> {
+        while self.left > 0 && !self.is_last {
+            let mut page = self.client.list_after(self.args.filter.filter(), self.next).await?;
+            self.next = page.next;
+            self.is_last = page.next.is_none();
+            page.runs.truncate(self.left);
+            self.left -= page.runs.len();
+            // A page can be empty and not the last: what was on it may have been purged.
+            if !page.runs.is_empty() {
+                return Ok(Some(page.runs));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The parts of one table that lines up.
+struct Sheet {
+    fit: Fit,
+    widths: Vec<u16>,
+}
+
+impl Sheet {
+    fn part(&mut self, runs: &[RunInfo]) -> String {
+        let (fit, now) = (self.fit, time::now());
+        let mut grid = match self.widths.is_empty() {
+            true => Grid::new(fit).header(&["id", "workflow", "status", "started (UTC)", "took", "note"]),
+            false => Grid::new(fit).widths(&self.widths),
+        };
+        for run in runs {
+            let note = run.note.clone().or_else(|| run.failure.as_ref().map(ToString::to_string));
+            grid.row(vec![
+                table::text(&run.id, fit),
+                table::text(&run.workflow, fit),
+                table::status(run.status, now),
+                Cell::new(run.started_at.map_or_else(|| "-".into(), time::moment)),
+                Cell::new(facts::duration(run, now).map_or_else(|| "-".into(), time::length)),
+                table::text(&note.unwrap_or_default(), fit),
+            ]);
+        }
+        let (text, mut widths) = grid.spare(SPARE).lay_out();
+        // How long the last note was says nothing about the next.
+        widths.last_mut().into_iter().for_each(|width| *width = 0);
+        self.widths = widths;
+        text
+    }
 }
 
 /// How many there are, by status, and how to see those that are not listed.

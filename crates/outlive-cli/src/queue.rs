@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::bar;
 use crate::error::Error;
 use crate::job::PoolFacts;
-use crate::open::{Opened, StoreArgs, open_instance};
+use crate::open::{NOBODY, Opened, StoreArgs, open_instance};
 use crate::out::Out;
 use crate::time;
 
@@ -47,10 +47,11 @@ pub(crate) struct DrainArgs {
 }
 
 pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> {
-    let opened = match command {
-        Command::Pause(args) | Command::Resume(args) => args.open()?,
+    let args = match command {
+        Command::Pause(args) | Command::Resume(args) => args,
         Command::Drain(args) => return drain(args, out).await,
     };
+    let opened = args.open()?;
     let (done, what) = match command {
         Command::Pause(_) => (opened.job.pause().await, "it begins nothing more until it is resumed"),
         _ => (opened.job.resume().await, "it goes on"),
@@ -59,25 +60,26 @@ pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> 
         return Err(opened.told(error).await);
     }
     let name = opened.job.name();
-    out.answer(format!("{name:?}: {what}"), &json!({ "job": name, "taken": true }))?;
+    out.answer(format!("{name:?}: {}", args.store.outlook(what, what)), &json!({ "job": name, "taken": true }))?;
     Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
     fn open(&self) -> Result<Opened, Error> {
-        match self.pool.contains(':') {
-            true => open_instance(&self.store, &self.pool),
-            false => open_instance(&self.store, &format!("pool:{}", self.pool)),
-        }
+        open_instance(self.store.open()?, &self.name())
+    }
+
+    fn name(&self) -> String {
+        if self.pool.contains(':') { self.pool.clone() } else { format!("pool:{}", self.pool) }
     }
 }
 
 async fn drain(args: &DrainArgs, out: Out) -> Result<ExitCode, Error> {
     let timeout = args.timeout.as_deref().map(|text| text.into_duration()).transpose();
     let timeout = timeout.map_err(outlive::Error::from)?;
-    let opened = args.queue.open()?;
+    let opened = open_instance(args.queue.store.read()?, &args.queue.name())?;
     let (begun, bar) = (Instant::now(), bar::of_events());
-    let mut most = 0;
+    let (mut most, mut is_told) = (0, false);
     let status = loop {
         let status = match opened.job.status().await {
             Ok(status) => status,
@@ -89,6 +91,10 @@ async fn drain(args: &DrainArgs, out: Out) -> Result<ExitCode, Error> {
         bar.set_position(most - left);
         if left == 0 {
             break status;
+        }
+        if !is_told && args.queue.store.is_executed() == Some(false) {
+            is_told = true;
+            out.remark(&format!("{NOBODY}, so nothing is handled until one does"));
         }
         if let Some(error) = refusal(opened.job.name(), &status, timeout.filter(|most| begun.elapsed() >= *most)) {
             bar.finish_and_clear();

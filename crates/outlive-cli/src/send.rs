@@ -32,6 +32,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let name = opened.name();
     let new = if created { ", which came into being by it" } else { "" };
     let document = json!({ "instance": name, "event": event, "created": created });
-    out.answer(format!("event {event} is kept for {name:?}{new}"), &document)?;
+    let kept = format!("event {event} is kept for {name:?}{new}");
+    out.answer(args.instance.store.outlook(&kept, &kept), &document)?;
     Ok(ExitCode::SUCCESS)
 }

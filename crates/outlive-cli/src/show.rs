@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use outlive::{Entry, RunInfo, Status};
-use serde::Serialize;
+use outlive::{RunInfo, Status};
 
+use crate::document::Document;
 use crate::error::Error;
 use crate::facts::{EntryFacts, RunFacts};
-use crate::follow;
-use crate::journal::JournalTable;
-use crate::open::RunArgs;
+use crate::follow::{self, View};
+use crate::journal::{JournalPages, JournalTable};
+use crate::open::{AnyRun, NOBODY, RunArgs};
 use crate::out::Out;
 use crate::sheet;
 use crate::table::Fit;
@@ -27,35 +27,66 @@ pub(crate) struct Args {
     full: bool,
 }
 
-#[derive(Serialize)]
-struct Shown {
-    run: RunFacts,
-    journal: Vec<EntryFacts>,
-}
-
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
-    let run = args.run.open().await?;
+    let run = args.run.read().await?;
     let fit = if args.full { Fit::All } else { Fit::Terminal };
     // The run first, then its journal: of a run that has ended, the journal is then whole.
     let mut info = run.info().await?;
-    if args.follow {
-        info = follow::to_the_end(&run, info, out, fit).await?;
-    }
-    let journal = run.journal().await?;
-    if out.is_json() {
-        let entries: Vec<EntryFacts> = journal.iter().map(EntryFacts::from).collect();
-        out.json(&Shown { run: RunFacts::new(&info, time::now()), journal: entries })?;
-    } else if !args.follow {
-        out.line(sheet::of(&info, fit))?;
-        out.line(table(&info, &journal, fit))?;
-    }
+    let shown = match args.follow {
+        true => match View::new(&info, &args.run.store, out, fit) {
+            Ok(view) => follow::to_the_end(&run, &mut info, view).await,
+            Err(error) => Err(error),
+        },
+        false => Ok(()),
+    };
+    let shown = match (shown, out.is_json(), args.follow) {
+        (Ok(()), true, _) => write_json(&run, &info).await,
+        (Ok(()), false, false) => write_table(&run, &info, args, fit, out).await,
+        (shown, ..) => shown,
+    };
+    // A follower who has not seen the end has not seen it go well.
     let is_well = !args.follow || info.status == Status::Completed;
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    match shown {
+        Err(Error::Outlive(error)) if error.is_not_found() => Err(gone(args).await),
+        shown => out.verdict(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }, shown),
+    }
 }
 
-fn table(info: &RunInfo, journal: &[Entry], fit: Fit) -> String {
-    if journal.is_empty() {
-        return "\nnothing is recorded yet".into();
+async fn write_json(run: &AnyRun, info: &RunInfo) -> Result<(), Error> {
+    let mut document = Document::begin()?;
+    document.field("run", &RunFacts::new(info, time::now()))?;
+    document.begin_list("journal")?;
+    let mut journal = JournalPages::new(run);
+    while let Some(page) = journal.next().await? {
+        page.iter().try_for_each(|entry| document.item(&EntryFacts::from(entry)))?;
     }
-    format!("\n{}", JournalTable::new(fit, info.created_at).begin(journal))
+    document.end_list()?;
+    document.end()
+}
+
+async fn write_table(run: &AnyRun, info: &RunInfo, args: &Args, fit: Fit, out: Out) -> Result<(), Error> {
+    out.line(sheet::of(info, fit))?;
+    if !info.status.is_ended() && args.run.store.is_executed() == Some(false) {
+        out.line(format!("\n{NOBODY}"))?;
+    }
+    out.line("")?;
+    let (mut journal, mut table) = (JournalPages::new(run), JournalTable::new(fit, info.created_at));
+    while let Some(page) = journal.next().await? {
+        out.line(table.part(&page))?;
+    }
+    if journal.is_empty() {
+        out.line("nothing is recorded yet")?;
+    }
+    Ok(())
+}
+
+/// Why a run that was there is not there any more.
+async fn gone(args: &Args) -> Error {
+    match args.run.read().await {
+        Ok(_) => Error::said(format!(
+            "run {:?} was replaced by a new run with the same id while it was shown; the command again shows that one",
+            args.run.id
+        )),
+        Err(error) => error,
+    }
 }

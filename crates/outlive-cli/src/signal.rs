@@ -35,7 +35,10 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let note = run.info().await?.note;
     let is_kept = signal.await?;
     let mut sentence = match is_kept {
-        true => format!("signal {:?} is kept for run {:?}", args.name, run.id()),
+        true => {
+            let kept = format!("signal {:?} is kept for run {:?}", args.name, run.id());
+            args.run.store.outlook(&kept, &kept)
+        }
         false => format!(
             "signal {:?} is dropped: run {:?} has had a signal with the dedup key {:?}",
             args.name,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::facts::StatusFacts;
 use crate::input;
-use crate::open::StoreArgs;
+use crate::open::{NOBODY, StoreArgs};
 use crate::out::Out;
 use crate::typed;
 
@@ -70,6 +70,9 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let run = start.on_conflict(args.on_conflict.into()).await.map_err(told)?;
     let started = Started { id: run.id(), workflow: &args.workflow, status: run.status().await?.into() };
     out.answer(run.id(), &started)?;
+    if !out.is_json() && args.store.is_executed() == Some(false) {
+        out.remark(&format!("{NOBODY}, so the run begins once one does"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,4 +1,4 @@
-//! Tables for people: columns without lines, the last one cut to the width of the terminal.
+//! Tables for people: columns without lines, cut to the width of the terminal.
 
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 use outlive::{Status, StatusKind, Timestamp};
@@ -19,6 +19,8 @@ pub(crate) enum Fit {
 const WIDTH_WITHOUT_TERMINAL: u16 = 160;
 /// The last column has at least this much room.
 const LAST_MIN: u16 = 20;
+/// Columns are not cut below this.
+const COLUMN_MIN: u16 = 8;
 /// Between two columns.
 const GAP: u16 = 2;
 /// Longer texts are cut before they are laid out, which is slow for a megabyte.
@@ -74,7 +76,8 @@ impl Grid {
             *width = (*width).max(*least);
         }
         if self.fit == Fit::Terminal {
-            self.fit_to(self.table.width().unwrap_or(WIDTH_WITHOUT_TERMINAL), &widths);
+            let room = self.table.width().or_else(columns).unwrap_or(WIDTH_WITHOUT_TERMINAL);
+            self.fit_to(room, &widths);
         }
         self.table.column_iter_mut().for_each(|column| {
             column.set_padding((0, GAP));
@@ -82,22 +85,32 @@ impl Grid {
         (self.table.trim_fmt(), widths)
     }
 
+    /// Makes all columns fit: spare ones go, then the widest are cut, and the last one has what is left.
     fn fit_to(&mut self, room: u16, widths: &[u16]) {
-        let Some(last) = widths.len().checked_sub(1) else { return };
-        let mut used: u16 = widths[..last].iter().fold(0, |sum, width| sum.saturating_add(width + GAP));
+        let Some((last, firsts)) = widths.split_last() else { return };
+        let mut shown: Vec<Option<u16>> = firsts.iter().copied().map(Some).collect();
+        let used = |shown: &[Option<u16>]| {
+            shown.iter().flatten().fold(0_u16, |sum, width| sum.saturating_add(*width).saturating_add(GAP))
+        };
         for column in self.spare {
-            if used.saturating_add(LAST_MIN) > room {
-                used = used.saturating_sub(widths[*column] + GAP);
+            if used(&shown).saturating_add(LAST_MIN) > room {
+                shown[*column] = None;
                 self.constrain(*column, ColumnConstraint::Hidden);
             }
         }
-        for (column, width) in widths[..last].iter().enumerate() {
-            if self.table.column(column).is_some_and(|column| !column.is_hidden()) {
-                self.constrain(column, ColumnConstraint::Absolute(Width::Fixed(width + GAP)));
+        while used(&shown).saturating_add(LAST_MIN) > room {
+            match shown.iter_mut().flatten().max() {
+                Some(widest) if *widest > COLUMN_MIN => *widest -= 1,
+                _ => break,
             }
         }
-        let rest = room.saturating_sub(used).max(LAST_MIN).min(widths[last].max(1) + GAP);
-        self.constrain(last, ColumnConstraint::Absolute(Width::Fixed(rest)));
+        for (column, width) in shown.iter().enumerate() {
+            if let Some(width) = width {
+                self.constrain(column, ColumnConstraint::Absolute(Width::Fixed(width.saturating_add(GAP))));
+            }
+        }
+        let rest = room.saturating_sub(used(&shown)).max(LAST_MIN).min(last.saturating_add(GAP).max(1 + GAP));
+        self.constrain(firsts.len(), ColumnConstraint::Absolute(Width::Fixed(rest)));
     }
 
     fn constrain(&mut self, column: usize, constraint: ColumnConstraint) {
@@ -105,6 +118,11 @@ impl Grid {
             column.set_constraint(constraint);
         }
     }
+}
+
+/// The width that the environment gives to what is shown, if it gives one.
+fn columns() -> Option<u16> {
+    std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0)
 }
 
 /// A cell of text that may hold anything.
@@ -144,6 +162,25 @@ mod tests {
         assert!(cut.lines().all(|line| line.chars().count() <= usize::from(WIDTH_WITHOUT_TERMINAL)), "{cut}");
         assert!(cut.lines().count() == 2 && cut.ends_with('…') || cut.contains("..."), "{cut}");
         assert!(two_columns(Fit::All, &long).contains(long.trim()));
+    }
+
+    #[test]
+    fn the_widest_columns_are_cut_until_all_fit() {
+        for room in [60, 80, 120] {
+            let mut grid = Grid::new(Fit::Terminal).header(&["id", "workflow", "status", "note"]);
+            grid.row(vec![
+                Cell::new("x".repeat(200)),
+                Cell::new("y".repeat(90)),
+                Cell::new("paused"),
+                Cell::new("z".repeat(300)),
+            ]);
+            let widths = grid.table.column_max_content_widths();
+            grid.fit_to(room, &widths);
+            let shown = grid.table.trim_fmt();
+            let longest = shown.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+            assert!(longest <= usize::from(room), "{longest} in {room}:\n{shown}");
+            assert!(shown.contains("paused") && shown.contains("zzzzz"), "{shown}");
+        }
     }
 
     #[test]

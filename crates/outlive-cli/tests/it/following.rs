@@ -1,8 +1,13 @@
 //! `show -f`: a live run until its end.
 
+use std::process::Stdio;
 use std::time::Duration;
 
-use crate::shop::Shop;
+use outlive::{OnConflict, StatusKind};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::shop::{OUTLIVE, Shop, Told, wait_for};
 
 /// Approves an order once the follower has had time to see it wait.
 async fn approve_soon(shop: &Shop, id: &str) {
@@ -39,4 +44,52 @@ async fn following_a_run_that_failed_gives_exit_code_1_and_shows_why() {
     assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
     assert!(told.out.lines().last().unwrap().starts_with("failed: ") && told.out.contains("it burnt"), "{}", told.out);
     assert_eq!(shop.tell(&["show", "bad-1"]).await.code, Some(0), "only a follower is told by the exit code");
+}
+
+/// What broke: the follower was told that the run had never been started.
+#[tokio::test]
+async fn a_follower_is_told_that_the_run_was_replaced_or_removed() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let (follower, mut lines) = follower(&shop, "order-1").await;
+    while !lines.next_line().await.unwrap().unwrap().contains("step done") {}
+    shop.engine.start_json("nap", "null").id("order-1").on_conflict(OnConflict::Replace).await.unwrap();
+    let told: Told = follower.wait_with_output().await.unwrap().into();
+    let sentence = "error: run \"order-1\" was replaced by a new run with the same id while it was shown; the command \
+                    again shows that one\n";
+    assert_eq!((told.code, told.err.as_str()), (Some(1), sentence));
+
+    let run = shop.waiting_order("order-2").await;
+    let (follower, mut lines) = self::follower(&shop, "order-2").await;
+    while !lines.next_line().await.unwrap().unwrap().contains("step done") {}
+    shop.tell(&["terminate", "order-2"]).await.well();
+    // The follower may see the end before the run is purged.
+    wait_for(&run, StatusKind::Cancelled, |_| true).await;
+    run.purge().await.unwrap();
+    let told: Told = follower.wait_with_output().await.unwrap().into();
+    assert_eq!(told.code, Some(1), "{}", told.err);
+    assert!(told.err.is_empty() || told.err.contains("there is no run \"order-2\""), "{}", told.err);
+}
+
+/// A process that follows a run, and the lines it writes.
+async fn follower(shop: &Shop, id: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut command = Command::new(OUTLIVE);
+    command.args(["show", shop.file().to_str().unwrap(), id, "-f"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.kill_on_drop(true).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, lines)
+}
+
+/// What broke: whoever closed the pipe had the exit code of a run that completed.
+#[tokio::test]
+async fn a_follower_that_nobody_reads_does_not_say_that_the_run_completed() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    let (follower, lines) = follower(&shop, "order-1").await;
+    drop(lines);
+    // The follower writes again only when there is something new.
+    shop.tell(&["signal", "order-1", "other", "1"]).await.well();
+    shop.tell(&["cancel", "order-1"]).await.well();
+    let told: Told = follower.wait_with_output().await.unwrap().into();
+    assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
 }

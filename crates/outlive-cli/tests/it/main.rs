@@ -13,4 +13,6 @@ mod following;
 mod hostile;
 mod jobs;
 mod listing;
+mod readonly;
 mod shop;
+mod unexecuted;
