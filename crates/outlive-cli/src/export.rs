@@ -35,20 +35,65 @@ pub(crate) struct Args {
 struct Done<'a> {
     runs: u64,
     out: &'a Path,
+    left_out: LeftOut,
+}
+
+/// What is in the store and not in its export.
+#[derive(Serialize, Default)]
+struct LeftOut {
+    /// Runs that have ended, if they were not asked for.
+    ended: u64,
+    /// Instances of jobs, if all of the store was meant.
+    jobs: u64,
+}
+
+impl LeftOut {
+    async fn of(args: &Args) -> Self {
+        // An export of an export has left out what that has. Trouble with the store was met before this.
+        let Ok(client) = args.store.read() else { return Self::default() };
+        let filter = args.filter.filter();
+        let count = async |filter| client.count(filter).await.unwrap_or_default();
+        let (mut left_out, is_narrow) = (Self::default(), filter != Filter::new());
+        if !args.all && filter.statuses.is_empty() {
+            let counts = count(filter).await;
+            left_out.ended =
+                StatusKind::ALL.into_iter().filter(|kind| kind.is_ended()).map(|kind| counts.of(kind)).sum();
+        }
+        if !is_narrow {
+            left_out.jobs = count(Filter::jobs()).await.total();
+        }
+        left_out
+    }
+
+    /// A sentence, if anything was left out.
+    fn sentence(&self) -> Option<String> {
+        let count = |n: u64, one: &str, many: &str| (n > 0).then(|| format!("{n} {}", if n == 1 { one } else { many }));
+        let ended = count(self.ended, "run that has ended", "runs that have ended");
+        let jobs = count(self.jobs, "job instance", "job instances");
+        let parts =
+            [ended.map(|it| it + " (--all writes them too)"), jobs.map(|it| it + " (an export holds runs only)")];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("left out: {}", parts.join(", ")))
+    }
 }
 
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let file = args.store.path()?;
     let Some(target) = &args.out else {
-        return match to_stdout(&file, args).await {
+        match to_stdout(&file, args).await {
             // What was read is a part of an export.
-            Err(error) if error.is_broken_pipe() => Ok(ExitCode::FAILURE),
-            written => written.map(|_| ExitCode::SUCCESS),
+            Err(error) if error.is_broken_pipe() => return Ok(ExitCode::FAILURE),
+            written => written?,
         };
+        LeftOut::of(args).await.sentence().iter().for_each(|sentence| out.remark(sentence));
+        return Ok(ExitCode::SUCCESS);
     };
     let runs = to_file(&file, target, args).await?;
     let words = if runs == 1 { "run" } else { "runs" };
-    out.answer(format!("{runs} {words} written to {}", target.display()), &Done { runs, out: target })?;
+    let left_out = LeftOut::of(args).await;
+    let rest = left_out.sentence().map_or_else(String::new, |sentence| format!("; {sentence}"));
+    let sentence = format!("{runs} {words} written to {}{rest}", target.display());
+    out.answer(sentence, &Done { runs, out: target, left_out })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -47,7 +47,8 @@ async fn a_store_in_the_current_folder_is_found_by_its_bare_name() {
     let folder = folder.parent().unwrap();
     for command in ["doctor", "events", "ps", "export"] {
         let told = Command::new(OUTLIVE).args([command, "shop.db"]).current_dir(folder).output().await.unwrap();
-        assert_ne!(Told::from(told).well(), "", "{command}");
+        let told = Told::from(told);
+        assert_eq!((told.code, told.out.is_empty()), (Some(0), false), "{command}: {}", told.err);
     }
 }
 

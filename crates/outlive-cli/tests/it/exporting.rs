@@ -16,7 +16,9 @@ async fn an_export_has_a_header_a_line_per_run_and_an_end() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     shop.failed_run("bad-1").await;
-    let unfinished = lines(&shop.tell(&["export"]).await.well());
+    let told = shop.tell(&["export"]).await;
+    assert_eq!(told.err, "note: left out: 1 run that has ended (--all writes them too)\n");
+    let unfinished = lines(&told.out);
     assert_eq!((&unfinished[0]["format"], &unfinished[0]["version"]), (&"outlive-export".into(), &1.into()));
     assert!(unfinished[0]["source"].as_str().unwrap().ends_with("shop.db"));
     assert_eq!((unfinished.len(), &unfinished[2]["end"]), (3, &1.into()));
@@ -40,7 +42,9 @@ async fn an_export_keeps_to_its_filters() {
         (&["export", "--tag", "city=rome"], &["nap-1"]),
     ];
     for (words, expected) in table {
-        let lines = lines(&shop.tell(words).await.well());
+        let told = shop.tell(words).await;
+        assert_eq!(told.code, Some(0), "{}", told.err);
+        let lines = lines(&told.out);
         let ids: Vec<&str> = lines[1..lines.len() - 1].iter().map(|run| run["id"].as_str().unwrap()).collect();
         assert_eq!(ids, expected, "{words:?}");
     }
@@ -144,4 +148,27 @@ async fn an_export_does_not_take_the_place_of_a_file_that_the_store_needs() {
         assert!(error.contains("a file that the store keeps"), "{error}");
     }
     assert_eq!(shop.ask(&["ps"]).await["counts"]["total"], 1);
+}
+
+/// What broke: an export said how many runs it has, and not that others were left out.
+#[tokio::test]
+async fn an_export_says_what_it_left_out() {
+    let shop = Shop::open().await;
+    shop.waiting_order("order-1").await;
+    shop.failed_run("bad-1").await;
+    shop.failed_run("bad-2").await;
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("orders.jsonl");
+    let name = name.to_str().unwrap();
+    let out = shop.tell(&["export", "--out", name]).await.well();
+    let left_out = "; left out: 2 runs that have ended (--all writes them too)";
+    assert_eq!(out, format!("1 run written to {name}{left_out}\n"));
+    let document = shop.ask(&["export", "--out", name]).await;
+    assert_eq!(document["left_out"], serde_json::json!({ "ended": 2, "jobs": 0 }));
+    for words in [&["--all"][..], &["--status", "paused"], &["--workflow", "order"]] {
+        let mut all = vec!["export", "--out", name];
+        all.extend(words);
+        let out = shop.tell(&all).await.well();
+        assert!(out.ends_with(&format!("written to {name}\n")), "{words:?}: {out}");
+    }
 }

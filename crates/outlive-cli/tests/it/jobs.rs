@@ -123,7 +123,9 @@ async fn an_export_has_the_runs_and_leaves_the_jobs_out() {
     let (shop, _) = open().await;
     shop.engine.start(order, &"a tent".to_owned()).id("order-1").await.unwrap();
     shop.engine.job(BEAT).start("paris", &0).await.unwrap();
-    let out = shop.tell(&["export", "--all"]).await.well();
+    let told = shop.tell(&["export", "--all"]).await;
+    assert_eq!(told.err, "note: left out: 1 job instance (an export holds runs only)\n", "it was silent about it");
+    let out = told.out;
     assert!(out.contains("order-1") && !out.contains("continuous:beat"), "{out}");
     assert_eq!(out.lines().count(), 3, "a header, a run and the end: {out}");
 }
