@@ -179,7 +179,7 @@ async fn a_list_of_any_length_is_shown_and_exported_in_little_memory() {
 #[cfg(target_os = "linux")]
 async fn hoard(ctx: outlive::Ctx, _: ()) -> outlive::prelude::Result<()> {
     for n in 0..48 {
-        let _: String = ctx.step("hoard", || async { outlive::Ok("x".repeat(1_000_000)) }).key(&n.to_string()).await?;
+        let _: String = ctx.step("hoard", || async { outlive::Ok("x".repeat(1_000_000)) }).key(n.to_string()).await?;
     }
     Ok(())
 }
