@@ -148,15 +148,16 @@ impl Place {
             Ok(found) if found.is_file() => fs::canonicalize(target).map(Self::File),
             Ok(found) if found.is_dir() => Err(io::Error::other("it is a folder; name a file in it")),
             Ok(_) => Ok(Self::Stream),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::File(unlinked(target))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Self::File(unlinked(std::path::absolute(target)?)))
+            }
             Err(error) => Err(error),
         }
     }
 }
 
 /// The file that a chain of symbolic links leads to, which is not there yet.
-fn unlinked(target: &Path) -> PathBuf {
-    let mut path = target.to_owned();
+fn unlinked(mut path: PathBuf) -> PathBuf {
     // Each link of a loop exists, so the system has refused loops before this.
     while let Ok(next) = fs::read_link(&path) {
         path = path.parent().unwrap_or(Path::new("")).join(next);

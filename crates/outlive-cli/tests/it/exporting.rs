@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::shop::{Shop, tell};
+use crate::shop::{OUTLIVE, Shop, Told, tell};
 
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -148,6 +148,14 @@ async fn an_export_does_not_take_the_place_of_a_file_that_the_store_needs() {
         assert!(error.contains("a file that the store keeps"), "{error}");
     }
     assert_eq!(shop.ask(&["ps"]).await["counts"]["total"], 1);
+
+    // One that is not there now, by a bare name: the next program would take it for its log.
+    let folder = shop.file().parent().unwrap().to_owned();
+    let name = "shop.db-journal";
+    let mut command = tokio::process::Command::new(OUTLIVE);
+    command.args(["export", "shop.db", "--out", name]).current_dir(&folder);
+    let error = Told::from(command.output().await.unwrap()).error();
+    assert!(error.contains("a file that the store keeps") && !folder.join(name).exists(), "{error}");
 }
 
 /// What broke: an export said how many runs it has, and not that others were left out.
