@@ -430,6 +430,8 @@ pub struct Absolve {
 pub struct Claimed {
     /// Whether nobody has driven it before.
     pub is_first: bool,
+    /// Whether it had paused by itself: its code has run as far as its journal goes.
+    pub had_paused: bool,
     /// Its row, as it is now that it is claimed (status `Running`, unless it was paused by hand: that stays).
     pub instance: Instance,
     /// Its journal, or what is wrong with it.

@@ -195,6 +195,8 @@ pub struct Machine {
     working: usize,
     seq: u64,
     durable: u64,
+    /// The number of the outcome that was delivered last.
+    delivered: u64,
     outgoing: Outgoing,
     /// The time of the last delivery: what user code is told it is.
     now: Timestamp,
@@ -231,6 +233,7 @@ impl Machine {
             seed,
             seq: records.seq,
             durable: records.seq,
+            delivered: 0,
             outgoing: Outgoing { seq_before: records.seq, ..Outgoing::default() },
             cancel: records.cancel.clone().filter(|_| !is_on(Mutant::CancelForgotten)),
             records,
@@ -469,6 +472,7 @@ impl Machine {
             return None;
         }
         self.queue.pop_front();
+        self.delivered = seq;
         let op = self.ops.get_mut(slot.0).and_then(Option::as_mut)?;
         if let Phase::Settled { at, outcome, .. } = std::mem::replace(&mut op.phase, Phase::Refused) {
             op.phase = Phase::Delivered { seq, outcome };

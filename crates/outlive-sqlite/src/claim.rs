@@ -3,7 +3,7 @@
 use outlive_core::commit::{Absolve, Answer, Claim, Claimed};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
 use rusqlite::params;
 
@@ -50,7 +50,9 @@ impl Batch<'_> {
     fn own(&mut self, found: Read, claim: &Claim) -> rusqlite::Result<Claimed> {
         let Read { mut instance, damage, is_status_known } = found;
         let (num, before) = (instance.num.0, is_status_known.then_some(instance.status.kind()));
-        if !matches!(instance.status, Status::Paused { why: Pause::Hand, .. }) {
+        let is_held = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });
+        let had_paused = before == Some(StatusKind::Paused) && !is_held;
+        if !is_held {
             instance.status = Status::Running;
         }
         let is_again = instance.owner == claim.epoch && instance.started_at == Some(claim.at);
@@ -90,7 +92,7 @@ impl Batch<'_> {
             };
             self.ledger.know(num, facts, instance.workflow.clone());
         }
-        Ok(Claimed { is_first, instance, journal, inbox })
+        Ok(Claimed { is_first, had_paused, instance, journal, inbox })
     }
 
     /// Sets the recoveries of instances back.

@@ -205,16 +205,17 @@ fn held(store: &Path, file: &mut File) -> Error {
 
 impl Batch<'_> {
     /// Begins a new epoch, and makes due what was driven in an earlier one.
-    pub(crate) fn take_over(&mut self, now: Timestamp) -> rusqlite::Result<u64> {
+    pub(crate) fn take_over(&mut self, now: Timestamp) -> rusqlite::Result<(u64, usize)> {
+        let mut driven = 0;
         let sql =
             "UPDATE instance SET wake = ?1, owner = 0, recoveries = recoveries + iif(num = ?2, ?3, 1) WHERE owner <> 0";
         if !is_on(Mutant::SqliteFreesNobody) {
             let values = params![now.as_millis(), self.culprit()?, row::BLAMED];
-            self.connection.prepare_cached(sql)?.execute(values)?;
+            driven = self.connection.prepare_cached(sql)?.execute(values)?;
         }
         self.ledger.marks.epoch += 1;
         self.ledger.drop_all_facts();
-        Ok(self.ledger.marks.epoch)
+        Ok((self.ledger.marks.epoch, driven))
     }
 
     /// The one that alone can be blamed for a death: the only one driven of the most suspicious sort.

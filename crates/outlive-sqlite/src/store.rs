@@ -106,7 +106,16 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn lease(&self, now: Timestamp) -> Answered<'_, Epoch> {
-        self.ask(move |reply| Job::Lease(now, reply))
+        Box::pin(async move {
+            let (epoch, driven) = self.ask(move |reply| Job::Lease(now, reply)).await?;
+            if driven > 0 {
+                tracing::warn!(
+                    resumed = driven,
+                    "the last process ended without a shutdown; resuming what it was running"
+                );
+            }
+            Ok(epoch)
+        })
     }
 
     fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {

@@ -41,7 +41,8 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 /// What the writer is asked to do.
 pub(crate) enum Job {
     Write(Arc<Vec<Write>>, Reply<Vec<Answer>>),
-    Lease(Timestamp, Reply<Epoch>),
+    /// The epoch, and how many instances were driven when the last process died.
+    Lease(Timestamp, Reply<(Epoch, usize)>),
     Release(Epoch, Reply<()>),
     /// Look for foreign writes from now on.
     Watch,
@@ -188,15 +189,15 @@ impl Writer {
         }
     }
 
-    fn lease(&mut self, now: Timestamp) -> Result<Epoch, Error> {
+    fn lease(&mut self, now: Timestamp) -> Result<(Epoch, usize), Error> {
         let lock = match self.lock.take() {
             Some(held) => held,
             None => Lock::take(&self.path)?,
         };
         self.epoch = 0;
-        self.epoch = self.transact(Again::First, |open| open.take_over(now))?;
-        self.lock = Some(lock);
-        Ok(Epoch(self.epoch))
+        let (epoch, driven) = self.transact(Again::First, |open| open.take_over(now))?;
+        (self.epoch, self.lock) = (epoch, Some(lock));
+        Ok((Epoch(epoch), driven))
     }
 
     fn release(&mut self, epoch: Epoch) -> Result<(), Error> {

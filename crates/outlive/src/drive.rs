@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use outlive_core::commit::{Answer, Commit, Epoch, State};
 use outlive_core::failure::Failure;
-use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::journal::Entry;
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
@@ -18,6 +18,7 @@ use outlive_core::workflow::{Machine, Outgoing, Slot};
 use crate::aside;
 use crate::cell::{Cell, RunWaker};
 use crate::error::{BoxError, failure_of};
+use crate::logs;
 use crate::mailbox::Letters;
 use crate::panics;
 use crate::polls::ROUND;
@@ -79,6 +80,22 @@ pub(crate) struct Drive<S: Surroundings> {
     letters: Letters,
     /// All that is durable, kept to replay a second copy of the run; empty unless paranoid.
     journal: Vec<Entry>,
+    span: tracing::Span,
+    /// Whether user code repeats what it did before, and from which delivery on it does not.
+    is_replay: bool,
+    new_from: u64,
+}
+
+/// What a driver begins with.
+pub(crate) struct Begin {
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) is_strict: bool,
+    pub(crate) epoch: Epoch,
+    pub(crate) input: Payload,
+    /// Empty unless paranoid.
+    pub(crate) journal: Vec<Entry>,
+    /// The number of the first delivery after which user code may do what it never did before.
+    pub(crate) new_from: u64,
 }
 
 /// Where the run stands with the store.
@@ -105,15 +122,8 @@ enum End {
 }
 
 impl<S: Surroundings> Drive<S> {
-    pub(crate) fn new(
-        cell: Arc<Cell>,
-        surroundings: S,
-        handler: Arc<dyn Handler>,
-        is_strict: bool,
-        epoch: Epoch,
-        input: Payload,
-        journal: Vec<Entry>,
-    ) -> Self {
+    pub(crate) fn new(cell: Arc<Cell>, surroundings: S, begin: Begin) -> Self {
+        let Begin { handler, is_strict, epoch, input, journal, new_from } = begin;
         let run_waker = RunWaker::new(&cell);
         let mut drive = Self {
             surroundings,
@@ -134,6 +144,9 @@ impl<S: Surroundings> Drive<S> {
             timer: None,
             letters: Letters::default(),
             journal,
+            span: logs::run(&cell.info),
+            is_replay: new_from > 0,
+            new_from,
             cell,
         };
         drive.begin();
@@ -141,7 +154,8 @@ impl<S: Surroundings> Drive<S> {
     }
 
     fn begin(&mut self) {
-        let begun = shadow::begin(&*self.handler, &self.cell, &self.input);
+        let begin = || shadow::begin(&*self.handler, &self.cell, &self.input);
+        let begun = self.span.in_scope(|| if self.is_replay { self.cell.env.silence.keep(begin) } else { begin() });
         match begun {
             Ok(future) => self.future = Some(future),
             Err(problem) => self.cell.lock().machine.fail(problem.into_sentence()),
@@ -325,16 +339,16 @@ impl<S: Surroundings> Drive<S> {
         self.is_woken = false;
         let cell = &self.cell;
         let cx = &mut Context::from_waker(&self.waker);
+        let _in_span = self.span.enter();
         for _ in 0..TURNS_MAX {
             if self.is_besides {
                 self.polls_besides = (self.polls_besides + 1) % ROUND;
             }
-            match cell.polling(|| panics::poll(future.as_mut(), cx)) {
+            let mut poll = || cell.polling(|| panics::poll(future.as_mut(), cx));
+            match if self.is_replay { cell.env.silence.keep(poll) } else { poll() } {
                 Poll::Ready(Ok(Ok(output))) => return Some(End::Completed(output)),
                 Poll::Ready(Ok(Err(error))) => return Some(failed(error)),
                 Poll::Ready(Err(panic)) => {
-                    // A future that panicked must not be polled again.
-                    self.drop_future();
                     return Some(End::Stuck(aside::panicked(&panic)));
                 }
                 Poll::Pending if self.run_waker.take() => cell.lock().regions.end_poll(),
@@ -390,6 +404,7 @@ impl<S: Surroundings> Drive<S> {
             }
         }
         let slot = state.machine.deliver();
+        self.is_replay = self.is_replay && state.machine.delivered() < self.new_from;
         let waker = slot.and_then(|slot| state.waker(slot)).cloned();
         waker.iter().for_each(|waker| state.regions.expect_delivery(waker));
         drop(state);
@@ -422,14 +437,7 @@ impl<S: Surroundings> Drive<S> {
             }
             Commit { num: self.cell.info.num, epoch: self.epoch, seq_before, entries, taken, state }
         };
-        for refused in commit.entries.iter().filter(|entry| entry.kind == EntryKind::SignalRefused) {
-            let problem = refused.refused().map_or_else(String::new, |refused| refused.problem);
-            tracing::warn!(
-                run = self.cell.info.id,
-                "a signal could not be read and is a dead letter ({}): {problem}",
-                refused.op
-            );
-        }
+        commit.entries.iter().for_each(|entry| logs::entry(&self.cell.info, entry));
         if self.cell.env.is_paranoid {
             self.journal.extend(commit.entries.iter().cloned());
         }
@@ -566,6 +574,7 @@ impl<S: Surroundings> Drive<S> {
                 state.note = self.orphans();
             }
             (End::Failed(failure), None) => {
+                logs::run_failed(&self.cell.info, &failure);
                 state.note = self.orphans();
                 state.status = Status::Failed;
                 state.outcome = Some(failure.to_payload());
@@ -642,7 +651,8 @@ impl<S: Surroundings> Drive<S> {
     /// Drops the user's future. What panics in that has nobody to be told.
     fn drop_future(&mut self) {
         let future = self.future.take();
-        if let Err(panic) = self.cell.polling(|| panics::catch(|| drop(future))) {
+        let drop = || self.cell.polling(|| panics::catch(|| drop(future)));
+        if let Err(panic) = self.span.in_scope(drop) {
             tracing::warn!(run = self.cell.info.id, "what the workflow held {panic} when it was dropped");
         }
     }

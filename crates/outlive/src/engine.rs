@@ -631,6 +631,7 @@ impl Builder {
                     hook: None,
                     is_paranoid: false,
                     attempts: Arc::default(),
+                    silence: Default::default(),
                 };
                 Ok(Judge::new(self.registry, Arc::new(env), self.recoveries_max))
             }

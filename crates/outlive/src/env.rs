@@ -11,6 +11,7 @@ use outlive_core::payload::Payload;
 use crate::attempts::Attempts;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::logs::Silence;
 
 /// The largest input, signal or result in bytes of JSON, unless said otherwise.
 #[cfg(feature = "tokio")]
@@ -56,6 +57,8 @@ pub(crate) struct Env {
     pub(crate) is_paranoid: bool,
     /// Who is told of attempts as they begin.
     pub(crate) attempts: Arc<Attempts>,
+    /// What replays log to.
+    pub(crate) silence: Silence,
 }
 
 /// Stands between a step and its body. For test kits.

@@ -38,6 +38,7 @@ mod drive;
 mod env;
 mod error;
 mod info;
+mod logs;
 mod mailbox;
 mod panics;
 mod polls;

@@ -237,6 +237,16 @@ fn replay_at(
     input: &Payload,
     may_look_ahead: impl Fn(&Machine) -> bool,
 ) -> Result<Copy, NotBegun> {
+    cell.env.silence.keep(|| replay_aloud(pace, handler, cell, input, may_look_ahead))
+}
+
+fn replay_aloud(
+    pace: Pace,
+    handler: &dyn Handler,
+    cell: &Arc<Cell>,
+    input: &Payload,
+    may_look_ahead: impl Fn(&Machine) -> bool,
+) -> Result<Copy, NotBegun> {
     let run_waker = RunWaker::new(cell);
     let mut polled = Polled { future: begin(handler, cell, input)?, waker: Waker::from(run_waker.clone()), run_waker };
     let (mut foreseen, mut asked, mut is_shared) = (0, None, false);

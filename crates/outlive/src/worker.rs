@@ -31,13 +31,13 @@ use crate::aside;
 use crate::cell::Cell;
 use crate::chance::Chance;
 use crate::committer::{Committer, Reply, Router};
-use crate::drive::{Drive, Surroundings};
+use crate::drive::{Begin, Drive, Surroundings};
 use crate::env::Env;
 use crate::error::Error;
 use crate::handling::Surroundings as JobSurroundings;
 use crate::info::Info;
 use crate::mailbox::Mailbox;
-use crate::registry::Registry;
+use crate::registry::{Registered, Registry};
 use crate::replies::Replies;
 use crate::residency::Residency;
 use crate::waiters::{End, Waiters};
@@ -400,7 +400,7 @@ impl Worker {
         if JobKind::of(&claimed.instance.workflow).is_some() {
             return self.bring_back_job(claimed);
         }
-        let Claimed { is_first, instance, journal, inbox } = claimed;
+        let Claimed { is_first, had_paused, instance, journal, inbox } = claimed;
         let info = Info::of(&instance);
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
@@ -421,10 +421,13 @@ impl Worker {
             return self.set_aside(info, Status::Cancelled, reason, seq);
         }
         let is_held = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });
-        self.spawn(info, instance.input, journal, inbox, is_held);
+        // What follows the last outcome is repeated for sure if the run had paused, and maybe if the process died.
+        let new_from = if is_first { 0 } else { seq + u64::from(had_paused) };
+        self.spawn(info, Brought { input: instance.input, journal, inbox, is_held, new_from });
     }
 
-    fn spawn(&self, info: Info, input: Payload, journal: Vec<Entry>, inbox: Vec<Inbound>, is_held: bool) {
+    fn spawn(&self, info: Info, brought: Brought) {
+        let Brought { input, journal, inbox, is_held, new_from } = brought;
         let num = info.num;
         let Some(registered) = self.registry.get(&outlive_core::id::Name::recorded(&info.workflow)).cloned() else {
             let sentence = aside::unregistered(&info.workflow, &self.registry.known());
@@ -447,10 +450,10 @@ impl Worker {
         }
         let Some(worker) = self.this.upgrade() else { return };
         let journal = if self.env.is_paranoid { journal } else { Vec::new() };
-        let epoch = self.epoch;
+        let Registered { handler, is_strict } = registered;
+        let begin = Begin { handler, is_strict, epoch: self.epoch, input, journal, new_from };
         let task = async move {
-            let place = Place { worker };
-            Drive::new(cell, place, registered.handler, registered.is_strict, epoch, input, journal).await;
+            Drive::new(cell, Place { worker }, begin).await;
         };
         // Cooperative budgets would have tokio's own macros wake the run from outside.
         let task = tokio::spawn(tokio::task::unconstrained(task));
@@ -500,7 +503,7 @@ impl Worker {
             num,
             seed: start.seed,
         };
-        self.spawn(info, start.input.clone(), Vec::new(), Vec::new(), false);
+        self.spawn(info, Brought::new(start.input.clone()));
     }
 
     fn sent(&self, send: &Send, num: InstanceNum, pos: u64, before: u64) {
@@ -557,6 +560,23 @@ impl Worker {
         self.stopped();
         self.rested.notify_waiters();
         self.news.notify_one();
+    }
+}
+
+/// What a run is brought into memory with.
+struct Brought {
+    input: Payload,
+    journal: Vec<Entry>,
+    inbox: Vec<Inbound>,
+    is_held: bool,
+    /// The number of the first delivery after which its code may do what it never did before.
+    new_from: u64,
+}
+
+impl Brought {
+    /// That of a run that nobody has driven.
+    fn new(input: Payload) -> Self {
+        Self { input, journal: Vec::new(), inbox: Vec::new(), is_held: false, new_from: 0 }
     }
 }
 

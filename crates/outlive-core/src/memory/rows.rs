@@ -295,14 +295,16 @@ impl Rows {
             row.instance.owner = if is_on(Mutant::ClaimOwnsNothing) { Epoch(0) } else { claim.epoch };
             row.instance.started_at.get_or_insert(claim.at);
             row.instance.note = None;
-            if !matches!(row.instance.status, Status::Paused { why: Pause::Hand, .. }) {
+            let is_held = matches!(row.instance.status, Status::Paused { why: Pause::Hand, .. });
+            let had_paused = before == StatusKind::Paused && !is_held;
+            if !is_held {
                 row.instance.status = Status::Running;
             }
             set_wake(&mut self.wakes, &mut row.instance, None);
             let (journal, inbox) = (Ok(row.entries.clone()), Ok(row.inbox_after(0)));
             self.tell_status(*num, Some(before), claim.at);
             let Some(row) = self.instances.get(num) else { continue };
-            claimed.push(Claimed { is_first, instance: row.instance.clone(), journal, inbox });
+            claimed.push(Claimed { is_first, had_paused, instance: row.instance.clone(), journal, inbox });
         }
         Answer::Claimed(claimed)
     }

@@ -310,6 +310,23 @@ impl Machine {
         self.durable == self.seq
     }
 
+    /// The number of the outcome that was delivered last; 0 before the first.
+    ///
+    /// ```
+    /// # use outlive_core::{journal::*, time::Timestamp, workflow::*};
+    /// # let done = Entry { op: "sleep".into(), ..Entry::of_run(1, Timestamp::AT_ONCE, EntryKind::SleepDone) };
+    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[done]).unwrap();
+    /// # let slot = machine.open(OpKind::Sleep, "sleep".into(), "src/shop.rs:12".into());
+    /// # machine.begin(slot, Spec::SleepUntil(Timestamp::MAX));
+    /// assert_eq!(machine.delivered(), 0);
+    /// machine.deliver();
+    /// assert_eq!(machine.delivered(), 1);
+    /// ```
+    #[must_use]
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
     /// The last number given.
     ///
     /// ```

@@ -276,9 +276,9 @@ impl Pair {
     }
 
     fn claimed(&self, second: Claimed) -> Claimed {
-        let Claimed { is_first, instance, journal, inbox } = second;
+        let Claimed { is_first, had_paused, instance, journal, inbox } = second;
         let instance = self.instance(instance);
         let inbox = inbox.map(|inbox| self.inbox(instance.num, inbox));
-        Claimed { is_first, instance, journal, inbox }
+        Claimed { is_first, had_paused, instance, journal, inbox }
     }
 }

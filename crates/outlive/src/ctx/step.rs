@@ -16,6 +16,7 @@ use outlive_core::retry::Retry;
 use outlive_core::workflow::{self, Ended, FailedStep, OpKind, Outcome, Polled, Spec, StepSpec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tracing::Span;
 
 use crate::attempts::Begun;
 use crate::ctx::Ctx;
@@ -23,6 +24,7 @@ use crate::ctx::operation::{Operation, Tie};
 use crate::ctx::sleep::cancelled;
 use crate::env::{HookAction, StepCall, StepHook};
 use crate::error::{BoxError, Error, is_permanent};
+use crate::logs;
 use crate::panics;
 
 /// One try of a step, for bodies that want to know.
@@ -412,7 +414,7 @@ where
     type IntoFuture = StepFuture<'a, B, M>;
 
     fn into_future(self) -> StepFuture<'a, B, M> {
-        StepFuture { step: self, running: None, attempt: 0, falling_back: None, value: None }
+        StepFuture { step: self, running: None, attempt: 0, falling_back: None, value: None, span: Span::none() }
     }
 }
 
@@ -448,6 +450,8 @@ pin_project_lite::pin_project! {
         falling_back: Option<Boxed<'a, Result<B::Output, BoxError>>>,
         // The value, read back from what is recorded, until it is delivered.
         value: Option<B::Output>,
+        // That of the attempt under way.
+        span: Span,
     }
 }
 
@@ -463,7 +467,7 @@ where
         match operation.poll(cx, || Spec::Step(spec.clone()), read)? {
             Polled::Ready(outcome) => self.end(outcome),
             Polled::Work(attempt) => {
-                let result = ready!(self.as_mut().work(&attempt));
+                let result = ready!(logs::aloud(|| self.as_mut().work(&attempt)));
                 self.record(result);
                 Poll::Pending
             }
@@ -500,10 +504,12 @@ where
                 }
                 let this = self.as_mut().project();
                 if let Some(fallback) = this.step.fallback.take() {
-                    *this.falling_back = Some(cell.in_step(|| panics::catch(|| fallback(Failure::clone(failure))))?);
+                    *this.span = logs::step(this.step.operation.name(), attempt.number);
+                    let call = || cell.in_step(|| panics::catch(|| fallback(Failure::clone(failure))));
+                    *this.falling_back = Some(this.span.in_scope(call)?);
                 }
                 let Some(body) = this.falling_back else { return Poll::Pending };
-                let polled = ready!(cell.in_step(|| panics::poll(body.as_mut(), cx)));
+                let polled = ready!(this.span.in_scope(|| cell.in_step(|| panics::poll(body.as_mut(), cx))));
                 polled.and_then(|result| result.map_err(|error| panics::flatten(|| failure_of(&*error))))
             }
             None => {
@@ -512,7 +518,7 @@ where
                 }
                 let this = self.as_mut().project();
                 let Some(body) = this.running.as_pin_mut() else { return Poll::Pending };
-                let polled = ready!(cell.in_step(|| panics::poll(body, cx)));
+                let polled = ready!(this.span.in_scope(|| cell.in_step(|| panics::poll(body, cx))));
                 polled.and_then(|result| result.map_err(|error| panics::flatten(|| this.step.failure(error))))
             }
         };
@@ -554,7 +560,8 @@ where
         }
         let cell = step.operation.cell.clone();
         let (body, operation) = (&mut step.body, &step.operation);
-        let begun = cell.in_step(|| panics::catch(|| body.call(|| make(operation))))?;
+        *this.span = logs::step(operation.name(), attempt.number);
+        let begun = this.span.in_scope(|| cell.in_step(|| panics::catch(|| body.call(|| make(operation)))))?;
         this.running.set(Some(begun));
         Ok(None)
     }
@@ -604,10 +611,12 @@ where
         let cell = &this.step.operation.cell;
         if this.running.is_some() || this.falling_back.is_some() {
             // A body's destructors are a part of the step; how it ended is settled before they run.
-            let dropped = cell.in_step(|| {
-                panics::catch(|| {
-                    this.running.set(None);
-                    *this.falling_back = None;
+            let dropped = std::mem::replace(this.span, Span::none()).in_scope(|| {
+                cell.in_step(|| {
+                    panics::catch(|| {
+                        this.running.set(None);
+                        *this.falling_back = None;
+                    })
                 })
             });
             if let Err(panic) = dropped {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::id::Epoch;
+use outlive_core::query::Filter;
+use outlive_core::status::StatusKind;
 use outlive_core::store::Store;
 
 use super::{Builder, Engine, Place};
@@ -15,6 +17,7 @@ use crate::committer::Committer;
 use crate::env::Env;
 use crate::error::Error;
 use crate::panics;
+use crate::registry::Registry;
 use crate::replies::Replies;
 use crate::retention::Retention;
 use crate::shared::Shared;
@@ -52,9 +55,7 @@ impl Builder {
         if let Some(order) = Ordered::from_env() {
             return Err(order.carry_out(|source| self.check(source)).await);
         }
-        if let Some(error) = self.problem {
-            return Err(error);
-        }
+        self.problem.clone().map_or(Ok(()), Err)?;
         panics::note_places();
         let (code, is_owner) = (self.code(), matches!(self.place, Place::Path(_)));
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
@@ -66,6 +67,7 @@ impl Builder {
             hook: self.hook,
             is_paranoid: self.is_paranoid,
             attempts: Arc::default(),
+            silence: Default::default(),
         });
         let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
         let (replies, chance) = (Arc::new(Replies::default()), Arc::new(Chance::new(self.seed)));
@@ -81,6 +83,7 @@ impl Builder {
             residents_max: self.residents_max,
             recoveries_max: self.recoveries_max,
         });
+        log_start(&*store, &registry).await;
         #[cfg(feature = "http")]
         let begins = sink::begins(&*store, &self.sinks).await?;
         let retention = Retention { worker: worker.clone(), keep: self.keep_events };
@@ -108,6 +111,18 @@ impl Builder {
             ending: tokio::sync::Mutex::default(),
         })
     }
+}
+
+/// Logs what the engine begins with.
+async fn log_start(store: &dyn Store, registry: &Registry) {
+    if !tracing::enabled!(tracing::Level::INFO) {
+        return;
+    }
+    let counts = store.count(&Filter::all()).await.unwrap_or_default();
+    let ended: u64 = StatusKind::ALL.into_iter().filter(|kind| kind.is_ended()).map(|kind| counts.of(kind)).sum();
+    let (unfinished, stuck) = (counts.total() - ended, counts.of(StatusKind::Stuck));
+    let (store, workflows, jobs) = (store.name(), registry.known(), registry.known_jobs());
+    tracing::info!(store, workflows, jobs, unfinished, stuck, pid = std::process::id(), "engine started");
 }
 
 /// The tasks of an engine; the committer's is the last.

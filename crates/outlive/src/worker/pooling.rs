@@ -19,9 +19,11 @@ use outlive_core::queue::{QueuePage, Queued};
 use outlive_core::status::{Pause, Status};
 use outlive_core::time::Timestamp;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use crate::error::Error;
 use crate::handling::{Definition, Ended, PoolGiven, PoolHandlers, PoolRules};
+use crate::logs;
 use crate::mailbox::{Letters, Mailbox};
 use crate::replies;
 
@@ -366,7 +368,10 @@ impl Pooling {
     fn spawn(&mut self, events: Vec<Queued>, began: Timestamp) {
         let readable: Result<Vec<(u64, Event)>, String> =
             events.iter().map(|queued| queued.event.clone().map(|event| (queued.pos, event))).collect();
+        let attempt = readable.as_ref().ok().and_then(|events| events.first()).map_or(1, |(_, event)| event.failed + 1);
+        let span = logs::job(self.id.as_str(), "execute", attempt);
         let calling = readable.map(|readable| {
+            let _in_span = span.enter();
             self.handlers.call(PoolGiven {
                 around: self.worker.around.clone(),
                 care: self.definition.care.clone(),
@@ -377,12 +382,13 @@ impl Pooling {
                 started_at: began,
             })
         });
-        self.conclude(events, began, Shown::ToUser, async {
+        let calling = async {
             match calling {
                 Ok(calling) => calling.await,
                 Err(problem) => Ended::unreadable(problem),
             }
-        });
+        };
+        self.conclude(events, began, Shown::ToUser, calling.instrument(span));
     }
 
     /// Waits for the end of a call, and for the decision what becomes of its events.

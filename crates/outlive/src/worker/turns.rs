@@ -1,5 +1,6 @@
 //! Drives one instance of a job: calls its handlers one at a time, and commits what comes of each.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -11,9 +12,12 @@ use outlive_core::job::{Call, Change, End, HandlerKind, Job, Next};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
+use tracing::Instrument;
+use tracing::instrument::Instrumented;
 
 use crate::committer::Reply;
 use crate::handling::{Calling, Definition, Ended, Given};
+use crate::logs;
 use crate::mailbox::{Letters, Mailbox};
 use crate::replies;
 
@@ -174,12 +178,13 @@ impl Turns {
             started_at: began,
         };
         let handlers = self.definition.handlers.clone();
-        let calling = match crate::panics::catch(|| handlers.call(given)) {
+        let span = logs::job(self.id.as_str(), call.handler.as_str(), call.attempt);
+        let calling = match span.in_scope(|| crate::panics::catch(|| handlers.call(given))) {
             Ok(calling) => calling,
             // What is kept is read there, by the user's code.
             Err(panic) => Ended::unreadable(panic.to_string()).at_once(),
         };
-        let Some(Ended { end, writes }) = self.end_of(calling).await? else { return Ok(()) };
+        let Some(Ended { end, writes }) = self.end_of(calling.instrument(span)).await? else { return Ok(()) };
         if writes.is_empty() {
             self.ended(&call, end, began);
             return Ok(());
@@ -199,8 +204,8 @@ impl Turns {
     }
 
     /// How a call ends; `None` if the instance is ended meanwhile.
-    async fn end_of(&mut self, mut calling: Calling) -> Result<Option<Ended>, Over> {
-        if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await {
+    async fn end_of(&mut self, mut calling: Instrumented<Calling>) -> Result<Option<Ended>, Over> {
+        if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut calling).poll(cx))).await {
             return Ok(Some(ended));
         }
         if self.job.has_change() {
@@ -219,8 +224,8 @@ impl Turns {
 
     fn ended(&mut self, call: &Call, end: End, began: Timestamp) {
         let now = self.now();
-        if let (HandlerKind::Error | HandlerKind::Idle, End::Failed(failure)) = (call.handler, &end) {
-            tracing::warn!(job = self.id.as_str(), "{} failed: {failure}", call.handler.as_str());
+        if let End::Failed(failure) = &end {
+            logs::handler_failed(self.id.as_str(), call.handler.as_str(), call.attempt, failure);
         }
         let event = call.event.as_ref().map(|inbound| inbound.pos);
         self.job.ended(call, end, began, now);
@@ -294,6 +299,7 @@ impl Turns {
     /// Tells whoever waits for what is durable now.
     fn tell(&mut self, change: &Change) {
         self.worker.waiters.ask(self.num);
+        change.dead.iter().for_each(logs::dead);
         self.definition.tell(&change.exhausted);
         let mut told: Vec<_> = std::mem::take(&mut self.replies);
         for pos in &change.taken {

@@ -13,6 +13,7 @@ use outlive_core::time::Timestamp;
 use super::Pooling;
 use super::fate::{Fate, Finished, event_of};
 use crate::committer::Reply;
+use crate::logs;
 
 /// A commit under way.
 pub(super) struct Submitted {
@@ -123,6 +124,8 @@ impl Pooling {
     /// An event has failed: answers what it is from now on, if it is tried again.
     fn failed(&self, draft: &mut Draft, pos: u64, event: Event, fate: Fate, at: Timestamp) -> Option<Event> {
         let Fate::Failed { failure, failed, since, verdict, letter } = fate else { return None };
+        logs::handler_failed(self.id.as_str(), "execute", failed, &failure);
+        letter.iter().for_each(|letter| logs::dead(letter));
         let about = Detail { event: Some(pos), handler: Some("execute".into()), ..Detail::default() };
         let (news, exhausted) = failed_news(&verdict, &failure, failed, about, at);
         draft.news.push(news);

@@ -11,8 +11,10 @@ use outlive_core::kind::JobKind;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Place, Queued};
 use outlive_core::time::Timestamp;
+use tracing::Instrument;
 
 use crate::handling::{Care, Ended, PoolGiven, PoolHandlers, PoolRules, Surroundings};
+use crate::logs;
 
 /// The end of a call: what becomes of each event, and what it asks of others.
 #[derive(Clone)]
@@ -93,10 +95,11 @@ impl Judge {
             pushed_at: queued.at,
             started_at: now,
         };
-        let Some(calling) = self.handlers.dead(given, letter) else { return Vec::new() };
-        let Ended { end, writes } = calling.await;
+        let span = logs::job(self.id.as_str(), "on_dead", 1);
+        let Some(calling) = span.in_scope(|| self.handlers.dead(given, letter)) else { return Vec::new() };
+        let Ended { end, writes } = calling.instrument(span).await;
         if let End::Failed(failure) = end {
-            tracing::warn!(job = self.id.as_str(), "on_dead failed: {failure}");
+            logs::handler_failed(self.id.as_str(), "on_dead", 1, &failure);
         }
         writes
     }
