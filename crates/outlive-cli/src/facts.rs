@@ -55,7 +55,7 @@ impl From<Status> for StatusFacts {
     fn from(status: Status) -> Self {
         let (pause, until) = status.pause();
         Self {
-            status: status.kind().as_str(),
+            status: status.as_str(),
             pause: pause.map(|pause| pause.as_str()),
             until: until.map(|until| until.to_string()),
         }

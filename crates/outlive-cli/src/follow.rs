@@ -81,7 +81,7 @@ impl<'a> View<'a> {
 
     fn line(&self, info: &RunInfo) {
         let steps = if self.steps == 1 { "1 step".into() } else { format!("{} steps", self.steps) };
-        let status = plain(&time::status(info.status, time::now()));
+        let status = plain(&time::status(info, time::now()));
         let nobody = if self.store.is_executed() == Some(false) { format!("; {NOBODY}") } else { String::new() };
         self.bar.set_message(format!("{steps} done, {status}{nobody}"));
     }

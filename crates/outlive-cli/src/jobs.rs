@@ -35,6 +35,7 @@ struct JobFacts<'a> {
     kind: &'static str,
     instances: u64,
     running: u64,
+    scheduled: u64,
     idle: u64,
     stopped: u64,
     stuck: u64,
@@ -82,10 +83,12 @@ fn list_jobs(jobs: &[JobSummary], fit: Fit, out: Out) -> Result<(), Error> {
         return out.line("no jobs; `outlive ps` lists runs");
     }
     let now = time::now();
-    let columns = ["job", "instances", "running", "idle", "stopped", "stuck", "queued", "dead", "next run (UTC)"];
+    let columns =
+        ["job", "instances", "running", "scheduled", "idle", "stopped", "stuck", "queued", "dead", "next run (UTC)"];
     let mut grid = Grid::new(fit).header(&columns);
     for job in jobs {
-        let counts = [job.instances, job.running, job.idle, job.stopped, job.stuck, job.queued, job.dead];
+        let counts =
+            [job.instances, job.running, job.scheduled, job.idle, job.stopped, job.stuck, job.queued, job.dead];
         let mut cells = vec![table::text(&job.job, fit)];
         cells.extend(counts.map(|count| Cell::new(if count == 0 { "-".into() } else { count.to_string() })));
         cells.push(Cell::new(time::when(job.next_run, now)));
@@ -150,6 +153,7 @@ impl<'a> JobFacts<'a> {
             kind: job.kind.as_str(),
             instances: job.instances,
             running: job.running,
+            scheduled: job.scheduled,
             idle: job.idle,
             stopped: job.stopped,
             stuck: job.stuck,

@@ -13,8 +13,8 @@ pub(crate) fn of(info: &RunInfo, fit: Fit) -> String {
     let lines = [
         ("run", Some(info.id.clone())),
         ("workflow", Some(info.workflow.clone())),
-        ("status", Some(time::status(info.status, now))),
-        ("note", info.note.clone()),
+        ("status", Some(time::status(info, now))),
+        ("note", time::note(info).map(ToOwned::to_owned)),
         ("tags", Some(tags.join(" ")).filter(|tags| !tags.is_empty())),
         ("accepted", Some(moment(info.created_at))),
         ("started", info.started_at.map(moment)),
@@ -28,7 +28,7 @@ pub(crate) fn of(info: &RunInfo, fit: Fit) -> String {
     let mut grid = Grid::new(fit);
     for (name, value) in lines {
         if let Some(value) = value {
-            let value = if name == "status" { table::status(info.status, now) } else { table::text(&value, fit) };
+            let value = if name == "status" { table::status(info, now) } else { table::text(&value, fit) };
             grid.row(vec![name.into(), value]);
         }
     }

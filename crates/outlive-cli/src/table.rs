@@ -1,7 +1,7 @@
 //! Tables for people: columns without lines, cut to the width of the terminal.
 
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
-use outlive::{Status, StatusKind, Timestamp};
+use outlive::{RunInfo, StatusKind, Timestamp};
 
 use crate::escape::plain;
 use crate::time;
@@ -134,9 +134,9 @@ pub(crate) fn text(content: &str, fit: Fit) -> Cell {
 }
 
 /// A cell with a status.
-pub(crate) fn status(status: Status, now: Timestamp) -> Cell {
-    let cell = Cell::new(plain(&time::status(status, now)));
-    match status.kind() {
+pub(crate) fn status(run: &RunInfo, now: Timestamp) -> Cell {
+    let cell = Cell::new(plain(&time::status(run, now)));
+    match run.status.kind() {
         StatusKind::Completed => cell.fg(Color::Green),
         StatusKind::Failed | StatusKind::Stuck => cell.fg(Color::Red),
         StatusKind::Cancelled => cell.fg(Color::Yellow),

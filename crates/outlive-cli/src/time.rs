@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use outlive::{Status, Timestamp};
+use outlive::{Pause, RunInfo, Status, Timestamp};
 
 #[expect(clippy::disallowed_methods, reason = "the command line sees the time of the machine, as people do")]
 pub(crate) fn now() -> Timestamp {
@@ -51,12 +51,18 @@ pub(crate) fn when(at: Option<Timestamp>, now: Timestamp) -> String {
     at.map_or_else(|| "-".into(), |at| clock(at, now))
 }
 
-/// A status with what belongs to it: `paused (sleep until 12:03:04)`.
-pub(crate) fn status(status: Status, now: Timestamp) -> String {
-    match status {
-        Status::Paused { why, until: Some(until) } => format!("paused ({} until {})", why.as_str(), clock(until, now)),
-        other => other.to_string(),
+/// A status with what comes first: `sleeping (until 12:03:04)`, `waiting (approval, 2d 23h left)`.
+pub(crate) fn status(run: &RunInfo, now: Timestamp) -> String {
+    match run.status {
+        Status::Paused { why: Pause::Sleep, until: Some(until) } => format!("sleeping (until {})", clock(until, now)),
+        _ => run.status_text(now),
     }
+}
+
+/// What else is to be said of a run. The one thing that it waits for is in its status; several are not.
+pub(crate) fn note(run: &RunInfo) -> Option<&str> {
+    let is_paused = matches!(run.status, Status::Paused { .. });
+    run.note.as_deref().filter(|note| !is_paused || note.contains(", "))
 }
 
 fn two(seconds: u64, (large, large_unit): (u64, &str), (small, small_unit): (u64, &str)) -> String {
@@ -79,8 +85,6 @@ fn parts(at: Timestamp) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use outlive::Pause;
-
     use super::*;
 
     const NOON: Timestamp = Timestamp::from_millis(43_200_050);
@@ -114,13 +118,5 @@ mod tests {
         for (millis, expected) in table {
             assert_eq!(length(Duration::from_millis(millis)), expected);
         }
-    }
-
-    #[test]
-    fn a_pause_says_what_for_and_until_when() {
-        let sleep = Status::Paused { why: Pause::Sleep, until: Some(NOON) };
-        assert_eq!(status(sleep, NOON), "paused (sleep until 12:00:00)");
-        assert_eq!(status(Status::Paused { why: Pause::Wait, until: None }, NOON), "paused (wait)");
-        assert_eq!(status(Status::Running, NOON), "running");
     }
 }

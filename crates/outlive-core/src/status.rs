@@ -40,7 +40,7 @@ pub enum Status {
 /// ```
 /// use outlive_core::status::{Pause, Status};
 /// let status = Status::Paused { why: Pause::Wait, until: None };
-/// assert_eq!(status.to_string(), "paused (wait)");
+/// assert_eq!(status.to_string(), "waiting");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -162,6 +162,23 @@ impl Status {
         self.kind().is_ended()
     }
 
+    /// The word for it. Only an instance that somebody paused is `paused`.
+    ///
+    /// ```
+    /// # use outlive_core::status::{Pause, Status};
+    /// assert_eq!(Status::Paused { why: Pause::Retry, until: None }.as_str(), "retrying");
+    /// assert_eq!(Status::Paused { why: Pause::Hand, until: None }.as_str(), "paused");
+    /// ```
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Paused { why: Pause::Sleep, .. } => "sleeping",
+            Self::Paused { why: Pause::Retry, .. } => "retrying",
+            Self::Paused { why: Pause::Wait, .. } => "waiting",
+            other => other.kind().as_str(),
+        }
+    }
+
     /// Its kind alone.
     ///
     /// ```
@@ -252,9 +269,9 @@ impl Pause {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Paused { why, until: Some(until) } => write!(f, "paused ({} until {until})", why.as_str()),
-            Self::Paused { why, until: None } => write!(f, "paused ({})", why.as_str()),
-            other => f.write_str(other.kind().as_str()),
+            Self::Paused { why: Pause::Retry, until: Some(until) } => write!(f, "retrying (at {until})"),
+            Self::Paused { until: Some(until), .. } => write!(f, "{} (until {until})", self.as_str()),
+            _ => f.write_str(self.as_str()),
         }
     }
 }

@@ -5,9 +5,6 @@ use std::sync::Arc;
 use outlive_core::failure::Failure;
 use outlive_core::workflow::Machine;
 
-/// How the note of a run begins that waits for signals.
-const AWAITED: &str = "waits for ";
-
 /// What is stored of it is not what was written.
 #[cfg(feature = "tokio")]
 pub(crate) fn damaged(problem: &str) -> String {
@@ -49,18 +46,6 @@ pub(crate) fn unregistered(workflow: &str, known: &str) -> String {
 /// The workflow function panicked.
 pub(crate) fn panicked(panic: &Failure) -> String {
     format!("the workflow function {panic}; mend it and start the program again")
-}
-
-/// Which signals a run waits for, if it does.
-pub(crate) fn awaited(machine: &Machine) -> Option<String> {
-    let names: Vec<_> = machine.awaited_signals().map(|name| format!("{name:?}")).collect();
-    (!names.is_empty() && !machine.is_held()).then(|| format!("{AWAITED}{}", names.join(", ")))
-}
-
-/// Whether a note says which signals a run waits for.
-#[cfg(feature = "tokio")]
-pub(crate) fn is_awaited(note: &str) -> bool {
-    note.starts_with(AWAITED)
 }
 
 /// The workflow depends on a future that is no part of it: `how` says in which way.

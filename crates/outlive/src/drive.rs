@@ -16,6 +16,7 @@ use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Outgoing, Slot};
 
 use crate::aside;
+use crate::awaited;
 use crate::cell::{Cell, RunWaker};
 use crate::error::{BoxError, failure_of};
 use crate::logs;
@@ -482,7 +483,7 @@ impl<S: Surroundings> Drive<S> {
             is_owned: false,
             seen: Some(locked.machine.seen()),
             outcome: None,
-            note: aside::awaited(&locked.machine),
+            note: awaited::note(&locked.machine, status),
             at: self.cell.now(),
         };
         drop(locked);

@@ -31,6 +31,7 @@
 
 mod aside;
 mod attempts;
+mod awaited;
 mod cell;
 pub mod clock;
 pub mod ctx;
@@ -122,7 +123,7 @@ pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetrySc
 #[cfg(feature = "tokio")]
 pub use open::Durability;
 #[cfg(feature = "tokio")]
-pub use run::{CancelAnswer, DeadSignal, Run, RunInfo, Signal};
+pub use run::{Branch, CancelAnswer, DeadSignal, Progress, Run, RunInfo, Signal};
 #[cfg(feature = "http")]
 pub use sink::HttpSink;
 #[cfg(feature = "tokio")]

@@ -1,6 +1,7 @@
 //! A handle on one run: what became of it, and what can be done to it.
 
 mod dead;
+mod progress;
 
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
@@ -25,6 +26,7 @@ use crate::signal::SignalNamed;
 use crate::waiters::End;
 
 pub use dead::DeadSignal;
+pub use progress::{Branch, Progress};
 
 /// About how much memory a page of a journal takes.
 const JOURNAL_PAGE_BYTES: usize = 1 << 20;
@@ -94,8 +96,7 @@ pub struct RunInfo {
     pub output: Option<Payload>,
     /// What it failed with, once it has failed.
     pub failure: Option<Failure>,
-    /// Why it is stuck, why it was cancelled, which signals it waits for, or what is recorded of it that its code did not
-    /// ask for.
+    /// Why it is stuck, why it was cancelled, what it waits for, or what is recorded of it that its code did not ask for.
     pub note: Option<String>,
     /// When it was accepted.
     pub created_at: Timestamp,
@@ -130,6 +131,31 @@ impl RunInfo {
             tags: instance.tags,
             recoveries: instance.recoveries,
         }
+    }
+}
+
+impl RunInfo {
+    /// Returns the status with what comes first: `waiting (approval, 2d 23h left)`, `retrying (charge card, attempt 3 in
+    /// 12 s)`, `sleeping (until 2026-01-02T00:00:00Z)`. [`Run::progress`] lists all branches.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn approve(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.wait("approval").timeout("3 days").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("approve", approve)).await;
+    /// # test.start(approve, &()).await?;
+    /// # test.settle().await;
+    /// # let now = test.clock().now();
+    /// for run in test.list(Filter::new()).await?.runs {
+    ///     println!("{} is {}", run.id, run.status_text(now));
+    /// #   assert_eq!(run.status_text(now), "waiting (approval, 3d left)");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn status_text(&self, now: Timestamp) -> String {
+        progress::status_text(self.status, self.note.as_deref(), now)
     }
 }
 
@@ -223,6 +249,37 @@ impl<O> Run<O> {
     /// [`Error::NotFound`] if it was purged.
     pub async fn info(&self) -> Result<RunInfo, Error> {
         Ok(RunInfo::of(self.instance().await?))
+    }
+
+    /// Returns how far the run is: what each of its branches waits for, the attempt, the next time, the last failure and
+    /// how many operations have ended. Also for a run that another process executes.
+    ///
+    /// ```
+    /// use outlive::Branch;
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn charge() -> Result<()> { Ok(()) }
+    /// async fn pay(ctx: Ctx, _: ()) -> Result<()> {
+    ///     Ok(ctx.step("charge card", charge).retry(Retry::times(5).constant("12 seconds")).await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
+    /// # test.fail_next("charge card", "the bank is closed");
+    /// let run = test.start(pay, &()).await?;
+    /// # test.settle().await;
+    /// let progress = run.progress().await?;
+    /// assert_eq!(progress.to_string(), "retrying (charge card, attempt 2 in 12 s)");
+    /// assert!(matches!(&progress.branches[..], [Branch::Retry { attempt: 2, .. }]));
+    /// assert_eq!(progress.last_failure.unwrap().message, "the bank is closed");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`journal`](Self::journal).
+    pub async fn progress(&self) -> Result<Progress, Error> {
+        let instance = self.instance().await?;
+        let journal = self.shared.store.journal(self.num, 0, usize::MAX).await?;
+        Ok(Progress::of(&instance, &journal, self.shared.clock.now()))
     }
 
     /// What the run has done, in order.

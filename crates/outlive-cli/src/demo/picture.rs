@@ -47,7 +47,7 @@ impl Picture {
         for (bar, (_, op, end)) in self.lines.iter().zip(LINES) {
             show_line(bar, scene, op, end);
         }
-        self.status.set_message(format!("run {RUN_ID} is {}", time::status(scene.info.status, time::now())));
+        self.status.set_message(format!("run {RUN_ID} is {}", time::status(&scene.info, time::now())));
         self.status.tick();
     }
 

@@ -99,7 +99,7 @@ async fn a_run_paused_by_hand_goes_on_when_it_is_resumed() {
     let shop = Shop::open().await;
     let run = shop.waiting_order("order-1").await;
     shop.tell(&["pause", "order-1"]).await.well();
-    wait_for(&run, StatusKind::Paused, |status| status.to_string() == "paused (by hand)").await;
+    wait_for(&run, StatusKind::Paused, |status| status.to_string() == "paused").await;
     shop.tell(&["signal", "order-1", "approval", r#""ada""#]).await.well();
     shop.tell(&["resume", "order-1"]).await.well();
     assert_eq!(run.result().await.unwrap(), "a tent for 7, approved by ada");

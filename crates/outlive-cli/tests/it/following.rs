@@ -21,7 +21,7 @@ async fn following_prints_entries_as_they_come_and_ends_well_with_a_run_that_com
     shop.waiting_order("order-1").await;
     let (told, ()) = tokio::join!(shop.tell(&["show", "order-1", "-f"]), approve_soon(&shop, "order-1"));
     let out = told.well();
-    assert!(out.contains("paused (wait)"), "it was seen waiting: {out}");
+    assert!(out.contains("waiting (approval)"), "it was seen waiting: {out}");
     assert_eq!(out.matches("signal taken").count(), 1, "{out}");
     assert_eq!(out.matches("operation").count(), 1, "one heading: {out}");
     assert!(out.ends_with("\ncompleted: \"a tent for 7, approved by ada\"\n"), "{out}");

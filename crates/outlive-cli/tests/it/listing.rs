@@ -13,8 +13,8 @@ async fn ps_lists_the_runs_of_a_live_store_newest_first_and_counts_them() {
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines[0].starts_with("id") && lines[0].contains("started (UTC)"), "{out}");
     assert!(lines[1].starts_with("bad-1") && lines[1].contains("failed") && lines[1].contains("it burnt"), "{out}");
-    assert!(lines[2].starts_with("order-1") && lines[2].contains("paused (wait)"), "{out}");
-    assert_eq!(lines.last(), Some(&"2 runs: 1 paused, 1 failed"));
+    assert!(lines[2].starts_with("order-1") && lines[2].contains("waiting (approval)"), "{out}");
+    assert_eq!(lines.last(), Some(&"2 runs: 1 waiting, 1 failed"));
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn show_gives_the_run_and_its_journal_with_attempts_times_and_source_locat
     shop.waiting_order("order-1").await;
     let out = shop.tell(&["show", "order-1"]).await.well();
     for part in
-        ["workflow  order", "status    paused (wait)", "input     \"a tent\"", "it/shop.rs:", "step:charge card"]
+        ["workflow  order", "status    waiting (approval)", "input     \"a tent\"", "it/shop.rs:", "step:charge card"]
     {
         assert!(out.contains(part), "no {part:?} in {out}");
     }
@@ -78,7 +78,7 @@ async fn show_gives_the_same_as_json() {
     shop.waiting_order("order-1").await;
     let shown = shop.ask(&["show", "order-1"]).await;
     let (run, journal) = (&shown["run"], shown["journal"].as_array().unwrap());
-    assert_eq!((&run["status"], &run["pause"], &run["until"]), (&json!("paused"), &json!("wait"), &json!(null)));
+    assert_eq!((&run["status"], &run["pause"], &run["until"]), (&json!("waiting"), &json!("wait"), &json!(null)));
     assert_eq!((&run["workflow"], &run["input"]), (&json!("order"), &json!("a tent")));
     assert!(run["created_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(journal.len(), 2);

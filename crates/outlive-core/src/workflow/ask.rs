@@ -375,19 +375,31 @@ impl Machine {
         !self.is_held && self.timers.is_empty() && self.waiting.values().all(Vec::is_empty)
     }
 
-    /// The names of the signals that it waits for, in order.
+    /// What a quiet run waits for: what is due first comes first, then waits without a timeout. Lists at most `max` of
+    /// each, and says whether there are more.
     ///
     /// ```
-    /// # use outlive_core::{id::Name, time::Timestamp, workflow::*};
+    /// # use outlive_core::{time::Timestamp, workflow::*};
     /// # let at = Timestamp::AT_ONCE;
     /// # let mut machine = Machine::new(Mode::Live, 7, at, &[]).unwrap();
-    /// let slot = machine.open(OpKind::Wait, "wait:paid".into(), "src/shop.rs:12".into());
-    /// machine.begin(slot, Spec::Wait { name: Name::recorded("paid"), timeout: None, accepts: |_| Ok(()) });
+    /// let slot = machine.open(OpKind::Sleep, "sleep".into(), "src/shop.rs:12".into());
+    /// machine.begin(slot, Spec::SleepUntil(Timestamp::from_millis(60_000)));
     /// machine.poll(slot, at);
-    /// assert!(machine.awaited_signals().eq(["paid"]));
+    /// let (awaited, has_more) = machine.awaited(10);
+    /// assert!(&*awaited[0].op == "sleep" && !has_more);
     /// ```
-    pub fn awaited_signals(&self) -> impl Iterator<Item = &str> {
-        self.waiting.iter().filter(|(_, slots)| !slots.is_empty()).map(|(name, _)| &**name)
+    #[must_use]
+    pub fn awaited(&self, max: usize) -> (Vec<Asked>, bool) {
+        let listening = |slot: &Slot| self.op(*slot).is_some_and(|op| matches!(op.phase, Phase::Listening));
+        let timed = self.timers.iter().map(|(_, slot)| *slot);
+        let untimed = self.waiting.values().flatten().copied().filter(listening);
+        let mut has_more = false;
+        let mut found = Vec::new();
+        for slots in [timed.take(max + 1).collect::<Vec<_>>(), untimed.take(max + 1).collect()] {
+            has_more |= slots.len() > max;
+            found.extend(slots.iter().take(max).filter_map(|slot| self.op(*slot)).map(Asked::of));
+        }
+        (found, has_more)
     }
 
     /// What to call the pause of a quiet run.
@@ -399,7 +411,7 @@ impl Machine {
     /// let slot = machine.open(OpKind::Sleep, "sleep".into(), "src/shop.rs:12".into());
     /// machine.begin(slot, Spec::SleepUntil(Timestamp::from_millis(60_000)));
     /// machine.poll(slot, at);
-    /// assert_eq!(machine.pause().to_string(), "paused (sleep until 1970-01-01T00:01:00Z)");
+    /// assert_eq!(machine.pause().to_string(), "sleeping (until 1970-01-01T00:01:00Z)");
     /// ```
     #[must_use]
     pub fn pause(&self) -> Status {

@@ -217,6 +217,10 @@ pub struct Asked {
     pub is_recorded: bool,
     /// Whether it is a wait that gives up by itself.
     pub has_timeout: bool,
+    /// The attempt of a step that is under way, or due next; 0 if it is no step.
+    pub attempt: u32,
+    /// The signal that a wait is for.
+    pub signal: Option<Name>,
 }
 
 impl Asked {
@@ -231,6 +235,11 @@ impl Asked {
             kind: op.kind,
             is_recorded: is_over || has_begun || record.falling_back.is_some(),
             has_timeout: matches!(op.spec, Some(Spec::Wait { timeout: Some(_), .. })),
+            attempt: if op.kind == OpKind::Step { record.failed.saturating_add(1) } else { 0 },
+            signal: match &op.spec {
+                Some(Spec::Wait { name, .. }) => Some(name.clone()),
+                _ => None,
+            },
         }
     }
 }

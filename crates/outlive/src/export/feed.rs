@@ -16,7 +16,7 @@ use outlive_core::status::Status;
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
 
 use super::{Exported, Reader};
-use crate::aside;
+use crate::awaited;
 use crate::error::{Error, ExportError, ExportProblem};
 use crate::open;
 
@@ -202,7 +202,7 @@ pub(crate) enum Again {
 async fn contents(query: &dyn Query, instance: Instance) -> Result<Exported, Error> {
     // A run that goes on has no note but what it waits for, or that its row is damaged.
     let is_open = !instance.status.is_ended() && instance.status != Status::Stuck;
-    let is_damage = |note: &String| is_open && !aside::is_awaited(note);
+    let is_damage = |note: &String| is_open && !awaited::is_in(note);
     let journal = match instance.note.clone().filter(is_damage) {
         Some(damage) => Err(damage),
         None => damage_apart(query.journal(instance.num, 0, usize::MAX).await)?,

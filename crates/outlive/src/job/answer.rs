@@ -124,8 +124,10 @@ pub struct Pushed {
 pub enum JobStatus {
     /// There is none.
     NotFound,
-    /// It has something to do, now or at a time.
+    /// It has something to do, now or at a time; of a task: now, or a retry.
     Running,
+    /// It is a task that waits for the time it set, at [`JobInfo::next_run`].
+    Scheduled,
     /// It waits for an event.
     Idle,
     /// Somebody stopped it.
@@ -145,6 +147,7 @@ impl JobStatus {
         match self {
             Self::NotFound => "not found",
             Self::Running => "running",
+            Self::Scheduled => "scheduled",
             Self::Idle => "idle",
             Self::Stopped => "stopped",
             Self::Stuck => "stuck",
@@ -202,10 +205,12 @@ impl JobInfo {
 
     /// What the row says.
     pub(crate) fn of(instance: &Instance, record: &outlive_core::job::Record) -> Self {
+        let is_task = JobKind::of(&instance.workflow) == Some(JobKind::Task);
         let status = match instance.status {
             Status::Stuck => JobStatus::Stuck,
             Status::Paused { why: outlive_core::status::Pause::Hand, .. } => JobStatus::Stopped,
             Status::Paused { until: None, .. } if instance.wake.is_none() => JobStatus::Idle,
+            Status::Paused { until: Some(_), .. } if is_task && record.retry.is_none() => JobStatus::Scheduled,
             status if status.is_ended() => JobStatus::NotFound,
             _ => JobStatus::Running,
         };

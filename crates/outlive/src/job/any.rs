@@ -45,6 +45,8 @@ pub struct JobSummary {
     pub instances: u64,
     /// Of them, those that have something to do, now or at a time.
     pub running: u64,
+    /// Of a task: those that wait for the time they set.
+    pub scheduled: u64,
     /// Of them, those that wait for an event.
     pub idle: u64,
     /// Of them, those that somebody stopped.
@@ -190,15 +192,16 @@ impl Client {
 
 impl JobSummary {
     fn new(job: &Name, kind: JobKind) -> Self {
-        let (instances, running, idle, stopped, stuck, queued, dead) = (0, 0, 0, 0, 0, 0, 0);
+        let (instances, running, scheduled, idle, stopped, stuck, queued, dead) = (0, 0, 0, 0, 0, 0, 0, 0);
         let job = job.to_string();
-        Self { job, kind, instances, running, idle, stopped, stuck, queued, dead, next_run: None }
+        Self { job, kind, instances, running, scheduled, idle, stopped, stuck, queued, dead, next_run: None }
     }
 
     fn add(&mut self, info: &JobInfo) {
         let count = match info.status {
             JobStatus::NotFound => return,
             JobStatus::Running => &mut self.running,
+            JobStatus::Scheduled => &mut self.scheduled,
             JobStatus::Idle => &mut self.idle,
             JobStatus::Stopped => &mut self.stopped,
             JobStatus::Stuck => &mut self.stuck,

@@ -395,7 +395,7 @@ async fn a_task_wakes_itself_when_it_said_and_status_comes_from_the_stored_wake(
     let info = test.job(TASK).status("a").await.unwrap();
     let stored = test.store().wakes(Timestamp::MAX, 10).await.unwrap();
     assert_eq!(info.next_run, Some(stored[0].due));
-    assert_eq!((info.status, stored.len()), (JobStatus::Running, 1));
+    assert_eq!((info.status, stored.len()), (JobStatus::Scheduled, 1));
     book.plan("execute", ["wake 30 minutes", ""]);
     test.advance("59 minutes").await;
     assert_eq!(book.take(), ["event add 1#1"]);

@@ -36,6 +36,7 @@ mod parked;
 mod places;
 mod plays;
 mod programs;
+mod progress;
 mod providing;
 mod recovery;
 mod seed;

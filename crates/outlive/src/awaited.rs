@@ -1,0 +1,153 @@
+//! What a paused run waits for, as its row says it: written when it pauses, read by whoever asks, in any process.
+
+#[cfg(feature = "tokio")]
+use outlive_core::status::Pause;
+use outlive_core::status::Status;
+use outlive_core::workflow::{Asked, Machine, OpKind, base};
+
+/// How such a note begins.
+const BEGIN: &str = "waits for ";
+const MORE: &str = " and more";
+const ATTEMPT: &str = "attempt ";
+const OF: &str = " of ";
+const SLEEP: &str = "the end of ";
+const AT: &str = " at ";
+/// More branches than these are not worth writing down at each pause: the journal has them.
+const BRANCHES_MAX: usize = 16;
+
+/// The note of a run that pauses with this status. A single sleep needs none: the status says it all.
+pub(crate) fn note(machine: &Machine, status: Status) -> Option<String> {
+    if machine.is_held() || (machine.is_single() && status.as_str() == "sleeping") {
+        return None;
+    }
+    let (awaited, has_more) = machine.awaited(BRANCHES_MAX);
+    let is_single = awaited.len() == 1;
+    let parts: Vec<_> = awaited.iter().map(|asked| part(asked, is_single)).collect();
+    (!parts.is_empty()).then(|| format!("{BEGIN}{}{}", parts.join(", "), if has_more { MORE } else { "" }))
+}
+
+fn part(asked: &Asked, is_single: bool) -> String {
+    let op = quoted(&asked.op);
+    match (asked.kind, &asked.signal) {
+        (OpKind::Step, _) => format!("{ATTEMPT}{}{OF}{op}", asked.attempt),
+        (OpKind::Wait, Some(name)) => {
+            let is_plain = is_single || asked.op == base("", OpKind::Wait, name.as_str(), None);
+            let name = quoted(name.as_str());
+            if is_plain { name } else { format!("{name}{AT}{op}") }
+        }
+        _ => format!("{SLEEP}{op}"),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Whether a note says what a run waits for.
+#[cfg(feature = "tokio")]
+pub(crate) fn is_in(note: &str) -> bool {
+    note.starts_with(BEGIN)
+}
+
+/// One of the things that a run waits for.
+#[cfg(feature = "tokio")]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// The end of a sleep, by its identity if there are other branches.
+    Sleep { op: Option<String> },
+    /// A signal, and the identity of the wait if there are other branches.
+    Signal { name: String, op: Option<String> },
+    /// An attempt of a step.
+    Attempt { op: String, attempt: u32 },
+}
+
+/// What the row of a paused run says that it waits for, and whether that is not all of it.
+#[cfg(feature = "tokio")]
+pub(crate) fn read(status: Status, note: Option<&str>) -> (Vec<Awaited>, bool) {
+    let note = note.and_then(|note| note.strip_prefix(BEGIN));
+    match (status.pause().0, note) {
+        (None | Some(Pause::Hand), _) => (Vec::new(), false),
+        (Some(Pause::Sleep), None) => (vec![Awaited::Sleep { op: None }], false),
+        (_, None) => (Vec::new(), true),
+        (_, Some(text)) => parts(text),
+    }
+}
+
+#[cfg(feature = "tokio")]
+fn parts(mut rest: &str) -> (Vec<Awaited>, bool) {
+    let mut found = Vec::new();
+    while let Some(one) = next(&mut rest) {
+        found.push(one);
+        match rest.strip_prefix(", ") {
+            Some(more) => rest = more,
+            None => break,
+        }
+    }
+    // The identity of a wait is of use only where there are others.
+    if let [Awaited::Signal { op, .. }] = &mut found[..] {
+        *op = None;
+    }
+    // What cannot be read may be more.
+    (found, !rest.is_empty())
+}
+
+#[cfg(feature = "tokio")]
+fn next(rest: &mut &str) -> Option<Awaited> {
+    if let Some(text) = rest.strip_prefix(ATTEMPT) {
+        let (attempt, text) = text.split_once(OF)?;
+        let attempt = attempt.parse().ok()?;
+        *rest = text;
+        return Some(Awaited::Attempt { op: unquoted(rest)?, attempt });
+    }
+    if let Some(text) = rest.strip_prefix(SLEEP) {
+        *rest = text;
+        return Some(Awaited::Sleep { op: Some(unquoted(rest)?) });
+    }
+    let name = unquoted(rest)?;
+    let op = match rest.strip_prefix(AT) {
+        Some(text) => {
+            *rest = text;
+            unquoted(rest)?
+        }
+        None => base("", OpKind::Wait, &name, None).to_string(),
+    };
+    Some(Awaited::Signal { name, op: Some(op) })
+}
+
+/// Takes a quoted text off the front.
+#[cfg(feature = "tokio")]
+fn unquoted(rest: &mut &str) -> Option<String> {
+    let mut texts = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+    let text = texts.next()?.ok()?;
+    *rest = &rest[texts.byte_offset()..];
+    Some(text)
+}
+
+#[cfg(all(test, feature = "tokio"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_reads_as_what_was_written() {
+        let waiting = Status::Paused { why: Pause::Wait, until: None };
+        let note =
+            r#"waits for "a, \"b\"", "paid" at "x/wait:paid#2", attempt 3 of "step:charge card", the end of "sleep#2""#;
+        let (found, has_more) = read(waiting, Some(note));
+        let signal = |name: &str, op: &str| Awaited::Signal { name: name.into(), op: Some(op.into()) };
+        assert_eq!(found[0], signal("a, \"b\"", "wait:a, \"b\""));
+        assert_eq!(found[1], signal("paid", "x/wait:paid#2"));
+        assert_eq!(found[2], Awaited::Attempt { op: "step:charge card".into(), attempt: 3 });
+        assert_eq!(found[3], Awaited::Sleep { op: Some("sleep#2".into()) });
+        assert_eq!((found.len(), has_more), (4, false));
+        assert!(read(waiting, Some(&format!("{note} and more"))).1);
+    }
+
+    #[test]
+    fn what_is_no_such_note_is_not_all() {
+        let waiting = Status::Paused { why: Pause::Wait, until: None };
+        for note in [None, Some("damaged"), Some("waits for attempt x of \"a\""), Some("waits for \"a")] {
+            assert!(read(waiting, note).1, "{note:?}");
+        }
+        assert_eq!(read(Status::Running, Some("waits for \"a\"")), (Vec::new(), false));
+    }
+}

@@ -1,0 +1,314 @@
+//! How far a run is: what each of its branches waits for, from its row and its journal, in any process.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive_core::failure::Failure;
+use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::query::Instance;
+use outlive_core::status::{Pause, Status};
+use outlive_core::time::Timestamp;
+
+use crate::awaited::{self, Awaited};
+use crate::check::identity::{Parts, unescaped};
+
+/// How far a run is, given by [`Run::progress`](crate::Run::progress).
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive_testkit::TestEngine;
+/// async fn approve(ctx: Ctx, _: ()) -> Result<String> {
+///     Ok(ctx.wait("approval").timeout("3 days").await?)
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let test = TestEngine::new(|engine| engine.workflow("approve", approve)).await;
+/// let run = test.start(approve, &()).await?;
+/// # test.settle().await;
+/// # test.advance("1 hour").await;
+/// let progress = run.progress().await?;
+/// assert_eq!(progress.to_string(), "waiting (approval, 2d 23h left)");
+/// assert_eq!(progress.completed, 0);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Where the run is in its life.
+    pub status: Status,
+    /// What each of its branches waits for; what is due first comes first. Of a running run: the attempts that are
+    /// recorded as begun, which those of steps with a timeout, a retry behind them or `at_most_once` are.
+    pub branches: Vec<Branch>,
+    /// What an attempt or a step failed with last.
+    pub last_failure: Option<Failure>,
+    /// How many operations have ended: steps, sleeps and waits.
+    pub completed: usize,
+    /// When this was found out.
+    pub at: Timestamp,
+}
+
+/// What one branch of a run waits for.
+///
+/// ```
+/// use outlive::Branch;
+/// fn is_for_people(branch: &Branch) -> bool {
+///     matches!(branch, Branch::Signal { name, .. } if name == "approval")
+/// }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Branch {
+    /// The end of a sleep.
+    Sleep {
+        /// The sleep's identity in the journal.
+        operation: String,
+        /// When it ends.
+        until: Timestamp,
+    },
+    /// A signal.
+    Signal {
+        /// Its name.
+        name: String,
+        /// When the wait gives up, if it does.
+        until: Option<Timestamp>,
+    },
+    /// The next attempt of a step.
+    Retry {
+        /// The step, as in [`completed_steps`](crate::Run::completed_steps).
+        step: String,
+        /// The attempt that comes next.
+        attempt: u32,
+        /// When.
+        at: Timestamp,
+    },
+    /// An attempt of a step that has begun.
+    Step {
+        /// The step, as in [`completed_steps`](crate::Run::completed_steps).
+        step: String,
+        /// Which attempt.
+        attempt: u32,
+    },
+}
+
+impl Progress {
+    pub(super) fn of(instance: &Instance, journal: &[Entry], at: Timestamp) -> Self {
+        let open = Open::of(journal);
+        let status = instance.status;
+        let (awaited, has_more) = awaited::read(status, instance.note.as_deref());
+        let mut branches: Vec<_> = awaited.into_iter().filter_map(|one| open.branch(one, status)).collect();
+        let is_unlisted = |branch: &Branch| !branches.contains(branch);
+        let others: Vec<_> = match status {
+            Status::Running => open.branches(at).filter(|branch| matches!(branch, Branch::Step { .. })).collect(),
+            Status::Paused { .. } if has_more => open.branches(at).filter(is_unlisted).collect(),
+            _ => Vec::new(),
+        };
+        branches.extend(others);
+        branches.sort_by_key(|branch| branch.due().unwrap_or(Timestamp::MAX));
+        Self {
+            status,
+            branches,
+            last_failure: journal.iter().rev().find_map(Entry::failure),
+            completed: journal.iter().filter(|entry| entry.kind.is_outcome()).count(),
+            at,
+        }
+    }
+
+    /// Returns when something is due next: the end of a sleep, a wait's timeout, or a retry.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("nap", nap)).await;
+    /// # let run = test.start(nap, &()).await?;
+    /// # test.settle().await;
+    /// let progress = run.progress().await?;
+    /// println!("goes on in {:?}", progress.next_at().map(|next| next.since(progress.at)));
+    /// # assert_eq!(progress.next_at().unwrap().since(progress.at).as_secs(), 86_400);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn next_at(&self) -> Option<Timestamp> {
+        self.branches.first().and_then(Branch::due)
+    }
+
+    /// Returns the attempt of the step that is under way, or comes next.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// # async fn charge() -> Result<()> { Ok(()) }
+    /// # async fn pay(ctx: Ctx, _: ()) -> Result<()> {
+    /// #     Ok(ctx.step("charge", charge).retry(Retry::times(3).constant("12 seconds")).await?)
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
+    /// # test.fail_next("charge", "the bank is closed");
+    /// # let run = test.start(pay, &()).await?;
+    /// # test.settle().await;
+    /// let progress = run.progress().await?;
+    /// if progress.attempt() > Some(1) {
+    ///     println!("has trouble: {}", progress.last_failure.as_ref().unwrap());
+    /// }
+    /// # assert_eq!(progress.attempt(), Some(2));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn attempt(&self) -> Option<u32> {
+        self.branches.iter().find_map(|branch| match branch {
+            Branch::Retry { attempt, .. } | Branch::Step { attempt, .. } => Some(*attempt),
+            Branch::Sleep { .. } | Branch::Signal { .. } => None,
+        })
+    }
+}
+
+impl fmt::Display for Progress {
+    /// The status, with what comes first: `retrying (charge card, attempt 3 in 12 s)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text(self.status, self.branches.first(), self.at))
+    }
+}
+
+impl Branch {
+    fn due(&self) -> Option<Timestamp> {
+        match self {
+            Self::Sleep { until, .. } => Some(*until),
+            Self::Signal { until, .. } => *until,
+            Self::Retry { at, .. } => Some(*at),
+            Self::Step { .. } => None,
+        }
+    }
+}
+
+/// A status with what comes first, as far as the row says it.
+pub(super) fn status_text(status: Status, note: Option<&str>, now: Timestamp) -> String {
+    let first = awaited::read(status, note).0.into_iter().next();
+    let first = first.and_then(|one| Open::default().branch(one, status));
+    text(status, first.as_ref(), now)
+}
+
+fn text(status: Status, first: Option<&Branch>, now: Timestamp) -> String {
+    let word = status.as_str();
+    match first {
+        Some(Branch::Signal { name, until: Some(until) }) => format!("{word} ({name}, {} left)", left(*until, now)),
+        Some(Branch::Signal { name, until: None }) => format!("{word} ({name})"),
+        Some(Branch::Retry { step, attempt, at }) => {
+            format!("{word} ({step}, attempt {attempt} in {})", left(*at, now))
+        }
+        Some(Branch::Step { step, attempt }) => format!("{word} ({step}, attempt {attempt})"),
+        Some(Branch::Sleep { .. }) | None => status.to_string(),
+    }
+}
+
+/// How long it is until a moment, in the two largest units: `12 s`, `3m 20s`, `5h 10m`, `2d 23h`.
+fn left(until: Timestamp, now: Timestamp) -> String {
+    let left = if until > now { until.since(now) } else { Duration::ZERO };
+    // What is said to be left is not less than what is: a second that has begun counts.
+    let seconds = left.as_secs() + u64::from(left.subsec_millis() > 0);
+    let two = |large: u64, small: u64, units: [&str; 2]| match seconds % large / small {
+        0 => format!("{}{}", seconds / large, units[0]),
+        rest => format!("{}{} {rest}{}", seconds / large, units[0], units[1]),
+    };
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => two(60, 1, ["m", "s"]),
+        3_600..86_400 => two(3_600, 60, ["h", "m"]),
+        _ => two(86_400, 3_600, ["d", "h"]),
+    }
+}
+
+/// Operations that have begun and not ended, as the journal says, each with its last entry.
+#[derive(Default)]
+struct Open<'a>(BTreeMap<Arc<str>, &'a Entry>);
+
+impl<'a> Open<'a> {
+    fn of(journal: &'a [Entry]) -> Self {
+        let mut open = BTreeMap::new();
+        for entry in journal {
+            match entry.kind {
+                EntryKind::StepStarted
+                | EntryKind::AttemptFailed
+                | EntryKind::FallingBack
+                | EntryKind::SleepSet
+                | EntryKind::WaitSet => open.insert(entry.op.clone(), entry),
+                kind if kind.is_outcome() => open.remove(&entry.op),
+                _ => None,
+            };
+        }
+        Self(open)
+    }
+
+    fn due(&self, op: Option<&String>) -> Option<Timestamp> {
+        self.0.get(op?.as_str())?.due
+    }
+
+    /// What the row names, with its time. The row has the time of what comes first.
+    fn branch(&self, awaited: Awaited, status: Status) -> Option<Branch> {
+        let (why, until) = status.pause();
+        let first = |of: Pause| until.filter(|_| why == Some(of));
+        Some(match awaited {
+            Awaited::Sleep { op } => Branch::Sleep {
+                until: self.due(op.as_ref()).or(first(Pause::Sleep))?,
+                operation: op.or_else(|| self.sleep_until(until?)).unwrap_or_else(|| "sleep".to_owned()),
+            },
+            Awaited::Signal { name, op: None } => Branch::Signal { name, until: first(Pause::Wait) },
+            Awaited::Signal { name, op } => Branch::Signal { name, until: self.due(op.as_ref()) },
+            Awaited::Attempt { op, attempt } => {
+                let at = self.due(Some(&op)).or(first(Pause::Retry))?;
+                Branch::Retry { step: step_of(&op), attempt, at }
+            }
+        })
+    }
+
+    /// The sleep that ends at a moment.
+    fn sleep_until(&self, until: Timestamp) -> Option<String> {
+        let ends = |entry: &&&Entry| entry.kind == EntryKind::SleepSet && entry.due == Some(until);
+        self.0.values().filter(ends).max_by_key(|entry| entry.seq).map(|entry| entry.op.to_string())
+    }
+
+    /// All that is open. One that lost a race is open for ever, as nothing is recorded of that.
+    fn branches(&self, now: Timestamp) -> impl Iterator<Item = Branch> {
+        self.0.values().filter_map(move |entry| {
+            let step = || step_of(&entry.op);
+            Some(match entry.kind {
+                EntryKind::StepStarted | EntryKind::FallingBack => {
+                    Branch::Step { step: step(), attempt: entry.attempt }
+                }
+                EntryKind::AttemptFailed => match entry.due? {
+                    at if at > now => Branch::Retry { step: step(), attempt: entry.attempt + 1, at },
+                    _ => Branch::Step { step: step(), attempt: entry.attempt + 1 },
+                },
+                EntryKind::SleepSet => Branch::Sleep { operation: entry.op.to_string(), until: entry.due? },
+                _ => Branch::Signal { name: unescaped(Parts::of(&entry.op).name), until: entry.due },
+            })
+        })
+    }
+}
+
+fn step_of(op: &str) -> String {
+    op.replacen("step:", "", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_said_in_two_units() {
+        let table = [
+            (-5, "0 s"),
+            (1, "1 s"),
+            (12_000, "12 s"),
+            (59_001, "1m"),
+            (200_000, "3m 20s"),
+            (18_600_000, "5h 10m"),
+            (255_600_000, "2d 23h"),
+            (259_200_000, "3d"),
+        ];
+        for (millis, expected) in table {
+            assert_eq!(left(Timestamp::from_millis(millis), Timestamp::from_millis(0)), expected);
+        }
+    }
+}
