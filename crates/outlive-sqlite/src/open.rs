@@ -263,8 +263,9 @@ fn check_library() -> Result<(), Error> {
         return Ok(());
     }
     let message = format!(
-        "SQLite {} is linked, which can corrupt a file that is read while it is written; link 3.51.3 or later, or \
-         use the feature `bundled` of rusqlite",
+        "SQLite {} is linked, which can corrupt a file that is read while it is written; link 3.51.3 or later: update \
+         the crate that needs an old `libsqlite3-sys` (see `cargo tree -i libsqlite3-sys`), or install SQLite and build \
+         with LIBSQLITE3_SYS_USE_PKG_CONFIG=1",
         rusqlite::version()
     );
     Err(Error::new(ErrorKind::Open, message))
