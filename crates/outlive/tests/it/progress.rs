@@ -158,7 +158,7 @@ const ORDERS: Task<u32, ()> = Task::new("orders");
 
 async fn order(ctx: TaskCtx<u32, ()>, hours: u32) -> Result<()> {
     if hours > 0 {
-        ctx.schedule_in(Duration::from_secs(u64::from(hours) * 3_600));
+        ctx.schedule_in(Duration::from_secs(u64::from(hours) * 3_600))?;
     }
     Ok(())
 }
