@@ -241,6 +241,14 @@ pub enum Error {
         /// The limit.
         bytes_max: usize,
     },
+    /// A run with more tags than it may have.
+    #[error("a run may have {tags_max} tags, and this one has {tags}; put the rest into its input")]
+    TooManyTags {
+        /// How many it was to have.
+        tags: usize,
+        /// The limit.
+        tags_max: usize,
+    },
     /// Another process executes the store.
     #[error("{message}")]
     Locked {
@@ -370,6 +378,7 @@ impl Error {
             | Self::Name(_)
             | Self::Payload { .. }
             | Self::PayloadTooLarge { .. }
+            | Self::TooManyTags { .. }
             | Self::Sink { .. }
             | Self::Setup(_) => ErrorKind::Input,
             Self::Locked { .. } | Self::Store(_) => ErrorKind::Store,
@@ -411,6 +420,7 @@ impl Error {
             Self::Name(_) => "name",
             Self::Payload { .. } => "payload",
             Self::PayloadTooLarge { .. } => "payload_too_large",
+            Self::TooManyTags { .. } => "too_many_tags",
             Self::Locked { .. } => "locked",
             Self::Store(_) => "store",
             Self::Export(_) => "export",

@@ -16,6 +16,9 @@ use crate::handling::run_id;
 use crate::run::Run;
 use crate::shared::{Gives, Shared};
 
+/// The most tags of one run.
+const TAGS_MAX: usize = 64;
+
 /// A start, made by [`Client::start`](crate::Client::start). Nothing is written until it is awaited.
 ///
 /// ```
@@ -191,7 +194,7 @@ impl<O> Start<O> {
         if let Some(error) = self.problem.take() {
             return Err(error);
         }
-        self.shared.check_size("the input", &self.input)?;
+        self.check_sizes()?;
         let shared = &self.shared;
         let Some(worker) = &shared.worker else { return Ok(()) };
         if worker.is_stopping() {
@@ -201,6 +204,20 @@ impl<O> Start<O> {
             Some(registered) => registered.handler.check(&self.input),
             None => Err(shared.registry.unknown(format!("workflow {:?}", self.workflow.as_str()))),
         }
+    }
+
+    /// Tags lie in the store with the input, so they count as a part of it.
+    fn check_sizes(&self) -> Result<(), Error> {
+        self.shared.check_size("the input", &self.input)?;
+        let (tags, bytes_max) = (self.tags.len(), self.shared.payload_max);
+        if tags > TAGS_MAX {
+            return Err(Error::TooManyTags { tags, tags_max: TAGS_MAX });
+        }
+        let bytes = self.input.len() + self.tags.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+        if bytes > bytes_max {
+            return Err(Error::PayloadTooLarge { what: "the input with its tags".to_owned(), bytes, bytes_max });
+        }
+        Ok(())
     }
 
     async fn start(mut self) -> Result<Run<O>, Error> {

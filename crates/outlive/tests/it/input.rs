@@ -281,6 +281,57 @@ async fn a_tag_that_cannot_be_one_is_refused_and_writes_nothing() {
     assert_nothing_written(&test).await;
 }
 
+#[tokio::test]
+async fn a_start_with_too_many_or_too_long_tags_is_refused_and_writes_nothing() {
+    let test = TestEngine::new(|engine| engine.workflow("echo", echo).payload_max(1000)).await;
+    let tagged =
+        |count: usize| (0..count).fold(test.start(echo, &json_of(10)), |start, n| start.tag(&format!("tag {n}"), ""));
+    let error = tagged(65).await.unwrap_err();
+    assert!(matches!(error, Error::TooManyTags { tags: 65, tags_max: 64 }), "{error:?}");
+    let error = test.start(echo, &json_of(999)).tag("k", "v").await.unwrap_err();
+    let Error::PayloadTooLarge { what, bytes: 1001, bytes_max: 1000 } = &error else { panic!("{error:?}") };
+    assert_eq!(what, "the input with its tags");
+    assert_nothing_written(&test).await;
+    tagged(64).await.unwrap();
+    test.start(echo, &json_of(998)).tag("k", "v").await.unwrap();
+}
+
+fn nested(levels: usize) -> serde_json::Value {
+    (1..levels).fold(serde_json::json!([]), |value, _| serde_json::json!([value]))
+}
+
+async fn keeps(ctx: Ctx, levels: usize) -> Result<String> {
+    let kept = ctx.step("nest", move || async move { Ok::<_, Error>(nested(levels)) }).await;
+    let _: serde_json::Value = ctx.wait("more").await?;
+    Ok(kept.map_or_else(|error| error.to_string(), |kept| kept.to_string()))
+}
+
+async fn swallow(_: Ctx, _: serde_json::Value) -> Result<()> {
+    Ok(())
+}
+
+/// What broke: a value that was nested too deep was written, and did not read back after a crash.
+#[tokio::test]
+async fn a_value_nested_too_deep_is_refused_wherever_it_comes_in() {
+    let test = TestEngine::new(|engine| engine.workflow("swallow", swallow).workflow("keeps", keeps)).await;
+    let text = nested(121).to_string();
+    for refused in [test.start(swallow, &nested(121)).await.err(), test.start_json("swallow", &text).await.err()] {
+        let error = refused.unwrap();
+        assert!(matches!(&error, Error::Payload { problem, .. } if problem.contains("120 levels")), "{error:?}");
+    }
+    assert_nothing_written(&test).await;
+    test.result(&test.start(swallow, &nested(120)).await.unwrap()).await.unwrap();
+    for (levels, says) in [(120, "[[["), (121, "120 levels")] {
+        let run = test.start(keeps, &levels).await.unwrap();
+        test.settle().await;
+        let error = run.signal("more", &nested(121)).await.unwrap_err();
+        assert!(matches!(&error, Error::Payload { problem, .. } if problem.contains("120 levels")), "{error:?}");
+        run.signal("more", &nested(120)).await.unwrap();
+        let result = test.result(&run).await.unwrap();
+        assert!(result.contains(says), "{result}");
+    }
+}
+
 async fn bad_name(ctx: Ctx, (what, text): (String, String)) -> Result<Refusal> {
     match what.as_str() {
         "step name" => refusal(ctx.step(&text, || ok(())).await),
