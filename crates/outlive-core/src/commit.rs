@@ -54,10 +54,66 @@ pub enum Write {
     Bury(Bury),
     /// Remember a number under a name: how far a reader of the feed has come.
     Mark(Name, u64),
-    /// Forget what was told to the world before a time: at most a few thousand lines of it at once.
-    Trim(Timestamp),
+    /// Forget the oldest lines of the feed: a few thousand of them at once.
+    Trim(Trim),
     /// Set the recoveries of instances back, because the process did not die while it drove them.
     Absolve(Absolve),
+}
+
+/// How much of the feed is forgotten: what lies before its first line of the time that is kept. Entries of journals
+/// stay.
+///
+/// A clock may have been wrong, so a line dated after `now` does not count: it is as old as the lines around it, and
+/// does not keep them.
+///
+/// ```
+/// use outlive_core::commit::{Age, Trim};
+/// # use outlive_core::time::Timestamp;
+/// let at = Timestamp::from_millis;
+/// let trim = Trim { before: at(100), now: at(200) };
+/// assert_eq!([50, 150, 250].map(|millis| trim.age(at(millis))), [Age::Old, Age::Kept, Age::Ahead]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trim {
+    /// Lines of an earlier time are forgotten.
+    pub before: Timestamp,
+    /// What the clock shows.
+    pub now: Timestamp,
+}
+
+/// The age of a line of the feed, as a [`Trim`] sees it.
+///
+/// ```
+/// # use outlive_core::{commit::{Age, Trim}, time::Timestamp};
+/// let all = Trim { before: Timestamp::MAX, now: Timestamp::MAX };
+/// assert_eq!(all.age(Timestamp::from_millis(0)), Age::Old);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Age {
+    /// It is forgotten, and so is what lies before it.
+    Old,
+    /// It stays, and so does what lies after it.
+    Kept,
+    /// Its date is in the future and says nothing.
+    Ahead,
+}
+
+impl Trim {
+    /// Returns the age of a line of this date.
+    ///
+    /// ```
+    /// # use outlive_core::{commit::{Age, Trim}, time::Timestamp};
+    /// let trim = Trim { before: Timestamp::from_millis(100), now: Timestamp::from_millis(200) };
+    /// assert_eq!(trim.age(Timestamp::from_millis(100)), Age::Kept);
+    /// ```
+    #[must_use]
+    pub fn age(&self, at: Timestamp) -> Age {
+        match at {
+            _ if at < self.before => Age::Old,
+            _ if at <= self.now => Age::Kept,
+            _ => Age::Ahead,
+        }
+    }
 }
 
 /// A new instance.

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod message;
 #[doc(hidden)]
 pub mod mutant;
+pub mod page;
 pub mod payload;
 pub mod query;
 pub mod queue;
@@ -24,5 +25,6 @@ mod scratch;
 pub mod status;
 pub mod store;
 pub mod sum;
+pub mod throttle;
 pub mod time;
 pub mod workflow;

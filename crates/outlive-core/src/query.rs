@@ -423,7 +423,7 @@ impl Filter {
     }
 }
 
-/// A part of a list, newest first.
+/// A part of a list, newest first. It may be short, or even empty, though more follows: only `next` says that.
 ///
 /// ```
 /// # async fn example() -> Result<(), outlive_core::store::Error> {
@@ -569,7 +569,8 @@ pub trait Query: Send + Sync {
     /// ```
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>>;
 
-    /// The journal of an instance from `after` on, at most `limit` entries. A damaged entry is an error of kind `Corrupt`.
+    /// Reads the journal of an instance from `after` on: one [page](crate::page) of at most `limit` entries. A damaged
+    /// entry is an error of kind `Corrupt`.
     ///
     /// ```
     /// # async fn example() -> Result<(), outlive_core::store::Error> {
@@ -583,7 +584,8 @@ pub trait Query: Send + Sync {
     /// ```
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>>;
 
-    /// The messages of an instance that are not taken yet, after position `after`, in order of arrival.
+    /// Reads the messages of an instance that are not taken yet, in order of arrival: one [page](crate::page) of them,
+    /// from position `after` on.
     ///
     /// ```
     /// # async fn example() -> Result<(), outlive_core::store::Error> {
@@ -650,8 +652,8 @@ pub trait Query: Send + Sync {
     /// ```
     fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>>;
 
-    /// Those that match, newest (largest number) first, with numbers below `before`; at most `limit`, and fewer if their
-    /// payloads would take too much memory. What is left out is on the [next](Page::next) page.
+    /// Lists those that match, newest (largest number) first, with numbers below `before`: one [page](crate::page) of at
+    /// most `limit`. A store may end it early if it has looked at many that do not match.
     ///
     /// ```
     /// # async fn example() -> Result<(), outlive_core::store::Error> {
@@ -722,7 +724,7 @@ pub trait Query: Send + Sync {
     /// ```
     fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth>;
 
-    /// Dead letters of a job past a number, in order of their numbers, at most `limit`.
+    /// Reads the dead letters of a job past a number, in order: one [page](crate::page) of at most `limit`.
     ///
     /// ```
     /// # async fn example() -> Result<(), outlive_core::store::Error> {
@@ -750,7 +752,7 @@ pub trait Query: Send + Sync {
     /// ```
     fn jobs(&self) -> Answered<'_, Vec<Name>>;
 
-    /// What was told to the world after a position of the feed, in order, at most `limit`.
+    /// Reads the feed after a position, in order: one [page](crate::page) of at most `limit` lines.
     ///
     /// ```
     /// # async fn example() -> Result<(), outlive_core::store::Error> {

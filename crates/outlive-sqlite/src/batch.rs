@@ -56,7 +56,7 @@ impl<'a> Batch<'a> {
             Write::Turn(turn) => self.turn(turn),
             Write::Bury(bury) => self.bury(bury),
             Write::Mark(name, value) => self.set_mark(name, *value),
-            Write::Trim(before) => self.trim(*before),
+            Write::Trim(trim) => self.trim(trim),
             Write::Absolve(absolve) => self.absolve(absolve),
             _ => Err(rusqlite::Error::ToSqlConversionFailure(UNKNOWN_WRITE.into())),
         }

@@ -3,6 +3,7 @@
 use outlive_core::commit::{Absolve, Answer, Claim, Claimed};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::page::Room;
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
 use rusqlite::params;
@@ -116,11 +117,11 @@ impl Batch<'_> {
         let known = self.ledger.damage(num).cloned().unwrap_or_default();
         let journal = match known.journal.or(damage) {
             Some(damage) => Err(damage),
-            None => row::entries(self.connection, num, 0, usize::MAX)?,
+            None => row::entries(self.connection, num, 0, Room::unbounded())?,
         };
         let inbox = match known.inbox {
             Some(damage) => Err(damage),
-            None => row::messages(self.connection, num, 0)?,
+            None => row::messages(self.connection, num, 0, Room::unbounded())?,
         };
         Ok((journal, inbox))
     }

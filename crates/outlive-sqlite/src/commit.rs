@@ -5,6 +5,7 @@ use outlive_core::id::Name;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Inbound;
 use outlive_core::mutant::{Mutant, is_on};
+use outlive_core::page::Room;
 use outlive_core::payload::Payload;
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
@@ -68,7 +69,7 @@ impl Batch<'_> {
             if last.seq > facts.seq || !is_dense(commit) {
                 return Ok(false);
             }
-            let stored = row::entries(self.connection, commit.num.0, last.seq - 1, 1)?;
+            let stored = row::entries(self.connection, commit.num.0, last.seq - 1, Room::new(1))?;
             return Ok(stored.is_ok_and(|stored| stored.first() == Some(last)));
         }
         match &commit.state {
@@ -103,7 +104,7 @@ impl Batch<'_> {
             return Ok(Vec::new());
         }
         // A damaged message cannot be told to anybody: the claim that met it has said so already.
-        let mut later = row::messages(self.connection, num, seen)?.unwrap_or_default();
+        let mut later = row::messages(self.connection, num, seen, Room::unbounded())?.unwrap_or_default();
         later.retain(|inbound| !taken.contains(&inbound.pos));
         Ok(later)
     }

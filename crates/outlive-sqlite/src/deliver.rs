@@ -22,6 +22,8 @@ const CREATE: &str = "INSERT INTO instance (num, status, owner, wake, recoveries
      sum, id, workflow, tags, input, news) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
      ON CONFLICT (id) DO NOTHING";
 
+const LABEL: &str = "INSERT INTO tag (key, value, num) VALUES (?1, ?2, ?3)";
+
 const BEARER: &str = "SELECT num, token, workflow, input, status FROM instance WHERE id = ?1";
 
 const RECEIVER: &str = "SELECT num, status, pause, until, owner, wake, workflow, news FROM instance WHERE id = ?1";
@@ -108,6 +110,9 @@ impl Batch<'_> {
             return Ok(None);
         }
         self.ledger.marks.num = num;
+        for (key, value) in &start.tags {
+            self.connection.prepare_cached(LABEL)?.execute(params![key, value, num.cast_signed()])?;
+        }
         self.ledger.count(&start.workflow, None, Some(status));
         if let Some(kind) = news {
             self.tell(num, kind.count(), &News::new(kind, start.at))?;

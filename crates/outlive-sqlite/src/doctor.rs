@@ -138,6 +138,8 @@ pub enum Problem {
     Token,
     /// Rows of an instance that is gone.
     Orphan,
+    /// The index of tags has one too many or too few.
+    Tag,
     /// A count that is not the number of rows.
     Counter,
     /// What was told of an instance has a gap, is out of order, or is not all there.
@@ -158,6 +160,7 @@ impl fmt::Display for Problem {
             Self::Journal => "journal",
             Self::Token => "token",
             Self::Orphan => "orphan rows",
+            Self::Tag => "tag",
             Self::Counter => "counter",
             Self::Feed => "feed",
         })

@@ -1,29 +1,29 @@
 //! The feed: what is told to the world, written as it happens and read by position.
 
-use outlive_core::commit::Answer;
+use outlive_core::commit::{Age, Answer, Trim};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::page::Room;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Line, Told};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
 use crate::batch::Batch;
 use crate::row;
 
-/// The most lines that are forgotten in one write.
-const TRIM_MAX: i64 = 4_096;
+/// About how many lines are forgotten in one write.
+const TRIM_MAX: u32 = 4_096;
 
 const TELL: &str = "INSERT INTO news (pos, instance, number, at, kind, attempt, detail) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum, pos, instance, number \
-     FROM entry WHERE pos > ?1 ORDER BY pos LIMIT ?2";
+     FROM entry WHERE pos > ?1 ORDER BY pos";
 
-const NEWS: &str =
-    "SELECT pos, instance, number, at, kind, attempt, detail FROM news WHERE pos > ?1 ORDER BY pos LIMIT ?2";
+const NEWS: &str = "SELECT pos, instance, number, at, kind, attempt, detail FROM news WHERE pos > ?1 ORDER BY pos";
 
 const WHOSE: &str = "SELECT id, workflow FROM instance WHERE num = ?1 \
      UNION ALL SELECT id, workflow FROM gone WHERE num = ?1 LIMIT 1";
@@ -88,13 +88,23 @@ impl Batch<'_> {
     }
 
     /// Forgets the oldest lines, and whose they were once none of them is left.
-    pub(crate) fn trim(&mut self, before: Timestamp) -> rusqlite::Result<Answer> {
-        let sql = "SELECT max(pos) FROM (SELECT pos, at FROM news ORDER BY pos LIMIT ?2) WHERE at < ?1";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let last: Option<i64> = statement.query_row(params![before.as_millis(), TRIM_MAX], |row| row.get(0))?;
+    pub(crate) fn trim(&mut self, trim: &Trim) -> rusqlite::Result<Answer> {
+        let mut statement = self.connection.prepare_cached("SELECT pos, at FROM news ORDER BY pos")?;
+        let mut rows = statement.query([])?;
+        let (mut seen, mut last) = (0, None);
+        while (seen < TRIM_MAX || last.is_none())
+            && let Some(row) = rows.next()?
+        {
+            seen += 1;
+            match trim.age(row::time(row, 1).unwrap_or_default()) {
+                Age::Old => last = row::int(row, 0),
+                Age::Kept => break,
+                Age::Ahead => {}
+            }
+        }
+        drop(rows);
         let Some(last) = last else { return Ok(Answer::Trimmed(0)) };
-        let sql = "DELETE FROM news WHERE pos <= ?2 AND at < ?1";
-        let trimmed = self.connection.prepare_cached(sql)?.execute(params![before.as_millis(), last])?;
+        let trimmed = self.connection.prepare_cached("DELETE FROM news WHERE pos <= ?1")?.execute([last])?;
         self.connection.prepare_cached(TRIMMED)?.execute([last])?;
         let sql = "DELETE FROM gone WHERE pos < (SELECT coalesce(min(pos), ?1) FROM news)";
         self.connection.prepare_cached(sql)?.execute([self.ledger.marks.feed.cast_signed()])?;
@@ -119,26 +129,35 @@ pub(crate) fn mark(connection: &Connection, name: Option<&Name>) -> rusqlite::Re
     Ok(value.map(i64::cast_unsigned))
 }
 
-/// What was told after a position, in order.
-pub(crate) fn read(connection: &Connection, mut after: u64, limit: usize) -> rusqlite::Result<Vec<Told>> {
+/// What was told after a position, in order: one page. The two parts are read side by side, so that no more of either
+/// is in memory than goes on the page.
+pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Told>> {
     // Both parts and the names belong to one state of the file.
     let whole = connection.unchecked_transaction()?;
-    loop {
-        let mut rows = lines(&whole, after, limit)?;
-        rows.sort_unstable_by_key(|row| row.pos);
-        rows.truncate(limit);
-        let Some(last) = rows.last().map(|row| row.pos) else { return Ok(Vec::new()) };
-        let told = rows.into_iter().filter_map(|row| whose(&whole, row).transpose());
-        let told = told.collect::<rusqlite::Result<Vec<_>>>()?;
-        if !told.is_empty() || last <= after {
-            return Ok(told);
+    let (mut entries, mut news) = (whole.prepare_cached(ENTRIES)?, whole.prepare_cached(NEWS)?);
+    let (mut entries, mut news) = (entries.query([after.cast_signed()])?, news.query([after.cast_signed()])?);
+    let (mut entry, mut line) = (next(&mut entries, of_entry)?, next(&mut news, of_news)?);
+    let (mut page, mut room) = (Vec::new(), Room::new(limit));
+    while !room.is_full() {
+        let is_entry = match (&entry, &line) {
+            (None, None) => break,
+            (Some(entry), Some(line)) => entry.pos < line.pos,
+            (entry, _) => entry.is_some(),
+        };
+        let place = match is_entry {
+            true => std::mem::replace(&mut entry, next(&mut entries, of_entry)?),
+            false => std::mem::replace(&mut line, next(&mut news, of_news)?),
+        };
+        // A damaged entry is the trouble of its own run.
+        if let Some(told) = place.map(|place| whose(&whole, place)).transpose()?.flatten() {
+            room.take(&told);
+            page.push(told);
         }
-        // All of them are damaged: what follows is not lost with them.
-        after = last;
     }
+    Ok(page)
 }
 
-/// A row of the feed. A damaged one keeps its place: else what lies behind it could be passed by.
+/// A row of the feed; a damaged one has no line.
 struct Place {
     pos: u64,
     num: u64,
@@ -146,25 +165,18 @@ struct Place {
     line: Option<Line>,
 }
 
-/// The next rows of either part, at most `limit` of each.
-fn lines(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Place>> {
-    let key = params![after.cast_signed(), i64::try_from(limit).unwrap_or(i64::MAX)];
-    let mut lines = Vec::new();
-    let mut statement = connection.prepare_cached(ENTRIES)?;
-    let mut rows = statement.query(key)?;
-    while let Some(row) = rows.next()? {
-        let seq = row::int(row, 0).unwrap_or(0).cast_unsigned();
-        // A damaged entry is the trouble of its own run.
-        let line = row::entry(row, seq).ok().map(Line::Entry);
-        lines.push(Place { pos: number(row, 10), num: number(row, 11), number: number(row, 12), line });
-    }
-    let mut statement = connection.prepare_cached(NEWS)?;
-    let mut rows = statement.query(key)?;
-    while let Some(row) = rows.next()? {
-        let line = news(row).map(Line::News);
-        lines.push(Place { pos: number(row, 0), num: number(row, 1), number: number(row, 2), line });
-    }
-    Ok(lines)
+fn next(rows: &mut Rows<'_>, place: fn(&Row<'_>) -> Place) -> rusqlite::Result<Option<Place>> {
+    Ok(rows.next()?.map(place))
+}
+
+fn of_entry(row: &Row<'_>) -> Place {
+    let seq = row::int(row, 0).unwrap_or(0).cast_unsigned();
+    let line = row::entry(row, seq).ok().map(Line::Entry);
+    Place { pos: number(row, 10), num: number(row, 11), number: number(row, 12), line }
+}
+
+fn of_news(row: &Row<'_>) -> Place {
+    Place { pos: number(row, 0), num: number(row, 1), number: number(row, 2), line: news(row).map(Line::News) }
 }
 
 fn whose(connection: &Connection, row: Place) -> rusqlite::Result<Option<Told>> {

@@ -26,7 +26,9 @@ const SHORT_WAITS: i32 = 500;
 const WAL_WAIT: Duration = Duration::from_millis(10);
 
 /// The writer makes its own checkpoints, where it can look at their result.
-const WRITER: &str = "PRAGMA cache_size = -65536; PRAGMA temp_store = memory; PRAGMA wal_autocheckpoint = 0;";
+/// The log is cut to 16 MiB when it is begun anew after it had grown.
+const WRITER: &str = "PRAGMA cache_size = -65536; PRAGMA temp_store = memory; PRAGMA wal_autocheckpoint = 0;
+     PRAGMA journal_size_limit = 16777216;";
 
 const READER: &str = "PRAGMA cache_size = -16384; PRAGMA temp_store = memory; PRAGMA wal_autocheckpoint = 0;
      PRAGMA query_only = on;";
@@ -161,8 +163,8 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
     set_wal(&connection, path)?;
     set(&connection, path, options)?;
     let durability = read_back(&connection, path, options)?;
-    if let Content::Empty = content {
-        schema::create(&connection, path)?;
+    if let Content::Empty | Content::Older = content {
+        schema::prepare(&connection, path)?;
     }
     Ok(Opened { connection, durability })
 }
@@ -210,6 +212,13 @@ pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
     let connection = reader(path, &Options::default())?.connection;
     match schema::inspect(&connection, path)? {
         Content::Store => Ok(connection),
+        Content::Older => {
+            let message = format!(
+                "{} was written by an older outlive; start the program that executes it once, which upgrades it",
+                path.display()
+            );
+            Err(Error::new(ErrorKind::Open, message))
+        }
         Content::Empty => {
             let message = format!("{} is empty; name a file that a program has made", path.display());
             Err(Error::new(ErrorKind::Open, message))

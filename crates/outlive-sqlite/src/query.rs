@@ -3,6 +3,7 @@
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::page::Room;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
@@ -13,7 +14,7 @@ use rusqlite::{Connection, Row, params};
 use crate::feed;
 use crate::queue;
 use crate::row::{self, Read};
-use crate::scan;
+use crate::scan::{self, Counting, Listing};
 use crate::view::SqliteReader;
 
 /// Those of one moment, and those after it: together a page. As one condition, SQLite would begin at the first of the
@@ -31,12 +32,12 @@ impl Query for SqliteReader {
     }
 
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
-        let read = self.lookups.ask(move |connection| row::entries(connection, num.0, after, limit));
+        let read = self.lookups.ask(move |connection| row::entries(connection, num.0, after, Room::new(limit)));
         Box::pin(async move { read.await?.map_err(|damage| self.damaged(num, &damage)) })
     }
 
     fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        let read = self.lookups.ask(move |connection| row::messages(connection, num.0, after));
+        let read = self.lookups.ask(move |connection| row::messages(connection, num.0, after, Room::new(usize::MAX)));
         Box::pin(async move { read.await?.map_err(|damage| self.damaged(num, &damage)) })
     }
 
@@ -49,13 +50,11 @@ impl Query for SqliteReader {
     }
 
     fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
-        let filter = filter.clone();
-        self.lists.ask(move |connection| scan::list(connection, &filter, before, limit))
+        self.lists.ask_in_parts(Listing::new(filter, before, limit), Listing::read)
     }
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
-        let filter = filter.clone();
-        self.lists.ask(move |connection| scan::count(connection, &filter))
+        self.lists.ask_in_parts(Counting::new(filter), Counting::read)
     }
 
     fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {

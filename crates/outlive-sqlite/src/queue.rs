@@ -3,6 +3,7 @@
 use outlive_core::event::Event;
 use outlive_core::id::Name;
 use outlive_core::message::Message;
+use outlive_core::page::Room;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, Place, QueuePage, QueueRead, Queued, Spot, take_turns};
 use outlive_core::time::Timestamp;
@@ -163,7 +164,7 @@ pub(crate) fn depth(connection: &Connection, job: &Name, now: Timestamp) -> rusq
 pub(crate) fn dead(connection: &Connection, job: &Name, after: u64, limit: usize) -> rusqlite::Result<Vec<Dead>> {
     let mut statement = connection.prepare_cached(DEAD_LETTERS)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![job.as_str(), after.cast_signed(), limit], |row| {
+    let mut rows = statement.query_map(params![job.as_str(), after.cast_signed(), limit], |row| {
         let payload = Payload::recorded(&row::text(row, 7));
         let text = row::optional_text(row, 5);
         Ok(Dead {
@@ -177,7 +178,14 @@ pub(crate) fn dead(connection: &Connection, job: &Name, after: u64, limit: usize
             place: if row::int(row, 4) == Some(1) { Place::Queue } else { Place::Inbox },
         })
     })?;
-    rows.collect()
+    let (mut page, mut room) = (Vec::new(), Room::new(usize::MAX));
+    while !room.is_full()
+        && let Some(dead) = rows.next().transpose()?
+    {
+        room.take(&dead);
+        page.push(dead);
+    }
+    Ok(page)
 }
 
 /// The answer to the event at a position.

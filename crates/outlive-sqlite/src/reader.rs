@@ -1,7 +1,9 @@
-//! A thread that reads on a connection of its own, so that no caller blocks and no read waits for a write.
+//! Threads that read, each on its own connection, so that no caller blocks and no read waits for a write.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use outlive_core::store::{Answered, Error, ErrorKind};
@@ -20,31 +22,39 @@ pub(crate) struct Reader {
     still: Option<Still>,
     /// `None` only while it is dropped.
     questions: Option<Sender<Question>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Reader {
-    /// Opens a connection and starts the thread.
-    pub(crate) fn start(path: &Path, options: &Options, name: &str) -> Result<Self, Error> {
-        let Reading { connection, still } = open::reader(path, options)?;
+    /// Starts `threads` threads, which take what is asked in turn.
+    pub(crate) fn start(path: &Path, options: &Options, name: &str, threads: usize) -> Result<Self, Error> {
         let (questions, asked) = mpsc::channel::<Question>();
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
-            for question in asked {
-                question(&connection);
-            }
-        });
-        let thread = thread.map_err(|e| no_thread(path, &e))?;
-        Ok(Self { path: path.to_owned(), still, questions: Some(questions), thread: Some(thread) })
+        let mut reader = Self { path: path.to_owned(), still: None, questions: Some(questions), threads: Vec::new() };
+        let asked = Arc::new(Mutex::new(asked));
+        for _ in 0..threads {
+            let Reading { connection, still } = open::reader(path, options)?;
+            let asked = asked.clone();
+            reader.still = still;
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+                while let Some(question) = next(&asked) {
+                    question(&connection);
+                }
+            });
+            reader.threads.push(thread.map_err(|e| no_thread(path, &e))?);
+        }
+        Ok(reader)
     }
 
-    /// Reads, and answers when it is done.
+    /// Reads on one of the threads. If the returned future is dropped before a thread gets to it, nothing is read.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Answered<'_, T> {
         let (reply, answer) = oneshot::channel();
         let question = Box::new(move |connection: &Connection| {
-            let _ = reply.send(read(connection));
+            if !reply.is_closed() {
+                let _ = reply.send(read(connection));
+            }
         });
         Box::pin(async move {
             if let Some(questions) = &self.questions {
@@ -56,15 +66,38 @@ impl Reader {
             read.map_err(|e| error::while_reading(&self.path, &e))
         })
     }
+
+    /// Reads again and again until `read` breaks with a result. Others are served in between, and if the returned
+    /// future is dropped, no further read begins.
+    pub(crate) fn ask_in_parts<S: Send + 'static, T: Send + 'static>(
+        &self,
+        mut state: S,
+        read: fn(&mut S, &Connection) -> rusqlite::Result<ControlFlow<T>>,
+    ) -> Answered<'_, T> {
+        Box::pin(async move {
+            loop {
+                let part = self.ask(move |connection| read(&mut state, connection).map(|flow| (state, flow)));
+                match part.await? {
+                    (_, ControlFlow::Break(result)) => return Ok(result),
+                    (after, ControlFlow::Continue(())) => state = after,
+                }
+            }
+        })
+    }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
         self.questions = None;
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
+}
+
+/// Waits for the next question; `None` when nobody can ask any more.
+fn next(asked: &Mutex<Receiver<Question>>) -> Option<Question> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
 /// The system has no thread to give.
@@ -72,4 +105,72 @@ pub(crate) fn no_thread(path: &Path, e: &std::io::Error) -> Error {
     let message =
         format!("no thread could be started for {} ({e}); raise the limit on threads (ulimit -u)", path.display());
     Error::new(ErrorKind::Open, message)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn reader(threads: usize) -> (tempfile::TempDir, Reader) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.db");
+        drop(open::writer(&path, &Options::default()).unwrap());
+        let reader = Reader::start(&path, &Options::default(), "test", threads).unwrap();
+        (folder, reader)
+    }
+
+    /// Asks, and returns before there is an answer.
+    fn ask<T>(answer: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) {
+        assert!(answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+
+    /// What broke: six lists whose callers had gone away ran to their ends, and the next count waited for them all.
+    #[tokio::test]
+    async fn what_nobody_waits_for_is_not_read() {
+        let (_folder, reader) = reader(1);
+        let (release, held) = mpsc::channel::<()>();
+        let mut first = reader.ask(move |_| Ok(held.recv().unwrap()));
+        ask(&mut first);
+        let reads = Arc::new(AtomicU32::new(0));
+        for _ in 0..6 {
+            let reads = reads.clone();
+            ask(&mut reader.ask(move |_| Ok(reads.fetch_add(1, Ordering::SeqCst))));
+        }
+        release.send(()).unwrap();
+        first.await.unwrap();
+        reader.ask(|_| Ok(())).await.unwrap();
+        assert_eq!(reads.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn a_slow_read_does_not_hold_up_the_next() {
+        let (_folder, reader) = reader(2);
+        let (release, held) = mpsc::channel::<()>();
+        let mut slow = reader.ask(move |_| Ok(held.recv().unwrap()));
+        ask(&mut slow);
+        for n in 0..3 {
+            assert_eq!(reader.ask(move |_| Ok(n)).await.unwrap(), n);
+        }
+        release.send(()).unwrap();
+        slow.await.unwrap();
+    }
+
+    /// What broke: a list that nobody waited for any more went on to its end.
+    #[tokio::test]
+    async fn a_read_in_parts_stops_when_nobody_waits_for_it() {
+        fn read(parts: &mut Arc<AtomicU32>, _: &Connection) -> rusqlite::Result<ControlFlow<()>> {
+            parts.fetch_add(1, Ordering::SeqCst);
+            Ok(ControlFlow::Continue(()))
+        }
+        let (_folder, reader) = reader(1);
+        let parts = Arc::new(AtomicU32::new(0));
+        ask(&mut reader.ask_in_parts(parts.clone(), read));
+        reader.ask(|_| Ok(())).await.unwrap();
+        assert!(parts.load(Ordering::SeqCst) <= 1);
+    }
 }

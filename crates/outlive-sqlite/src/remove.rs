@@ -10,7 +10,9 @@ use crate::batch::{Again, Batch};
 use crate::ledger::QUEUED;
 use crate::row::{self, Read};
 
-const ALL_OF_IT: [&str; 5] = [
+const ALL_OF_IT: [&str; 6] = [
+    "DELETE FROM tag WHERE (key, value, num) IN (SELECT label.key, label.atom, num \
+         FROM instance JOIN json_each(iif(json_valid(tags), tags, '{}')) AS label WHERE num = ?1)",
     "DELETE FROM entry WHERE instance = ?1",
     "DELETE FROM inbox WHERE instance = ?1",
     "DELETE FROM sent WHERE instance = ?1",

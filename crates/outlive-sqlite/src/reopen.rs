@@ -3,6 +3,7 @@
 use outlive_core::commit::{Answer, Refusal, Reopen};
 use outlive_core::journal::Entry;
 use outlive_core::kind::JobKind;
+use outlive_core::page::Room;
 use outlive_core::status::{Status, StatusKind};
 use rusqlite::params;
 
@@ -43,7 +44,7 @@ impl Batch<'_> {
 
     /// Whether entry `seq` is the one that this reopening would have written.
     fn has_reopened(&self, num: u64, seq: u64, reopen: &Reopen) -> rusqlite::Result<bool> {
-        let stored = row::entries(self.connection, num, seq.saturating_sub(1), 1)?.unwrap_or_default();
+        let stored = row::entries(self.connection, num, seq.saturating_sub(1), Room::new(1))?.unwrap_or_default();
         let is_it = |before| stored.first() == Some(&Entry::reopened(seq, reopen.at, before));
         Ok(is_it(Status::Failed) || is_it(Status::Stuck))
     }

@@ -7,6 +7,7 @@ use outlive_core::commit::{Epoch, Start};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
+use outlive_core::page::Room;
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
 use outlive_core::status::{Pause, Status, StatusKind};
@@ -33,7 +34,7 @@ const INSERT_ENTRY: &str = "INSERT INTO entry (instance, seq, at, kind, op, site
      number) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
 const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum FROM entry \
-     WHERE instance = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+     WHERE instance = ?1 AND seq > ?2 ORDER BY seq";
 
 const MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum FROM inbox \
      WHERE instance = ?1 AND rank = 0 AND lane = '' AND pos > ?2 ORDER BY pos";
@@ -189,23 +190,28 @@ pub(crate) fn insert_entry(
     Ok(())
 }
 
-/// The journal of an instance after `after`, or what is wrong with it.
+/// The journal of an instance after `after`, as much as there is room for, or what is wrong with it.
 pub(crate) fn entries(
     connection: &Connection,
     num: u64,
     after: u64,
-    limit: usize,
+    mut room: Room,
 ) -> rusqlite::Result<Result<Vec<Entry>, String>> {
     let mut statement = connection.prepare_cached(ENTRIES)?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut rows = statement.query(params![num.cast_signed(), after.cast_signed(), limit])?;
+    let mut rows = statement.query(params![num.cast_signed(), after.cast_signed()])?;
     let mut entries: Vec<Entry> = Vec::new();
     loop {
+        if room.is_full() {
+            return Ok(Ok(entries));
+        }
         let expected = entries.last().map_or(after, |last| last.seq).saturating_add(1);
         match rows.next() {
             Ok(None) => return Ok(Ok(entries)),
             Ok(Some(row)) => match entry(row, expected) {
-                Ok(entry) => entries.push(entry),
+                Ok(entry) => {
+                    room.take(&entry);
+                    entries.push(entry);
+                }
                 Err(damage) => return Ok(Err(damage)),
             },
             Err(e) if error::is_damage(&e) => {
@@ -245,20 +251,27 @@ pub(crate) fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
     Ok(entry)
 }
 
-/// The messages of an instance past `after`, or what is wrong with them.
+/// The messages of an instance past `after`, as many as there is room for, or what is wrong with them.
 pub(crate) fn messages(
     connection: &Connection,
     num: u64,
     after: u64,
+    mut room: Room,
 ) -> rusqlite::Result<Result<Vec<Inbound>, String>> {
     let mut statement = connection.prepare_cached(MESSAGES)?;
     let mut rows = statement.query(params![num.cast_signed(), after.cast_signed()])?;
     let mut messages = Vec::new();
     loop {
+        if room.is_full() {
+            return Ok(Ok(messages));
+        }
         match rows.next() {
             Ok(None) => return Ok(Ok(messages)),
             Ok(Some(row)) => match message(row) {
-                Ok(message) => messages.push(message),
+                Ok(message) => {
+                    room.take(&message);
+                    messages.push(message);
+                }
                 Err(damage) => return Ok(Err(damage)),
             },
             Err(e) if error::is_damage(&e) => return Ok(Err(format!("its inbox lies on a damaged page; {WAY_OUT}"))),

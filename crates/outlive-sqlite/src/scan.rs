@@ -1,63 +1,116 @@
-//! Finding instances by a filter in short reads: a long one would keep the log from being used again.
+//! Finding instances by a filter, in many short reads: a long one would keep the log from being used again, and whoever
+//! comes next would wait for it.
+//!
+//! An index narrows the search, and the rest of the filter is tested row by row. What narrows best comes first: an id
+//! prefix that few have, a tag, a status but the most common, the workflow. Instances are listed by number, and all of
+//! these indexes have them in that order, except the one by id: the numbers of a prefix are gathered first.
 
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::{JobKind, Kinds};
-use outlive_core::payload::Payload;
+use outlive_core::page::Room;
 use outlive_core::query::{Counts, Filter, Instance, Page};
 use outlive_core::status::StatusKind;
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, params, params_from_iter};
 
 use crate::row::{self, Read};
 
 /// How many rows one read looks at.
 const ROWS_PER_READ: usize = 2_000;
 
-/// A page ends once its payloads have this many bytes, however many instances were asked for.
-const BYTES_PER_PAGE: usize = 8 << 20;
+/// How many rows are looked at for one page: if few match, it ends early.
+const ROWS_PER_PAGE: usize = 100_000;
 
-/// A filter as SQL: what an index narrows it to, and what is left to be looked at row by row.
-struct Scan {
-    sql: String,
-    values: Vec<Value>,
-}
+/// How many ids one read gathers.
+const IDS_PER_READ: usize = 10_000;
 
-/// The newest matches below `before`.
-pub(crate) fn list(
-    connection: &Connection,
-    filter: &Filter,
-    before: Option<InstanceNum>,
+/// The most ids that are gathered. If more have the prefix, it does not narrow the search by much.
+const IDS_MAX: usize = 50_000;
+
+/// A read ends when it has taken this long, however few rows it has looked at: they may come from a slow disk.
+const READ_MAX: Duration = Duration::from_millis(25);
+
+const IDS: &str = "SELECT id, num FROM instance WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+
+/// A page that is being filled.
+pub(crate) struct Listing {
+    search: Search,
     limit: usize,
-) -> rusqlite::Result<Page> {
-    let mut nums = Vec::new();
-    visit(connection, filter, before, limit.saturating_add(1), |num, _| {
-        nums.push(num);
-        if nums.len() > limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    let found = nums.len();
-    nums.truncate(limit);
-    let (instances, read) = read(connection, &nums)?;
-    let next = read.checked_sub(1).filter(|_| read < found).map(|last| InstanceNum(nums[last]));
-    Ok(Page { instances, next })
+    room: Room,
+    instances: Vec<Instance>,
 }
 
-/// How many match, by status.
-pub(crate) fn count(connection: &Connection, filter: &Filter) -> rusqlite::Result<Counts> {
-    let is_counted = filter.id_prefix.is_none()
-        && filter.tags.is_empty()
-        && filter.created_from.is_none()
-        && filter.created_before.is_none();
-    if is_counted {
-        return counters(connection, filter);
+impl Listing {
+    /// Begins a page of the newest matches below `before`.
+    pub(crate) fn new(filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Self {
+        let search = Search::new(filter, before, limit.saturating_add(1));
+        Self { search, limit, room: Room::new(limit), instances: Vec::new() }
     }
-    let mut counts = Counts::default();
-    visit(connection, filter, None, ROWS_PER_READ, |_, status| {
-        *counts.0.entry(status).or_default() += 1;
-        ControlFlow::Continue(())
-    })?;
-    Ok(counts)
+
+    /// Makes one short read. Breaks with the page when it is complete.
+    pub(crate) fn read(&mut self, connection: &Connection) -> rusqlite::Result<ControlFlow<Page>> {
+        // One more than there is room for, to know whether there is a next page.
+        let wanted = (self.limit - self.instances.len()).saturating_add(1);
+        let mut nums = Vec::new();
+        self.search.read(connection, |num, _| {
+            nums.push(num);
+            if nums.len() < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        for num in nums {
+            if self.room.is_full() {
+                let next = self.instances.last().map(|last| last.num);
+                return Ok(self.end(next));
+            }
+            // One that has been purged since is left out.
+            if let Some(instance) = row::by_num(connection, num)?.map(Read::annotated) {
+                self.room.take(&instance);
+                self.instances.push(instance);
+            }
+        }
+        let next = InstanceNum(self.search.below.cast_unsigned());
+        match &self.search {
+            search if search.is_over => Ok(self.end(None)),
+            search if search.looked >= ROWS_PER_PAGE => Ok(self.end(Some(next))),
+            _ => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    fn end(&mut self, next: Option<InstanceNum>) -> ControlFlow<Page> {
+        ControlFlow::Break(Page { instances: std::mem::take(&mut self.instances), next })
+    }
+}
+
+/// A count in progress.
+pub(crate) struct Counting {
+    search: Search,
+    counts: Counts,
+}
+
+impl Counting {
+    pub(crate) fn new(filter: &Filter) -> Self {
+        Self { search: Search::new(filter, None, ROWS_PER_READ), counts: Counts::default() }
+    }
+
+    /// Makes one short read. Breaks with how many match, by status.
+    pub(crate) fn read(&mut self, connection: &Connection) -> rusqlite::Result<ControlFlow<Counts>> {
+        let Self { search, counts } = self;
+        let filter = &search.filter;
+        let is_counted = filter.id_prefix.is_none()
+            && filter.tags.is_empty()
+            && filter.created_from.is_none()
+            && filter.created_before.is_none();
+        if is_counted {
+            return counters(connection, filter).map(ControlFlow::Break);
+        }
+        search.read(connection, |_, status| {
+            *counts.0.entry(status).or_default() += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(if search.is_over { ControlFlow::Break(std::mem::take(counts)) } else { ControlFlow::Continue(()) })
+    }
 }
 
 fn counters(connection: &Connection, filter: &Filter) -> rusqlite::Result<Counts> {
@@ -87,82 +140,230 @@ pub(crate) fn jobs(connection: &Connection) -> rusqlite::Result<Vec<Name>> {
     names.collect()
 }
 
-/// Reads the rows of these instances until they are a page, and returns how many it looked at; one that has been purged
-/// since is left out.
-fn read(connection: &Connection, nums: &[u64]) -> rusqlite::Result<(Vec<Instance>, usize)> {
-    let (mut instances, mut bytes, mut read) = (Vec::new(), 0, 0);
-    for num in nums {
-        let found = row::by_num(connection, *num)?.map(Read::annotated);
-        bytes += found.as_ref().map_or(0, |found| found.input.len() + found.outcome.as_ref().map_or(0, Payload::len));
-        instances.extend(found);
-        read += 1;
-        if bytes >= BYTES_PER_PAGE {
-            break;
-        }
-    }
-    Ok((instances, read))
+/// A search through the instances, newest first.
+struct Search {
+    filter: Filter,
+    scan: Scan,
+    /// The numbers of those whose id has the prefix that is looked for, once that is known to narrow the search.
+    ids: Ids,
+    /// What is looked at has a smaller number.
+    below: i64,
+    /// How many rows the next read looks at.
+    rows_next: usize,
+    /// How many rows were looked at.
+    looked: usize,
+    is_over: bool,
 }
 
-/// Shows `see` each match below `before`, newest first, until it has seen enough. `wanted` is about how many that is.
-fn visit(
-    connection: &Connection,
-    filter: &Filter,
-    before: Option<InstanceNum>,
-    wanted: usize,
-    mut see: impl FnMut(u64, StatusKind) -> ControlFlow<()>,
-) -> rusqlite::Result<()> {
-    let scan = Scan::of(filter);
-    let mut statement = connection.prepare_cached(&scan.sql)?;
-    // Most rows are hits, or few are: a read that gave too few is followed by a longer one.
-    let mut rows_max = wanted.min(ROWS_PER_READ);
-    let mut below = before.map_or(i64::MAX, |num| i64::try_from(num.0).unwrap_or(i64::MAX));
-    loop {
-        let mut values = scan.values.clone();
-        values.extend([Value::Integer(below), Value::Integer(i64::try_from(rows_max).unwrap_or(i64::MAX))]);
-        let mut rows = statement.query(params_from_iter(values))?;
-        let mut seen = 0;
+/// The instances of an id prefix.
+enum Ids {
+    /// The prefix narrows nothing: none is asked for, or too many have it.
+    Any,
+    /// They are being gathered, those up to `from` are.
+    Gathering { from: String, until: Value, nums: Vec<i64> },
+    /// They are gathered, the newest last.
+    Gathered(Scan, Vec<i64>),
+}
+
+impl Search {
+    /// Begins a search below `before`. `wanted` is about how many are looked for.
+    fn new(filter: &Filter, before: Option<InstanceNum>, wanted: usize) -> Self {
+        let prefix = filter.id_prefix.as_ref().filter(|prefix| !prefix.is_empty());
+        Self {
+            filter: filter.clone(),
+            scan: Scan::of(filter, By::best(filter)),
+            ids: prefix.map_or(Ids::Any, |prefix| Ids::Gathering {
+                from: prefix.clone(),
+                until: past_prefix(prefix),
+                nums: Vec::new(),
+            }),
+            below: before.map_or(i64::MAX, |num| i64::try_from(num.0).unwrap_or(i64::MAX)),
+            rows_next: wanted.min(ROWS_PER_READ),
+            looked: 0,
+            is_over: false,
+        }
+    }
+
+    /// Makes one short read, and shows `see` each match until it has seen enough.
+    fn read(
+        &mut self,
+        connection: &Connection,
+        see: impl FnMut(u64, StatusKind) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        match &self.ids {
+            Ids::Gathering { .. } => self.gather(connection),
+            Ids::Gathered(..) => self.look_up(connection, see),
+            Ids::Any => self.look_through(connection, see),
+        }
+    }
+
+    /// Reads the next ids that have the prefix.
+    fn gather(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let Ids::Gathering { from, until, nums } = &mut self.ids else { return Ok(()) };
+        let mut statement = connection.prepare_cached(IDS)?;
+        let mut rows = statement.query(params![*from, *until, i64::try_from(IDS_PER_READ).unwrap_or(i64::MAX)])?;
+        let (mut gathered, mut last) = (0, None);
+        while let Some(row) = rows.next()? {
+            gathered += 1;
+            last = Some(row::text(row, 0).into_owned());
+            nums.extend(row::int(row, 1).filter(|num| *num < self.below));
+        }
+        match last {
+            _ if nums.len() > IDS_MAX => self.ids = Ids::Any,
+            Some(last) if gathered == IDS_PER_READ => *from = last + "\0",
+            _ => {
+                let mut nums = std::mem::take(nums);
+                nums.sort_unstable();
+                self.ids = Ids::Gathered(Scan::of(&self.filter, By::Num), nums);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the next of those that were gathered.
+    fn look_up(
+        &mut self,
+        connection: &Connection,
+        mut see: impl FnMut(u64, StatusKind) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let Ids::Gathered(scan, nums) = &mut self.ids else { return Ok(()) };
+        let mut statement = connection.prepare_cached(&scan.sql)?;
+        let begun = Instant::now();
+        for _ in 0..ROWS_PER_READ {
+            let Some(num) = nums.pop() else { break };
+            (self.below, self.looked) = (num, self.looked + 1);
+            let values = scan.values.iter().cloned().chain([Value::Integer(num), Value::Integer(1)]);
+            let mut rows = statement.query(params_from_iter(values))?;
+            if let Some(row) = rows.next()?
+                && let Some((num, status)) = hit(row)
+                && see(num, status).is_break()
+            {
+                return Ok(());
+            }
+            if begun.elapsed() > READ_MAX {
+                break;
+            }
+        }
+        self.is_over = nums.is_empty();
+        Ok(())
+    }
+
+    /// Looks at the next rows that the index gives.
+    fn look_through(
+        &mut self,
+        connection: &Connection,
+        mut see: impl FnMut(u64, StatusKind) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let mut statement = connection.prepare_cached(&self.scan.sql)?;
+        let bounds = [self.below, i64::try_from(self.rows_next).unwrap_or(i64::MAX)].map(Value::Integer);
+        let mut rows = statement.query(params_from_iter(self.scan.values.iter().cloned().chain(bounds)))?;
+        let (begun, mut seen) = (Instant::now(), 0);
         while let Some(row) = rows.next()? {
             seen += 1;
-            below = row.get(0)?;
-            let status = row::int(row, 1).and_then(row::status_kind).unwrap_or(StatusKind::Stuck);
-            if row::int(row, 2) == Some(1) && see(below.cast_unsigned(), status).is_break() {
+            (self.below, self.looked) = (row.get(0)?, self.looked + 1);
+            if let Some((num, status)) = hit(row)
+                && see(num, status).is_break()
+            {
+                return Ok(());
+            }
+            if begun.elapsed() > READ_MAX {
                 return Ok(());
             }
         }
-        if seen < rows_max {
-            return Ok(());
+        self.is_over = seen < self.rows_next;
+        // Most rows are hits, or few are: a read that gave too few is followed by a longer one.
+        self.rows_next = self.rows_next.saturating_mul(2).min(ROWS_PER_READ);
+        Ok(())
+    }
+}
+
+/// The instance of a row that passes the tests.
+fn hit(row: &rusqlite::Row<'_>) -> Option<(u64, StatusKind)> {
+    let status = row::int(row, 1).and_then(row::status_kind).unwrap_or(StatusKind::Stuck);
+    let num = row::int(row, 0).filter(|_| row::int(row, 2) == Some(1))?;
+    Some((num.cast_unsigned(), status))
+}
+
+/// What comes after all texts that begin with this one. SQLite compares ids byte by byte, which orders them by their
+/// characters, and orders any text before any blob.
+fn past_prefix(prefix: &str) -> Value {
+    let mut chars: Vec<char> = prefix.chars().collect();
+    while let Some(last) = chars.pop() {
+        // A step over the gap that UTF-16 leaves.
+        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
+        if let Some(next) = next {
+            chars.push(next);
+            return Value::Text(chars.into_iter().collect());
         }
-        rows_max = rows_max.saturating_mul(2).min(ROWS_PER_READ);
+    }
+    Value::Blob(Vec::new())
+}
+
+/// A filter as SQL: the rows that an index narrows it to, and a column that is 1 for those that pass all tests.
+struct Scan {
+    sql: String,
+    values: Vec<Value>,
+}
+
+/// What narrows a scan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    /// One number.
+    Num,
+    /// The first tag of the filter.
+    Tag,
+    Status,
+    Workflow,
+    /// Nothing.
+    All,
+}
+
+impl By {
+    fn best(filter: &Filter) -> Self {
+        match filter.statuses.as_slice() {
+            _ if !filter.tags.is_empty() => Self::Tag,
+            [kind] if *kind != StatusKind::Completed => Self::Status,
+            _ if filter.workflow.is_some() => Self::Workflow,
+            _ => Self::All,
+        }
     }
 }
 
 impl Scan {
-    fn of(filter: &Filter) -> Self {
+    fn of(filter: &Filter, by: By) -> Self {
         let mut values = Vec::new();
-        let narrow = narrow(filter, &mut values);
+        let from = from(filter, by, &mut values);
         let tests = tests(filter, &mut values);
         let tests = if tests.is_empty() { "1".to_owned() } else { tests.join(" AND ") };
         // The tests come first in the text but their values last, hence numbers.
         let (below, limit) = (values.len() + 1, values.len() + 2);
-        let sql = format!(
-            "SELECT num, status, {tests} FROM instance WHERE {narrow} num < ?{below} ORDER BY num DESC LIMIT ?{limit}"
-        );
+        let (num, is) = match by {
+            By::Tag => ("tag.num", "<"),
+            By::Num => ("instance.num", "="),
+            _ => ("instance.num", "<"),
+        };
+        let sql =
+            format!("SELECT {num}, status, {tests} FROM {from} {num} {is} ?{below} ORDER BY {num} DESC LIMIT ?{limit}");
         Self { sql, values }
     }
 }
 
-/// The condition that an index answers in order of number: one status but the most common, else the workflow.
-fn narrow(filter: &Filter, values: &mut Vec<Value>) -> &'static str {
-    match (filter.statuses.as_slice(), &filter.workflow) {
-        ([kind], _) if *kind != StatusKind::Completed => {
-            values.push(Value::Integer(kind.code().into()));
-            "status = ?1 AND status <> 4 AND"
+/// The table, and the condition that an index of it fulfils in order of number.
+fn from(filter: &Filter, by: By, values: &mut Vec<Value>) -> &'static str {
+    match by {
+        By::Num | By::All => "instance WHERE",
+        By::Tag => {
+            values.extend(filter.tags.iter().take(1).flat_map(|(key, value)| [key, value]).cloned().map(Value::Text));
+            "tag LEFT JOIN instance USING (num) WHERE tag.key = ?1 AND tag.value = ?2 AND"
         }
-        (_, Some(workflow)) => {
-            values.push(Value::Text(workflow.clone()));
-            "workflow = ?1 AND"
+        By::Status => {
+            values.extend(filter.statuses.first().map(|kind| Value::Integer(kind.code().into())));
+            "instance WHERE status = ?1 AND status <> 4 AND"
         }
-        _ => "",
+        By::Workflow => {
+            values.extend(filter.workflow.clone().map(Value::Text));
+            "instance WHERE workflow = ?1 AND"
+        }
     }
 }
 
@@ -183,19 +384,18 @@ fn is_job() -> String {
     format!("({})", JobKind::ALL.map(begins).join(" OR "))
 }
 
-/// What is left of the filter, to be tested on each row.
+/// The filter as conditions of a row. The one that narrows the scan is among them: it costs next to nothing.
 fn tests(filter: &Filter, values: &mut Vec<Value>) -> Vec<String> {
-    let is_by_status = matches!(filter.statuses.as_slice(), [kind] if *kind != StatusKind::Completed);
     let mut bind = |value: Value| {
         values.push(value);
         format!("?{}", values.len())
     };
     let mut tests: Vec<String> = kinds(filter).into_iter().collect();
-    if !is_by_status && !filter.statuses.is_empty() {
+    if !filter.statuses.is_empty() {
         let codes: Vec<String> = filter.statuses.iter().map(|kind| kind.code().to_string()).collect();
         tests.push(format!("status IN ({})", codes.join(", ")));
     }
-    if let Some(workflow) = filter.workflow.as_ref().filter(|_| is_by_status) {
+    if let Some(workflow) = &filter.workflow {
         tests.push(format!("workflow = {}", bind(Value::Text(workflow.clone()))));
     }
     if let Some(prefix) = &filter.id_prefix {
@@ -211,9 +411,134 @@ fn tests(filter: &Filter, values: &mut Vec<Value>) -> Vec<String> {
     for (key, value) in &filter.tags {
         let (key, value) = (bind(Value::Text(key.clone())), bind(Value::Text(value.clone())));
         let found =
-            format!("EXISTS (SELECT 1 FROM json_each(tags) AS tag WHERE tag.key = {key} AND tag.atom = {value})");
+            format!("EXISTS (SELECT 1 FROM json_each(tags) AS label WHERE label.key = {key} AND label.atom = {value})");
         // Tags that are not JSON any more are the trouble of their own row.
         tests.push(format!("CASE WHEN json_valid(tags) THEN {found} ELSE 0 END"));
     }
     tests
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::path::Path;
+
+    use outlive_core::time::Timestamp;
+
+    use super::*;
+    use crate::schema;
+
+    /// A store with `count` completed instances, of which the ids in `rare` are the oldest and have a tag.
+    fn store(count: usize, rare: &[&str]) -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::prepare(&connection, Path::new("memory")).unwrap();
+        connection.execute_batch("BEGIN").unwrap();
+        let common = (rare.len()..count).map(|n| (format!("common-{n}"), None));
+        let rare = rare.iter().map(|id| ((*id).to_owned(), Some(r#"{"shop":"paris"}"#)));
+        for (num, (id, tags)) in (1..).zip(rare.chain(common)) {
+            let sql = "INSERT INTO instance (num, status, owner, recoveries, created_at, seed, token, sum, news, id, \
+                 workflow, tags, input) VALUES (?1, 4, 0, 0, ?1, 0, 0, 0, 0, ?2, 'checkout', ?3, 'null')";
+            connection.prepare_cached(sql).unwrap().execute(params![num, id, tags]).unwrap();
+            if tags.is_some() {
+                connection.execute("INSERT INTO tag (key, value, num) VALUES ('shop', 'paris', ?1)", [num]).unwrap();
+            }
+        }
+        connection.execute_batch("COMMIT").unwrap();
+        connection
+    }
+
+    struct Found {
+        ids: Vec<String>,
+        next: Option<InstanceNum>,
+        rows_looked_at: usize,
+    }
+
+    fn list(connection: &Connection, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Found {
+        let mut listing = Listing::new(filter, before, limit);
+        loop {
+            let looked = listing.search.looked;
+            if let ControlFlow::Break(page) = listing.read(connection).unwrap() {
+                let ids = page.instances.iter().map(|instance| instance.id.to_string()).collect();
+                return Found { ids, next: page.next, rows_looked_at: listing.search.looked };
+            }
+            assert!(listing.search.looked - looked <= ROWS_PER_READ, "a read is short");
+        }
+    }
+
+    /// What broke: a prefix was tested on every row, which took seconds in a store of a million.
+    #[test]
+    fn a_rare_prefix_or_tag_is_found_without_looking_at_the_rest() {
+        let connection = store(5_000, &["rare-1", "rare-2", "rare-3"]);
+        for filter in [Filter::new().id_prefix("rare-"), Filter::new().tag("shop", "paris")] {
+            let found = list(&connection, &filter, None, 10);
+            assert_eq!(
+                (found.ids.as_slice(), found.next),
+                (&["rare-3", "rare-2", "rare-1"].map(str::to_owned)[..], None)
+            );
+            assert_eq!(found.rows_looked_at, 3, "{filter:?}");
+            let mut counting = Counting::new(&filter);
+            let counts = loop {
+                if let ControlFlow::Break(counts) = counting.read(&connection).unwrap() {
+                    break counts;
+                }
+            };
+            assert_eq!((counts.total(), counting.search.looked), (3, 3));
+        }
+    }
+
+    #[test]
+    fn pages_of_a_prefix_go_on_where_the_last_one_ended() {
+        let connection = store(300, &["rare-1", "rare-2", "rare-3", "rare-4"]);
+        let filter = Filter::new().id_prefix("rare-");
+        let first = list(&connection, &filter, None, 3);
+        assert_eq!((first.ids.len(), first.next), (3, Some(InstanceNum(2))));
+        let second = list(&connection, &filter, first.next, 3);
+        assert_eq!((second.ids, second.next), (vec!["rare-1".to_owned()], None));
+    }
+
+    #[test]
+    fn the_indexes_of_ids_and_tags_are_used_as_ranges_and_in_order() {
+        let connection = store(3, &["rare"]);
+        let filter = Filter::new().id_prefix("rare").tag("shop", "paris").workflow("checkout");
+        let by_tag = Scan::of(&filter, By::best(&filter)).sql;
+        for (sql, says) in [
+            (IDS.to_owned(), "COVERING INDEX sqlite_autoindex_instance_1 (id>? AND id<?)"),
+            (by_tag, "SEARCH tag USING PRIMARY KEY (key=? AND value=? AND num<?)"),
+            (Scan::of(&filter, By::Num).sql, "SEARCH instance USING INTEGER PRIMARY KEY (rowid=?)"),
+        ] {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let unbound = vec![Value::Null; statement.parameter_count()];
+            let plan = statement.query_map(params_from_iter(unbound), |row| row.get::<_, String>(3)).unwrap();
+            let plan = plan.map(Result::unwrap).collect::<Vec<_>>().join("; ");
+            assert!(plan.contains(says) && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
+        }
+    }
+
+    /// What broke: a filter that few pass, far from the newest, was looked for in all rows before anything was returned.
+    #[test]
+    fn a_page_ends_early_when_few_match_and_the_next_one_goes_on() {
+        let connection = store(ROWS_PER_PAGE + 5_000, &[]);
+        let oldest = Filter::new().created_before(Timestamp::from_millis(3));
+        let first = list(&connection, &oldest, None, 10);
+        assert!(first.ids.is_empty() && first.next.is_some(), "more may follow");
+        assert!(first.rows_looked_at < ROWS_PER_PAGE + ROWS_PER_READ);
+        let second = list(&connection, &oldest, first.next, 10);
+        assert_eq!((second.ids.len(), second.next), (2, None));
+    }
+
+    #[test]
+    fn a_prefix_that_very_many_have_does_not_narrow_the_search() {
+        let connection = store(IDS_MAX + IDS_PER_READ, &["rare"]);
+        let found = list(&connection, &Filter::new().id_prefix("common-"), None, 10);
+        assert_eq!((found.ids.len(), found.rows_looked_at), (10, 11));
+    }
+
+    #[test]
+    fn what_comes_after_a_prefix_is_no_text_that_begins_with_it() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        assert_eq!(past_prefix("ab"), text("ac"));
+        assert_eq!(past_prefix("a\u{d7ff}"), text("a\u{e000}"));
+        assert_eq!(past_prefix("a\u{10ffff}"), text("b"));
+        assert_eq!(past_prefix("\u{10ffff}\u{10ffff}"), Value::Blob(Vec::new()));
+    }
 }

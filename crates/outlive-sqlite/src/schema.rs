@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::error;
 
 /// The number of this layout. A file with a larger one was written by a newer release.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
 /// "Outl", in the file's header: tells our files from those of other applications.
 pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
@@ -158,16 +158,35 @@ CREATE TABLE counter (
     PRIMARY KEY (workflow, status)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (key, value) VALUES ('schema', 1), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
+INSERT INTO meta (key, value) VALUES ('schema', 2), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
 PRAGMA application_id = 0x4f75746c;
+";
+
+/// An index of the tags that instances have in their own rows. New in layout 2.
+const TAGS: &str = "
+CREATE TABLE tag (
+    key         TEXT NOT NULL,
+    value       TEXT NOT NULL,
+    num         INTEGER NOT NULL,
+    PRIMARY KEY (key, value, num)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Fills the index of tags from the rows of a store of layout 1.
+const FROM_LAYOUT_1: &str = "
+INSERT INTO tag (key, value, num) SELECT label.key, label.atom, num
+    FROM instance JOIN json_each(iif(json_valid(tags), tags, '{}')) AS label WHERE tags IS NOT NULL;
+UPDATE meta SET value = 2 WHERE key = 'schema';
 ";
 
 /// What a file turned out to be.
 pub(crate) enum Content {
     /// Nothing yet.
     Empty,
-    /// A store of this or an earlier layout.
+    /// A store of this layout.
     Store,
+    /// A store of an earlier layout.
+    Older,
 }
 
 /// Looks whose file it is, without changing it.
@@ -194,18 +213,20 @@ pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<Content, E
         );
         return Err(Error::new(ErrorKind::Open, message));
     }
-    Ok(Content::Store)
+    Ok(if version < VERSION { Content::Older } else { Content::Store })
 }
 
-/// Makes the tables in an empty file, all or none. Another process may have been faster; that is as good.
+/// Creates the tables in an empty file, or upgrades those of an earlier layout, all or none. Another process may have
+/// been faster; that is as good.
 ///
 /// # Errors
 /// If it cannot be written, or what the other process made is not ours.
-pub(crate) fn create(connection: &Connection, path: &Path) -> Result<(), Error> {
+pub(crate) fn prepare(connection: &Connection, path: &Path) -> Result<(), Error> {
     let run = |sql: &str| connection.execute_batch(sql).map_err(|e| error::on_open(path, &e));
     run("BEGIN IMMEDIATE")?;
     let made = match inspect(connection, path) {
-        Ok(Content::Empty) => run(TABLES).and_then(|()| run("COMMIT")),
+        Ok(Content::Empty) => run(TABLES).and_then(|()| run(TAGS)).and_then(|()| run("COMMIT")),
+        Ok(Content::Older) => run(TAGS).and_then(|()| run(FROM_LAYOUT_1)).and_then(|()| run("COMMIT")),
         Ok(Content::Store) => run("COMMIT"),
         Err(foreign) => Err(foreign),
     };

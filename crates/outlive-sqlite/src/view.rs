@@ -21,6 +21,9 @@ use crate::watch::Watch;
 /// How often somebody who waits for changes has the file looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// How many lists and counts are read at once.
+const LIST_THREADS: usize = 3;
+
 /// A store that is only read: nothing of it is written, no lease is taken, and whoever executes it is not held up.
 ///
 /// SQLite keeps two files beside a database (`-wal` and `-shm`). If nobody else has it open they may be left there,
@@ -87,8 +90,8 @@ impl SqliteReader {
 
     /// Reads a file that was found to be a store.
     pub(crate) fn start(path: PathBuf, options: &Options) -> Result<Self, Error> {
-        let lookups = Reader::start(&path, options, "outlive-lookups")?;
-        let lists = Reader::start(&path, options, "outlive-lists")?;
+        let lookups = Reader::start(&path, options, "outlive-lookups", 1)?;
+        let lists = Reader::start(&path, options, "outlive-lists", LIST_THREADS)?;
         Ok(Self { path, lookups, lists, watch: Arc::default() })
     }
 

@@ -55,6 +55,7 @@ mod inboxes;
 mod jobs;
 mod letters;
 mod lists;
+mod pages;
 mod pair;
 mod pushes;
 mod queues;
@@ -185,6 +186,7 @@ pub fn cases() -> Vec<Case> {
         ends::cases(),
         claims::cases(),
         lists::cases(),
+        pages::cases(),
         filters::cases(),
         values::cases(),
         pushes::cases(),

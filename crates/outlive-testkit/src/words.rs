@@ -56,7 +56,7 @@ pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
         Write::Bury(bury) if bury.is_retry => "dead letters are tried again".to_owned(),
         Write::Bury(_) => "dead letters are dropped".to_owned(),
         Write::Mark(_, number) => format!("it has come to {number}"),
-        Write::Trim(until) => format!("what is older than {until} is removed"),
+        Write::Trim(trim) => format!("what is older than {} is removed", trim.before),
         other => format!("{other:?}"),
     }
 }

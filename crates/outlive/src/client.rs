@@ -176,7 +176,7 @@ impl Client {
     pub fn start_json(&self, workflow: &str, input: &str) -> Start<serde_json::Value> {
         let name = Name::new("workflow name", workflow).map_err(Error::from);
         let input = Payload::parse(input).map_err(|error| Error::Payload {
-            what: format!("the input {:?} is not JSON", input.chars().take(60).collect::<String>()),
+            what: format!("the input {:?} is not JSON that can be kept", input.chars().take(60).collect::<String>()),
             problem: error.to_string(),
         });
         Start::new(self.shared.clone(), name, input)
@@ -222,6 +222,11 @@ impl Client {
 
     /// Lists runs, newest first, a page at a time.
     ///
+    /// An id prefix, a tag, a workflow and a status other than `Completed` are found by an index. Anything else is
+    /// looked for among the newest runs first, and a page ends early when many of them do not match: it may be short
+    /// though more follow, so go by its [`next`](RunPage::next). A page with large inputs and results is short as well.
+    /// Dropping the future stops the search.
+    ///
     /// ```
     /// # use outlive::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
@@ -258,7 +263,7 @@ impl Client {
     /// # Errors
     /// If the store cannot be read.
     pub async fn list_after(&self, filter: Filter, next: Option<PageMark>) -> Result<RunPage, Error> {
-        let page = self.shared.store.list(&filter, next.map(|mark| mark.0), PAGE).await?;
+        let page = self.shared.list(&filter, next.map(|mark| mark.0), PAGE).await?;
         Ok(RunPage { runs: page.instances.into_iter().map(RunInfo::of).collect(), next: page.next.map(PageMark) })
     }
 
@@ -353,7 +358,7 @@ const PAGE: usize = 100;
 pub struct RunPage {
     /// The runs, newest first.
     pub runs: Vec<RunInfo>,
-    /// Where the next page begins, if there is one.
+    /// Where the next page begins; `None` if this is the last one.
     pub next: Option<PageMark>,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::commit::{Answer, Write};
+use outlive_core::commit::{Age, Answer, Trim, Write};
 use outlive_core::query::Line;
 use outlive_core::time::Timestamp;
 
@@ -13,6 +13,9 @@ use crate::worker::Worker;
 /// How often it looks for something that is too old.
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
+/// How many lines are looked at to see whether any is too old: nearly always the first says it.
+const PAGE: usize = 8;
+
 /// What is needed to forget.
 pub(crate) struct Retention {
     pub(crate) worker: Arc<Worker>,
@@ -20,10 +23,15 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Its task.
+    /// Trims at once, so that programs that live for less than an hour do it too, and then every hour.
     pub(crate) async fn run(self) {
         let clock = &self.worker.env.clock;
         loop {
+            if let Err(error) = self.forget().await
+                && !self.worker.committer.is_closed()
+            {
+                tracing::warn!("could not trim old lifecycle events, trying again in an hour: {error}");
+            }
             let next = clock.now().after(EVERY);
             while clock.now() < next {
                 clock.sleep_until(next).await;
@@ -31,19 +39,16 @@ impl Retention {
             if self.worker.committer.is_closed() {
                 return;
             }
-            if let Err(error) = self.forget().await {
-                tracing::warn!("what was told long ago is not forgotten yet: {error}");
-            }
         }
     }
 
     /// Forgets all that is too old, a little at a time: others write in between.
     async fn forget(&self) -> Result<(), Error> {
-        let now = self.worker.env.clock.now().as_millis();
+        let now = self.worker.env.clock.now();
         let keep = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX);
-        let before = Timestamp::from_millis(now.saturating_sub(keep));
-        while self.has_older(before).await? {
-            match self.worker.committer.write(Write::Trim(before)).await? {
+        let trim = Trim { before: Timestamp::from_millis(now.as_millis().saturating_sub(keep)), now };
+        while self.has_older(trim).await? {
+            match self.worker.committer.write(Write::Trim(trim)).await? {
                 Answer::Trimmed(0) => break,
                 _ => tokio::task::yield_now().await,
             }
@@ -51,12 +56,20 @@ impl Retention {
         Ok(())
     }
 
-    /// Whether anything may be too old: a store that is at rest is not written to.
-    async fn has_older(&self, before: Timestamp) -> Result<bool, Error> {
-        let first = self.worker.store.feed(0, 1).await?;
-        Ok(first.first().is_some_and(|told| match &told.line {
-            Line::Entry(entry) => entry.at < before,
-            Line::News(news) => news.at < before,
-        }))
+    /// Returns `true` if anything may be too old: a store that is at rest is not written to.
+    async fn has_older(&self, trim: Trim) -> Result<bool, Error> {
+        let mut after = 0;
+        loop {
+            let page = self.worker.store.feed(after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(false) };
+            let ages = page.iter().map(|told| match &told.line {
+                Line::Entry(entry) => trim.age(entry.at),
+                Line::News(news) => trim.age(news.at),
+            });
+            if let Some(age) = ages.into_iter().find(|age| *age != Age::Ahead) {
+                return Ok(age == Age::Old);
+            }
+            after = last.pos;
+        }
     }
 }

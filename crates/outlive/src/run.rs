@@ -13,6 +13,7 @@ use outlive_core::failure::Failure;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
+use outlive_core::page::whole_journal;
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
 use outlive_core::status::Status;
@@ -28,11 +29,7 @@ use crate::waiters::End;
 pub use dead::DeadSignal;
 pub use progress::{Branch, Progress};
 
-/// About how much memory a page of a journal takes.
-const JOURNAL_PAGE_BYTES: usize = 1 << 20;
 
-/// About how much of it an entry takes without its payload.
-const ENTRY_BYTES: usize = 128;
 
 /// A run that gives an `O`.
 ///
@@ -323,10 +320,10 @@ impl<O> Run<O> {
     /// As [`journal`](Self::journal).
     pub async fn journal_since(&self, seq: u64) -> Result<Vec<Entry>, Error> {
         self.instance().await?;
-        Ok(self.shared.store.journal(self.num, seq, usize::MAX).await?)
+        Ok(whole_journal(&*self.shared.store, self.num, seq).await?)
     }
 
-    /// Returns the entries that follow `seq`, as many as take about a megabyte: for journals of any length. At least one
+    /// Returns the entries that follow `seq`, as many as take about 4 MiB: for journals of any length. At least one
     /// is returned if there is one.
     ///
     /// ```
@@ -353,21 +350,7 @@ impl<O> Run<O> {
     /// As [`journal`](Self::journal).
     pub async fn journal_page(&self, seq: u64) -> Result<Vec<Entry>, Error> {
         self.instance().await?;
-        let (mut page, mut bytes) = (Vec::<Entry>::new(), 0);
-        while bytes < JOURNAL_PAGE_BYTES {
-            let after = page.last().map_or(seq, |last| last.seq);
-            // Few at first: nobody knows how large they are.
-            let limit = page.len().clamp(8, 64);
-            let part = self.shared.store.journal(self.num, after, limit).await?;
-            let is_last = part.len() < limit;
-            bytes +=
-                part.iter().map(|entry| ENTRY_BYTES + entry.payload.as_ref().map_or(0, Payload::len)).sum::<usize>();
-            page.extend(part);
-            if is_last {
-                break;
-            }
-        }
-        Ok(page)
+        Ok(self.shared.store.journal(self.num, seq, usize::MAX).await?)
     }
 
     /// The steps that have given a value, in the order in which they did, by their identity in the journal.

@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use outlive_core::id::Name;
+use outlive_core::id::{InstanceNum, Name};
 use outlive_core::payload::Payload;
-use outlive_core::query::Instance;
+use outlive_core::query::{Filter, Instance, Page};
 use outlive_core::store::Store;
 use serde::Serialize;
 
@@ -45,6 +45,15 @@ impl Shared {
     pub(crate) async fn instance(&self, id: &Name) -> Result<Instance, Error> {
         let found = self.store.instance(id).await?;
         found.ok_or_else(|| Error::NotFound { id: id.to_string() })
+    }
+
+    /// Lists a page. It is empty only at the end: a page on which the store has found nothing is passed over.
+    pub(crate) async fn list(&self, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Result<Page, Error> {
+        let mut page = self.store.list(filter, before, limit).await?;
+        while let Some(next) = page.next.filter(|_| page.instances.is_empty()) {
+            page = self.store.list(filter, Some(next), limit).await?;
+        }
+        Ok(page)
     }
 
     pub(crate) fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {

@@ -19,6 +19,7 @@ use outlive_core::journal::Entry;
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
+use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Wake};
 use outlive_core::status::{Pause, Status, StatusKind};
@@ -253,7 +254,7 @@ impl Worker {
         let (store, mailbox, this) = (self.store.clone(), mailbox.clone(), self.this.clone());
         tokio::spawn(async move {
             let is_told = loop {
-                match store.inbox(num, 0).await {
+                match whole_inbox(&*store, num).await {
                     Ok(inbox) => {
                         break mailbox.post(|letters| {
                             letters.inbox.extend(inbox);

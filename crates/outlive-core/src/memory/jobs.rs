@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::commit::{Answer, Epoch, Refusal, Start, Turn};
+use crate::commit::{Age, Answer, Epoch, Refusal, Start, Trim, Turn};
 use crate::id::{InstanceNum, Name};
 use crate::kind::Kinds;
 use crate::mutant::{Mutant, is_on};
+use crate::page;
 use crate::payload::Payload;
 use crate::query::{Line, Told, Urgency, Wake};
 use crate::queue::{Bury, Dead, Depth, Letters, Place, Push, QueuePage, QueueRead, Queued, Spot, take_turns};
@@ -178,9 +179,15 @@ impl Rows {
         Answer::Done
     }
 
-    pub(super) fn trim(&mut self, before: Timestamp) -> Answer {
+    pub(super) fn trim(&mut self, trim: &Trim) -> Answer {
         let count = self.feed.len();
-        self.feed.retain(|_, told| !matches!(&told.line, Line::News(news) if news.at < before));
+        let ages = self.feed.values().filter_map(|told| match &told.line {
+            Line::News(news) => Some((told.pos, trim.age(news.at))),
+            Line::Entry(_) => None,
+        });
+        let last = ages.take_while(|(_, age)| *age != Age::Kept).filter(|(_, age)| *age == Age::Old).last();
+        let last = last.map_or(0, |(pos, _)| pos);
+        self.feed.retain(|pos, told| *pos > last || matches!(told.line, Line::Entry(_)));
         Answer::Trimmed((count - self.feed.len()) as u64)
     }
 
@@ -214,7 +221,7 @@ impl Rows {
     }
 
     pub(super) fn dead(&self, job: &Name, after: u64, limit: usize) -> Vec<Dead> {
-        self.dead.values().filter(|dead| dead.job == *job && dead.pos > after).take(limit).cloned().collect()
+        page::fill(self.dead.values().filter(|dead| dead.job == *job && dead.pos > after).cloned(), limit)
     }
 
     pub(super) fn jobs(&self) -> Vec<Name> {
@@ -225,7 +232,7 @@ impl Rows {
     }
 
     pub(super) fn feed_after(&self, after: u64, limit: usize) -> Vec<Told> {
-        self.feed.range(after.saturating_add(1)..).map(|(_, told)| told.clone()).take(limit).collect()
+        page::fill(self.feed.range(after.saturating_add(1)..).map(|(_, told)| told.clone()), limit)
     }
 
     pub(super) fn mark(&self, name: Option<&Name>) -> Option<u64> {

@@ -10,6 +10,7 @@ use crate::kind::JobKind;
 use crate::lifecycle::{News, NewsKind};
 use crate::message::{Inbound, Message};
 use crate::mutant::{Mutant, is_on};
+use crate::page;
 use crate::payload::Payload;
 use crate::query::{Counts, Filter, Instance, Line, Page, Suspect, Told, Urgency, Wake};
 use crate::queue::Dead;
@@ -58,7 +59,7 @@ impl Rows {
             Write::Turn(turn) => self.turn(turn),
             Write::Bury(bury) => self.bury(bury),
             Write::Mark(name, value) => self.set_mark(name, *value),
-            Write::Trim(before) => self.trim(*before),
+            Write::Trim(trim) => self.trim(trim),
             Write::Absolve(absolve) => self.absolve(absolve),
         }
     }
@@ -374,11 +375,12 @@ impl Rows {
 
     pub(super) fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Vec<Entry> {
         let entries = self.instances.get(&num).map_or(&[][..], |row| &row.entries);
-        entries.iter().filter(|entry| entry.seq > after).take(limit).cloned().collect()
+        page::fill(entries.iter().filter(|entry| entry.seq > after).cloned(), limit)
     }
 
     pub(super) fn inbox(&self, num: InstanceNum, after: u64) -> Vec<Inbound> {
-        self.instances.get(&num).map_or_else(Vec::new, |row| row.inbox_after(after))
+        let inbox = self.instances.get(&num).map_or_else(Vec::new, |row| row.inbox_after(after));
+        page::fill(inbox.into_iter(), usize::MAX)
     }
 
     pub(super) fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Vec<Wake> {
@@ -395,7 +397,7 @@ impl Rows {
     pub(super) fn list(&self, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Page {
         let below = before.unwrap_or(InstanceNum(u64::MAX));
         let mut matching = self.instances.range(..below).rev().filter(|(_, row)| filter.matches(&row.instance));
-        let instances: Vec<Instance> = matching.by_ref().take(limit).map(|(_, row)| row.instance.clone()).collect();
+        let instances = page::fill(matching.by_ref().map(|(_, row)| row.instance.clone()), limit);
         let next = matching.next().and_then(|_| instances.last()).map(|last| last.num);
         Page { instances, next }
     }

@@ -43,13 +43,13 @@ const RESUME: &str =
 const REPORT: &str = "no run is harmed by it; report this";
 const REPLACE: &str = "restore the file from a backup, or purge the instance; report this";
 
-pub(super) const RULES: [Rule; 14] = [
+pub(super) const RULES: [Rule; 15] = [
     Rule {
         name: "numbers of the file",
         problem: Problem::Mark,
         question: "SELECT NULL, CASE WHEN value IS NULL THEN 'the mark \"' || wanted || '\" is missing' ELSE \
                  'the mark \"' || wanted || '\" is ' || value || ', and ' || used || ' is in use' END \
-             FROM (SELECT 'schema' AS wanted, 1 AS used \
+             FROM (SELECT 'schema' AS wanted, 2 AS used \
                  UNION ALL SELECT 'epoch', (SELECT max(owner) FROM instance WHERE owner <> 0) \
                  UNION ALL SELECT 'num', (SELECT max(num) FROM (SELECT max(num) AS num FROM instance UNION ALL SELECT max(num) FROM gone)) \
                  UNION ALL SELECT 'pushed', NULL \
@@ -187,6 +187,20 @@ pub(super) const RULES: [Rule; 14] = [
                  UNION ALL SELECT instance, count(*), 'dedup' FROM dedup GROUP BY instance) \
              WHERE NOT EXISTS (SELECT 1 FROM instance WHERE num = whose)",
         holds: "every message, token and dedup key is of an instance that is there",
+        remedy: REPORT,
+    },
+    Rule {
+        name: "tags",
+        problem: Problem::Tag,
+        question: "SELECT num, 'its tag \"' || key || '\" is not in the index of tags' FROM (\
+                 SELECT num, label.key, label.atom FROM instance \
+                     JOIN json_each(iif(json_valid(tags), tags, '{}')) AS label WHERE tags IS NOT NULL \
+                 EXCEPT SELECT num, key, value FROM tag) \
+             UNION ALL SELECT num, 'the index of tags has \"' || key || '\" for it, which is not its tag' FROM (\
+                 SELECT num, key, value FROM tag \
+                 EXCEPT SELECT num, label.key, label.atom FROM instance \
+                     JOIN json_each(iif(json_valid(tags), tags, '{}')) AS label WHERE tags IS NOT NULL)",
+        holds: "the index of tags has those that instances have",
         remedy: REPORT,
     },
     Rule {

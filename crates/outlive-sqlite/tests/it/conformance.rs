@@ -36,7 +36,7 @@ async fn random_writes_are_answered_and_kept_as_in_memory() {
 
 /// Random writes put any status beside any journal, but rows agree with one another after them.
 fn assert_whole(place: &Place, seed: u64) {
-    let rows = [Problem::File, Problem::Mark, Problem::Counter, Problem::Feed, Problem::Orphan];
+    let rows = [Problem::File, Problem::Mark, Problem::Counter, Problem::Feed, Problem::Orphan, Problem::Tag];
     let mut findings = doctor::examine(&place.file()).unwrap().findings;
     findings.retain(|finding| rows.contains(&finding.problem));
     assert!(findings.is_empty(), "seed {seed}: {findings:#?}");

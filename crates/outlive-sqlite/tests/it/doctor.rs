@@ -1,6 +1,6 @@
 //! The doctor finds each kind of damage where it is, and none in a sound store.
 
-use outlive_core::commit::{Commit, Epoch, Send, State, Write};
+use outlive_core::commit::{Commit, Epoch, Send, Start, State, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::EntryKind;
 use outlive_core::message::Message;
@@ -37,7 +37,8 @@ pub(crate) async fn sound() -> Place {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
-    started(&store, start("pending")).await;
+    let tags = [("shop".to_owned(), "paris".to_owned())].into();
+    started(&store, Start { tags, ..start("pending") }).await;
     let running = driven(&store, "running", epoch).await;
     goes_on(&store, commit(running, epoch, 0)).await;
     goes_on(&store, commit(running, epoch, 1)).await;
@@ -111,7 +112,9 @@ async fn what_a_killed_process_left_in_the_log_is_examined_too() {
 }
 
 /// What is done to a sound store, the problem it makes, about whom, and words of what is said.
-const DAMAGE: [(&str, Problem, Option<&str>, &str); 37] = [
+const DAMAGE: [(&str, Problem, Option<&str>, &str); 39] = [
+    ("DELETE FROM tag", Problem::Tag, Some("pending"), "is not in the index"),
+    ("UPDATE tag SET num = 2", Problem::Tag, Some("running"), "which is not its tag"),
     ("UPDATE instance SET input = '1' WHERE id = 'asleep'", Problem::Row, Some("asleep"), "checksum"),
     ("UPDATE instance SET status = 77 WHERE id = 'asleep'", Problem::Row, Some("asleep"), "does not exist"),
     ("UPDATE instance SET wake = NULL WHERE id = 'pending'", Problem::NoWake, Some("pending"), "it is pending"),

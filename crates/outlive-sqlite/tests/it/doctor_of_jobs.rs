@@ -1,6 +1,6 @@
 //! The doctor knows what jobs leave in a file: none of it is a finding, and each kind of damage to it is.
 
-use outlive_core::commit::{Answer, Epoch, State, Turn, Write};
+use outlive_core::commit::{Answer, Epoch, State, Trim, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::lifecycle::{News, NewsKind};
@@ -8,6 +8,7 @@ use outlive_core::message::Message;
 use outlive_core::queue::{Bury, Dead, Letters, Moved, Place as Where, Push, Spot};
 use outlive_core::status::{Pause, Status};
 use outlive_core::store::Store;
+use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;
 use outlive_sqlite::doctor::{self, Problem};
 
@@ -21,6 +22,10 @@ pub(crate) fn push(id: &str, events: Vec<Event>, token: u64) -> Push {
     let job = name(&id.split(':').take(2).collect::<Vec<_>>().join(":"));
     let place = if id.starts_with("pool") { Where::Queue } else { Where::Inbox };
     Push { id: name(id), job, events, place, at: at(50), seed: 1, token }
+}
+
+fn trim(before: Timestamp) -> Write {
+    Write::Trim(Trim { before, now: Timestamp::MAX })
 }
 
 pub(crate) async fn pushed(store: &SqliteStore, push: Push) -> (InstanceNum, Vec<u64>) {
@@ -96,14 +101,14 @@ async fn a_store_with_jobs_is_sound_whatever_they_do() {
     assert_sound(&place);
     assert_done(&write(&store, reopen(TASK)).await);
     assert_sound(&place);
-    assert_done(&write(&store, Write::Trim(at(45))).await);
+    assert_done(&write(&store, trim(at(45))).await);
     assert_sound(&place);
     let num = store_num(&place, POOL);
     claimed(write(&store, claim(&[num], epoch)).await);
     turned(&store, Turn { state: Some(state(Status::Cancelled)), ..turn(num, epoch, 1) }).await;
     assert_sound(&place);
     assert_done(&write(&store, Write::Purge(name(POOL))).await);
-    assert_done(&write(&store, Write::Trim(at(i64::MAX))).await);
+    assert_done(&write(&store, trim(at(i64::MAX))).await);
     assert_sound(&place);
 }
 
@@ -210,7 +215,7 @@ async fn a_gap_in_what_is_left_after_a_trim_is_found() {
     let place = with_jobs().await;
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
-    assert_done(&write(&store, Write::Trim(at(61))).await);
+    assert_done(&write(&store, trim(at(61))).await);
     let task = store_num(&place, TASK);
     claimed(write(&store, claim(&[task], epoch)).await);
     for before in 2..5 {

@@ -1,10 +1,9 @@
 //! Promises about the feed: all that happened is told once, in order, under numbers without a gap.
 
-use outlive_core::commit::{Answer, OnConflict, Start, State, Turn, Write};
+use outlive_core::commit::{Answer, OnConflict, Start, State, Trim, Turn, Write};
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::query::{Line, Told};
 use outlive_core::status::Status;
-use outlive_core::time::Timestamp;
 
 use super::jobs::{ORDER, ORDERS, strings, twice, words};
 use super::world::{
@@ -25,6 +24,7 @@ cases![
     a_replaced_run_is_told_apart_from_the_new_one,
     jobs_tell_only_of_themselves,
     trimming_forgets_only_what_is_older,
+    a_line_dated_in_the_future_is_as_old_as_those_around_it,
     marks_are_kept,
     the_end_of_the_feed_is_known,
 ];
@@ -221,6 +221,25 @@ async fn jobs_tell_only_of_themselves(w: &mut World) -> Checked {
     same(&w.feed().await?, &vec![])
 }
 
+fn trim(before: i64, now: i64) -> Write {
+    Write::Trim(Trim { before: at(before), now: at(now) })
+}
+
+/// What broke: a clock that was once ahead left a line dated in the future, and nothing behind it was ever forgotten.
+async fn a_line_dated_in_the_future_is_as_old_as_those_around_it(w: &mut World) -> Checked {
+    let job = w.driven_job(ORDER, &[]).await?.num;
+    for (before, millis) in [(0, 90_000), (1, 2_000), (2, 95_000), (3, 3_000), (4, 99_000), (5, 2_000)] {
+        let news = vec![News::new(NewsKind::JobExecuted, at(millis))];
+        w.turned(&Turn { news, ..w.new_turn(job, before) }).await?;
+    }
+    let numbers = async |w: &World| Ok::<_, String>(w.feed().await?.iter().map(|told| told.number).collect::<Vec<_>>());
+    same(&w.write(trim(1_000, 5_000)).await?, &Answer::Trimmed(0))?;
+    same(&w.write(trim(2_500, 5_000)).await?, &Answer::Trimmed(2))?;
+    same(&numbers(w).await?, &vec![3, 4, 5, 6])?;
+    same(&w.write(trim(4_000, 5_000)).await?, &Answer::Trimmed(4))?;
+    same(&numbers(w).await?, &vec![])
+}
+
 async fn trimming_forgets_only_what_is_older(w: &mut World) -> Checked {
     let run = w.driven("a").await?;
     w.commit(&w.new_commit(run, 0, 1)).await?;
@@ -229,13 +248,13 @@ async fn trimming_forgets_only_what_is_older(w: &mut World) -> Checked {
         let news = vec![News::new(NewsKind::JobExecuted, at(millis))];
         w.turned(&Turn { news, is_removed: before == 2, ..w.new_turn(job, before) }).await?;
     }
-    same(&w.write(Write::Trim(at(0))).await?, &Answer::Trimmed(0))?;
+    same(&w.write(trim(0, 9_000)).await?, &Answer::Trimmed(0))?;
     same(&w.feed().await?.len(), &5)?;
-    same(&w.write(Write::Trim(at(3_000))).await?, &Answer::Trimmed(2))?;
+    same(&w.write(trim(3_000, 9_000)).await?, &Answer::Trimmed(2))?;
     let numbers: Vec<_> = w.feed().await?.into_iter().map(|told| (told.num, told.number, told.id)).collect();
     // Entries are the journal, and stay as long as it does.
     same(&numbers, &vec![(run, 3, name("a")), (job, 2, name(ORDER)), (job, 3, name(ORDER))])?;
-    same(&w.write(Write::Trim(Timestamp::MAX)).await?, &Answer::Trimmed(2))?;
+    same(&w.write(trim(i64::MAX, i64::MAX)).await?, &Answer::Trimmed(2))?;
     same(&words(&w.feed().await?), &strings(&["step 1"]))?;
     let last = w.feed().await?.last().map(|told| told.pos);
     let next = w.pending("b").await?;

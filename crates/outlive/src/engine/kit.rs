@@ -1,6 +1,7 @@
 //! What a test kit needs to see of an engine.
 
 use outlive_core::id::Name;
+use outlive_core::page::whole_journal;
 use outlive_core::time::Timestamp;
 
 use super::Engine;
@@ -46,7 +47,7 @@ impl Engine {
     pub async fn replay_ended(&self, id: &str) -> Result<(), String> {
         let shared = &self.client.shared;
         let ended = shared.instance(&Name::recorded(id)).await.map_err(|error| error.to_string())?;
-        let journal = shared.store.journal(ended.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
+        let journal = whole_journal(&*shared.store, ended.num, 0).await.map_err(|error| error.to_string())?;
         let Some(registered) = shared.registry.get(&ended.workflow) else {
             return Err(shared.registry.unknown(format!("workflow {:?}", ended.workflow.as_str())).to_string());
         };
@@ -62,7 +63,7 @@ impl Engine {
     pub async fn asked(&self, id: &str) -> Result<Vec<(String, String)>, String> {
         let shared = &self.client.shared;
         let found = shared.instance(&Name::recorded(id)).await.map_err(|error| error.to_string())?;
-        let journal = shared.store.journal(found.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
+        let journal = whole_journal(&*shared.store, found.num, 0).await.map_err(|error| error.to_string())?;
         let Some(registered) = shared.registry.get(&found.workflow) else {
             return Err(shared.registry.unknown(format!("workflow {:?}", found.workflow.as_str())).to_string());
         };

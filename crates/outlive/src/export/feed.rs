@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use outlive_core::id::InstanceNum;
 use outlive_core::kind::Kinds;
-use outlive_core::payload::Payload;
+use outlive_core::page::{PAGE_BYTES, Weight, whole_inbox, whole_journal};
 use outlive_core::query::{Filter, Instance, Query};
 use outlive_core::status::Status;
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
@@ -22,10 +22,8 @@ use crate::open;
 
 /// How many instances are listed at once.
 const PAGE: usize = 500;
-/// How many are read at once at most, so that they are not waited for one by one.
+/// How many are read at once, so that they are not waited for one by one. Fewer if they are large.
 const AT_ONCE: usize = 32;
-/// About how many bytes of payloads those may have together.
-const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// Where runs are read from: the path of a store or of an export, or a store that is open. It is never written.
 ///
@@ -115,7 +113,7 @@ struct Pages {
     page: VecDeque<Instance>,
     before: Option<InstanceNum>,
     is_last: bool,
-    /// How many are read next. One at first, as nobody knows how long their journals are.
+    /// How many are read next.
     at_once: usize,
 }
 
@@ -130,10 +128,9 @@ impl Pages {
         }
         let some = self.page.drain(..self.page.len().min(self.at_once));
         let read = join_all(some.map(|instance| contents(&*self.store, instance))).await;
-        let runs: Vec<Exported> = read.into_iter().collect::<Result<_, _>>()?;
-        let bytes: usize = runs.iter().map(bytes).sum();
-        self.at_once = if bytes < BYTES_AT_ONCE / 2 { self.at_once * 2 } else { self.at_once / 2 }.clamp(1, AT_ONCE);
-        Ok(runs)
+        let read = read.into_iter().collect::<Result<Vec<Exported>, Error>>()?;
+        self.at_once = at_once(&read, self.at_once);
+        Ok(read)
     }
 }
 
@@ -190,6 +187,16 @@ impl Feed {
     }
 }
 
+/// How many to read next, after these: twice as many, but no more than fit on a page if the next are like them.
+fn at_once(read: &[Exported], before: usize) -> usize {
+    let weight = |run: &Exported| {
+        let journal = run.journal.iter().flatten().map(Weight::weight).sum::<usize>();
+        run.instance.weight() + journal + run.inbox.iter().flatten().map(Weight::weight).sum::<usize>()
+    };
+    let fit = PAGE_BYTES * read.len() / read.iter().map(weight).sum::<usize>().max(1);
+    fit.clamp(1, before.saturating_mul(2).min(AT_ONCE))
+}
+
 /// What became of a run since it was read.
 pub(crate) enum Again {
     Same,
@@ -205,18 +212,10 @@ async fn contents(query: &dyn Query, instance: Instance) -> Result<Exported, Err
     let is_damage = |note: &String| is_open && !awaited::is_in(note);
     let journal = match instance.note.clone().filter(is_damage) {
         Some(damage) => Err(damage),
-        None => damage_apart(query.journal(instance.num, 0, usize::MAX).await)?,
+        None => damage_apart(whole_journal(query, instance.num, 0).await)?,
     };
-    let inbox = damage_apart(query.inbox(instance.num, 0).await)?;
+    let inbox = damage_apart(whole_inbox(query, instance.num).await)?;
     Ok(Exported { instance, journal, inbox })
-}
-
-/// How many bytes the payloads of a run have.
-fn bytes(run: &Exported) -> usize {
-    let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
-    let journal = run.journal.iter().flatten().map(|entry| of(&entry.payload));
-    let inbox = run.inbox.iter().flatten().map(|inbound| inbound.message.to_parts().2.map_or(0, Payload::len));
-    run.instance.input.len() + of(&run.instance.outcome) + journal.sum::<usize>() + inbox.sum::<usize>()
 }
 
 fn damage_apart<T>(read: Result<T, StoreError>) -> Result<Result<T, String>, Error> {

@@ -4,6 +4,7 @@ use outlive_core::event::Event;
 use outlive_core::id::Name;
 use outlive_core::kind::{JobKind, Kinds};
 use outlive_core::message::Message;
+use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Instance};
 use outlive_core::queue::{Place, QueueRead};
@@ -140,7 +141,7 @@ impl Client {
     }
 
     /// Lists instances of jobs that a filter means, newest first, a page at a time; give the [`next`](JobPage::next) of
-    /// the page before.
+    /// the page before. A page may be short though more follow, as with [`list`](Self::list).
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -155,7 +156,7 @@ impl Client {
     /// If the store cannot be read.
     pub async fn job_instances(&self, mut filter: Filter, next: Option<PageMark>) -> Result<JobPage, Error> {
         filter.kinds = Kinds::Jobs;
-        let page = self.shared.store.list(&filter, next.map(|mark| mark.0), PAGE).await?;
+        let page = self.shared.list(&filter, next.map(|mark| mark.0), PAGE).await?;
         let of = |instance: &Instance| JobInstance {
             instance: instance.id.to_string(),
             info: JobInfo::of(instance, &record_of(instance)),
@@ -314,7 +315,7 @@ impl AnyJob {
             });
             return Ok(waiting.collect());
         }
-        let inbox = shared.store.inbox(num, 0).await?.into_iter();
+        let inbox = whole_inbox(&*shared.store, num).await?.into_iter();
         Ok(inbox.map(|inbound| Waiting::of(inbound.pos, inbound.at, inbound.message)).collect())
     }
 
@@ -407,7 +408,7 @@ impl AnyJob {
     pub async fn status(&self) -> Result<PoolStatus, Error> {
         self.must_be_pool()?;
         // The messages first: one that is taken meanwhile is then in what is read after.
-        let orders = self.client.shared.store.inbox(self.instance(MAIN).await?.num, 0).await?;
+        let orders = whole_inbox(&*self.client.shared.store, self.instance(MAIN).await?.num).await?;
         let mut status = pool_status(&self.client).await?;
         let is_paused = orders.iter().rev().find_map(|inbound| match inbound.message {
             Message::Pause => Some(true),
@@ -489,7 +490,7 @@ impl Waiting {
 
 fn parse(event: &str) -> Result<Event, Error> {
     let payload = Payload::parse(event).map_err(|error| Error::Payload {
-        what: format!("the event {:?} is not JSON", event.chars().take(60).collect::<String>()),
+        what: format!("the event {:?} is not JSON that can be kept", event.chars().take(60).collect::<String>()),
         problem: error.to_string(),
     })?;
     Ok(Event::new(payload))

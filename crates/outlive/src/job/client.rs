@@ -157,8 +157,8 @@ impl JobClient {
     async fn look(&self, id: &Name, num: InstanceNum, pos: u64) -> Result<Option<Reply>, Error> {
         let instance = async || Ok::<_, Error>(self.shared.store.instance(id).await?.filter(|found| found.num == num));
         let before = instance().await?;
-        let inbox = self.shared.store.inbox(num, 0).await?;
-        if !inbox.iter().any(|inbound| inbound.pos == pos) {
+        let inbox = self.shared.store.inbox(num, pos.saturating_sub(1)).await?;
+        if inbox.first().is_none_or(|inbound| inbound.pos != pos) {
             // Only now: what becomes of a message is written when it is taken.
             let record = instance().await?.map(|instance| record_of(&instance)).unwrap_or_default();
             let answer = self.shared.store.reply(pos).await?;

@@ -10,6 +10,7 @@ use outlive_core::id::{Epoch, Name};
 use outlive_core::job::{ContinuousRules, Exhausted, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
+use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::queue::Place;
 use outlive_core::retry::Retry;
@@ -280,7 +281,7 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
     async fn is_stopped(&self, id: &str) -> Result<bool, Error> {
         let Some(instance) = self.client.instance(id).await? else { return Ok(false) };
         // The messages first: one that is taken meanwhile is then in what is read after.
-        let orders = self.client.shared.store.inbox(instance.num, 0).await?;
+        let orders = whole_inbox(&*self.client.shared.store, instance.num).await?;
         let is_told = orders.iter().rev().find_map(|inbound| match inbound.message {
             Message::Pause => Some(true),
             Message::Resume => Some(false),

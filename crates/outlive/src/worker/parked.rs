@@ -8,6 +8,7 @@ use std::time::Duration;
 use outlive_core::commit::Write;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::{Inbound, Message};
+use outlive_core::page::{whole_inbox, whole_journal};
 use outlive_core::query::{Filter, Instance};
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::store::ErrorKind;
@@ -119,8 +120,8 @@ impl Worker {
     async fn stays_parked(&self, instance: &Instance) -> Result<bool, Error> {
         // If nobody can run it, it can wait until somebody can.
         let Some(registered) = self.registry.get(&instance.workflow) else { return Ok(true) };
-        let journal = self.store.journal(instance.num, 0, usize::MAX).await;
-        let inbox = self.store.inbox(instance.num, 0).await;
+        let journal = whole_journal(&*self.store, instance.num, 0).await;
+        let inbox = whole_inbox(&*self.store, instance.num).await;
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             // What is damaged is set aside when it is claimed.

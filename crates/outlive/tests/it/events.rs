@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outlive::prelude::*;
 use outlive::{Cause, Client, Cursor, LifecycleEvent, LifecycleKind, Pause, Reason};
-use outlive_testkit::TestEngine;
+use outlive_testkit::{TestClock, TestEngine};
 
 async fn work() -> Result<u32> {
     Ok(42)
@@ -320,6 +320,25 @@ async fn what_was_told_long_ago_is_forgotten_by_the_clock_of_the_engine() {
     let of = |run: &Run<u32>| -> Vec<_> { after.iter().filter(|event| event.instance == run.id()).collect() };
     assert!(of(&first).iter().all(|event| event.kind.as_str().starts_with("step.")), "its journal is still there");
     assert_eq!(of(&second).len(), before.iter().filter(|event| event.instance == second.id()).count());
+}
+
+/// What broke: old events were first looked for after an hour, so a program that never lived that long kept them all.
+#[tokio::test]
+async fn a_program_that_lives_for_minutes_trims_old_events_as_well() {
+    let keeping = |engine: outlive::Builder| engine.workflow("with_fallback", with_fallback).keep_events("2 days");
+    let test = TestEngine::new(keeping).await;
+    let run = test.start(with_fallback, &()).await.unwrap();
+    test.result(&run).await.unwrap();
+    let runs = async |test: &TestEngine| {
+        all(test).await.iter().filter(|event| event.kind.as_str().starts_with("run.")).count()
+    };
+    assert_ne!(runs(&test).await, 0);
+    let (store, clock) = (test.store().clone(), TestClock::new());
+    drop((run, test));
+    clock.advance(Duration::from_secs(3 * 24 * 60 * 60));
+    let later = TestEngine::new(keeping).store(store).clock(clock).await;
+    later.settle().await;
+    assert_eq!(runs(&later).await, 0);
 }
 
 /// Each with what it is and which attempt, as far as steps are concerned.

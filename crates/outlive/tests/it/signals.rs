@@ -699,7 +699,7 @@ async fn a_signal_goes_to_the_first_wait_of_its_name_that_can_read_it() {
         Ok(both?)
     }
     for is_early in [true, false] {
-        let mut test = TestEngine::new(|engine| engine.workflow("reads both", reads_both)).await;
+        let test = TestEngine::new(|engine| engine.workflow("reads both", reads_both)).await;
         let run = test.start(reads_both, &()).id("r").after(if is_early { "1 minute" } else { "0s" }).await.unwrap();
         if !is_early {
             test.settle().await;

@@ -1,6 +1,6 @@
 //! Random writes about jobs: pushes, turns, and what becomes of dead letters.
 
-use outlive_core::commit::{Start, Turn, Write};
+use outlive_core::commit::{Start, Trim, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
@@ -121,7 +121,7 @@ impl Author {
     /// Forgets or remembers something about the feed.
     pub(super) fn of_feed(&mut self) -> Write {
         let mark = Write::Mark(name("sink"), self.random.next() >> 32);
-        let trim = Write::Trim(at(self.random.below(20)));
+        let trim = Write::Trim(Trim { before: at(self.random.below(20)), now: self.moment() });
         self.random.pick(&[mark, trim])
     }
 }
