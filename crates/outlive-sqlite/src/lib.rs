@@ -17,6 +17,7 @@
 //! ```
 
 mod batch;
+mod checkpoint;
 mod claim;
 mod commit;
 mod deliver;

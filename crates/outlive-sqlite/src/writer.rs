@@ -3,17 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::payload::Payload;
 use outlive_core::store::{Error, ErrorKind};
+use outlive_core::throttle::Throttle;
 use outlive_core::time::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::batch::{Again, Batch};
+use crate::checkpoint::{Act, CHECKPOINT_PAGES, Checkpoints, Log, Wanted};
 use crate::error;
 use crate::lease::Lock;
 use crate::ledger::{Foreign, Ledger};
@@ -21,19 +23,11 @@ use crate::open::{self, Options};
 use crate::place::Identity;
 use crate::watch::{CLOSE_LOOKS, LOOK_CLOSELY, LOOK_EVERY, Watch};
 
-/// A checkpoint is made when about this many pages wait in the log. A page that is written again and again is in the
-/// log as often, and SQLite passes all of them by to add one more: a longer log makes small writes slower.
-const CHECKPOINT_PAGES: i64 = 1_000;
-
-/// Past so many times that, the log was moved into the file before and is not used again, because somebody was at work on it
-/// just then: whoever reads it is waited for.
-const RESTART_AT: i64 = 2;
-
 /// How long readers are waited for, during which nobody else writes either.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 
-/// Past this many pages a reader holds the log open, and people should know.
-const LOG_PAGES_LONG: i64 = 40_000;
+/// How often people are warned of the same.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// Where an answer is awaited.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -63,6 +57,10 @@ pub(crate) struct Writer {
     epoch: u64,
     /// How many more times foreign writes are looked for closely.
     close_looks: u32,
+    checkpoints: Checkpoints,
+    begun: Instant,
+    /// Warnings about the log.
+    warnings: Throttle,
     /// About how many pages were written since the log was last looked at.
     unlogged: i64,
     /// Whether `path` was another file, or none, when it was last looked at.
@@ -86,6 +84,9 @@ impl Writer {
             identity: Identity::at(&path),
             is_moved: false,
             path,
+            checkpoints: Checkpoints::new(options.checkpoint_pages.unwrap_or(CHECKPOINT_PAGES)),
+            begun: Instant::now(),
+            warnings: Throttle::new(WARN_EVERY),
             options,
             connection,
             ledger,
@@ -279,44 +280,46 @@ impl Writer {
     /// Moves the log into the file when it has grown, or when a write was refused: the disk may be full, and a log that
     /// is used again has room. Trouble here loses nothing: the log stays, and the next batch tries again.
     fn checkpoint(&mut self, wanted: Wanted) {
-        let pages_max = self.options.checkpoint_pages.unwrap_or(CHECKPOINT_PAGES);
-        // To look costs as much as a small write does, and a few writes more or less do not matter.
-        if wanted == Wanted::Order && self.unlogged < pages_max / 16 {
+        if wanted == Wanted::Order && self.checkpoints.can_wait(self.unlogged) {
             return;
         }
         self.unlogged = 0;
         self.look_at_names();
-        let (log, done) = match self.ask_log("PRAGMA wal_checkpoint(noop)") {
+        let log = match self.ask_log("PRAGMA wal_checkpoint(noop)") {
             Ok(found) if self.connection.is_autocommit() => found,
             _ => return,
         };
-        let moved = match wanted {
-            Wanted::Room if log > 0 => self.restart_log(),
-            _ if log - done < pages_max => return,
-            _ if log < RESTART_AT * pages_max => self.ask_log("PRAGMA wal_checkpoint(passive)"),
-            _ => self.restart_log(),
+        let done = match self.checkpoints.next(wanted, log) {
+            Act::Nothing => return,
+            Act::Passive => self.ask_log("PRAGMA wal_checkpoint(passive)"),
+            Act::Restart => self.restart_log(),
         };
-        match moved {
-            Ok((log, done)) if log >= LOG_PAGES_LONG => {
-                let path = self.path.display();
-                tracing::warn!(log, done, "a long read keeps the log of {path} from being used again; end it");
+        let path = self.path.display();
+        match done {
+            Ok(log) if log.is_long() && self.warnings.pass(self.begun.elapsed()).is_some() => tracing::warn!(
+                pages = log.pages,
+                moved = log.moved,
+                "a long-running reader is blocking WAL checkpoints of {path}: the log grows, and writes get slower; end \
+                 the transaction that reads it, in this or another program"
+            ),
+            Err(e) if self.warnings.pass(self.begun.elapsed()).is_some() => {
+                tracing::warn!("could not checkpoint the WAL of {path}, which grows until that works: {e}");
             }
-            Ok(_) => {}
-            Err(e) => tracing::warn!("no checkpoint of {}: {e}; the log grows until there is one", self.path.display()),
+            _ => {}
         }
     }
 
     /// Moves the log into the file and has the next write begin it anew, unless a reader stays for long.
-    fn restart_log(&mut self) -> rusqlite::Result<(i64, i64)> {
+    fn restart_log(&mut self) -> rusqlite::Result<Log> {
         self.connection.busy_timeout(RESTART_WAIT)?;
-        let moved = self.ask_log("PRAGMA wal_checkpoint(restart)");
+        let done = self.ask_log("PRAGMA wal_checkpoint(restart)");
         open::wait_for_others(&mut self.connection)?;
-        moved
+        done.inspect(|log| self.checkpoints.restarted(*log))
     }
 
-    /// How many pages the log has, and how many of them are moved into the file.
-    fn ask_log(&self, sql: &str) -> rusqlite::Result<(i64, i64)> {
-        self.connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
+    fn ask_log(&self, sql: &str) -> rusqlite::Result<Log> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        statement.query_row([], |row| Ok(Log { is_busy: row.get(0)?, pages: row.get(1)?, moved: row.get(2)? }))
     }
 }
 
@@ -354,15 +357,6 @@ fn order(batch: &[Write]) -> Vec<(InstanceNum, usize)> {
         same.sort_unstable();
     }
     order
-}
-
-/// What a checkpoint is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wanted {
-    /// Keeping the log short.
-    Order,
-    /// A write was refused, perhaps for want of room.
-    Room,
 }
 
 /// Where a transaction failed.

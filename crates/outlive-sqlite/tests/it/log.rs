@@ -58,3 +58,25 @@ async fn a_log_is_used_again_though_somebody_reads_at_every_moment() {
     let log = std::fs::metadata(place.folder.path().join("runs.db-wal")).unwrap().len() / 4_096;
     assert!(log < 4 * CHECKPOINT_PAGES, "the log has grown to {log} pages");
 }
+
+/// What broke: the log kept the length that it had got while somebody read for long, 174 MB of disk for nothing.
+#[tokio::test]
+async fn a_log_that_a_reader_made_long_is_cut_once_the_reader_is_gone() {
+    let place = Place::new();
+    let store = place.open();
+    let epoch = store.lease(at(0)).await.unwrap();
+    let num = driven(&store, "a", epoch).await;
+    let reader = place.sql();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM instance").unwrap();
+    let len = || std::fs::metadata(place.folder.path().join("runs.db-wal")).unwrap().len();
+    let mut seq = 0;
+    while len() < 20 << 20 {
+        assert_done(&store.write(Arc::new(vec![large(num, epoch, seq)])).await.unwrap()[0]);
+        seq += 1;
+    }
+    reader.execute_batch("COMMIT").unwrap();
+    for seq in seq..seq + 20 {
+        assert_done(&store.write(Arc::new(vec![large(num, epoch, seq)])).await.unwrap()[0]);
+    }
+    assert!(len() <= 16 << 20, "the log has {} bytes", len());
+}
