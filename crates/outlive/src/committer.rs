@@ -2,14 +2,16 @@
 //! only then tells anybody. While one batch is synced, the next one gathers.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use outlive_core::commit::{Answer, Refusal, Write};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
+use outlive_core::throttle::Throttle;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use crate::bell::Bell;
 use crate::error::Error;
@@ -24,12 +26,18 @@ const BATCH_MIN: usize = 64;
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
+/// How often people are warned of trouble with the store.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
 /// The way to the store for all writes of a process.
 pub(crate) struct Committer {
     queue: Mutex<Queue>,
     news: Notify,
     /// Rung whenever something is durable.
     pub(crate) bell: Arc<Bell>,
+    begun: Instant,
+    /// Warnings of trouble with the store.
+    warnings: Mutex<Throttle>,
 }
 
 #[derive(Default)]
@@ -140,11 +148,18 @@ pub(crate) trait Router: Send + Sync {
 
 impl Committer {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { queue: Mutex::default(), news: Notify::new(), bell: Arc::default() })
+        let warnings = Mutex::new(Throttle::new(WARN_EVERY));
+        Arc::new(Self {
+            queue: Mutex::default(),
+            news: Notify::new(),
+            bell: Arc::default(),
+            begun: Instant::now(),
+            warnings,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a write to the next batch.
@@ -204,7 +219,7 @@ impl Committer {
     pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) {
         // Also if the runtime is dropped: a call from another one would wait for ever.
         let _stopping = Stopping { committer: &self, router: &*router };
-        let mut done = None;
+        let (mut done, mut is_refused) = (None, false);
         loop {
             let next = {
                 let mut queue = self.lock();
@@ -227,10 +242,16 @@ impl Committer {
             };
             // While the store has this batch, whoever waits for the last one is told.
             let tell = async { self.tell(done.take(), &*router) };
-            let (written, ()) = tokio::join!(biased; write_batch(batch, &*store, &*router), tell);
+            let (written, ()) = tokio::join!(biased; self.write_batch(batch, &*store, &*router), tell);
             match written {
-                Ok(written) => done = Some(written),
+                Ok(written) => {
+                    if std::mem::take(&mut is_refused) {
+                        tracing::info!("the store accepts writes again");
+                    }
+                    done = Some(written);
+                }
                 Err(failed) => {
+                    is_refused = true;
                     // What a run has done stays in its order, ahead of what came later.
                     if !failed.writes.is_empty() {
                         self.lock().batches.push_front(failed);
@@ -253,7 +274,46 @@ impl Committer {
             queue.take_callers()
         };
         if !callers.writes.is_empty() {
-            self.tell(write_batch(callers, store, router).await.ok(), router);
+            self.tell(self.write_batch(callers, store, router).await.ok(), router);
+        }
+    }
+
+    /// Writes one batch. If the store cannot take it, answers what is still to be written: the commits of runs.
+    async fn write_batch(&self, batch: Batch, store: &dyn Store, router: &dyn Router) -> Result<Written, Batch> {
+        let (writes, replies) = (Arc::new(batch.writes), batch.replies);
+        let (mut wait, mut is_again) = (RETRY_MIN, false);
+        if is_on(Mutant::AckBeforeWrite) {
+            replies.iter().for_each(Reply::tell_early);
+        }
+        loop {
+            let answers = match store.write(writes.clone()).await {
+                Ok(answers) => answers,
+                Err(error) if is_unknown(&error) && is_on(Mutant::UnknownIsDone) => vec![Answer::Done; writes.len()],
+                // It may be durable or not. The same again is answered as it should have been, and nothing else may
+                // happen before that.
+                Err(error) if is_unknown(&error) || is_again => {
+                    is_again = true;
+                    self.warn("a write is in doubt and is repeated", &error);
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(RETRY_MAX);
+                    continue;
+                }
+                Err(error) => {
+                    self.warn("the store refused a write, trying again", &error);
+                    return Err(refuse(&writes, replies, &error, router));
+                }
+            };
+            return Ok(Written { writes, replies, answers, is_again });
+        }
+    }
+
+    /// Warns of trouble with the store, at most once a minute: a full disk refuses many writes a second.
+    fn warn(&self, what: &str, error: &StoreError) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        match warnings.pass(self.begun.elapsed()) {
+            None => {}
+            Some(0) => tracing::warn!("{what}: {error}"),
+            Some(more) => tracing::warn!("{what} ({more} more such failures since the last warning): {error}"),
         }
     }
 
@@ -291,35 +351,6 @@ async fn give_way() {
         }
     };
     std::future::poll_fn(turn).await;
-}
-
-/// Writes one batch. If the store cannot take it, answers what is still to be written: the commits of runs.
-async fn write_batch(batch: Batch, store: &dyn Store, router: &dyn Router) -> Result<Written, Batch> {
-    let (writes, replies) = (Arc::new(batch.writes), batch.replies);
-    let (mut wait, mut is_again) = (RETRY_MIN, false);
-    if is_on(Mutant::AckBeforeWrite) {
-        replies.iter().for_each(Reply::tell_early);
-    }
-    loop {
-        let answers = match store.write(writes.clone()).await {
-            Ok(answers) => answers,
-            Err(error) if is_unknown(&error) && is_on(Mutant::UnknownIsDone) => vec![Answer::Done; writes.len()],
-            // It may be durable or not. The same again is answered as it should have been, and nothing else may
-            // happen before that.
-            Err(error) if is_unknown(&error) || is_again => {
-                is_again = true;
-                tracing::warn!("a write is in doubt and is repeated: {error}");
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(RETRY_MAX);
-                continue;
-            }
-            Err(error) => {
-                tracing::warn!("the store did not take {} writes: {error}", writes.len());
-                return Err(refuse(&writes, replies, &error, router));
-            }
-        };
-        return Ok(Written { writes, replies, answers, is_again });
-    }
 }
 
 /// Whether it may be durable or not.

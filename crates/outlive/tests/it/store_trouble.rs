@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outlive::prelude::*;
@@ -236,6 +237,39 @@ async fn many_runs_in_one_batch_in_doubt_each_get_their_own_answer() {
         assert_eq!(run.result().await.unwrap(), n + 12);
     }
     assert_eq!(["a", "c", "d"].map(|step| test.executions(step)), [100, 100, 100]);
+}
+
+/// Counts warnings.
+struct Warnings(Arc<AtomicU64>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// What broke: a full disk was warned of with every write it refused, dozens of times a second.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_stays_full_is_warned_of_once_a_minute() {
+    let (test, faults) = faulty().await;
+    let warnings = Arc::new(AtomicU64::new(0));
+    let _logged = tracing::subscriber::set_default(Warnings(warnings.clone()));
+    (0..20_000).for_each(|more| faults.add(Fault::Refuse(faults.writes() + 2 + more)));
+    let refused_from = faults.writes() + 1;
+    test.start(mixed, &1).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    assert!(faults.writes() - refused_from > 1_000, "it is tried again and again");
+    assert_eq!(warnings.load(Ordering::Relaxed), 3);
 }
 
 // ---- two processes on one file ----
