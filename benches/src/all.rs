@@ -37,7 +37,7 @@ enum Place {
 use Place::{Crowd, New};
 
 /// W5 makes the crowd of sleepers; those after it find it there.
-const STAGES: [Stage; 22] = [
+const STAGES: [Stage; 23] = [
     Stage("floor", 1, New),
     Stage("w1", 4, New),
     Stage("w2", 2, New),
@@ -59,6 +59,7 @@ const STAGES: [Stage; 22] = [
     Stage("w5", 70, Crowd),
     Stage("sleepers", 20, Crowd),
     Stage("w10", 80, Crowd),
+    Stage("lists", 20, Crowd),
     Stage("soak", 125, New),
 ];
 /// How long the soak and J3 last. It fits into a coffee break; alone a soak lasts longer.

@@ -10,7 +10,7 @@ use crate::all::{self, Plan};
 use crate::figures::{Figures, Measured};
 use crate::floor::{self, Floor};
 use crate::setup::Setup;
-use crate::{curves, j1, j2, j3, j4, kills, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
+use crate::{curves, j1, j2, j3, j4, kills, lists, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
 
 /// Worker threads of the runtime; the store has a writer and two readers beside them.
 const THREADS: usize = 2;
@@ -27,7 +27,7 @@ struct Arguments {
     /// Where the store is made; a temporary folder in the current one unless given, so that a real disk is measured
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// The store of w5, w10 and sleepers, to go on with one that is there
+    /// The store of w5, w10, lists and sleepers, to go on with one that is there
     #[arg(long)]
     file: Option<PathBuf>,
     /// One JSON object on the last line
@@ -82,6 +82,8 @@ enum Workload {
     J4,
     /// n runs in long steps, killed twice, and brought back
     Kills,
+    /// Lists and counts in a file with n finished runs
+    Lists,
     /// n runs that wait in memory
     Resident,
     /// W1 with a sink whose endpoint never answers
@@ -114,7 +116,7 @@ impl Workload {
             Self::W2 | Self::W9 => 1_000,
             Self::W3 | Self::J2 | Self::J3 | Self::J4 => 100_000,
             Self::J1 => 200_000,
-            Self::W5 | Self::W10 | Self::Sleepers => 1_000_000,
+            Self::W5 | Self::W10 | Self::Sleepers | Self::Lists => 1_000_000,
             Self::W7 | Self::W8 | Self::Kills => 10_000,
             Self::Soak => 500,
             Self::JournalLength => 320_000,
@@ -145,6 +147,7 @@ impl Workload {
             Self::J3 => j3::run(setup).await,
             Self::J4 => j4::run(setup).await,
             Self::Kills => kills::run(setup).await,
+            Self::Lists => lists::run(setup).await,
             Self::Resident => resident::run(setup).await,
             Self::Sink => sink::run(setup).await,
             Self::Soak => soak::run(setup).await,

@@ -16,6 +16,7 @@ mod j3;
 mod j4;
 mod jobs;
 mod kills;
+mod lists;
 mod load;
 mod machine;
 mod notes;

@@ -24,7 +24,7 @@ const EVERYWHERE: [&str; 13] = [
 ];
 
 /// Workloads, with what is typed after their name and the figures that must be numbers.
-const WORKLOADS: [(&str, &str, &[&str]); 22] = [
+const WORKLOADS: [(&str, &str, &[&str]); 23] = [
     ("floor", "", &["floor_fdatasync_p50_us", "floor_append_log_steps_per_sec"]),
     ("w1", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
     ("w2", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
@@ -42,6 +42,7 @@ const WORKLOADS: [(&str, &str, &[&str]); 22] = [
     ("j4", "--n 20", &["events_per_sec", "cpu_us_per_event", "p50_us", "p99_us", "ratio_to_floor"]),
     ("soak", "--n 20 --minutes 0.02", &["rss_mb_per_hour", "file_mb_per_hour", "wal_mb_per_hour", "late_p99_ms"]),
     ("kills", "--n 20", &["all_back_secs", "peak_rss_mb"]),
+    ("lists", "--n 200", &["newest_ms", "prefix_ms", "tag_ms", "count_behind_dropped_ms"]),
     ("resident", "--n 20", &["memory_bytes_per_resident_run"]),
     ("sink", "--n 20", &["steps_per_sec_without_sink", "ratio_to_without_sink"]),
     ("in-flight", "--n 8", &["steps_per_sec"]),
