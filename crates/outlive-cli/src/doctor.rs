@@ -68,7 +68,12 @@ async fn examine(file: PathBuf) -> Result<Report, Error> {
         let bar = bar.clone();
         move || {
             doctor::examine_with(&file, |check| {
-                bar.set_message(format!("{} of {}: {}", check.number, check.of, check.name));
+                bar.set_length(check.of as u64);
+                bar.set_position(check.number.saturating_sub(1) as u64);
+                bar.set_message(match check.rows {
+                    0 => check.name.to_owned(),
+                    rows => format!("{} ({rows})", check.name),
+                });
             })
         }
     });
@@ -82,7 +87,7 @@ fn bar() -> ProgressBar {
     let target = if is_watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(None, target);
     bar.set_style(
-        ProgressStyle::with_template("{spinner:.cyan} {elapsed} {wide_msg}")
+        ProgressStyle::with_template("{spinner:.cyan} {elapsed} {bar:24.cyan} {pos}/{len} {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner()),
     );
     bar.enable_steady_tick(Duration::from_millis(100));

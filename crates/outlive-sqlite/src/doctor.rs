@@ -23,6 +23,7 @@ mod rules;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::thread;
 
 use outlive_core::id::InstanceNum;
 use outlive_core::store::Error;
@@ -37,8 +38,13 @@ use rules::{OF_JOBS, RULES};
 /// Of one kind of problem, this many are listed.
 const LISTED_MAX: u64 = 1_000;
 
-/// What SQLite is told beside its settings for readers: all pages are read once, most of them in the order of an index.
-const SETTINGS: &str = "PRAGMA cache_size = -262144";
+/// The settings besides those for readers: all pages are read once, most of them in the order of an index.
+const SETTINGS: &str = "PRAGMA cache_size = -65536";
+
+/// How often progress is reported.
+const ROWS_PER_REPORT: u64 = 10_000;
+
+const INTEGRITY: &str = "pages and indexes of the file";
 
 /// What was found in a store.
 ///
@@ -167,7 +173,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Which check is being made, for whoever shows that.
+/// The check that is being made, to show progress. A check that takes long is reported again and again.
 ///
 /// ```
 /// # use outlive_sqlite::{Options, SqliteStore, doctor};
@@ -187,6 +193,8 @@ pub struct Check {
     pub number: usize,
     /// How many there are.
     pub of: usize,
+    /// How many rows it has looked at so far, if it looks at them one by one.
+    pub rows: u64,
 }
 
 /// Examines the store in this file. Nothing is changed; somebody may be at work on it, or nobody.
@@ -219,15 +227,30 @@ pub fn examine_with(path: &Path, mut tell: impl FnMut(Check)) -> Result<Report, 
     let connection = open::existing(path)?;
     let trouble = |e: rusqlite::Error| error::while_reading(path, &e);
     connection.execute_batch(SETTINGS).map_err(trouble)?;
-    let mut sheet = Sheet { connection: &connection, report: Report::default(), counts: BTreeMap::new() };
-    let checks = checks();
-    for (number, (name, check)) in (1..).zip(&checks) {
-        tell(Check { name, number, of: checks.len() });
-        if let Err(e) = check(&mut sheet) {
-            sheet.could_not(name, &e).map_err(|()| trouble(e))?;
+    thread::scope(|scope| {
+        // The longest check needs nothing of the others, so it has a connection and a thread to itself.
+        let integrity = scope.spawn(|| integrity(path));
+        let checks = checks();
+        let of = checks.len() + 1;
+        let now = Check { name: "", number: 0, of, rows: 0 };
+        let mut sheet =
+            Sheet { connection: &connection, report: Report::default(), counts: BTreeMap::new(), now, tell: &mut tell };
+        for (number, (name, check)) in (1..).zip(&checks) {
+            sheet.begin(name, number);
+            if let Err(e) = check(&mut sheet) {
+                sheet.could_not(name, &e).map_err(|()| trouble(e))?;
+            }
         }
-    }
-    Ok(sheet.report)
+        sheet.begin(INTEGRITY, of);
+        let lines = integrity.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        match lines {
+            Ok(lines) => lines.into_iter().for_each(|line| sheet.damage(line)),
+            Err(e) => sheet.could_not(INTEGRITY, &e).map_err(|()| trouble(e))?,
+        }
+        // What is wrong with the file itself explains the rest.
+        sheet.report.findings.sort_by_key(|finding| finding.problem != Problem::File);
+        Ok(sheet.report)
+    })
 }
 
 type Examination = Box<dyn Fn(&mut Sheet<'_>) -> rusqlite::Result<()>>;
@@ -235,8 +258,7 @@ type Examination = Box<dyn Fn(&mut Sheet<'_>) -> rusqlite::Result<()>>;
 /// All that is looked at, in order.
 fn checks() -> Vec<(&'static str, Examination)> {
     let mut checks: Vec<(&'static str, Examination)> = vec![
-        ("pages and indexes of the file", Box::new(integrity)),
-        // From here on all is read from one snapshot, which ends with the connection.
+        // All is read from one snapshot, which ends with the connection.
         (
             "rows of instances",
             Box::new(|sheet| sheet.connection.execute_batch("BEGIN").and_then(|()| rows::instances(sheet))),
@@ -250,16 +272,16 @@ fn checks() -> Vec<(&'static str, Examination)> {
     checks
 }
 
-fn integrity(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
-    let mut statement = sheet.connection.prepare("PRAGMA integrity_check")?;
-    let mut lines = statement.query([])?;
-    while let Some(line) = lines.next()? {
-        let line = row::text(line, 0).into_owned();
-        if line != "ok" {
-            sheet.damage(line);
-        }
-    }
-    Ok(())
+/// What SQLite finds wrong with its own pages and indexes.
+fn integrity(path: &Path) -> Result<rusqlite::Result<Vec<String>>, Error> {
+    let connection = open::existing(path)?;
+    let read = || {
+        connection.execute_batch(SETTINGS)?;
+        let mut statement = connection.prepare("PRAGMA integrity_check")?;
+        let lines = statement.query_map([], |line| Ok(row::text(line, 0).into_owned()))?;
+        lines.filter(|line| !matches!(line, Ok(line) if line == "ok")).collect()
+    };
+    Ok(read())
 }
 
 /// What the checks read from and write to.
@@ -267,9 +289,24 @@ struct Sheet<'a> {
     connection: &'a Connection,
     report: Report,
     counts: BTreeMap<Problem, u64>,
+    now: Check,
+    tell: &'a mut dyn FnMut(Check),
 }
 
 impl Sheet<'_> {
+    fn begin(&mut self, name: &'static str, number: usize) {
+        self.now = Check { name, number, rows: 0, ..self.now };
+        (self.tell)(self.now);
+    }
+
+    /// One more row was looked at.
+    fn count_row(&mut self) {
+        self.now.rows += 1;
+        if self.now.rows.is_multiple_of(ROWS_PER_REPORT) {
+            (self.tell)(self.now);
+        }
+    }
+
     fn find(&mut self, problem: Problem, num: Option<i64>, found: String, holds: &'static str, remedy: &'static str) {
         self.report.findings_count += 1;
         let count = self.counts.entry(problem).or_default();

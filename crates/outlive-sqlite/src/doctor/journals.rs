@@ -30,6 +30,7 @@ pub(super) fn examine(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
     let mut journal = Journal::default();
     while let Some(row) = rows.next()? {
         sheet.report.entries += 1;
+        sheet.count_row();
         let num = row::int(row, 10).unwrap_or(0);
         if num != journal.num {
             std::mem::replace(&mut journal, Journal { num, ..Journal::default() }).close(sheet);

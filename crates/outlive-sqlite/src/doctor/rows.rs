@@ -13,6 +13,7 @@ pub(super) fn instances(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         sheet.report.instances += 1;
+        sheet.count_row();
         let read = row::instance(row);
         sheet.report.jobs += u64::from(JobKind::of(&read.instance.workflow).is_some());
         if let Some(damage) = read.damage {
@@ -29,6 +30,7 @@ pub(super) fn messages(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         sheet.report.messages += 1;
+        sheet.count_row();
         if let Err(damage) = row::message(row).and_then(|inbound| lies_well(row, &inbound)) {
             let holds = "a message fits its checksum, is of a kind there is, and lies where it belongs";
             let remedy = "restore the file from a backup, or purge the instance";
