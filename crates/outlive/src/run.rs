@@ -29,8 +29,6 @@ use crate::waiters::End;
 pub use dead::DeadSignal;
 pub use progress::{Branch, Progress};
 
-
-
 /// A run that gives an `O`.
 ///
 /// ```

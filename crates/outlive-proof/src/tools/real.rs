@@ -1,6 +1,7 @@
-//! The real clock and real processes, by the public API alone: deploys, downtime, kills, and a second executor.
+//! The real clock and real processes, by the public API alone: deploys, downtime, kills, a second executor, many clients.
 #![expect(clippy::disallowed_methods, reason = "real processes live and die in real time")]
 
+mod clients;
 mod deploys;
 mod foreign;
 mod messages;
@@ -26,16 +27,18 @@ enum Scenario {
     Recovery,
     Names,
     Foreign,
+    Clients,
 }
 
 /// All of them, by the names that `--only` takes.
-const SCENARIOS: [(&str, Scenario); 6] = [
+const SCENARIOS: [(&str, Scenario); 7] = [
     ("deploys", Scenario::Deploys),
     ("timers", Scenario::Timers),
     ("messages", Scenario::Messages),
     ("recovery", Scenario::Recovery),
     ("names", Scenario::Names),
     ("foreign", Scenario::Foreign),
+    ("clients", Scenario::Clients),
 ];
 
 impl Scenario {
@@ -48,6 +51,7 @@ impl Scenario {
             Self::Recovery => recovery::play(stage).await,
             Self::Names => names::play(stage).await,
             Self::Foreign => foreign::play(stage).await,
+            Self::Clients => clients::play(stage).await,
         }
     }
 
@@ -60,6 +64,7 @@ impl Scenario {
             Self::Recovery => recovery::execute(role).await,
             Self::Names => names::execute(role).await,
             Self::Foreign => foreign::execute(role).await,
+            Self::Clients => clients::execute(role).await,
         }
     }
 }
