@@ -81,7 +81,7 @@ impl Clock for Still {
         self.lock().now
     }
 
-    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_toward(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(Sleep { clock: self, until })
     }
 }

@@ -91,7 +91,7 @@ impl Clock for TestClock {
         self.lock().now
     }
 
-    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_toward(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(Until { clock: self, until })
     }
 }

@@ -16,7 +16,7 @@ use outlive_core::time::Timestamp;
 /// struct Ahead;
 /// impl Clock for Ahead {
 ///     fn now(&self) -> Timestamp { SystemClock.now().after(Duration::from_secs(3600)) }
-///     fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+///     fn sleep_toward(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
 ///         Box::pin(tokio::time::sleep(until.since(self.now())))
 ///     }
 /// }
@@ -26,8 +26,30 @@ pub trait Clock: Send + Sync + 'static {
     /// What time it is.
     fn now(&self) -> Timestamp;
 
-    /// Comes back when it is `until`, or somewhat before: who waits asks again.
-    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// Sleeps toward `until`, and may return early: a clock that can be set looks again from time to time. For
+    /// implementors; callers use [`sleep_until`](#method.sleep_until), which does not return before its time.
+    fn sleep_toward(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// Not a provided method of the trait, so that no implementation can make it return early.
+impl dyn Clock {
+    /// Sleeps until it is `until` by this clock, however often [`sleep_toward`](Clock::sleep_toward) returns early.
+    ///
+    /// ```
+    /// use outlive::clock::{Clock, SystemClock};
+    /// use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let clock: &dyn Clock = &SystemClock;
+    /// let until = clock.now().after(Duration::from_millis(5));
+    /// clock.sleep_until(until).await;
+    /// assert!(clock.now() >= until);
+    /// # }
+    /// ```
+    pub async fn sleep_until(&self, until: Timestamp) {
+        while self.now() < until {
+            self.sleep_toward(until).await;
+        }
+    }
 }
 
 /// The machine's clock.
@@ -55,7 +77,7 @@ impl Clock for SystemClock {
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_toward(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let wait = until.since(self.now()).min(WAIT_MAX);
         Box::pin(tokio::time::sleep(wait))
     }

@@ -32,10 +32,7 @@ impl Retention {
             {
                 tracing::warn!("could not trim old lifecycle events, trying again in an hour: {error}");
             }
-            let next = clock.now().after(EVERY);
-            while clock.now() < next {
-                clock.sleep_until(next).await;
-            }
+            clock.sleep_until(clock.now().after(EVERY)).await;
             if self.worker.committer.is_closed() {
                 return;
             }

@@ -20,8 +20,8 @@ impl Clock for Skewed {
         shifted(self.world.now(), self.ahead_ms)
     }
 
-    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        self.world.sleep_until(shifted(until, -self.ahead_ms))
+    fn sleep_toward(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.world.sleep_toward(shifted(until, -self.ahead_ms))
     }
 }
 

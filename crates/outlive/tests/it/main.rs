@@ -18,6 +18,7 @@ mod foreign;
 mod ids;
 mod input;
 mod job_ends;
+mod jobs_clock;
 mod jobs_continuous;
 mod jobs_crashes;
 mod jobs_deadly;

@@ -194,7 +194,7 @@ impl Clock for Fast {
         Timestamp::from_millis(SystemClock.now().as_millis() * 20)
     }
 
-    fn sleep_until(&self, until: Timestamp) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_toward(&self, until: Timestamp) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep(until.since(self.now()) / 20))
     }
 }

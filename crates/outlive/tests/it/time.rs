@@ -62,13 +62,13 @@ impl Clock for Early {
         self.clock.now()
     }
 
-    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_toward(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let before = Timestamp::from_millis(until.as_millis() - 1);
         Box::pin(async move {
             if self.been.lock().unwrap().contains(&until) {
-                return self.clock.sleep_until(until).await;
+                return self.clock.sleep_toward(until).await;
             }
-            self.clock.sleep_until(before).await;
+            self.clock.sleep_toward(before).await;
             self.been.lock().unwrap().insert(until);
         })
     }
