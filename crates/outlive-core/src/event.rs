@@ -41,6 +41,8 @@ pub struct Event {
     pub deaths: u32,
     /// How many events it stands for, if it is a batch that was given up and is tried again; else 0.
     pub batch: u64,
+    /// Whether it is a batch that had no state: then its payload stands for nothing.
+    pub is_stateless: bool,
 }
 
 /// All but the payload, each left out if it is as in [`Event::new`].
@@ -66,6 +68,8 @@ struct Wire<'a> {
     deaths: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     batch: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    stateless: bool,
 }
 
 fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
@@ -93,6 +97,7 @@ impl Event {
             failure: None,
             deaths: 0,
             batch: 0,
+            is_stateless: false,
         }
     }
 
@@ -132,6 +137,7 @@ impl Event {
             failure: self.failure.as_ref().map(|failure| Cow::Borrowed(failure.as_str())),
             deaths: self.deaths,
             batch: self.batch,
+            stateless: self.is_stateless,
         };
         serde_json::to_string(&wire).ok()
     }
@@ -159,6 +165,7 @@ impl Event {
             failure: wire.failure.map(|failure| Payload::recorded(&failure)),
             deaths: wire.deaths,
             batch: wire.batch,
+            is_stateless: wire.stateless,
         })
     }
 }

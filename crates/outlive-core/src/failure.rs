@@ -85,7 +85,7 @@ struct Wire {
     message: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     causes: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload::present")]
     details: Option<Box<serde_json::value::RawValue>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     permanent: bool,

@@ -4,9 +4,10 @@ use std::fmt;
 use std::io::{Error as IoError, Result as IoResult, Write};
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::ser::{Formatter, Serializer};
+use serde_json::value::RawValue;
 
 use crate::scratch;
 
@@ -178,6 +179,29 @@ fn depth(text: &str) -> usize {
         }
     }
     deepest
+}
+
+/// Reads a member that may be missing, for `#[serde(default, deserialize_with = "present")]`. One that is `null` is there:
+/// a plain `Option` would take it for missing.
+///
+/// ```
+/// use outlive_core::payload::present;
+/// use serde_json::value::RawValue;
+///
+/// #[derive(serde::Deserialize)]
+/// struct Kept {
+///     #[serde(default, deserialize_with = "present")]
+///     state: Option<Box<RawValue>>,
+/// }
+/// let read = |text| serde_json::from_str::<Kept>(text).map(|kept| kept.state.is_some());
+/// assert_eq!((read(r#"{"state":null}"#)?, read("{}")?), (true, false));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// # Errors
+/// If it is not JSON.
+pub fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
 impl fmt::Debug for Payload {

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::chance::Chance;
 use crate::clock::SystemClock;
+use crate::codec;
 use crate::committer::{Committer, Router};
 use crate::env::PAYLOAD_MAX;
 use crate::error::Error;
@@ -155,10 +156,7 @@ impl Client {
     /// ```
     pub fn start<T: Target<M>, M>(&self, target: T, input: &T::Input) -> Start<T::Output> {
         let name = self.shared.registry.name_of(target.reference());
-        let input = Payload::encode(input).map_err(|error| Error::Payload {
-            what: "the input cannot be written as JSON".into(),
-            problem: error.to_string(),
-        });
+        let input = codec::encode("the input", input, usize::MAX);
         Start::new(self.shared.clone(), name, input)
     }
 

@@ -34,6 +34,7 @@ mod attempts;
 mod awaited;
 mod cell;
 pub mod clock;
+mod codec;
 pub mod ctx;
 mod drive;
 mod env;

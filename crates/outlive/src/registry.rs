@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use outlive_core::id::Name;
 use outlive_core::kind::JobKind;
+use outlive_core::payload::Payload;
 
 use crate::error::Error;
 use crate::handling::{Definition, Names};
@@ -103,5 +104,9 @@ impl Names for Registry {
                 None => Err(self.unknown(format!("function {type_name}"))),
             },
         }
+    }
+
+    fn check_event(&self, job: &Name, event: &Payload) -> Result<(), Error> {
+        self.job(job).map_or(Ok(()), |definition| definition.handlers.check(event))
     }
 }

@@ -21,6 +21,7 @@ use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::codec;
 use crate::error::Error;
 use crate::shared::{Gives, Shared};
 use crate::signal::SignalNamed;
@@ -612,10 +613,7 @@ impl<O: DeserializeOwned> Run<O> {
         match end.status {
             Status::Completed => {
                 let output = end.outcome.unwrap_or_else(|| Payload::recorded("null"));
-                output.decode().map_err(|error| {
-                    let what = format!("the result of run {id:?} does not read as {}", std::any::type_name::<O>());
-                    Error::decode(what, &output, &error)
-                })
+                codec::decode(&format!("the result of run {id:?}"), &output)
             }
             Status::Failed => Err(Error::Failed {
                 id,

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::chance::Chance;
 use crate::clock::Clock;
+use crate::codec;
 use crate::committer::Committer;
 use crate::error::Error;
 use crate::registry::Registry;
@@ -57,12 +58,7 @@ impl Shared {
     }
 
     pub(crate) fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
-        let payload = Payload::encode(value).map_err(|error| Error::Payload {
-            what: format!("{what} cannot be written as JSON"),
-            problem: error.to_string(),
-        })?;
-        self.check_size(what, &payload)?;
-        Ok(payload)
+        codec::encode(what, value, self.payload_max)
     }
 
     pub(crate) fn check_size(&self, what: &str, payload: &Payload) -> Result<(), Error> {

@@ -8,6 +8,7 @@ use outlive_core::payload::Payload;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::codec;
 use crate::ctx::Ctx;
 use crate::error::{BoxError, Error};
 
@@ -118,8 +119,10 @@ where
     fn begin(&self, ctx: Ctx, input: &Payload) -> Result<WorkflowFuture, serde_json::Error> {
         let work = self(ctx, input.decode()?);
         Ok(Box::pin(async move {
-            let output = work.await.map_err(Into::into)?;
-            Ok(Payload::encode(&output)?)
+            let output = Payload::encode(&work.await.map_err(Into::into)?)?;
+            // One that does not read back, such as `NaN`, is no result: nobody could have it.
+            codec::check::<O>("the output", &output)?;
+            Ok(output)
         }))
     }
 }
@@ -251,12 +254,6 @@ impl<F: WorkflowFn<M>, M> Handler for Typed<F, M> {
     }
 
     fn check(&self, input: &Payload) -> Result<(), Error> {
-        match input.decode::<F::Input>() {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let what = format!("the input does not read as {}", std::any::type_name::<F::Input>());
-                Err(Error::decode(what, input, &error))
-            }
-        }
+        codec::check::<F::Input>("the input", input)
     }
 }

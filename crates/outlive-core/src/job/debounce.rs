@@ -129,7 +129,7 @@ impl Job {
         self.record.events = event.batch;
         self.record.batch = (pos, pos);
         self.record.first_event = None;
-        self.record.state = Some(event.payload);
+        self.record.state = Some(event.payload).filter(|_| !event.is_stateless);
         self.record.flush = Some(FlushReason::Retried);
     }
 
@@ -164,8 +164,9 @@ impl Job {
 
     /// The batch could not be handled: it is kept as one dead letter, and the next one begins.
     pub(super) fn batch_given_up(&mut self, trouble: &Troubled, now: Timestamp) {
+        let (batch, is_stateless) = (self.record.events.max(1), self.record.state.is_none());
         let payload = self.record.state.clone().unwrap_or_else(|| Payload::recorded("null"));
-        let event = Event { batch: self.record.events.max(1), ..Event::new(payload) };
+        let event = Event { batch, is_stateless, ..Event::new(payload) };
         self.bury(self.record.batch.0, event, trouble, now);
         self.empty();
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::call::{FlushReason, HandlerKind};
-use crate::payload::Payload;
+use crate::payload::{Payload, present};
 use crate::time::Timestamp;
 
 /// What an instance keeps.
@@ -98,7 +98,7 @@ pub struct Troubled {
 /// The record as it is written: short names, and nothing that is as in a new one.
 #[derive(Serialize, Deserialize)]
 struct Wire {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     state: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "is_default")]
     runs: u64,
@@ -120,7 +120,7 @@ struct Wire {
     flush: Option<FlushReason>,
     #[serde(default, skip_serializing_if = "is_default")]
     opened_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     first_event: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "is_default")]
     batch: (u64, u64),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use outlive_core::id::{Epoch, InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::payload::Payload;
+use outlive_core::payload::{Payload, present};
 use outlive_core::query::Instance;
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::time::Timestamp;
@@ -55,7 +55,7 @@ pub(super) struct RunLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended_at: Option<i64>,
     input: Box<RawValue>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     outcome: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<String>,
@@ -95,7 +95,7 @@ struct EntryLine {
     started: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     payload: Option<Box<RawValue>>,
 }
 
@@ -106,7 +106,7 @@ struct MessageLine {
     kind: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     payload: Option<Box<RawValue>>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -151,12 +152,52 @@ impl Ended {
 
     /// A call that is over before it began.
     pub(crate) fn at_once(self) -> Calling {
-        Box::pin(std::future::ready(self))
+        Calling::new(std::future::ready(self))
     }
 }
 
-/// A call under way.
-pub(crate) type Calling = Pin<Box<dyn Future<Output = Ended> + Send>>;
+/// A call under way, and the one catch around it: whatever of it is user code, a panic ends the call and never its
+/// driver.
+pub(crate) struct Calling(Option<Pin<Box<dyn Future<Output = Ended> + Send>>>);
+
+impl Calling {
+    pub(crate) fn new(work: impl Future<Output = Ended> + Send + 'static) -> Self {
+        Self(Some(Box::pin(work)))
+    }
+
+    /// Begins a call. To read what it is given is the user's code, too.
+    pub(crate) fn begin(call: impl FnOnce() -> Self) -> Self {
+        panics::catch(call).unwrap_or_else(|panic| Ended::unreadable(panic.to_string()).at_once())
+    }
+
+    /// Drops what the call holds, which may be the user's code as well.
+    fn drop_work(&mut self) -> Result<(), Failure> {
+        let work = self.0.take();
+        panics::catch(|| drop(work))
+    }
+}
+
+impl Future for Calling {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        let Some(work) = self.0.as_mut() else { return Poll::Pending };
+        let ended = ready!(panics::poll(work.as_mut(), cx));
+        let ended = match (ended, self.drop_work()) {
+            (Ok(ended), Ok(())) => ended,
+            (Err(panic), _) | (_, Err(panic)) => Ended { end: End::Failed(panic), writes: Vec::new() },
+        };
+        Poll::Ready(ended)
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        if let Err(panic) = self.drop_work() {
+            tracing::warn!("a handler that was dropped {panic}");
+        }
+    }
+}
 
 /// The handlers of a definition.
 pub(crate) trait Handlers: Send + Sync {
@@ -243,7 +284,14 @@ async fn attempt(mut work: HandlerFuture, care: &Care, setting: &Setting) -> Res
     // What it holds may panic when it goes, too.
     let dropped = panics::catch(|| drop(work));
     match (result, dropped) {
-        (Ok(Ok(answer)), Ok(())) => Ok(answer),
+        (Ok(Ok(answer)), Ok(())) => {
+            let (bytes, bytes_max) = (answer.len(), setting.outbox.env().payload_max);
+            if setting.is_asked && bytes > bytes_max {
+                let problem = Error::PayloadTooLarge { what: "the answer".to_owned(), bytes, bytes_max };
+                return Err(Failure::new(Cause::Output, problem.to_string()).permanent());
+            }
+            Ok(answer)
+        }
         (Ok(Err(error)), _) => Err(failure(&error, care)),
         (Err(failure), _) | (_, Err(failure)) => Err(failure),
     }

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::deadline::Deadlines;
 use crate::chance::Chance;
+use crate::codec::encode;
 use crate::env::Env;
 use crate::error::Error;
 use crate::workflow::{Reference, Target};
@@ -31,6 +32,8 @@ pub(crate) struct Surroundings {
 pub(crate) trait Names: Send + Sync {
     /// The name of what is to be started.
     fn name_of(&self, reference: Reference) -> Result<Name, Error>;
+    /// Returns an error if a job that is registered here does not take this event.
+    fn check_event(&self, job: &Name, event: &Payload) -> Result<(), Error>;
 }
 
 /// What a handler has asked for so far.
@@ -80,6 +83,7 @@ impl Outbox {
     }
 
     pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: Place) -> Result<(), Error> {
+        self.surroundings.names.check_event(job, &event.payload)?;
         let chance = &self.surroundings.chance;
         let push = Push {
             id: JobKind::instance(job, id)?,
@@ -121,18 +125,6 @@ impl Outbox {
         let send = commit::Send { id, num: None, message, at: self.now(), dedup: None, token };
         self.lock().writes.push(Write::Send(send));
         Ok(())
-    }
-}
-
-/// A value as JSON, not longer than it may be.
-pub(crate) fn encode<T: Serialize + ?Sized>(what: &str, value: &T, bytes_max: usize) -> Result<Payload, Error> {
-    let payload = Payload::encode(value).map_err(|error| Error::Payload {
-        what: format!("{what} cannot be written as JSON"),
-        problem: error.to_string(),
-    })?;
-    match payload.len() {
-        bytes if bytes > bytes_max => Err(Error::PayloadTooLarge { what: what.to_owned(), bytes, bytes_max }),
-        _ => Ok(payload),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use outlive_core::id::Name;
 use outlive_core::job::{Call, FlushReason, Record};
 use outlive_core::kind::JobKind;
+use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 
@@ -17,6 +18,8 @@ pub(crate) struct Setting {
     pub(crate) id: Name,
     pub(crate) key: String,
     pub(crate) attempt: u32,
+    /// Whether somebody waits for the answer.
+    pub(crate) is_asked: bool,
     pub(crate) run_count: u64,
     pub(crate) event_count: u64,
     pub(crate) created_at: Timestamp,
@@ -40,6 +43,10 @@ impl Setting {
             id: id.clone(),
             key,
             attempt: call.attempt,
+            is_asked: matches!(
+                call.event.as_ref().map(|inbound| &inbound.message),
+                Some(Message::Event(event)) if event.is_asking
+            ),
             run_count: record.runs,
             event_count: record.events,
             created_at: at.created,

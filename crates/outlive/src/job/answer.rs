@@ -11,6 +11,7 @@ use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 use serde::de::DeserializeOwned;
 
+use crate::codec;
 use crate::error::Error;
 
 /// An instance was started, or was there.
@@ -278,10 +279,7 @@ impl<E> DeadLetter<E> {
     where
         E: DeserializeOwned,
     {
-        self.json.decode().map_err(|error| {
-            let what = format!("dead letter {} does not read as {}", self.number, std::any::type_name::<E>());
-            Error::decode(what, &self.json, &error)
-        })
+        codec::decode(&format!("dead letter {}", self.number), &self.json)
     }
 }
 

@@ -14,11 +14,13 @@ use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
 use outlive_core::queue::{Bury, Letters, Place, Push};
 use outlive_core::status::Status;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
 use super::answer::{DeadLetter, JobInfo};
 use crate::client::Client;
+use crate::codec;
 use crate::error::Error;
 use crate::replies::Reply;
 use crate::shared::Shared;
@@ -65,6 +67,15 @@ impl JobClient {
 
     pub(crate) fn job(&self) -> Result<&Name, Error> {
         self.job.as_ref().map_err(Clone::clone)
+    }
+
+    /// Writes an event as JSON. Where no job is registered that would check it, it must read back as the client's type.
+    pub(crate) fn encode<E: Serialize + DeserializeOwned>(&self, what: &str, event: &E) -> Result<Payload, Error> {
+        let payload = self.shared.encode(what, event)?;
+        if self.shared.worker.is_none() {
+            codec::check::<E>(what, &payload)?;
+        }
+        Ok(payload)
     }
 
     /// Whether an event can be accepted: it is not too long, and reads as what the job takes if that is known here.
@@ -205,10 +216,7 @@ impl JobClient {
         let Some(instance) = self.instance(id).await? else { return Ok(None) };
         let id = instance.id.clone();
         let Some(payload) = state_of(instance) else { return Ok(None) };
-        payload.decode().map(Some).map_err(|error| {
-            let what = format!("the state of {id} does not read as {}", std::any::type_name::<S>());
-            Error::decode(what, &payload, &error)
-        })
+        codec::decode(&format!("the state of {id}"), &payload).map(Some)
     }
 
     pub(crate) async fn dead<E>(&self) -> Result<Vec<DeadLetter<E>>, Error> {

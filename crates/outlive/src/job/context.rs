@@ -6,8 +6,9 @@ use outlive_core::payload::Payload;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::codec;
 use crate::error::Error;
-use crate::handling::{Calling, Care, HandlerFuture, Setting, encode, run};
+use crate::handling::{Calling, Care, HandlerFuture, Setting, run};
 
 /// A state as the handler sees it.
 pub(crate) struct Held<S> {
@@ -58,27 +59,18 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
     where
         S: Send + Sync + 'static,
     {
-        Box::pin(async move { run(begin, care, &self.setting, || self.changed()).await })
+        Calling::new(async move { run(begin, care, &self.setting, || self.changed()).await })
     }
 
-    /// The state as it is to be kept, if it was changed.
+    /// The state as it is to be kept, if it was changed. One that does not read back is not kept, or the instance
+    /// would be stuck with it.
     fn changed(&self) -> Result<Option<Payload>, Error> {
         let held = self.lock();
-        match &held.value {
-            Some(value) if held.is_changed => {
-                encode("the state", value, self.setting.outbox.env().payload_max).map(Some)
-            }
-            _ => Ok(None),
-        }
+        let Some(value) = held.value.as_ref().filter(|_| held.is_changed) else { return Ok(None) };
+        let payload = codec::encode("the state", value, self.setting.outbox.env().payload_max)?;
+        codec::check::<S>("the new state", &payload)?;
+        Ok(Some(payload))
     }
-}
-
-/// Whether an event or a state reads as what a job takes.
-pub(crate) fn check<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<(), Error> {
-    payload.decode::<T>().map(drop).map_err(|error| {
-        let what = format!("{what} does not read as {}", std::any::type_name::<T>());
-        Error::decode(what, payload, &error)
-    })
 }
 
 /// Reads an event; the error is a sentence with the way out.
@@ -87,7 +79,7 @@ pub(crate) fn read<T: DeserializeOwned>(event: &Payload) -> Result<T, String> {
 }
 
 fn read_as<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<T, String> {
-    payload.decode().map_err(|error| {
+    codec::read(payload).map_err(|error| {
         let shown: String = payload.as_str().chars().take(120).collect();
         let wanted = std::any::type_name::<T>();
         format!("{what} {shown} does not read as {wanted}: {error}; deploy code that reads it, then retry")

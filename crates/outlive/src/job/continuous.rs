@@ -22,10 +22,11 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{JobInfo, Started};
 use super::client::{JobClient, record_of};
-use super::context::{Inner, check, common_methods, terminate_method};
+use super::context::{Inner, common_methods, terminate_method};
 use super::own::{Context, Own};
 use super::parts::{contract, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
+use crate::codec;
 use crate::error::{BoxError, Error};
 use crate::handling::{
     Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings, Unfinished, Work,
@@ -174,7 +175,7 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers f
     }
 
     fn check(&self, state: &Payload) -> Result<(), Error> {
-        check::<S>("the state", state)
+        codec::check::<S>("the state", state)
     }
 }
 
@@ -243,7 +244,7 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
     pub async fn start(&self, id: &str, state: &S) -> Result<Started, Error> {
         let shared = &self.client.shared;
         let job = self.client.job()?;
-        let input = shared.encode("the state", state)?;
+        let input = self.client.encode("the state", state)?;
         self.client.check(&input)?;
         let whole = JobKind::instance(job, id)?;
         let start = || commit::Start {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::event::Event;
-use outlive_core::failure::Failure;
+use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::Name;
 use outlive_core::job::{DebounceRules, Done, End, Exhausted, FlushReason, HandlerKind, Policy, Rules};
 use outlive_core::kind::JobKind;
@@ -20,10 +20,11 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{Added, DeadLetter, JobInfo};
 use super::client::{JobClient, Patience};
-use super::context::{Inner, check, common_methods, read, terminate_method};
+use super::context::{Inner, common_methods, read, terminate_method};
 use super::own::{Context, Own};
 use super::parts::{contract, dead_methods, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
+use crate::codec;
 use crate::error::{BoxError, Error};
 use crate::handling::{
     Calling, Definition, Ended, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings, Unfinished,
@@ -165,20 +166,18 @@ where
     fn call(&self, given: Given) -> Calling {
         if let (HandlerKind::Event, None, Some(event)) = (given.call.handler, &self.on_event, given.event()) {
             // The batch is the latest event.
-            let ended = match read::<E>(&event.payload) {
-                Ok(_) => {
-                    let state = Some(event.payload.clone());
-                    Ended { end: End::Done(Done { state, ..Done::default() }), writes: Vec::new() }
-                }
-                Err(problem) => Ended::unreadable(problem),
+            let ended = match (read::<E>(&event.payload), codec::check::<B>("the event as a batch", &event.payload)) {
+                (Err(problem), _) => End::Unreadable(problem),
+                (_, Err(error)) => End::Failed(Failure::new(Cause::Output, error.to_string()).permanent()),
+                _ => End::Done(Done { state: Some(event.payload.clone()), ..Done::default() }),
             };
-            return ended.at_once();
+            return Ended { end: ended, writes: Vec::new() }.at_once();
         }
         self.call_one(given)
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
-        check::<E>("the event", event)
+        codec::check::<E>("the event", event)
     }
 }
 
@@ -241,7 +240,7 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
     where
         E: DeserializeOwned,
     {
-        self.setting().first_event.as_ref()?.decode().ok()
+        codec::read(self.setting().first_event.as_ref()?).ok()
     }
 
     /// Why the batch is flushed, if it is.
@@ -272,7 +271,7 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
     }
 
     async fn accept(&self, id: &str, event: &E, key: Option<&str>) -> Result<Added, Error> {
-        let payload = self.client.shared.encode("the event", event)?;
+        let payload = self.client.encode("the event", event)?;
         let dedup = key.map(|key| Name::new("event key", key)).transpose()?;
         let accepted = self.client.push(id, vec![Event { dedup, ..Event::new(payload) }], Place::Inbox).await?;
         let (created, is_new) = (accepted.created, accepted.positions != [0]);

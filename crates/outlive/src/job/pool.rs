@@ -19,13 +19,14 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{DeadLetter, Pushed};
 use super::client::JobClient;
-use super::context::{check, common_methods, read};
+use super::context::{common_methods, read};
 use super::parts::{contract, dead_methods, settings_methods};
 use crate::client::{Client, Contract};
+use crate::codec;
 use crate::error::{BoxError, Error};
 use crate::handling::{
     Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, PoolGiven, PoolHandlers,
-    PoolRules, Setting, Settings, Unfinished, Work, encode, erase, run,
+    PoolRules, Setting, Settings, Unfinished, Work, erase, run,
 };
 
 contract! {
@@ -210,7 +211,7 @@ impl<E: DeserializeOwned + Send + Sync + 'static> crate::handling::Handlers for 
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
-        check::<E>("the event", event)
+        codec::check::<E>("the event", event)
     }
 }
 
@@ -222,7 +223,7 @@ impl PoolGiven {
     {
         let (care, setting) = (self.care.clone(), Arc::new(self.setting()));
         let begin = begin(PoolCtx { setting: setting.clone(), types: PhantomData });
-        Box::pin(async move { run(begin, care, &setting, || Ok(None)).await })
+        Calling::new(async move { run(begin, care, &setting, || Ok(None)).await })
     }
 
     fn read<E: DeserializeOwned>(&self) -> Result<Vec<PoolEvent<E>>, String> {
@@ -329,7 +330,7 @@ impl<E: Serialize> Push<E> {
             key: name("event key", self.key)?,
             due: self.at.or(self.delay.map(|delay| now.after(delay))),
             dedup: name("dedup key", self.once)?,
-            ..Event::new(encode("the event", &self.event, bytes_max)?)
+            ..Event::new(codec::encode("the event", &self.event, bytes_max)?)
         })
     }
 }
@@ -356,7 +357,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     /// # Errors
     /// If the event cannot be accepted.
     pub async fn push(&self, event: &E) -> Result<Pushed, Error> {
-        let payload = self.client.shared.encode("the event", event)?;
+        let payload = self.client.encode("the event", event)?;
         Ok(self.accept(vec![Event::new(payload)]).await?.remove(0))
     }
 
@@ -378,6 +379,9 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         let events: Vec<Event> = events.collect::<Result<_, _>>()?;
         if events.is_empty() {
             return Ok(Vec::new());
+        }
+        if self.client.shared.worker.is_none() {
+            events.iter().try_for_each(|event| codec::check::<E>("the event", &event.payload))?;
         }
         self.accept(events).await
     }

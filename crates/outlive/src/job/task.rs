@@ -20,10 +20,11 @@ use serde_json::value::RawValue;
 
 use super::answer::{DeadLetter, JobInfo, Sent, failure_of};
 use super::client::{Accepted, JobClient, Patience};
-use super::context::{Inner, check, common_methods, terminate_method};
+use super::context::{Inner, common_methods, terminate_method};
 use super::own::{Context, Own};
 use super::parts::{contract, dead_methods, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
+use crate::codec;
 use crate::error::{BoxError, Error};
 use crate::handling::{
     Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings, Unfinished, Work,
@@ -119,7 +120,7 @@ where
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
-        check::<E>("the event", event)
+        codec::check::<E>("the event", event)
     }
 }
 
@@ -257,7 +258,7 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
     }
 
     async fn accept(&self, id: &str, event: &E, key: Option<&str>, is_asking: bool) -> Result<Accepted, Error> {
-        let payload = self.client.shared.encode("the event", event)?;
+        let payload = self.client.encode("the event", event)?;
         let dedup = key.map(|key| Name::new("event key", key)).transpose()?;
         let event = Event { dedup, is_asking, ..Event::new(payload) };
         self.client.push(id, vec![event], Place::Inbox).await
@@ -287,8 +288,5 @@ fn read_answer<A: DeserializeOwned>(instance: &str, answer: &Payload) -> Result<
         return Err(Error::Failed { id: instance.to_owned(), failure });
     }
     let value = Payload::recorded(wire.ok.as_deref().map_or("null", RawValue::get));
-    value.decode().map_err(|error| {
-        let what = format!("the answer does not read as {}", std::any::type_name::<A>());
-        Error::decode(what, &value, &error)
-    })
+    codec::decode("the answer", &value)
 }

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::error::Error;
-use crate::handling::{Definition, Ended, PoolGiven, PoolHandlers, PoolRules};
+use crate::handling::{Calling, Definition, Ended, PoolGiven, PoolHandlers, PoolRules};
 use crate::logs;
 use crate::mailbox::{Letters, Mailbox};
 use crate::replies;
@@ -265,8 +265,8 @@ impl Pooling {
                 }
                 let end = End::Failed(Failure::new(Cause::Error, problem));
                 let events = finished.events.into_iter().map(|(queued, _)| queued).collect();
-                let ended = std::future::ready(Ended { end, writes: Vec::new() });
-                self.conclude(events, finished.began, Shown::ToUser, ended);
+                let ended = Ended { end, writes: Vec::new() };
+                self.conclude(events, finished.began, Shown::ToUser, ended.at_once());
                 Ok(())
             }
             _ => Err(Over),
@@ -331,7 +331,7 @@ impl Pooling {
     fn give_up(&mut self, events: Vec<Queued>, deaths: u32, now: Timestamp, shown: Shown) {
         let failure = Failure::new(Cause::Error, crate::aside::deadly_event(deaths)).permanent();
         let ended = Ended { end: End::Failed(failure), writes: Vec::new() };
-        self.conclude(events, now, shown, std::future::ready(ended));
+        self.conclude(events, now, shown, ended.at_once());
     }
 
     /// Has events handled together, but each that cannot be read by itself: it is no fault of the others.
@@ -370,35 +370,24 @@ impl Pooling {
             events.iter().map(|queued| queued.event.clone().map(|event| (queued.pos, event))).collect();
         let attempt = readable.as_ref().ok().and_then(|events| events.first()).map_or(1, |(_, event)| event.failed + 1);
         let span = logs::job(self.id.as_str(), "execute", attempt);
-        let calling = readable.map(|readable| {
-            let _in_span = span.enter();
-            self.handlers.call(PoolGiven {
-                around: self.worker.around.clone(),
-                care: self.definition.care.clone(),
-                id: self.id.clone(),
-                handler: "execute",
-                events: readable,
-                pushed_at: events.first().map_or(began, |queued| queued.at),
-                started_at: began,
-            })
+        let given = readable.map(|readable| PoolGiven {
+            around: self.worker.around.clone(),
+            care: self.definition.care.clone(),
+            id: self.id.clone(),
+            handler: "execute",
+            events: readable,
+            pushed_at: events.first().map_or(began, |queued| queued.at),
+            started_at: began,
         });
-        let calling = async {
-            match calling {
-                Ok(calling) => calling.await,
-                Err(problem) => Ended::unreadable(problem),
-            }
+        let calling = match given {
+            Ok(given) => span.in_scope(|| Calling::begin(|| self.handlers.call(given))),
+            Err(problem) => Ended::unreadable(problem).at_once(),
         };
         self.conclude(events, began, Shown::ToUser, calling.instrument(span));
     }
 
     /// Waits for the end of a call, and for the decision what becomes of its events.
-    fn conclude(
-        &mut self,
-        events: Vec<Queued>,
-        began: Timestamp,
-        shown: Shown,
-        calling: impl Future<Output = Ended> + Send + 'static,
-    ) {
+    fn conclude(&mut self, events: Vec<Queued>, began: Timestamp, shown: Shown, calling: Calling) {
         while self.work.handlers.try_join_next().is_some() {}
         let count = events.len();
         self.running.fetch_add(count, Ordering::Relaxed);

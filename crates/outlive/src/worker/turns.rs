@@ -179,11 +179,7 @@ impl Turns {
         };
         let handlers = self.definition.handlers.clone();
         let span = logs::job(self.id.as_str(), call.handler.as_str(), call.attempt);
-        let calling = match span.in_scope(|| crate::panics::catch(|| handlers.call(given))) {
-            Ok(calling) => calling,
-            // What is kept is read there, by the user's code.
-            Err(panic) => Ended::unreadable(panic.to_string()).at_once(),
-        };
+        let calling = span.in_scope(|| Calling::begin(|| handlers.call(given)));
         let Some(Ended { end, writes }) = self.end_of(calling.instrument(span)).await? else { return Ok(()) };
         if writes.is_empty() {
             self.ended(&call, end, began);

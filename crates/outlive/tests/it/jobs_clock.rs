@@ -62,7 +62,7 @@ async fn handler_with_a_long_timeout_may_take_longer_than_the_clock_sleeps() {
     let all = book.gate.acquire_many(4);
     tokio::time::timeout(Duration::from_secs(120), all).await.expect("each handler ends").unwrap().forget();
     engine.job(MAIL).drain().await.unwrap();
-    engine.shutdown().await;
+    engine.shutdown().await.unwrap();
     let mut notes = book.notes();
     notes.sort();
     assert_eq!(notes, ["beat", "event", "flush", "mail"]);

@@ -29,6 +29,7 @@ mod jobs_pool;
 mod jobs_store;
 mod jobs_stuck;
 mod jobs_task;
+mod jobs_values;
 mod kit_on_sqlite;
 mod logs;
 mod owners;
