@@ -147,9 +147,29 @@ pub struct Job {
     seed: u64,
     record: Record,
     inbox: VecDeque<Inbound>,
+    /// How many messages in the inbox need no handler, and how many of them end the instance: with none, nobody looks
+    /// through a long inbox.
+    orders: (usize, usize),
     /// The last position that was received.
     seen: u64,
+    /// The tick that was being run when the process died.
+    begun: Option<Timestamp>,
     change: Change,
+}
+
+/// How an instance stood before a call ended, for [`Job::roll_back`].
+///
+/// ```
+/// use outlive_core::job::{Checkpoint, Job};
+/// fn before(job: &Job) -> Checkpoint {
+///     job.checkpoint()
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    record: Record,
+    change: Change,
+    begun: Option<Timestamp>,
 }
 
 impl Job {
@@ -163,7 +183,8 @@ impl Job {
     /// ```
     #[must_use]
     pub fn new(rules: Rules, id: Name, record: Record, seed: u64) -> Self {
-        Self { rules, id, seed, record, inbox: VecDeque::new(), seen: 0, change: Change::default() }
+        let (inbox, change) = (VecDeque::new(), Change::default());
+        Self { rules, id, seed, record, inbox, orders: (0, 0), seen: 0, begun: None, change }
     }
 
     /// Begins the life of an instance that was brought into being at a moment, with a state if it was given one.
@@ -181,6 +202,7 @@ impl Job {
         self.tell(NewsKind::JobStarted, created_at, Detail::default());
         if let Rules::Continuous(rules) = &self.rules {
             self.record.next = rules.schedule.first(created_at, rules.is_immediate);
+            self.record.schedule = Some(rules.schedule.to_string());
         }
     }
 
@@ -234,8 +256,11 @@ impl Job {
     /// ```
     #[must_use]
     pub fn held(&self) -> Vec<(u64, u64)> {
+        if !self.is_held_up() {
+            return Vec::new();
+        }
         let mut events = 0;
-        let held = self.inbox.iter().filter(|_| self.is_held_up()).filter_map(|inbound| match &inbound.message {
+        let held = self.inbox.iter().filter_map(|inbound| match &inbound.message {
             Message::Event(event) => {
                 events += 1;
                 (!event.is_asking).then_some((inbound.pos, events))
@@ -259,6 +284,8 @@ impl Job {
     pub fn receive(&mut self, inbound: Inbound) {
         if inbound.pos > self.seen {
             self.seen = inbound.pos;
+            self.orders.0 += usize::from(self.is_order(&inbound.message));
+            self.orders.1 += usize::from(inbound.message.is_end());
             self.inbox.push_back(inbound);
         }
     }
@@ -366,7 +393,47 @@ impl Job {
     /// ```
     #[must_use]
     pub fn is_ended_by_message(&self) -> bool {
-        self.inbox.iter().any(|inbound| inbound.message.is_end())
+        self.orders.1 > 0
+    }
+
+    /// How it stands now. It does not copy the inbox, which may be long.
+    ///
+    /// ```
+    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
+    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
+    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
+    /// let before = job.checkpoint();
+    /// # drop(before);
+    /// ```
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { record: self.record.clone(), change: self.change.clone(), begun: self.begun }
+    }
+
+    /// Undoes the end of a call that could not be committed.
+    ///
+    /// ```
+    /// # use outlive_core::{id::Name, job::{Job, Next, Policy, Record, Rules, TaskRules}, time::Timestamp};
+    /// # use outlive_core::{event::Event, job::{Done, End}, message::{Inbound, Message}, payload::Payload};
+    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
+    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
+    /// # let at = Timestamp::from_millis(1);
+    /// job.receive(Inbound { pos: 3, at, message: Message::Event(Event::new(Payload::recorded("42"))) });
+    /// let Next::Call(call) = job.next(at) else { panic!("there is an event") };
+    /// let before = job.checkpoint();
+    /// job.ended(&call, End::Done(Done::default()), at, at);
+    /// job.roll_back(before, &call);
+    /// assert_eq!(job.next(at), Next::Call(call), "the event is there again");
+    /// ```
+    pub fn roll_back(&mut self, before: Checkpoint, call: &Call) {
+        (self.record, self.change, self.begun) = (before.record, before.change, before.begun);
+        let Some(inbound) = &call.event else { return };
+        // All that the end of a call takes is the event it was for.
+        let place = self.inbox.partition_point(|other| other.pos < inbound.pos);
+        if self.inbox.get(place).is_none_or(|other| other.pos != inbound.pos) {
+            self.orders.0 += usize::from(self.is_order(&inbound.message));
+            self.inbox.insert(place, inbound.clone());
+        }
     }
 
     /// It cannot go on for this reason, and is set aside with all it has.
@@ -441,14 +508,30 @@ impl Job {
 
     /// A message is done with.
     fn take(&mut self, pos: u64) {
-        if let Some(place) = self.inbox.iter().position(|inbound| inbound.pos == pos) {
-            self.inbox.remove(place);
+        // In order of arrival, so that the one meant is found without looking at the others.
+        if let Ok(place) = self.inbox.binary_search_by_key(&pos, |inbound| inbound.pos)
+            && let Some(inbound) = self.inbox.remove(place)
+        {
+            self.orders.0 -= usize::from(self.is_order(&inbound.message));
+            self.orders.1 -= usize::from(inbound.message.is_end());
             self.change.taken.push(pos);
+        }
+    }
+
+    /// Whether a message needs no handler, whatever else is under way.
+    fn is_order(&self, message: &Message) -> bool {
+        match (message, self.rules.kind()) {
+            (Message::Event(_), JobKind::Continuous) => true,
+            (Message::Event(_), _) | (Message::Trigger, JobKind::Debounce) => false,
+            _ => true,
         }
     }
 
     /// Ends the instance at once if a message says so, whatever else is under way.
     fn end_if_told(&mut self, now: Timestamp) -> Option<Next> {
+        if self.orders.1 == 0 {
+            return None;
+        }
         let reason = self.inbox.iter().find_map(|inbound| match &inbound.message {
             Message::Terminate { reason } | Message::Cancel { reason } => Some(reason.clone()),
             _ => None,
@@ -459,16 +542,15 @@ impl Job {
 
     /// Deals with what somebody told it and needs no handler, whatever else is under way.
     fn take_orders(&mut self, now: Timestamp) {
-        let is_order = |inbound: &&Inbound| match (&inbound.message, self.rules.kind()) {
-            (Message::Event(_), JobKind::Continuous) => true,
-            (Message::Event(_), _) | (Message::Trigger, JobKind::Debounce) => false,
-            _ => true,
-        };
-        let orders: Vec<Inbound> = self.inbox.iter().filter(is_order).cloned().collect();
+        if self.orders.0 == 0 {
+            return;
+        }
+        let orders = self.inbox.iter().filter(|inbound| self.is_order(&inbound.message));
+        let orders: Vec<Inbound> = orders.cloned().collect();
         for Inbound { pos, at, message } in orders {
             match (self.rules.kind(), message) {
+                (_, Message::Trigger) => self.triggered(pos),
                 (JobKind::Continuous, message) => self.take_tick_order(message, at, now),
-                (JobKind::Task, Message::Trigger) => self.record.is_triggered = true,
                 (JobKind::Debounce, Message::Clear) => self.clear(pos, at),
                 _ => {}
             }
@@ -481,7 +563,7 @@ impl Job {
     fn terminate(&mut self, reason: &str, now: Timestamp) {
         let reason = Some(reason.to_owned().into());
         self.tell(NewsKind::JobTerminated, now, Detail { reason, ..Detail::default() });
-        self.change.taken.extend(self.inbox.drain(..).map(|inbound| inbound.pos));
+        self.change.taken.extend(self.inbox.iter().map(|inbound| inbound.pos));
         (self.change.is_removed, self.change.is_terminated) = (true, true);
     }
 
@@ -493,6 +575,7 @@ impl Job {
             attempt: 1,
             event: None,
             tick: None,
+            trigger: None,
             flush: None,
             failure: Some(trouble.failure.clone()),
         }))
@@ -504,23 +587,42 @@ impl Job {
         if retry.due > now {
             return Some(Next::Wait(Status::Paused { why: Pause::Retry, until: Some(retry.due) }));
         }
-        Some(Next::Call(self.call(retry.handler, retry.event)))
+        match retry.handler {
+            HandlerKind::Execute => Some(Next::Call(self.execution(retry.is_trigger))),
+            handler => Some(Next::Call(self.call(handler, retry.event))),
+        }
+    }
+
+    /// A call of `execute`: for a trigger, or for what is due.
+    fn execution(&self, is_trigger: bool) -> Call {
+        let (tick, trigger) = match is_trigger {
+            true => (None, Some(self.record.trigger)),
+            false => (self.record.next, None),
+        };
+        Call { tick, trigger, ..self.call(HandlerKind::Execute, None) }
     }
 
     /// A call of a handler as it is to be made now.
     fn call(&self, handler: HandlerKind, pos: Option<u64>) -> Call {
         let attempt = self.record.retry.as_ref().map_or(1, |retry| retry.failed.saturating_add(1));
-        let event = pos.and_then(|pos| self.inbox.iter().find(|inbound| inbound.pos == pos)).cloned();
-        let tick = self.record.next.filter(|_| handler == HandlerKind::Execute);
-        Call { handler, attempt, event, tick, flush: self.record.flush, failure: None }
+        let find = |pos| self.inbox.binary_search_by_key(&pos, |inbound| inbound.pos).ok();
+        let event = pos.and_then(find).and_then(|place| self.inbox.get(place)).cloned();
+        Call { handler, attempt, event, tick: None, trigger: None, flush: self.record.flush, failure: None }
+    }
+
+    /// Somebody asks for an execution. Several that come before it begins are one.
+    fn triggered(&mut self, pos: u64) {
+        if !self.record.is_triggered {
+            (self.record.is_triggered, self.record.trigger) = (true, pos);
+        }
     }
 
     fn done(&mut self, call: &Call, done: Done, began: Timestamp, now: Timestamp) {
         if let Some(state) = done.state {
             self.record.state = Some(state);
         }
-        let retry = self.record.retry.take();
-        let was_trigger = retry.map_or_else(|| self.is_trigger(call, began), |retry| retry.is_trigger);
+        self.record.retry = None;
+        let was_trigger = call.trigger.is_some();
         match call.handler {
             HandlerKind::Event => self.event_done(call, done.answer, now),
             HandlerKind::Execute => {
@@ -536,13 +638,6 @@ impl Job {
         if let Some(plan) = done.plan {
             self.plan(plan, now);
         }
-    }
-
-    /// Whether the first attempt of an execution is one that somebody asked for, beside the schedule: nothing else was
-    /// due when it began. What came due since then is still to be done.
-    fn is_trigger(&self, call: &Call, began: Timestamp) -> bool {
-        let is_due = self.record.next.is_some_and(|next| next <= began);
-        call.handler == HandlerKind::Execute && self.record.is_triggered && !is_due
     }
 
     /// Sets or clears the wake of a task, as its handler asked for.

@@ -25,6 +25,8 @@ pub struct TestClock(Arc<Mutex<Inner>>);
 struct Inner {
     now: Timestamp,
     sleepers: Vec<(Timestamp, Waker)>,
+    /// How often it was set back.
+    set_back: u64,
 }
 
 impl Default for TestClock {
@@ -44,7 +46,7 @@ impl TestClock {
     #[must_use]
     pub fn new() -> Self {
         let now = Timestamp::from_millis(1_767_225_600_000);
-        Self(Arc::new(Mutex::new(Inner { now, sleepers: Vec::new() })))
+        Self(Arc::new(Mutex::new(Inner { now, sleepers: Vec::new(), set_back: 0 })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -77,8 +79,12 @@ impl TestClock {
     /// ```
     pub fn set(&self, now: Timestamp) {
         let mut inner = self.lock();
+        let is_back = now < inner.now;
         inner.now = now;
-        let (due, later) = std::mem::take(&mut inner.sleepers).into_iter().partition(|(until, _)| *until <= now);
+        // As with the machine's clock, those who sleep notice that it was set back.
+        inner.set_back += u64::from(is_back);
+        let is_woken = |(until, _): &(Timestamp, Waker)| is_back || *until <= now;
+        let (due, later) = std::mem::take(&mut inner.sleepers).into_iter().partition(is_woken);
         inner.sleepers = later;
         drop(inner);
         let due: Vec<(Timestamp, Waker)> = due;
@@ -92,13 +98,16 @@ impl Clock for TestClock {
     }
 
     fn sleep_toward(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(Until { clock: self, until })
+        let set_back = self.lock().set_back;
+        Box::pin(Until { clock: self, until, set_back })
     }
 }
 
 struct Until<'a> {
     clock: &'a TestClock,
     until: Timestamp,
+    /// How often the clock had been set back when this began.
+    set_back: u64,
 }
 
 impl Future for Until<'_> {
@@ -106,7 +115,7 @@ impl Future for Until<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.clock.lock();
-        if inner.now >= self.until {
+        if inner.now >= self.until || inner.set_back != self.set_back {
             return Poll::Ready(());
         }
         inner.sleepers.retain(|(_, waker)| !waker.will_wake(cx.waker()));

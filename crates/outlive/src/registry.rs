@@ -57,6 +57,10 @@ impl Registry {
         self.jobs.get(name)
     }
 
+    pub(crate) fn all_jobs(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.jobs.values()
+    }
+
     pub(crate) fn unknown_job(&self, name: &Name) -> Error {
         Error::UnknownJob { job: name.to_string(), known: self.known_jobs() }
     }

@@ -5,11 +5,12 @@ mod jobs;
 pub(crate) mod parked;
 mod pooling;
 mod recovery;
+mod schedules;
 mod suspects;
 mod turns;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -64,8 +65,10 @@ pub(crate) struct Worker {
     pub(crate) replies: Arc<Replies>,
     /// What handlers of jobs find around them.
     pub(crate) around: Arc<JobSurroundings>,
-    /// How many handlers of each pool are at work.
-    pools: Mutex<BTreeMap<Name, Arc<AtomicUsize>>>,
+    /// When the clock was last looked at, in milliseconds.
+    looked_at: AtomicI64,
+    /// How many handlers of each pool are at work, and where to reach it.
+    pools: Mutex<BTreeMap<Name, jobs::Pool>>,
     /// Told when a pool has nothing left to do.
     pub(crate) rested: Notify,
     pub(crate) epoch: Epoch,
@@ -116,6 +119,7 @@ impl Worker {
             replies: parts.replies,
             around: Arc::new(around),
             pools: Mutex::default(),
+            looked_at: AtomicI64::new(i64::MIN),
             rested: Notify::new(),
             env: parts.env,
             store: parts.store,
@@ -156,7 +160,8 @@ impl Worker {
             let next = self.next_look();
             tokio::select! {
                 biased;
-                () = self.env.clock.sleep_until(next) => {}
+                // It may be woken early, and looks again: the clock may have been set back.
+                () = self.env.clock.sleep_toward(next) => {}
                 () = self.wakes.news.notified() => {}
                 () = self.news.notified() => {}
                 () = self.store.changed() => {
@@ -185,6 +190,9 @@ impl Worker {
             return Ok(());
         }
         let now = self.env.clock.now();
+        if self.looked_at.swap(now.as_millis(), Ordering::Relaxed) > now.as_millis() {
+            self.clock_set_back();
+        }
         if self.may_read() && self.wakes.is_short(now) {
             self.load_wakes(now).await?;
         }

@@ -28,8 +28,10 @@ pub struct Call {
     pub attempt: u32,
     /// The event it is for.
     pub event: Option<Inbound>,
-    /// When it was due.
+    /// The moment it was due at, if it is for one.
     pub tick: Option<Timestamp>,
+    /// The position of the trigger it is for, if somebody asked for it.
+    pub trigger: Option<u64>,
     /// Why the batch is flushed.
     pub flush: Option<FlushReason>,
     /// What went wrong, for `on_error`.

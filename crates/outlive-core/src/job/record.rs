@@ -32,6 +32,8 @@ pub struct Record {
     pub trouble: Option<Troubled>,
     /// Somebody asked for an execution now.
     pub is_triggered: bool,
+    /// The position of the message that did.
+    pub trigger: u64,
     /// Somebody stopped the schedule.
     pub is_stopped: bool,
     /// Something was done since `on_idle` was last called.
@@ -46,6 +48,8 @@ pub struct Record {
     pub batch: (u64, u64),
     /// The last failure, for people.
     pub error: Option<String>,
+    /// The schedule that the next tick was reckoned by, in words.
+    pub schedule: Option<String>,
 }
 
 /// Something that failed and is tried again.
@@ -113,6 +117,8 @@ struct Wire {
     #[serde(default, skip_serializing_if = "is_default")]
     triggered: bool,
     #[serde(default, skip_serializing_if = "is_default")]
+    trigger: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
     stopped: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     restless: bool,
@@ -126,6 +132,8 @@ struct Wire {
     batch: (u64, u64),
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schedule: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -175,6 +183,7 @@ impl Record {
             retry: self.retry.clone(),
             trouble,
             triggered: self.is_triggered,
+            trigger: self.trigger,
             stopped: self.is_stopped,
             restless: self.is_restless,
             flush: self.flush,
@@ -182,6 +191,7 @@ impl Record {
             first_event: self.first_event.as_ref().and_then(raw),
             batch: self.batch,
             error: self.error.clone(),
+            schedule: self.schedule.clone(),
         };
         Payload::encode(&wire).unwrap_or_else(|_| Payload::recorded("{}"))
     }
@@ -211,6 +221,7 @@ impl Record {
                 failure: payload(&trouble.failure),
             }),
             is_triggered: wire.triggered,
+            trigger: wire.trigger,
             is_stopped: wire.stopped,
             is_restless: wire.restless,
             flush: wire.flush,
@@ -218,6 +229,7 @@ impl Record {
             first_event: wire.first_event.as_deref().map(payload),
             batch: wire.batch,
             error: wire.error,
+            schedule: wire.schedule,
         })
     }
 }

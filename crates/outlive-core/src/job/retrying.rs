@@ -140,7 +140,7 @@ impl Job {
         let before = self.record.retry.take();
         let failed = call.attempt;
         let since = before.as_ref().map_or(began, |retry| retry.since);
-        let is_trigger = before.map_or_else(|| self.is_trigger(call, began), |retry| retry.is_trigger);
+        let is_trigger = call.trigger.is_some();
         let event = call.event.as_ref().map(|inbound| inbound.pos);
         let verdict = self.rules.policy().judge(&failure, failed, since, now, self.seed);
         let about = Detail { event, handler: Some(call.handler.as_str().into()), ..Detail::default() };

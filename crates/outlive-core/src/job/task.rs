@@ -20,16 +20,23 @@ pub struct TaskRules {
 }
 
 impl Job {
-    /// What is next, with nothing to be tried again: events first, then what is due, then `on_idle`.
+    /// What is next, with nothing to be tried again: events, what is due and triggers, as they came, then `on_idle`.
+    /// An event that was accepted after a wake was due does not hold it up.
     pub(super) fn next_event(&mut self, now: Timestamp) -> Next {
-        if let Some(inbound) = self.inbox.front() {
+        let front = self.inbox.front();
+        let due = self.record.next.filter(|next| *next <= now);
+        if due.is_some_and(|due| front.is_none_or(|inbound| inbound.at > due)) && !self.is_void() {
+            return Next::Call(self.execution(false));
+        }
+        let is_triggered = self.record.is_triggered && !self.is_void();
+        if is_triggered && front.is_none_or(|inbound| inbound.pos > self.record.trigger) {
+            return Next::Call(self.execution(true));
+        }
+        if let Some(inbound) = front {
             return Next::Call(self.call(HandlerKind::Event, Some(inbound.pos)));
         }
         if self.is_void() {
             return Next::Over;
-        }
-        if self.record.is_triggered || self.record.next.is_some_and(|next| next <= now) {
-            return Next::Call(self.call(HandlerKind::Execute, None));
         }
         let has_idle = matches!(&self.rules, Rules::Task(rules) if rules.has_idle);
         if has_idle && self.record.is_restless && self.record.next.is_none() {

@@ -274,3 +274,45 @@ fn terminate_is_the_end_whatever_is_under_way() {
         }
     }
 }
+
+/// A wake that was due waited until no event was left, however many came after its time.
+#[test]
+fn due_wake_goes_before_events_that_were_accepted_after_it_was_due() {
+    let mut stage = Stage::new(task(policy(0, false), false));
+    stage.event(0);
+    stage.run(0, |_, _| wake(60));
+    stage.take();
+    // Two came in time and were held up, two came after it.
+    for seconds in [59, 60, 61, 62] {
+        stage.event(seconds);
+    }
+    stage.run(70, |_, _| done());
+    assert_eq!(stage.take(), ["on_event#1@70", "on_event#1@70", "execute#1@70", "on_event#1@70", "on_event#1@70"]);
+    // So do triggers.
+    stage.event(71);
+    stage.hear(72, Message::Trigger);
+    stage.event(73);
+    stage.run(74, |_, _| done());
+    assert_eq!(stage.take(), ["on_event#1@74", "execute#1@74", "on_event#1@74"]);
+}
+
+/// Each event cost a look at all that waited behind it: with as many as here, that does not end while anybody waits.
+#[test]
+fn long_inbox_costs_each_event_the_same() {
+    let mut stage = Stage::new(task(policy(0, false), false));
+    for _ in 0..300_000 {
+        stage.event(0);
+    }
+    for handled in 1..=300_000 {
+        let Next::Call(call) = stage.job.next(at(1)) else { panic!("there are events left") };
+        assert!(!stage.job.is_ended_by_message() && stage.job.held().is_empty());
+        let before = stage.job.checkpoint();
+        stage.job.ended(&call, done(), at(1), at(1));
+        if handled % 2 == 0 {
+            stage.job.roll_back(before, &call);
+            stage.job.ended(&call, done(), at(1), at(1));
+        }
+        assert_eq!(stage.job.take_change().taken.len(), 1);
+    }
+    assert_eq!(stage.job.record().events, 300_000);
+}

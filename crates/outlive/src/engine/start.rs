@@ -137,6 +137,7 @@ fn spawn_tasks(
         tokio::spawn(worker.clone().look_at_parked(code)),
         tokio::spawn(worker.clone().run()),
         tokio::spawn(worker.clone().reopen_stuck()),
+        tokio::spawn(worker.clone().look_at_schedules()),
         tokio::spawn(committer.clone().run(worker.store.clone(), worker.clone())),
     ];
     tasks.map(|task| task.abort_handle()).into()

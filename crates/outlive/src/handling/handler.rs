@@ -12,6 +12,7 @@ use outlive_core::event::Event;
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Call, Done, End, HandlerKind, Record};
+use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::queue::Dead;
@@ -115,11 +116,17 @@ impl Given {
         let (id, num, handler) = (&self.id, self.num, self.call.handler.as_str());
         match &self.call.event {
             Some(inbound) => format!("{id}/{num}/{handler}/{}", inbound.pos),
-            // A batch is known by its first event, a run by its number; what comes between two by how far they are.
+            // A batch is known by its first event, a run by its trigger or its tick; what comes between two by how far
+            // they are.
             None if self.record.batch.0 > 0 => format!("{id}/{num}/{handler}/{}", self.record.batch.0),
-            None if self.call.handler == HandlerKind::Execute => {
-                format!("{id}/{num}/{handler}/{}", self.record.runs + 1)
-            }
+            None if self.call.handler == HandlerKind::Execute => match (self.call.trigger, self.call.tick) {
+                (Some(trigger), _) => format!("{id}/{num}/{handler}/trigger-{trigger}"),
+                // Ticks of a schedule differ. A task may plan the same moment twice.
+                (_, Some(tick)) if JobKind::of(id) == Some(JobKind::Task) => {
+                    format!("{id}/{num}/{handler}/{}@{}", self.record.runs + 1, tick.as_millis())
+                }
+                (_, tick) => format!("{id}/{num}/{handler}/{}", tick.map_or(0, Timestamp::as_millis)),
+            },
             None => format!("{id}/{num}/{handler}/{}-{}", self.record.runs, self.record.events),
         }
     }
@@ -230,6 +237,7 @@ impl PoolGiven {
             attempt: failed.saturating_add(1),
             event: None,
             tick: None,
+            trigger: None,
             flush: None,
             failure: None,
         };

@@ -226,7 +226,7 @@ impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
         self.setting().run_count
     }
 
-    /// The moment that this run is for, by the schedule.
+    /// The moment that this run is for, by the schedule. `None` if somebody [triggered](ContinuousClient::trigger) it.
     #[must_use]
     pub fn scheduled_at(&self) -> Option<Timestamp> {
         self.setting().due

@@ -23,6 +23,9 @@ use crate::committer::Reply;
 use crate::handling::{Definition, Work};
 use crate::mailbox::Mailbox;
 
+/// A pool in memory: how many of its handlers are at work, and where to reach it.
+pub(super) type Pool = (Arc<AtomicUsize>, Arc<Mailbox>);
+
 /// How often more the process may die: the first time, when nobody was blamed for it, the last, and when `on_dead` looks.
 const POOL_PATIENCE: u32 = 3;
 
@@ -68,6 +71,14 @@ impl Worker {
                     let state = (rules.kind() == JobKind::Continuous).then(|| instance.input.clone());
                     job.begin(state, instance.created_at);
                 }
+                if instance.recoveries > 0 {
+                    job.was_at_work();
+                }
+                let now = self.env.clock.now();
+                if let Some(before) = job.adopt_schedule(now) {
+                    let next = job.record().next.map_or_else(|| "never".to_owned(), |next| next.to_string());
+                    tracing::info!(job = id.as_str(), "the schedule is no longer {before:?}; next run: {next}");
+                }
                 let turns = Turns {
                     worker,
                     mailbox,
@@ -85,7 +96,7 @@ impl Worker {
             }
             Work::Pool(rules, handlers) => {
                 let running: Arc<AtomicUsize> = Arc::default();
-                self.pools().insert(definition.job.clone(), running.clone());
+                self.pools().insert(definition.job.clone(), (running.clone(), mailbox.clone()));
                 let pooling = Pooling {
                     worker,
                     rules: rules.clone(),
@@ -109,13 +120,20 @@ impl Worker {
         self.residency.set_abort(num, task.abort_handle());
     }
 
-    fn pools(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Arc<AtomicUsize>>> {
+    fn pools(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Pool>> {
         self.pools.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// How many handlers of a pool are at work, if it is in memory.
     pub(crate) fn pool_running(&self, job: &Name) -> Option<u64> {
-        self.pools().get(job).map(|running| running.load(Ordering::Relaxed) as u64)
+        self.pools().get(job).map(|(running, _)| running.load(Ordering::Relaxed) as u64)
+    }
+
+    /// The clock was set back: pools reckon anew when their rate allows the next call, which only memory knows.
+    pub(super) fn clock_set_back(&self) {
+        for (_, mailbox) in self.pools().values() {
+            mailbox.post(|_| {});
+        }
     }
 
     pub(crate) fn pool_gone(&self, job: &Name) {

@@ -354,6 +354,10 @@ impl Pooling {
     fn may_begin(&mut self, now: Timestamp) -> bool {
         let Some((calls, per)) = self.rules.rate else { return true };
         let begun = &mut self.work.begun;
+        if begun.back().is_some_and(|last| *last > now) {
+            // The clock was set back: what began by the time before began now at the latest.
+            begun.iter_mut().for_each(|at| *at = now.min(*at));
+        }
         while begun.front().is_some_and(|first| first.after(per) <= now) {
             begun.pop_front();
         }
@@ -446,7 +450,7 @@ impl Pooling {
 
     /// It is released, with nothing to do. Others may need its place in memory more.
     fn stay_or_leave(&mut self, now: Timestamp) -> Result<(), Over> {
-        if let (Some((_, per)), Some(last)) = (self.rules.rate, self.work.begun.back())
+        if let (Some((_, per)), Some(last)) = (self.rules.rate, self.work.begun.back().map(|last| now.min(*last)))
             && last.after(per) > now
         {
             // Only memory knows how many calls the rate still allows.

@@ -9,6 +9,7 @@ use outlive_core::commit::{Answer, Refusal, State, Turn, Write};
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Call, Change, End, HandlerKind, Job, Next};
+use outlive_core::kind::JobKind;
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
@@ -162,6 +163,12 @@ impl Turns {
 
     /// Calls a handler. A message that ends the instance does not wait for it.
     async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), Over> {
+        self.is_owned |= std::mem::take(&mut self.letters.is_claimed);
+        if !self.is_owned && call.handler == HandlerKind::Execute && self.definition.kind() == JobKind::Continuous {
+            // The store takes it for ours before a run begins, so that after a death in it the run is known to have
+            // begun.
+            self.commit(Standing::at_work(), Vec::new()).await?;
+        }
         let mut care = self.definition.care.clone();
         if call.handler == HandlerKind::Error {
             // It is asked about the errors that lead there.
@@ -189,10 +196,11 @@ impl Turns {
         if self.job.has_change() {
             self.commit(Standing::at_work(), Vec::new()).await?;
         }
-        let (job, told) = (self.job.clone(), self.replies.clone());
+        let (before, told) = (self.job.checkpoint(), self.replies.clone());
         self.ended(&call, end, began);
         if let Some(refusal) = self.commit(Standing::at_work(), writes).await? {
-            (self.job, self.replies) = (job, told);
+            self.job.roll_back(before, &call);
+            self.replies = told;
             let failure = Failure::new(Cause::Error, refused(&refusal));
             self.ended(&call, End::Failed(failure), began);
         }

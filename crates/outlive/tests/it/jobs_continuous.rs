@@ -3,7 +3,10 @@
 use outlive::clock::Clock;
 use outlive::job::{Continuous, ContinuousBuilder, ContinuousCtx, JobStatus, Missed};
 use outlive::prelude::*;
+use outlive_core::commit::{self, Write};
+use outlive_core::id::Name;
 use outlive_core::lifecycle::NewsKind;
+use outlive_core::message::Message;
 use outlive_testkit::{TestClock, TestEngine};
 
 use crate::jobs_kit::{Book, contents, failures, others, perform, told};
@@ -22,7 +25,7 @@ async fn act(ctx: &ContinuousCtx<u64>, script: &str) -> Result<()> {
 async fn beat(ctx: ContinuousCtx<u64>) -> Result<()> {
     let book = ctx.get::<Book>().clone();
     let minutes = |at: Timestamp| at.since(ctx.created_at()).as_secs() as f64 / 60.0;
-    let due = minutes(ctx.scheduled_at().unwrap());
+    let due = ctx.scheduled_at().map_or_else(|| "trigger".to_owned(), |due| minutes(due).to_string());
     book.note(format!("{}#{} for {due} at {}", ctx.run_count(), ctx.attempt(), minutes(ctx.started_at())));
     act(&ctx, &book.script("execute")).await?;
     ctx.update_state(|sum| *sum += 1);
@@ -274,7 +277,7 @@ async fn a_trigger_is_an_extra_run_now_and_leaves_the_schedule_as_it_is() {
     let due = test.job(BEAT).status("a").await.unwrap().next_run;
     test.job(BEAT).trigger("a").await.unwrap();
     test.settle().await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 3"]);
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for trigger at 3"]);
     assert_eq!(test.job(BEAT).status("a").await.unwrap().next_run, due);
     test.advance("7 minutes").await;
     assert_eq!(book.take(), ["2#1 for 10 at 10"]);
@@ -290,7 +293,7 @@ async fn a_tick_that_comes_due_while_a_triggered_run_goes_on_is_run_after_it() {
     test.advance("3 minutes").await;
     book.gate.add_permits(1);
     test.advance("8 minutes").await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 9", "2#1 for 10 at 12", "3#1 for 20 at 20"]);
+    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for trigger at 9", "2#1 for 10 at 12", "3#1 for 20 at 20"]);
 }
 
 #[tokio::test]
@@ -305,9 +308,9 @@ async fn a_triggered_run_that_fails_is_tried_again_beside_the_schedule() {
         book.take(),
         [
             "0#1 for 0 at 0",
-            "1#1 for 10 at 3",
-            "1#2 for 10 at 7",
-            "1#3 for 10 at 11",
+            "1#1 for trigger at 3",
+            "1#2 for trigger at 7",
+            "1#3 for trigger at 11",
             "2#1 for 10 at 11",
             "3#1 for 20 at 20"
         ]
@@ -446,4 +449,110 @@ async fn a_crash_in_a_run_repeats_it_and_counts_it_once() {
     assert_eq!((info.run_count, state(&test).await), (1, Some(1)));
     test.advance("10 minutes").await;
     assert_eq!(book.take(), ["1#1 for 10 at 10"], "never dormant");
+}
+
+// ---- what had begun, and what was asked for, when the process died ----
+
+/// Notes the key of each run.
+async fn keyed(ctx: ContinuousCtx<u64>) -> Result<()> {
+    let book = ctx.get::<Book>().clone();
+    let due = ctx
+        .scheduled_at()
+        .map_or_else(|| "trigger".to_owned(), |due| due.since(ctx.created_at()).as_millis().to_string());
+    book.note(format!("{due} {}", ctx.idempotency_key()));
+    act(&ctx, &book.script("execute")).await
+}
+
+fn with_keys(engine: outlive::Builder, every: u64, missed: Missed, book: &Book) -> outlive::Builder {
+    others(engine).job(BEAT.every(every).missed(missed).execute(keyed)).provide(book.clone())
+}
+
+/// Kills the process, and lets time pass before the next one.
+async fn down(test: &mut TestEngine, ms: u64, every: u64, missed: Missed, book: &Book) {
+    let (clock, given) = (test.clock().clone(), book.clone());
+    let is_up = std::sync::atomic::AtomicBool::new(false);
+    test.deploy(move |engine| {
+        if !is_up.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            clock.advance(std::time::Duration::from_millis(ms));
+        }
+        with_keys(engine, every, missed, &given)
+    })
+    .await;
+    test.settle().await;
+}
+
+/// A run that the process died in was dropped if a later tick had come by then, and its idempotency key went to that
+/// one: a receiver that deduplicates swallowed the later run.
+#[tokio::test]
+async fn run_killed_inside_its_handler_runs_again_before_missed_ticks_are_dealt_with() {
+    for every in [500, 600_000] {
+        for (missed, later) in [(Missed::Skip, 0), (Missed::CatchUpOne, 1), (Missed::All(2), 2)] {
+            let book = Book::default();
+            let given = book.clone();
+            let mut test = TestEngine::new(move |engine| with_keys(engine, every, missed, &given)).await;
+            start(&test).await;
+            book.take();
+            book.plan("execute", ["block"]);
+            test.advance(every).await;
+            let killed = book.take();
+            assert_eq!(killed.len(), 1);
+            down(&mut test, every * 10 - 1, every, missed, &book).await;
+            let notes = book.take();
+            assert_eq!(notes[0], killed[0], "{missed:?}: the same tick with the same key");
+            assert_eq!(notes.len(), 1 + later, "{missed:?}: {notes:?}");
+            let keys: std::collections::BTreeSet<_> = notes.iter().collect();
+            assert_eq!(keys.len(), notes.len(), "each tick has a key of its own");
+        }
+    }
+}
+
+/// With a trigger pending over downtime, `CatchUpOne` ran three times at once.
+#[tokio::test]
+async fn trigger_over_downtime_is_one_run_beside_what_the_policy_says() {
+    for (missed, ticks) in [(Missed::Skip, 0), (Missed::CatchUpOne, 1), (Missed::All(3), 3)] {
+        let book = Book::default();
+        let given = book.clone();
+        let mut test = TestEngine::new(move |engine| with_keys(engine, 1_000, missed, &given)).await;
+        start(&test).await;
+        // Some ticks later, so that none is under way when the process dies.
+        test.advance(2_500).await;
+        // As another process sends it, while nobody executes.
+        let (id, at) = (Name::recorded("continuous:beat:a"), test.clock().now());
+        let send = commit::Send { id, num: None, message: Message::Trigger, at, dedup: None, token: 77 };
+        test.store().write(vec![Write::Send(send)].into()).await.unwrap();
+        book.take();
+        down(&mut test, 10_000, 1_000, missed, &book).await;
+        let notes = book.take();
+        let triggered = notes.iter().filter(|note| note.starts_with("trigger ")).count();
+        assert_eq!((notes.len() - triggered, triggered), (ticks, 1), "{missed:?}: {notes:?}");
+        assert!(
+            notes.last().is_some_and(|last| last.starts_with("trigger ")),
+            "what is overdue comes first: {notes:?}"
+        );
+    }
+}
+
+/// A yearly cron that was changed to every second kept its old tick through two deploys.
+#[tokio::test]
+async fn changed_schedule_counts_from_the_next_start() {
+    let book = Book::default();
+    let given = book.clone();
+    let mut test =
+        TestEngine::new(move |engine| others(engine).job(BEAT.cron("0 0 1 7 *").execute(beat)).provide(given.clone()))
+            .await;
+    start(&test).await;
+    test.job(BEAT).start("b", &0).await.unwrap();
+    test.job(BEAT).stop("b").await.unwrap();
+    test.settle().await;
+    assert!(book.take().is_empty());
+    let given = book.clone();
+    test.deploy(move |engine| others(engine).job(BEAT.every("1 minute").execute(beat)).provide(given.clone())).await;
+    test.advance("3 minutes").await;
+    assert_eq!(book.take(), ["0#1 for 1 at 1", "1#1 for 2 at 2", "2#1 for 3 at 3"]);
+    assert_eq!(test.job(BEAT).status("b").await.unwrap().status, JobStatus::Stopped, "it stays as it was");
+    // The same schedule leaves the next tick alone.
+    test.advance(30_000).await;
+    test.crash().await;
+    test.advance(30_000).await;
+    assert_eq!(book.take(), ["3#1 for 4 at 4"]);
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use outlive::clock::Clock as _;
 use outlive::job::{DeadLetter, PoolBuilder, PoolCtx, PoolEvent, Push, WorkerPool};
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
@@ -724,4 +725,22 @@ async fn a_pool_that_makes_room_for_others_keeps_its_rate() {
     test.advance("3 minutes").await;
     assert_eq!(book.take(), ["y#1"]);
     assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["one"]);
+}
+
+/// A clock that was set back by an hour stopped the pool for an hour.
+#[tokio::test]
+async fn clock_set_back_costs_a_rate_no_more_than_its_stretch() {
+    let (test, book) = engine(|| MAIL.concurrency(8).rate(2, "1 minute")).await;
+    for mail in ["a", "b", "c", "d", "e"] {
+        test.job(MAIL).push(&mail.to_owned()).await.unwrap();
+    }
+    test.settle().await;
+    assert_eq!(book.take().len(), 2);
+    test.clock().set(Timestamp::from_millis(test.clock().now().as_millis() - 3_600_000));
+    test.settle().await;
+    assert!(book.take().is_empty(), "the stretch is not over");
+    test.advance("1 minute").await;
+    assert_eq!(book.take().len(), 2);
+    test.advance("1 minute").await;
+    assert_eq!(book.take().len(), 1);
 }

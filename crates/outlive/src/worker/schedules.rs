@@ -1,0 +1,80 @@
+//! Has instances of recurring jobs reckon their next tick anew when the code has another schedule for them.
+
+use std::sync::Arc;
+
+use outlive_core::commit::{Send, Write};
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::job::{Record, Rules};
+use outlive_core::message::Message;
+use outlive_core::query::{Filter, Instance};
+use outlive_core::sum::Sum;
+
+use super::{RETRY, Worker};
+use crate::error::Error;
+use crate::handling::Work;
+
+/// How many instances are looked at together.
+const PAGE: usize = 256;
+
+impl Worker {
+    /// Looks for instances whose next tick goes by another schedule: their wake may be a year away, and nothing else
+    /// would bring them into memory before. A mark for each job says which schedule all of them were told of.
+    pub(crate) async fn look_at_schedules(self: Arc<Self>) {
+        for (job, schedule) in self.schedules() {
+            loop {
+                match self.tell_schedule(&job, &schedule).await {
+                    Ok(()) => break,
+                    Err(Error::Shutdown | Error::Fenced { .. }) => return,
+                    // The store is in trouble; this can wait until it is not.
+                    Err(_) => tokio::time::sleep(RETRY).await,
+                }
+            }
+        }
+    }
+
+    fn schedules(&self) -> Vec<(Name, String)> {
+        let of = |definition: &Arc<crate::handling::Definition>| match &definition.work {
+            Work::Single(Rules::Continuous(rules)) => Some((definition.job.clone(), rules.schedule.to_string())),
+            _ => None,
+        };
+        self.registry.all_jobs().filter_map(of).collect()
+    }
+
+    async fn tell_schedule(&self, job: &Name, schedule: &str) -> Result<(), Error> {
+        let mark = Name::recorded(&format!("schedule:{job}"));
+        let sum = u64::from(Sum::new().text(schedule).end());
+        if self.store.mark(Some(&mark)).await? == Some(sum) {
+            return Ok(());
+        }
+        let filter = Filter::all().workflow(job.as_str());
+        let (mut before, mut is_any) = (None, false);
+        loop {
+            let page = self.store.list(&filter, before, PAGE).await?;
+            is_any |= !page.instances.is_empty();
+            for instance in page.instances.iter().filter(|instance| is_behind(instance, schedule)) {
+                self.stir(instance.num, &instance.id).await?;
+            }
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        if is_any {
+            self.committer.write(Write::Mark(mark, sum)).await?;
+        }
+        Ok(())
+    }
+
+    /// Has an instance come into memory by a message that says nothing to it. It is durable, so that a crash before
+    /// the instance has looked at its schedule does no harm.
+    async fn stir(&self, num: InstanceNum, id: &Name) -> Result<(), Error> {
+        let (at, token) = (self.env.clock.now(), self.around.chance.token());
+        let send = Send { id: id.clone(), num: Some(num), message: Message::Clear, at, dedup: None, token };
+        self.committer.write(Write::Send(send)).await.map(drop)
+    }
+}
+
+fn is_behind(instance: &Instance, schedule: &str) -> bool {
+    let record = instance.outcome.as_ref().and_then(|outcome| Record::from_payload(outcome).ok());
+    record.and_then(|record| record.schedule).is_some_and(|kept| kept != schedule)
+}
