@@ -109,8 +109,10 @@ pub struct Change {
     pub stuck: Option<String>,
     /// Whether nothing of it is to be left.
     pub is_removed: bool,
-    /// Whether somebody ended it: then what came meanwhile goes with it.
+    /// Whether a handler ended it: then what came meanwhile goes with it.
     pub is_terminated: bool,
+    /// Whether a message ended it: what was accepted after that message begins anew.
+    pub is_ended: bool,
     /// Whether the record has changed.
     pub is_touched: bool,
 }
@@ -471,11 +473,14 @@ impl Job {
     /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
     /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
     /// job.remove();
-    /// job.keep();
+    /// job.keep(outlive_core::time::Timestamp::from_millis(1));
     /// assert!(!job.take_change().is_removed);
     /// ```
-    pub fn keep(&mut self) {
+    pub fn keep(&mut self, now: Timestamp) {
         self.change.is_removed = self.change.is_terminated;
+        if std::mem::take(&mut self.change.is_ended) {
+            self.begin(None, now);
+        }
     }
 
     /// Whether there is something to commit.
@@ -529,15 +534,38 @@ impl Job {
 
     /// Ends the instance at once if a message says so, whatever else is under way.
     fn end_if_told(&mut self, now: Timestamp) -> Option<Next> {
-        if self.orders.1 == 0 {
-            return None;
+        while self.orders.1 > 0 {
+            let (pos, reason) = self.inbox.iter().rev().find_map(|inbound| match &inbound.message {
+                Message::Terminate { reason } | Message::Cancel { reason } => Some((inbound.pos, reason.clone())),
+                _ => None,
+            })?;
+            if self.rules.kind() == JobKind::Continuous {
+                self.terminate(&reason, now);
+                return Some(Next::Over);
+            }
+            if self.end_at(pos, &reason, now) {
+                return Some(Next::Over);
+            }
         }
-        let reason = self.inbox.iter().find_map(|inbound| match &inbound.message {
-            Message::Terminate { reason } | Message::Cancel { reason } => Some(reason.clone()),
-            _ => None,
-        })?;
-        self.terminate(&reason, now);
-        Some(Next::Over)
+        None
+    }
+
+    /// Ends it by a message: all that was accepted before goes, and events that were accepted after begin anew. Returns
+    /// whether there are none.
+    fn end_at(&mut self, pos: u64, reason: &str, now: Timestamp) -> bool {
+        let reason = Some(reason.to_owned().into());
+        self.tell(NewsKind::JobTerminated, now, Detail { reason, ..Detail::default() });
+        let is_over = !self.inbox.iter().any(|other| other.pos > pos && matches!(other.message, Message::Event(_)));
+        let gone = self.inbox.iter().map(|inbound| inbound.pos).filter(|other| is_over || *other <= pos);
+        gone.collect::<Vec<_>>().into_iter().for_each(|pos| self.take(pos));
+        (self.record, self.begun) = (Record::default(), None);
+        self.change.keys_until = self.change.keys_until.max(pos);
+        self.touch();
+        match is_over {
+            true => (self.change.is_removed, self.change.is_ended) = (true, true),
+            false => self.begin(None, now),
+        }
+        is_over
     }
 
     /// Deals with what somebody told it and needs no handler, whatever else is under way.

@@ -221,6 +221,17 @@ pub enum Error {
     /// Text that cannot be a name.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A message to a job was stored, and was not acted on within the time that the caller waits.
+    #[error(
+        "the message to {id} is stored, but was not acted on within {limit:?}; it is not lost: do not send it again, \
+         and check that a process executes the store"
+    )]
+    NotHandled {
+        /// The instance.
+        id: String,
+        /// How long the caller waited.
+        limit: Duration,
+    },
     /// A value that cannot be written as JSON, or JSON that does not fit the type.
     #[error("{what}: {problem}")]
     Payload {
@@ -317,7 +328,7 @@ pub enum ErrorKind {
     Step,
     /// A step took longer than its timeout.
     Timeout,
-    /// A wait gave up.
+    /// A wait gave up, of a run or of a caller.
     WaitTimeout,
     /// The run was cancelled.
     Cancelled,
@@ -359,7 +370,7 @@ impl Error {
         match self {
             Self::Step { .. } | Self::RetryExhausted { .. } | Self::Interrupted { .. } => ErrorKind::Step,
             Self::Timeout { .. } => ErrorKind::Timeout,
-            Self::WaitTimeout { .. } => ErrorKind::WaitTimeout,
+            Self::NotHandled { .. } | Self::WaitTimeout { .. } => ErrorKind::WaitTimeout,
             Self::Cancelled { .. } => ErrorKind::Cancelled,
             Self::Failed { .. } => ErrorKind::Failed,
             Self::Stuck { .. } => ErrorKind::Stuck,
@@ -418,6 +429,7 @@ impl Error {
             Self::Duration(_) => "duration",
             Self::Policy(_) => "policy",
             Self::Name(_) => "name",
+            Self::NotHandled { .. } => "not_handled",
             Self::Payload { .. } => "payload",
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::TooManyTags { .. } => "too_many_tags",

@@ -407,16 +407,8 @@ impl AnyJob {
     /// [`Error::NotFound`] if nothing was ever pushed, [`Error::JobKind`] if it is no pool.
     pub async fn status(&self) -> Result<PoolStatus, Error> {
         self.must_be_pool()?;
-        // The messages first: one that is taken meanwhile is then in what is read after.
-        let orders = whole_inbox(&*self.client.shared.store, self.instance(MAIN).await?.num).await?;
-        let mut status = pool_status(&self.client).await?;
-        let is_paused = orders.iter().rev().find_map(|inbound| match inbound.message {
-            Message::Pause => Some(true),
-            Message::Resume => Some(false),
-            _ => None,
-        });
-        status.is_paused = is_paused.unwrap_or(status.is_paused);
-        Ok(status)
+        self.instance(MAIN).await?;
+        pool_status(&self.client).await
     }
 
     /// What was given up, oldest first.

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use outlive_core::commit::{self, Answer, Refusal, Write};
@@ -9,7 +10,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
-use outlive_core::message::Message;
+use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
 use outlive_core::queue::{Bury, Letters, Place, Push};
@@ -18,7 +19,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use super::answer::{DeadLetter, JobInfo};
+use super::answer::{DeadLetter, JobInfo, JobStatus};
+use super::order::{Limit, Order};
 use crate::client::Client;
 use crate::codec;
 use crate::error::Error;
@@ -38,12 +40,50 @@ pub(crate) struct JobClient {
     job: Result<Name, Error>,
 }
 
+/// How an instance stands, with what it was ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    Goes,
+    Stopped,
+    Ending,
+}
+
+/// What the orders in an inbox come to.
+#[derive(Default)]
+struct Ordered {
+    ends: Option<Ends>,
+    is_stopped: Option<bool>,
+}
+
+/// What an order to end leaves.
+enum Ends {
+    ForGood,
+    /// Events were accepted after it.
+    Anew,
+}
+
+impl Ordered {
+    fn of(inbox: &[Inbound]) -> Self {
+        let mut ordered = Self::default();
+        for inbound in inbox {
+            match &inbound.message {
+                message if message.is_end() => ordered = Self { ends: Some(Ends::ForGood), is_stopped: None },
+                Message::Event(_) if ordered.ends.is_some() => ordered.ends = Some(Ends::Anew),
+                Message::Pause => ordered.is_stopped = Some(true),
+                Message::Resume => ordered.is_stopped = Some(false),
+                _ => {}
+            }
+        }
+        ordered
+    }
+}
+
 /// How long to wait for what becomes of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Patience {
     /// Until it is dealt with.
     UntilTaken,
-    /// Until it is dealt with, or has to wait for something that comes first.
+    /// Until it is dealt with, or is known to wait for something that comes first.
     UntilHeard,
 }
 
@@ -112,12 +152,32 @@ impl JobClient {
         }
     }
 
-    /// Tells an instance something, and waits until it has dealt with it.
-    pub(crate) async fn tell(&self, id: &str, message: Message) -> Result<(), Error> {
+    /// An order to an instance, for the caller to await.
+    pub(crate) fn order(&self, id: &str, message: Message) -> Order {
+        Order { client: self.clone(), id: id.to_owned(), message, limit: Limit::default() }
+    }
+
+    /// Leaves a message for an instance that acts on it, now or later; waits for that if it is expected.
+    pub(super) async fn tell(&self, id: &str, message: Message, limit: Option<Duration>) -> Result<(), Error> {
+        let Some(limit) = limit else { return self.leave(id, message, None).await.map(drop) };
         let token = self.shared.chance.token();
         let reply = self.shared.worker.is_some().then(|| self.shared.replies.expect(token));
         let accepted = self.leave(id, message, reply.map(|reply| (token, reply))).await?;
-        self.outcome(accepted, Patience::UntilHeard).await.map(drop)
+        self.outcome_within(accepted, Patience::UntilTaken, limit).await.map(drop)
+    }
+
+    /// What becomes of a message, if that is known within a limit.
+    pub(crate) async fn outcome_within(
+        &self,
+        accepted: Accepted,
+        patience: Patience,
+        limit: Duration,
+    ) -> Result<Reply, Error> {
+        let id = accepted.id.to_string();
+        match tokio::time::timeout(limit, self.outcome(accepted, patience)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::NotHandled { id, limit }),
+        }
     }
 
     /// Leaves a message for an instance, and does not wait for what becomes of it unless a reply is expected.
@@ -131,6 +191,9 @@ impl JobClient {
         let (token, reply) =
             expected.map_or_else(|| (self.shared.chance.token(), None), |(token, reply)| (token, Some(reply)));
         let at = self.shared.clock.now();
+        if JobKind::of(&id) == Some(JobKind::Pool) && self.shared.store.instance(&id).await?.is_none() {
+            self.open_pool(&id).await?;
+        }
         let send = commit::Send { id: id.clone(), num: None, message, at, dedup: None, token };
         match self.shared.committer.write(Write::Send(send)).await {
             Ok(Answer::Sent { num, pos, .. }) => Ok(Accepted { num, id, created: false, positions: vec![pos], reply }),
@@ -139,6 +202,14 @@ impl JobClient {
                 Err(refused(&id, other))
             }
         }
+    }
+
+    /// Makes a pool that was never pushed to, so that it can be paused before its first event.
+    async fn open_pool(&self, id: &Name) -> Result<(), Error> {
+        let (job, at, chance) = (self.job()?.clone(), self.shared.clock.now(), &self.shared.chance);
+        let (events, place) = (Vec::new(), Place::Queue);
+        let push = Push { id: id.clone(), job, events, place, at, seed: chance.number(), token: chance.token() };
+        self.shared.committer.write(Write::Push(push)).await.map(drop)
     }
 
     /// Waits for what becomes of the first event that was accepted.
@@ -206,14 +277,64 @@ impl JobClient {
         Ok(self.shared.store.instance(&id).await?.filter(|instance| !instance.status.is_ended()))
     }
 
+    /// What an instance was ordered and has not acted on yet, and the instance. Orders count from the moment they are
+    /// accepted.
+    async fn ordered(&self, id: &str) -> Result<Option<(Ordered, Instance)>, Error> {
+        let Some(instance) = self.instance(id).await? else { return Ok(None) };
+        // The messages first: one that is taken meanwhile is then in what is read after.
+        let ordered = Ordered::of(&self.shared.store.inbox(instance.num, 0).await?);
+        Ok(self.instance(id).await?.map(|instance| (ordered, instance)))
+    }
+
+    /// How an instance stands, or is about to. Its status alone does not say: a stopped one is at work when triggered.
+    pub(crate) async fn standing(&self, id: &str) -> Result<Option<Standing>, Error> {
+        let of = |(ordered, instance): (Ordered, Instance)| match ordered {
+            Ordered { ends: Some(_), .. } => Standing::Ending,
+            Ordered { is_stopped: Some(true), .. } => Standing::Stopped,
+            Ordered { is_stopped: None, .. } if record_of(&instance).is_stopped => Standing::Stopped,
+            _ => Standing::Goes,
+        };
+        Ok(self.ordered(id).await?.map(of))
+    }
+
+    /// Waits until an instance that is about to end has ended.
+    pub(crate) async fn until_ended(&self, id: &str, limit: Duration) -> Result<(), Error> {
+        let wait = async {
+            while let Some((Ordered { ends: Some(_), .. }, instance)) = self.ordered(id).await? {
+                let news = self.shared.waiters.news(instance.num);
+                if self.instance(id).await?.is_some_and(|now| now.num == instance.num) {
+                    self.shared.committer.check()?;
+                    news.await;
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(limit, wait).await {
+            Ok(ended) => ended,
+            Err(_) => Err(Error::NotHandled { id: JobKind::instance(self.job()?, id)?.to_string(), limit }),
+        }
+    }
+
     pub(crate) async fn info(&self, id: &str) -> Result<JobInfo, Error> {
-        let instance = self.instance(id).await?;
-        Ok(instance.map_or_else(JobInfo::not_found, |instance| JobInfo::of(&instance, &record_of(&instance))))
+        let Some((ordered, instance)) = self.ordered(id).await? else { return Ok(JobInfo::not_found()) };
+        let mut info = JobInfo::of(&instance, &record_of(&instance));
+        match ordered {
+            Ordered { ends: Some(Ends::ForGood), .. } => info = JobInfo::not_found(),
+            Ordered { ends: Some(Ends::Anew), .. } => {
+                info = JobInfo { status: JobStatus::Running, ..JobInfo::not_found() };
+            }
+            Ordered { is_stopped: Some(true), .. } => (info.status, info.next_run) = (JobStatus::Stopped, None),
+            Ordered { is_stopped: Some(false), .. } if info.status == JobStatus::Stopped => {
+                info.status = JobStatus::Running;
+            }
+            _ => {}
+        }
+        Ok(info)
     }
 
     /// The state, read beside the handlers and without waiting for them.
     pub(crate) async fn state<S: DeserializeOwned>(&self, id: &str) -> Result<Option<S>, Error> {
-        let Some(instance) = self.instance(id).await? else { return Ok(None) };
+        let Some((Ordered { ends: None, .. }, instance)) = self.ordered(id).await? else { return Ok(None) };
         let id = instance.id.clone();
         let Some(payload) = state_of(instance) else { return Ok(None) };
         codec::decode(&format!("the state of {id}"), &payload).map(Some)

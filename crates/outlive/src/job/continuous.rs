@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlive_core::commit::{self, Answer, OnConflict, Refusal, Write};
 use outlive_core::duration::IntoDuration;
@@ -21,8 +22,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::{JobInfo, Started};
-use super::client::{JobClient, record_of};
+use super::client::{JobClient, Standing};
 use super::context::{Inner, common_methods, terminate_method};
+use super::order::Order;
 use super::own::{Context, Own};
 use super::parts::{contract, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
@@ -32,6 +34,9 @@ use crate::handling::{
     Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings, Unfinished, Work,
     erase,
 };
+
+/// How long a start waits for an instance of its id that is about to end.
+const ENDING: Duration = Duration::from_secs(10);
 
 contract! {
     /// Names a recurring job and the type of its state.
@@ -239,8 +244,11 @@ impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
 impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
     /// Starts an instance with a state. One that is there keeps its own; one that was stopped goes on.
     ///
+    /// One that was [terminated](Self::terminate) is waited for until it is gone, for up to ten seconds.
+    ///
     /// # Errors
-    /// If the id or the state cannot be accepted, or the job is not registered in an engine.
+    /// If the id or the state cannot be accepted, or the job is not registered in an engine; [`Error::NotHandled`] if
+    /// one of this id was terminated, and nobody executes the store.
     pub async fn start(&self, id: &str, state: &S) -> Result<Started, Error> {
         let shared = &self.client.shared;
         let job = self.client.job()?;
@@ -260,52 +268,40 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
             owner: Epoch(0),
         };
         let created = loop {
-            let created = match shared.committer.write(Write::Start(start())).await? {
-                Answer::Started { created, .. } => created,
-                Answer::Refused(Refusal::Conflict { .. }) => false,
+            match shared.committer.write(Write::Start(start())).await? {
+                Answer::Started { created: true, .. } => break true,
+                Answer::Started { .. } | Answer::Refused(Refusal::Conflict { .. }) => {}
                 _ => return Err(Error::Shutdown),
-            };
-            if created || !self.is_stopped(id).await? {
-                break created;
             }
-            match self.client.tell(id, Message::Resume).await {
+            match self.client.standing(id).await? {
                 // It was terminated meanwhile.
-                Err(Error::NotFound { .. }) => {}
-                told => break told.map(|()| created)?,
+                None => {}
+                Some(Standing::Ending) => self.client.until_ended(id, ENDING).await?,
+                Some(Standing::Goes) => break false,
+                Some(Standing::Stopped) => match self.client.order(id, Message::Resume).await {
+                    Err(Error::NotFound { .. }) => {}
+                    told => break told.map(|()| false)?,
+                },
             }
         };
         let status = self.client.instance(id).await?.map_or(Status::Pending, |instance| instance.status);
         Ok(Started { created, instance: whole.to_string(), status })
     }
 
-    /// Whether it is stopped, or about to be. Its status alone does not say: a stopped one is at work when triggered.
-    async fn is_stopped(&self, id: &str) -> Result<bool, Error> {
-        let Some(instance) = self.client.instance(id).await? else { return Ok(false) };
-        // The messages first: one that is taken meanwhile is then in what is read after.
-        let orders = whole_inbox(&*self.client.shared.store, instance.num).await?;
-        let is_told = orders.iter().rev().find_map(|inbound| match inbound.message {
-            Message::Pause => Some(true),
-            Message::Resume => Some(false),
-            _ => None,
-        });
-        let instance = self.client.instance(id).await?;
-        Ok(is_told.unwrap_or_else(|| instance.is_some_and(|instance| record_of(&instance).is_stopped)))
-    }
-
     /// Has it run once more, now; the schedule stays as it is.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
-    pub async fn trigger(&self, id: &str) -> Result<(), Error> {
-        self.client.tell(id, Message::Trigger).await
+    pub fn trigger(&self, id: &str) -> Order {
+        self.client.order(id, Message::Trigger)
     }
 
     /// Stops the schedule until [`start`](Self::start); the state is kept.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
-    pub async fn stop(&self, id: &str) -> Result<(), Error> {
-        self.client.tell(id, Message::Pause).await
+    pub fn stop(&self, id: &str) -> Order {
+        self.client.order(id, Message::Pause)
     }
 
     instance_methods!(S);

@@ -1,6 +1,7 @@
 //! A job that collects events, and handles them together.
 
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::Name;
 use outlive_core::job::{DebounceRules, Done, End, Exhausted, FlushReason, HandlerKind, Policy, Rules};
 use outlive_core::kind::JobKind;
-use outlive_core::message::Message;
+use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::queue::Place;
 use outlive_core::retry::Retry;
@@ -19,8 +20,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::{Added, DeadLetter, JobInfo};
-use super::client::{JobClient, Patience};
+use super::client::{JobClient, Patience, record_of};
 use super::context::{Inner, common_methods, read, terminate_method};
+use super::order::{Limit, Order};
 use super::own::{Context, Own};
 use super::parts::{contract, dead_methods, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
@@ -254,51 +256,44 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
 }
 
 impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> {
-    /// Adds an event. It is durable when this returns, and is in this batch or in the next one.
+    /// Adds an event. It is durable when the future returns, and is in this batch or in the next one.
     ///
     /// # Errors
     /// If the id or the event cannot be accepted.
-    pub async fn add(&self, id: &str, event: &E) -> Result<Added, Error> {
-        self.accept(id, event, None).await
+    pub fn add(&self, id: &str, event: &E) -> Add {
+        self.adding(id, event, None)
     }
 
     /// As [`add`](Self::add), once for each key in a batch.
     ///
     /// # Errors
     /// If the id, the key or the event cannot be accepted.
-    pub async fn add_once(&self, id: &str, event: &E, key: &str) -> Result<Added, Error> {
-        self.accept(id, event, Some(key)).await
+    pub fn add_once(&self, id: &str, event: &E, key: &str) -> Add {
+        self.adding(id, event, Some(key))
     }
 
-    async fn accept(&self, id: &str, event: &E, key: Option<&str>) -> Result<Added, Error> {
-        let payload = self.client.encode("the event", event)?;
-        let dedup = key.map(|key| Name::new("event key", key)).transpose()?;
-        let accepted = self.client.push(id, vec![Event { dedup, ..Event::new(payload) }], Place::Inbox).await?;
-        let (created, is_new) = (accepted.created, accepted.positions != [0]);
-        if !is_new {
-            let info = self.client.info(id).await?;
-            return Ok(Added { created, is_new, event_count: info.event_count, flush_at: info.next_run });
-        }
-        Ok(match self.client.outcome(accepted, Patience::UntilHeard).await? {
-            Reply::Taken { event_count, next, .. } => Added { created, is_new, event_count, flush_at: next },
-            Reply::Held { event_count } => Added { created, is_new, event_count, flush_at: None },
-        })
+    fn adding(&self, id: &str, event: &E, key: Option<&str>) -> Add {
+        let event = self.client.encode("the event", event).and_then(|payload| {
+            let dedup = key.map(|key| Name::new("event key", key)).transpose()?;
+            Ok(Event { dedup, ..Event::new(payload) })
+        });
+        Add { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default() }
     }
 
     /// Flushes the batch now, with all that was added before this.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no batch.
-    pub async fn flush(&self, id: &str) -> Result<(), Error> {
-        self.client.tell(id, Message::Trigger).await
+    pub fn flush(&self, id: &str) -> Order {
+        self.client.order(id, Message::Trigger)
     }
 
     /// Forgets the batch with all that was added before this.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no batch.
-    pub async fn clear(&self, id: &str) -> Result<(), Error> {
-        self.client.tell(id, Message::Clear).await
+    pub fn clear(&self, id: &str) -> Order {
+        self.client.order(id, Message::Clear)
     }
 
     instance_methods!(B);
@@ -306,4 +301,104 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
         serde_json::Value,
         "Batches that were given up, oldest first, and single events that `on_event` could not add to one."
     );
+}
+
+/// An event that is being added to a batch, made by [`DebounceClient::add`]. Nothing is sent until it is awaited.
+///
+/// It is durable when the future returns. What is known of its batch then comes with it, as far as that is known before a
+/// process that executes the store has taken the event; to have it exactly, give it a limit to [`wait`](Self::wait) for.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const HOOKS: Debounce<u32, u32> = Debounce::new("hooks");
+/// # async fn flush(_: DebounceCtx<u32, u32>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(HOOKS.flush_after("5 seconds").execute(flush)).start().await?;
+/// let added = engine.job(HOOKS).add("shop", &1).wait("10 seconds").await?;
+/// assert_eq!(added.event_count, 1);
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is sent until it is awaited"]
+pub struct Add {
+    client: JobClient,
+    id: String,
+    event: Result<Event, Error>,
+    limit: Limit,
+}
+
+impl Add {
+    /// Waits until the event is in its batch, or is known to be in the next one because a flush is under way.
+    ///
+    /// If that takes longer than the limit, the future returns [`Error::NotHandled`]. The event stays durable: to add it
+    /// again would add it twice.
+    pub fn wait(mut self, limit: impl IntoDuration) -> Self {
+        self.limit = Limit::new(limit);
+        self
+    }
+
+    async fn add(self) -> Result<Added, Error> {
+        let limit = self.limit.get()?;
+        let accepted = self.client.push(&self.id, vec![self.event?], Place::Inbox).await?;
+        let (created, is_new) = (accepted.created, accepted.positions != [0]);
+        let pos = accepted.positions.first().copied().unwrap_or(0);
+        let (event_count, flush_at) = match limit {
+            Some(limit) if is_new => match self.client.outcome_within(accepted, Patience::UntilHeard, limit).await? {
+                Reply::Taken { event_count, next, .. } => (event_count, next),
+                Reply::Held { event_count } => (event_count, None),
+            },
+            _ => self.client.batch_of(&self.id, pos).await?,
+        };
+        Ok(Added { created, is_new, event_count, flush_at })
+    }
+}
+
+impl IntoFuture for Add {
+    type Output = Result<Added, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.add())
+    }
+}
+
+impl JobClient {
+    /// How many events the batch has with the one at a position, and when it is flushed, as far as that is known.
+    async fn batch_of(&self, id: &str, pos: u64) -> Result<(u64, Option<Timestamp>), Error> {
+        let rules = self.shared.registry.job(self.job()?).and_then(|definition| match &definition.work {
+            Work::Single(Rules::Debounce(rules)) => Some(rules),
+            _ => None,
+        });
+        let mut found = self.instance(id).await?;
+        loop {
+            let Some(instance) = found else { return Ok((u64::from(pos > 0), None)) };
+            let waiting = self.shared.store.inbox(instance.num, 0).await?;
+            let again = self.instance(id).await?;
+            if again.as_ref().is_some_and(|again| again.news != instance.news || again.outcome != instance.outcome) {
+                // Something was taken between the two reads, and is in neither.
+                found = again;
+                continue;
+            }
+            let record = record_of(&instance);
+            let is_event = |inbound: &&Inbound| matches!(inbound.message, Message::Event(_));
+            let waiting: Vec<_> = waiting.iter().filter(|inbound| inbound.pos <= pos).collect();
+            // What comes after an order to flush or clear is in the next batch.
+            let order = waiting.iter().rposition(|inbound| !is_event(inbound));
+            let waiting = &waiting[order.map_or(0, |order| order + 1)..];
+            let is_full = rules.and_then(|rules| rules.events_max).is_some_and(|max| record.events >= max);
+            let is_due = waiting.last().is_some_and(|inbound| record.next.is_some_and(|next| next <= inbound.at));
+            let is_held = record.retry.is_some() || record.flush.is_some() || record.trouble.is_some();
+            if (is_held || is_full || is_due || order.is_some()) && !waiting.is_empty() {
+                return Ok((waiting.len() as u64, None));
+            }
+            let opened_at = record.opened_at.or(waiting.first().map(|inbound| inbound.at));
+            let last_at = waiting.last().map(|inbound| inbound.at);
+            let ends = rules.map(|rules| {
+                let window = rules.window.and_then(|window| opened_at.map(|at| at.after(window)));
+                window.into_iter().chain(rules.quiet.and_then(|quiet| last_at.map(|at| at.after(quiet)))).min()
+            });
+            let flush_at = if waiting.is_empty() { record.next } else { ends.unwrap_or(record.next) };
+            return Ok((record.events + waiting.len() as u64, flush_at));
+        }
+    }
 }

@@ -87,12 +87,15 @@ pub(super) use settings_methods;
 /// What can be done with an instance, whatever its kind.
 macro_rules! instance_methods {
     ($state:ty) => {
-        /// Removes the instance with its state, its events and what it planned.
+        /// Removes the instance with its state, its events and what it planned. A handler at work is dropped.
+        ///
+        /// It counts from the moment it is durable, which is when the future returns: what was accepted before goes
+        /// with the instance, and an event that is accepted after makes a fresh one.
         ///
         /// # Errors
         /// [`Error::NotFound`] if there is no such instance.
-        pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), Error> {
-            self.client.tell(id, Message::Terminate { reason: reason.to_owned() }).await
+        pub fn terminate(&self, id: &str, reason: &str) -> Order {
+            self.client.order(id, Message::Terminate { reason: reason.to_owned() })
         }
 
         /// Where the instance is.

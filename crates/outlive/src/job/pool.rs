@@ -18,8 +18,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::{DeadLetter, Pushed};
-use super::client::JobClient;
+use super::client::{JobClient, Standing};
 use super::context::{common_methods, read};
+use super::order::Order;
 use super::parts::{contract, dead_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::codec;
@@ -392,20 +393,21 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         Ok(accepted.positions.into_iter().map(pushed).collect())
     }
 
-    /// Begins nothing more until [`resume`](Self::resume). What is being handled goes on.
+    /// Begins nothing more until [`resume`](Self::resume). What is being handled goes on. A process that has not seen it
+    /// yet may begin what is pushed right after; [`wait`](Order::wait) for it where that matters.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if nothing was ever pushed.
-    pub async fn pause(&self) -> Result<(), Error> {
-        self.client.tell(WorkerPool::<E>::MAIN, Message::Pause).await
+    /// If the store cannot take it.
+    pub fn pause(&self) -> Order {
+        self.client.order(WorkerPool::<E>::MAIN, Message::Pause)
     }
 
     /// Goes on after a [`pause`](Self::pause).
     ///
     /// # Errors
-    /// [`Error::NotFound`] if nothing was ever pushed.
-    pub async fn resume(&self) -> Result<(), Error> {
-        self.client.tell(WorkerPool::<E>::MAIN, Message::Resume).await
+    /// If the store cannot take it.
+    pub fn resume(&self) -> Order {
+        self.client.order(WorkerPool::<E>::MAIN, Message::Resume)
     }
 
     /// How much there is where.
@@ -445,6 +447,7 @@ pub(super) async fn pool_status(client: &JobClient) -> Result<PoolStatus, Error>
     let shared = &client.shared;
     let job = client.job()?;
     let depth = shared.store.depth(job, shared.clock.now()).await?;
+    let is_paused = client.standing(WorkerPool::<()>::MAIN).await? == Some(Standing::Stopped);
     let record = match client.instance(WorkerPool::<()>::MAIN).await? {
         Some(instance) => super::client::record_of(&instance),
         None => Default::default(),
@@ -452,5 +455,5 @@ pub(super) async fn pool_status(client: &JobClient) -> Result<PoolStatus, Error>
     let here = shared.worker.as_ref().and_then(|worker| worker.pool_running(job));
     let running = here.unwrap_or(record.events).min(depth.queued);
     let ready = depth.queued.saturating_sub(depth.delayed).saturating_sub(running);
-    Ok(PoolStatus { ready, running, delayed: depth.delayed, dead: depth.dead, is_paused: record.is_stopped })
+    Ok(PoolStatus { ready, running, delayed: depth.delayed, dead: depth.dead, is_paused })
 }

@@ -1,6 +1,7 @@
 //! A job that handles one event after the other, and wakes itself.
 
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use outlive_core::duration::IntoDuration;
@@ -21,6 +22,7 @@ use serde_json::value::RawValue;
 use super::answer::{DeadLetter, JobInfo, Sent, failure_of};
 use super::client::{Accepted, JobClient, Patience};
 use super::context::{Inner, common_methods, terminate_method};
+use super::order::{Limit, Order};
 use super::own::{Context, Own};
 use super::parts::{contract, dead_methods, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
@@ -230,7 +232,7 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
     /// # Errors
     /// If the id or the event cannot be accepted.
     pub async fn send(&self, id: &str, event: &E) -> Result<Sent, Error> {
-        let accepted = self.accept(id, event, None, false).await?;
+        let accepted = self.accept(id, event, None).await?;
         Ok(sent(&accepted))
     }
 
@@ -239,41 +241,96 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
     /// # Errors
     /// If the id, the key or the event cannot be accepted.
     pub async fn send_once(&self, id: &str, event: &E, key: &str) -> Result<Sent, Error> {
-        let accepted = self.accept(id, event, Some(key), false).await?;
+        let accepted = self.accept(id, event, Some(key)).await?;
         Ok(sent(&accepted))
     }
 
     /// Sends an event and waits for what `on_event` answers. If the event is given up, that is the error.
     ///
+    /// It waits until somebody executes the store, unless it is given a limit to [`wait`](Ask::wait) for.
+    ///
     /// # Errors
     /// If the event cannot be accepted, is given up, or the answer does not read as `A`.
-    pub async fn ask<A: DeserializeOwned>(&self, id: &str, event: &E) -> Result<A, Error> {
-        let accepted = self.accept(id, event, None, true).await?;
-        let instance = accepted.id.to_string();
-        match self.client.outcome(accepted, Patience::UntilTaken).await? {
-            Reply::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
-            // It was terminated, or the answer came so long ago that it is forgotten.
-            _ => Err(Error::NotFound { id: instance }),
-        }
+    pub fn ask<A: DeserializeOwned>(&self, id: &str, event: &E) -> Ask<A> {
+        let event = self.event(event, None, true);
+        Ask { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default(), types: PhantomData }
     }
 
-    async fn accept(&self, id: &str, event: &E, key: Option<&str>, is_asking: bool) -> Result<Accepted, Error> {
+    async fn accept(&self, id: &str, event: &E, key: Option<&str>) -> Result<Accepted, Error> {
+        self.client.push(id, vec![self.event(event, key, false)?], Place::Inbox).await
+    }
+
+    fn event(&self, event: &E, key: Option<&str>, is_asking: bool) -> Result<Event, Error> {
         let payload = self.client.encode("the event", event)?;
         let dedup = key.map(|key| Name::new("event key", key)).transpose()?;
-        let event = Event { dedup, is_asking, ..Event::new(payload) };
-        self.client.push(id, vec![event], Place::Inbox).await
+        Ok(Event { dedup, is_asking, ..Event::new(payload) })
     }
 
     /// Has `execute` called now; what is planned for later stays.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
-    pub async fn trigger(&self, id: &str) -> Result<(), Error> {
-        self.client.tell(id, Message::Trigger).await
+    pub fn trigger(&self, id: &str) -> Order {
+        self.client.order(id, Message::Trigger)
     }
 
     instance_methods!(S);
     dead_methods!(E, "Events that were given up, oldest first.");
+}
+
+/// A question to a task, made by [`TaskClient::ask`]. Nothing is sent until it is awaited.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const SUMS: Task<u32, u32> = Task::new("sums");
+/// # async fn add(ctx: TaskCtx<u32, u32>, n: u32) -> Result<u32> { Ok(ctx.update_state(|sum| { *sum += n; *sum })) }
+/// # async fn nothing(_: TaskCtx<u32, u32>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(SUMS.on_event(add).execute(nothing)).start().await?;
+/// let sum: u32 = engine.job(SUMS).ask("tea", &3).wait("10 seconds").await?;
+/// assert_eq!(sum, 3);
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is sent until it is awaited"]
+pub struct Ask<A> {
+    client: JobClient,
+    id: String,
+    event: Result<Event, Error>,
+    limit: Limit,
+    types: PhantomData<fn() -> A>,
+}
+
+impl<A> Ask<A> {
+    /// Waits for the answer no longer than this.
+    ///
+    /// After that the future returns [`Error::NotHandled`]. The event stays durable, and is handled once.
+    pub fn wait(mut self, limit: impl IntoDuration) -> Self {
+        self.limit = Limit::new(limit);
+        self
+    }
+}
+
+impl<A: DeserializeOwned + 'static> IntoFuture for Ask<A> {
+    type Output = Result<A, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let limit = self.limit.get()?;
+            let accepted = self.client.push(&self.id, vec![self.event?], Place::Inbox).await?;
+            let instance = accepted.id.to_string();
+            let reply = match limit {
+                Some(limit) => self.client.outcome_within(accepted, Patience::UntilTaken, limit).await?,
+                None => self.client.outcome(accepted, Patience::UntilTaken).await?,
+            };
+            match reply {
+                Reply::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
+                // It was terminated, or the answer came so long ago that it is forgotten.
+                _ => Err(Error::NotFound { id: instance }),
+            }
+        })
+    }
 }
 
 fn sent(accepted: &Accepted) -> Sent {

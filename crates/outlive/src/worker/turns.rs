@@ -368,7 +368,7 @@ impl Turns {
         self.job.remove();
         self.commit(Standing { status: Status::Completed, is_owned: false }, Vec::new()).await?;
         if self.job.seen() != seen {
-            self.job.keep();
+            self.job.keep(self.now());
         }
         Ok(false)
     }

@@ -426,11 +426,12 @@ async fn a_hundred_concurrent_adds_are_a_hundred_events_in_one_batch() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds")).await;
     let hooks = test.job(HOOKS);
     let event = "x".to_owned();
-    let mut counts: Vec<u64> = futures_util::future::join_all((0..100).map(|_| hooks.add("a", &event)))
-        .await
-        .into_iter()
-        .map(|added| added.unwrap().event_count)
-        .collect();
+    let mut counts: Vec<u64> =
+        futures_util::future::join_all((0..100).map(|_| hooks.add("a", &event).wait("1 minute").into_future()))
+            .await
+            .into_iter()
+            .map(|added| added.unwrap().event_count)
+            .collect();
     counts.sort_unstable();
     assert_eq!(counts, (1..=100).collect::<Vec<u64>>(), "each add is told its own place");
     test.advance("10 seconds").await;

@@ -255,11 +255,14 @@ async fn dead_letters_are_retried_or_dropped_all_at_once() {
 #[tokio::test]
 async fn a_paused_pool_begins_nothing_until_it_is_resumed() {
     let (mut test, book) = engine(|| MAIL.concurrency(1)).await;
-    let none = test.job(MAIL).pause().await;
-    assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
+    // Also before its first event.
+    test.job(MAIL).pause().wait("1 minute").await.unwrap();
     push(&test, "do block").await;
     push(&test, "second").await;
-    test.job(MAIL).pause().await.unwrap();
+    assert!(book.take().is_empty() && test.job(MAIL).status().await.unwrap().is_paused);
+    test.job(MAIL).resume().wait("1 minute").await.unwrap();
+    test.settle().await;
+    test.job(MAIL).pause().wait("1 minute").await.unwrap();
     assert!(test.job(MAIL).status().await.unwrap().is_paused);
     book.gate.add_permits(1);
     test.settle().await;
@@ -665,7 +668,7 @@ async fn another_process_pushes_pauses_resumes_and_drains() {
     let work = async {
         mail.push_many(plain((0..20).map(|n| n.to_string()))).await.unwrap();
         mail.drain().await.unwrap();
-        mail.pause().await.unwrap();
+        mail.pause().wait("1 minute").await.unwrap();
         mail.push(&"held".to_owned()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(book.notes().len(), 20);

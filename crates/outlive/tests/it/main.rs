@@ -23,6 +23,7 @@ mod jobs_continuous;
 mod jobs_crashes;
 mod jobs_deadly;
 mod jobs_debounce;
+mod jobs_durable;
 mod jobs_input;
 mod jobs_kit;
 mod jobs_pool;
