@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 /// use outlive_core::store::Store;
 /// # use std::sync::Arc;
 ///
-/// let batch = vec![Write::Purge(Name::recorded("order-42"))];
+/// let batch = vec![Write::Purge(Name::recorded("order-42"), None)];
 /// let answers = store.write(Arc::new(batch)).await?;
 /// assert!(matches!(answers[..], [Answer::Refused(Refusal::NotFound)]));
 /// # Ok(())
@@ -44,8 +44,9 @@ pub enum Write {
     Claim(Claim),
     /// Have a failed or stuck instance go on.
     Reopen(Reopen),
-    /// Remove all that is kept of an ended or stuck instance.
-    Purge(Name),
+    /// Remove all that is kept of an ended or stuck instance; with a number, only if it is the one that has it: another
+    /// may have its id by now.
+    Purge(Name, Option<InstanceNum>),
     /// Give events to a job.
     Push(Push),
     /// All that one turn of a job changes.
@@ -509,7 +510,7 @@ pub struct Claimed {
 /// # store.write(vec![Write::Start(start.clone())].into()).await?;
 /// # use outlive_core::commit::{Answer, Refusal, Reopen};
 /// # use outlive_core::status::Status;
-/// let reopen = Reopen { id: start.id, at };
+/// let reopen = Reopen { id: start.id, num: None, at };
 /// let answers = store.write(vec![Write::Reopen(reopen)].into()).await?;
 /// assert!(matches!(answers[..], [Answer::Refused(Refusal::Status(Status::Pending))]), "it has not failed");
 /// # Ok(())
@@ -521,6 +522,8 @@ pub struct Claimed {
 pub struct Reopen {
     /// Which.
     pub id: Name,
+    /// Its number, if another of this id is not meant.
+    pub num: Option<InstanceNum>,
     /// When.
     pub at: Timestamp,
 }

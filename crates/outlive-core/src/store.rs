@@ -63,7 +63,7 @@ pub trait Store: Query + 'static {
     /// # let store = outlive_core::memory::MemoryStore::new();
     /// # use outlive_core::commit::{Answer, Refusal, Write};
     /// # use outlive_core::{id::Name, store::Store};
-    /// let batch = vec![Write::Purge(Name::recorded("order-42")), Write::Purge(Name::recorded("order-43"))];
+    /// let batch = vec![Write::Purge(Name::recorded("order-42"), None), Write::Purge(Name::recorded("order-43"), None)];
     /// let answers = store.write(batch.into()).await?;
     /// assert_eq!(answers.len(), 2);
     /// # Ok(())

@@ -77,7 +77,7 @@ async fn check(store: &dyn Store, epoch: Epoch, starts: &[(Start, Status)], filt
         // The first ends an open one, the second a stuck one.
         let message = Message::Terminate { reason: String::new() };
         let send = Send { id: id.clone(), num: None, message, at: Timestamp::AT_ONCE, dedup: None, token: 1 };
-        let batch = vec![enter(num, epoch, Status::Completed), Write::Send(send), Write::Purge(id)];
+        let batch = vec![enter(num, epoch, Status::Completed), Write::Send(send), Write::Purge(id, None)];
         store.write(batch.into()).await?;
     }
     assert_eq!(store.count(&Filter::all()).await?.total(), 0, "the next input needs an empty store");

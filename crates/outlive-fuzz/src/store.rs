@@ -104,7 +104,7 @@ impl Author<'_> {
         }
         for (num, (old, entries, _)) in &before.0 {
             let Some((new, more, _)) = after.0.get(num) else {
-                let may_go = matches!(write, Write::Purge(_) | Write::Start(_));
+                let may_go = matches!(write, Write::Purge(..) | Write::Start(_));
                 assert!(may_go, "{write:?} removed {num}");
                 continue;
             };
@@ -134,8 +134,8 @@ impl Author<'_> {
             2 => Write::Send(self.send()),
             3..=5 => Write::Commit(self.commit()),
             6 => Write::Claim(self.claim()),
-            _ if self.bytes.is(2) => Write::Reopen(Reopen { id: self.id(), at: self.bytes.moment() }),
-            _ => Write::Purge(self.id()),
+            _ if self.bytes.is(2) => Write::Reopen(Reopen { id: self.id(), num: None, at: self.bytes.moment() }),
+            _ => Write::Purge(self.id(), None),
         }
     }
 

@@ -42,8 +42,8 @@ impl Author<'_> {
             20..40 => Write::Send(self.send()),
             40..80 => Write::Commit(self.commit()),
             80..92 => Write::Claim(self.claim()),
-            92..95 => Write::Reopen(Reopen { id: self.id(), at: self.moment() }),
-            _ => Write::Purge(self.id()),
+            92..95 => Write::Reopen(Reopen { id: self.id(), num: None, at: self.moment() }),
+            _ => Write::Purge(self.id(), None),
         }
     }
 

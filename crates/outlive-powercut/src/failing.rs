@@ -167,7 +167,7 @@ impl Failing {
 fn comparable(mut answers: Vec<Answer>, batch: &[Write], is_in_doubt: bool) -> String {
     for (answer, write) in answers.iter_mut().zip(batch) {
         let is_gone = matches!(answer, Answer::Done | Answer::Refused(Refusal::NotFound));
-        if is_in_doubt && is_gone && matches!(write, Write::Purge(_)) {
+        if is_in_doubt && is_gone && matches!(write, Write::Purge(..)) {
             *answer = Answer::Done;
         }
     }

@@ -51,7 +51,7 @@ impl<'a> Batch<'a> {
             Write::Send(send) => self.send(send),
             Write::Claim(claim) => self.claim(claim),
             Write::Reopen(reopen) => self.reopen(reopen),
-            Write::Purge(id) => self.purge(id),
+            Write::Purge(id, num) => self.purge(id, *num),
             Write::Push(push) => self.push(push),
             Write::Turn(turn) => self.turn(turn),
             Write::Bury(bury) => self.bury(bury),

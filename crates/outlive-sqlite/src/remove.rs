@@ -1,7 +1,7 @@
 //! Removing all that is kept of an instance.
 
 use outlive_core::commit::{Answer, Refusal};
-use outlive_core::id::Name;
+use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::status::{Status, StatusKind};
 use rusqlite::params;
@@ -25,8 +25,9 @@ const LEAVE: &str = "INSERT OR REPLACE INTO gone (num, pos, news, id, workflow) 
      SELECT num, ?2, news, id, workflow FROM instance WHERE num = ?1";
 
 impl Batch<'_> {
-    pub(crate) fn purge(&mut self, id: &Name) -> rusqlite::Result<Answer> {
-        let Some(Read { instance, .. }) = row::by_id(self.connection, id)? else {
+    pub(crate) fn purge(&mut self, id: &Name, num: Option<InstanceNum>) -> rusqlite::Result<Answer> {
+        let is_meant = |read: &Read| num.is_none_or(|num| read.instance.num == num);
+        let Some(Read { instance, .. }) = row::by_id(self.connection, id)?.filter(is_meant) else {
             let is_done = self.again == Again::Perhaps;
             return Ok(if is_done { Answer::Done } else { Answer::Refused(Refusal::NotFound) });
         };

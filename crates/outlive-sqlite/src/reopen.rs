@@ -17,7 +17,8 @@ const OPEN: &str = "UPDATE instance SET status = ?2, wake = ?3, outcome = iif(?5
 
 impl Batch<'_> {
     pub(crate) fn reopen(&mut self, reopen: &Reopen) -> rusqlite::Result<Answer> {
-        let Some(Read { instance, .. }) = row::by_id(self.connection, &reopen.id)? else {
+        let is_meant = |read: &Read| reopen.num.is_none_or(|num| read.instance.num == num);
+        let Some(Read { instance, .. }) = row::by_id(self.connection, &reopen.id)?.filter(is_meant) else {
             return Ok(Answer::Refused(Refusal::NotFound));
         };
         let num = instance.num.0;

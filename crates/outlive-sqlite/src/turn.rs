@@ -47,10 +47,13 @@ impl Batch<'_> {
         if !unseen.is_empty() {
             return Ok(Answer::Unseen(unseen));
         }
-        let answers = match self.send_out(turn)? {
+        let answers = match self.send_out(turn, &facts)? {
             Ok(answers) => answers,
             Err(against) => return Ok(against),
         };
+        if turn.is_removed && !turn.writes.is_empty() {
+            return Ok(Answer::Turned(answers));
+        }
         let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
         let wake = (reaches_itself && !is_on(Mutant::SqliteTurnPassesItself)).then_some(Timestamp::AT_ONCE);
         // What it has sent may be for itself, so that what was known of it before is not so any more.
@@ -71,13 +74,17 @@ impl Batch<'_> {
         Ok(news.map(i64::cast_unsigned))
     }
 
-    /// Does what a turn asks of others, or answers why it cannot be: if one thing is refused, nothing of it is done.
-    fn send_out(&mut self, turn: &Turn) -> rusqlite::Result<Result<Vec<Answer>, Answer>> {
+    /// Does what a turn asks of others, or answers why it cannot be: if one thing is refused, nothing of it is done. A
+    /// turn that removes its instance is taken first, so that what it sends to its own id makes a fresh one.
+    fn send_out(&mut self, turn: &Turn, facts: &Facts) -> rusqlite::Result<Result<Vec<Answer>, Answer>> {
         if turn.writes.is_empty() {
             return Ok(Ok(Vec::new()));
         }
         let saved = self.ledger.save();
         self.connection.prepare_cached("SAVEPOINT turn")?.execute([])?;
+        if turn.is_removed {
+            self.take_turn(turn, *facts, None)?;
+        }
         let sent = self.send_all(turn)?;
         if sent.is_err() && !is_on(Mutant::SqliteRefusedTurnSends) {
             self.connection.prepare_cached("ROLLBACK TO turn")?.execute([])?;
@@ -96,7 +103,8 @@ impl Batch<'_> {
             }
         }
         // A start may have put another in its place.
-        let is_there = self.ledger.facts(self.connection, turn.num.0)?.is_some_and(|facts| facts.is_open());
+        let is_there =
+            turn.is_removed || self.ledger.facts(self.connection, turn.num.0)?.is_some_and(|facts| facts.is_open());
         Ok(if is_there { Ok(answers) } else { Err(Answer::Fenced) })
     }
 

@@ -26,7 +26,7 @@ pub(crate) fn of_whom(write: &Write) -> String {
             format!("run {}", nums.join(", "))
         }
         Write::Reopen(reopen) => reopen.id.to_string(),
-        Write::Purge(id) => id.to_string(),
+        Write::Purge(id, None) => id.to_string(),
         Write::Push(push) => push.id.to_string(),
         Write::Turn(turn) => format!("job {}", turn.num),
         Write::Bury(bury) => bury.job.to_string(),
@@ -48,7 +48,7 @@ pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
             listed(entries.chain(state).collect())
         }
         Write::Reopen(_) => "the stuck run tries again".to_owned(),
-        Write::Purge(_) => "it is removed".to_owned(),
+        Write::Purge(..) => "it is removed".to_owned(),
         Write::Push(push) => {
             format!("events come: {}", listed(push.events.iter().map(|event| of_event(event, started)).collect()))
         }

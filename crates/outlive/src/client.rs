@@ -57,7 +57,7 @@ struct Nobody(Arc<Waiters>);
 
 impl Router for Nobody {
     fn written(&self, write: &Write, _: &mut Answer) {
-        if matches!(write, Write::Start(_) | Write::Purge(_)) {
+        if matches!(write, Write::Start(_) | Write::Purge(..)) {
             self.0.ask_all();
         }
     }

@@ -114,7 +114,7 @@ impl Written {
         for ((write, answer), reply) in self.writes.iter().zip(self.answers).zip(self.replies.drain(..)) {
             let mut answer = match (write, answer) {
                 // It was there, and it was we who removed it.
-                (Write::Purge(_), Answer::Refused(Refusal::NotFound)) if self.is_again => Answer::Done,
+                (Write::Purge(..), Answer::Refused(Refusal::NotFound)) if self.is_again => Answer::Done,
                 (_, answer) => answer,
             };
             router.written(write, &mut answer);

@@ -528,7 +528,7 @@ impl<O> Run<O> {
     /// [`Error::Status`] if it is neither failed nor stuck.
     pub async fn retry(&self) -> Result<(), Error> {
         self.instance().await?;
-        let reopen = Reopen { id: self.id.clone(), at: self.shared.clock.now() };
+        let reopen = Reopen { id: self.id.clone(), num: Some(self.num), at: self.shared.clock.now() };
         let answer = self.shared.committer.write(Write::Reopen(reopen)).await?;
         self.done(answer, "only a failed or stuck run can be retried")
     }
@@ -551,7 +551,7 @@ impl<O> Run<O> {
     /// [`Error::Status`] if it is still alive.
     pub async fn purge(&self) -> Result<(), Error> {
         self.instance().await?;
-        let answer = self.shared.committer.write(Write::Purge(self.id.clone())).await?;
+        let answer = self.shared.committer.write(Write::Purge(self.id.clone(), Some(self.num))).await?;
         self.shared.waiters.ask(self.num);
         self.done(answer, "cancel or terminate it first")
     }

@@ -396,7 +396,7 @@ impl Worker {
     async fn reopen_page(&self, filter: &Filter, before: Option<InstanceNum>) -> Result<Option<InstanceNum>, Error> {
         let page = self.store.list(filter, before, CLAIM_MAX).await?;
         for instance in page.instances.iter().filter(|instance| instance.blamed <= self.recoveries_max) {
-            let reopen = Reopen { id: instance.id.clone(), at: self.env.clock.now() };
+            let reopen = Reopen { id: instance.id.clone(), num: Some(instance.num), at: self.env.clock.now() };
             self.committer.write(Write::Reopen(reopen)).await?;
         }
         Ok(page.next)

@@ -84,19 +84,25 @@ impl Rows {
             return Answer::Unseen(unseen);
         }
         let whole = (!turn.writes.is_empty()).then(|| self.clone());
+        if turn.is_removed {
+            // What it sends to its own id makes a fresh one.
+            self.take_turn(turn, None);
+        }
         let answers: Vec<Answer> = turn.writes.iter().map(|write| self.apply(write)).collect();
         if let Some(against) = self.against(turn, &answers) {
             whole.into_iter().filter(|_| !is_on(Mutant::RefusedTurnSends)).for_each(|whole| *self = whole);
             return against;
         }
-        let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
-        self.take_turn(turn, reaches_itself.then_some(Timestamp::AT_ONCE));
+        if !turn.is_removed {
+            let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
+            self.take_turn(turn, reaches_itself.then_some(Timestamp::AT_ONCE));
+        }
         Answer::Turned(answers)
     }
 
     /// What keeps a turn from being taken, once all that it sends is done: a refusal, or another in its place.
     fn against(&self, turn: &Turn, answers: &[Answer]) -> Option<Answer> {
-        let is_there = self.instances.get(&turn.num).is_some_and(Row::is_open);
+        let is_there = turn.is_removed || self.instances.get(&turn.num).is_some_and(Row::is_open);
         let refused = answers.iter().find(|answer| matches!(answer, Answer::Refused(_))).cloned();
         refused.or((!is_there).then_some(Answer::Fenced))
     }

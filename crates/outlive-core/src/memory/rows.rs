@@ -54,7 +54,7 @@ impl Rows {
             Write::Commit(commit) => self.commit(commit),
             Write::Claim(claim) => self.claim(claim),
             Write::Reopen(reopen) => self.reopen(reopen),
-            Write::Purge(id) => self.purge(id),
+            Write::Purge(id, num) => self.purge(id, *num),
             Write::Push(push) => self.push(push),
             Write::Turn(turn) => self.turn(turn),
             Write::Bury(bury) => self.bury(bury),
@@ -311,7 +311,8 @@ impl Rows {
     }
 
     fn reopen(&mut self, reopen: &Reopen) -> Answer {
-        let Some(row) = self.ids.get(&reopen.id).and_then(|num| self.instances.get_mut(num)) else {
+        let found = self.ids.get(&reopen.id).filter(|found| reopen.num.is_none_or(|num| **found == num));
+        let Some(row) = found.and_then(|num| self.instances.get_mut(num)) else {
             return Answer::Refused(Refusal::NotFound);
         };
         let again = |status| Some(&Entry::reopened(row.seq_last(), reopen.at, status)) == row.entries.last();
@@ -343,8 +344,8 @@ impl Rows {
         Answer::Done
     }
 
-    fn purge(&mut self, id: &Name) -> Answer {
-        let Some(row) = self.row(id) else {
+    fn purge(&mut self, id: &Name, num: Option<InstanceNum>) -> Answer {
+        let Some(row) = self.row(id).filter(|row| num.is_none_or(|num| row.instance.num == num)) else {
             return Answer::Refused(Refusal::NotFound);
         };
         if row.is_open() {

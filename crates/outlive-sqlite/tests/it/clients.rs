@@ -157,7 +157,7 @@ async fn numbers_are_not_given_again_after_a_purge_or_by_another_handle() {
     let a = driven(&first, "a", epoch).await;
     let end = crate::support::ended(commit(a, epoch, 0), Status::Completed);
     assert_done(&write(&first, Write::Commit(end)).await);
-    assert_done(&write(&second, Write::Purge(name("a"))).await);
+    assert_done(&write(&second, Write::Purge(name("a"), None)).await);
     let b = started(&second, start("a")).await;
     let c = started(&first, start("c")).await;
     assert!(a < b && b < c, "{a} {b} {c}");

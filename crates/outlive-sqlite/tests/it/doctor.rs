@@ -83,7 +83,7 @@ async fn a_store_stays_sound_when_it_is_taken_over_left_reopened_and_purged() {
         if again == 0 {
             assert_done(&write(&store, reopen("stuck")).await);
             assert_done(&write(&store, reopen("failed")).await);
-            assert_done(&write(&store, Write::Purge(name("completed"))).await);
+            assert_done(&write(&store, Write::Purge(name("completed"), None)).await);
             let cancel = Message::Cancel { reason: "no".to_owned() };
             for (token, id) in (10..).zip(["pending", "asleep", "waiting", "running"]) {
                 write(&store, Write::Send(Send { message: cancel.clone(), ..signal(id, token) })).await;
@@ -316,7 +316,7 @@ async fn a_store_is_sound_at_every_moment_while_somebody_works_on_it() {
         )
         .await;
         if nth.is_multiple_of(3) {
-            assert_done(&write(&store, Write::Purge(name(&id))).await);
+            assert_done(&write(&store, Write::Purge(name(&id), None)).await);
         }
         nth += 1;
     }

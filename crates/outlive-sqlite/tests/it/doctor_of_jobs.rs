@@ -107,7 +107,7 @@ async fn a_store_with_jobs_is_sound_whatever_they_do() {
     claimed(write(&store, claim(&[num], epoch)).await);
     turned(&store, Turn { state: Some(state(Status::Cancelled)), ..turn(num, epoch, 1) }).await;
     assert_sound(&place);
-    assert_done(&write(&store, Write::Purge(name(POOL))).await);
+    assert_done(&write(&store, Write::Purge(name(POOL), None)).await);
     assert_done(&write(&store, trim(at(i64::MAX))).await);
     assert_sound(&place);
 }

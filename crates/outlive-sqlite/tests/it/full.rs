@@ -48,7 +48,7 @@ async fn a_full_disk_loses_nothing_and_passes() {
     assert_done(
         &write(&store, Write::Commit(ended(Commit { entries: vec![], ..commit(b, epoch, seq) }, Status::Failed))).await,
     );
-    assert_done(&write(&store, Write::Purge(name("b"))).await);
+    assert_done(&write(&store, Write::Purge(name("b"), None)).await);
     assert_done(&write(&store, large(commit(a, epoch, seq))).await);
     assert!(matches!(write(&store, large(commit(b, epoch, seq))).await, Answer::Fenced));
     assert_eq!(store.journal(a, 0, 999).await.unwrap().len() as u64, seq + 1);

@@ -60,7 +60,7 @@ async fn batch(store: &SqliteStore) -> Arc<Vec<Write>> {
     Arc::new(vec![
         claim(&[waiting], epoch),
         reopen("failed"),
-        Write::Purge(name("old")),
+        Write::Purge(name("old"), None),
         Write::Start(start("new")),
         Write::Send(signal("driven", 7)),
         Write::Commit(commit(driven, epoch, 0)),

@@ -111,7 +111,7 @@ pub(crate) fn claim(nums: &[InstanceNum], epoch: Epoch) -> Write {
 }
 
 pub(crate) fn reopen(id: &str) -> Write {
-    Write::Reopen(Reopen { id: name(id), at: at(50) })
+    Write::Reopen(Reopen { id: name(id), num: None, at: at(50) })
 }
 
 pub(crate) async fn write(store: &SqliteStore, write: Write) -> Answer {

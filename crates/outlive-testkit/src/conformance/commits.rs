@@ -161,7 +161,7 @@ async fn a_fenced_commit_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -
 async fn a_refused_write_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let writes = vec![
-        Write::Purge(name("a")),
+        Write::Purge(name("a"), None),
         Write::Send(w.new_send("nobody", signal("lost"))),
         Write::Commit(w.new_commit(num, 0, 1)),
         Write::Send(w.new_send("a", signal("kept"))),
@@ -191,7 +191,7 @@ async fn each_write_of_a_batch_sees_those_before_it(w: &mut World) -> Checked {
         Write::Commit(w.new_commit(num, 1, 1)),
         Write::Commit(end),
         Write::Commit(w.new_commit(num, 3, 1)),
-        Write::Purge(name("a")),
+        Write::Purge(name("a"), None),
         Write::Send(w.new_send("a", signal("too late"))),
     ];
     let answers = w.batch(writes).await?;

@@ -97,8 +97,8 @@ impl Author {
             45..78 => Write::Commit(self.commit()),
             78..90 => Write::Claim(self.claim()),
             90..92 => Write::Absolve(self.absolve()),
-            92..96 => Write::Reopen(Reopen { id: self.id(), at: at(100 + self.ticks) }),
-            _ => Write::Purge(self.id()),
+            92..96 => Write::Reopen(Reopen { id: self.id(), num: None, at: at(100 + self.ticks) }),
+            _ => Write::Purge(self.id(), None),
         }
     }
 

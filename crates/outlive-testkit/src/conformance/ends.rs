@@ -1,6 +1,6 @@
 //! Promises about what happens to an instance after its end: it goes on, or nothing is left of it.
 
-use outlive_core::commit::{Answer, Commit, Epoch, Refusal, Send, Start, State};
+use outlive_core::commit::{Answer, Commit, Epoch, Refusal, Reopen, Send, Start, State, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::query::Wake;
@@ -22,6 +22,7 @@ cases![
     purging_nobody_is_refused,
     a_purge_leaves_the_others,
     a_purged_id_begins_anew,
+    an_old_number_neither_purges_nor_reopens_a_later_bearer,
     a_number_is_never_given_again,
     a_purged_id_knows_no_keys_of_its_earlier_bearer,
 ];
@@ -109,6 +110,18 @@ async fn leaves_nothing(w: &World, id: &str, num: InstanceNum) -> Checked {
     same(&(w.journal(num).await?, w.inbox(num).await?), &(Vec::new(), Vec::new()))?;
     same(&(w.all().await?, w.wakes().await?), &(Vec::new(), Vec::new()))?;
     refused(&w.purge(id).await?, Refusal::NotFound)
+}
+
+async fn an_old_number_neither_purges_nor_reopens_a_later_bearer(w: &mut World) -> Checked {
+    let old = run_with_status(w, "a", Status::Failed).await?;
+    same(&w.purge("a").await?, &Answer::Done)?;
+    let num = run_with_status(w, "a", Status::Failed).await?;
+    let before = w.snapshot().await?;
+    refused(&w.write(Write::Purge(name("a"), Some(old))).await?, Refusal::NotFound)?;
+    let reopen = |num| Write::Reopen(Reopen { id: name("a"), num: Some(num), at: NOW });
+    refused(&w.write(reopen(old)).await?, Refusal::NotFound)?;
+    same(&w.snapshot().await?, &before)?;
+    same(&w.write(reopen(num)).await?, &Answer::Done)
 }
 
 async fn a_purge_leaves_nothing(w: &mut World) -> Checked {

@@ -130,7 +130,7 @@ async fn nothing_is_told_twice_when_writes_come_again(w: &mut World) -> Checked 
     let state = State { note: Some("why".to_owned()), ..released(Status::Stuck) };
     let commit = outlive_core::commit::Commit { state: Some(state), ..w.new_commit(num, 0, 2) };
     twice(w, Write::Commit(commit)).await?;
-    twice(w, Write::Reopen(outlive_core::commit::Reopen { id: name("a"), at: at(3) })).await?;
+    twice(w, Write::Reopen(outlive_core::commit::Reopen { id: name("a"), num: None, at: at(3) })).await?;
     w.claim(&[num]).await?;
     let commit = w.new_state(num, 3, State { outcome: Some(json("1")), ..released(Status::Completed) });
     twice(w, Write::Commit(commit)).await?;

@@ -17,6 +17,7 @@ cases![
     a_turn_of_an_ended_or_stuck_instance_is_fenced,
     a_turn_comes_twice_and_is_taken_once,
     a_removing_turn_comes_twice_and_is_taken_once,
+    removing_turn_that_pushes_to_its_own_id_makes_a_fresh_instance,
     a_turn_that_tells_nothing_comes_twice_and_counts_once,
     a_state_that_has_not_seen_a_message_is_refused,
     what_a_turn_sends_happens_with_it,
@@ -142,6 +143,20 @@ async fn a_removing_turn_comes_twice_and_is_taken_once(w: &mut World) -> Checked
     w.claim(&[late]).await?;
     w.turned(&Turn { is_removed: true, ..Turn::new(late, w.epoch, 0) }).await?;
     same(&w.snapshot().await?, &before)
+}
+
+async fn removing_turn_that_pushes_to_its_own_id_makes_a_fresh_instance(w: &mut World) -> Checked {
+    let before = w.pushed(&w.new_push(MAIL, &["first"])).await?;
+    w.claim(&[before.num]).await?;
+    let push = w.new_push(MAIL, &["again"]);
+    let turn = Turn { writes: vec![Write::Push(push)], is_removed: true, ..w.new_turn(before.num, 0) };
+    let first = w.turn(&turn).await?;
+    let fresh = w.held(MAIL).await?;
+    same(&(fresh.num != before.num), &true)?;
+    same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 0 })?;
+    // Its answer may have been lost.
+    same(&w.turn(&turn).await?, &first)?;
+    same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 0 })
 }
 
 async fn a_turn_that_tells_nothing_comes_twice_and_counts_once(w: &mut World) -> Checked {

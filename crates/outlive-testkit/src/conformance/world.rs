@@ -119,11 +119,11 @@ impl World {
     }
 
     pub(crate) async fn reopen(&self, id: &str, at: Timestamp) -> Checked<Answer> {
-        self.write(Write::Reopen(Reopen { id: name(id), at })).await
+        self.write(Write::Reopen(Reopen { id: name(id), num: None, at })).await
     }
 
     pub(crate) async fn purge(&self, id: &str) -> Checked<Answer> {
-        self.write(Write::Purge(name(id))).await
+        self.write(Write::Purge(name(id), None)).await
     }
 
     pub(crate) async fn claim(&self, nums: &[InstanceNum]) -> Checked<Vec<Claimed>> {

@@ -160,3 +160,33 @@ async fn event_accepted_after_an_order_to_end_makes_a_fresh_instance() {
     assert!(test.job(BEAT).start("a", &2).await.unwrap().created);
     assert_eq!(test.job(BEAT).state("a").await.unwrap(), Some(2));
 }
+
+/// The event went to the instance that was about to end, and with it.
+#[tokio::test]
+async fn event_that_a_terminating_handler_sends_to_its_own_id_makes_a_fresh_instance() {
+    async fn restart(ctx: TaskCtx<u32, Vec<u32>>, n: u32) -> Result<()> {
+        ctx.update_state(|all| all.push(n));
+        if n == 1 {
+            ctx.send(TASK, ctx.instance_id(), &2)?;
+            ctx.terminate("begins anew");
+        }
+        Ok(())
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    let builder = Engine::open(&path).provide(Book::default()).job(TASK.on_event(restart).execute(execute));
+    let engine = builder.start().await.unwrap();
+    let test =
+        TestEngine::new(|engine| engine.provide(Book::default()).job(TASK.on_event(restart).execute(execute))).await;
+    for job in [engine.job(TASK), test.job(TASK)] {
+        job.send("a", &0).await.unwrap();
+        job.send("a", &1).await.unwrap();
+        let wait = async {
+            while job.state("a").await.unwrap() != Some(vec![2]) {
+                tokio::task::yield_now().await;
+            }
+        };
+        soon(wait).await;
+    }
+    engine.shutdown().await.unwrap();
+}

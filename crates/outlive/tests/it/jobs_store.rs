@@ -128,7 +128,7 @@ async fn what_a_stuck_job_keeps_is_kept_by_each_store_when_it_is_retried() {
         let outcome = Some(kept.clone());
         let state = State { status, wake: None, is_owned: false, seen: None, outcome, note, at };
         let turn = Turn { state: Some(state), ..Turn::new(num, epoch, 0) };
-        let reopen = Reopen { id: id.clone(), at };
+        let reopen = Reopen { id: id.clone(), num: None, at };
         for write in [Write::Turn(Box::new(turn)), Write::Reopen(reopen)] {
             let answers = store.write(Arc::new(vec![write])).await.unwrap();
             assert!(!matches!(answers[0], Answer::Refused(_) | Answer::Fenced), "{answers:?}");
