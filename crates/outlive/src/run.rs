@@ -274,7 +274,7 @@ impl<O> Run<O> {
     /// As [`journal`](Self::journal).
     pub async fn progress(&self) -> Result<Progress, Error> {
         let instance = self.instance().await?;
-        let journal = self.shared.store.journal(self.num, 0, usize::MAX).await?;
+        let journal = whole_journal(&*self.shared.store, self.num, 0).await?;
         Ok(Progress::of(&instance, &journal, self.shared.clock.now()))
     }
 

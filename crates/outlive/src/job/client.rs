@@ -11,6 +11,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
+use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
 use outlive_core::queue::{Bury, Letters, Place, Push};
@@ -282,7 +283,7 @@ impl JobClient {
     async fn ordered(&self, id: &str) -> Result<Option<(Ordered, Instance)>, Error> {
         let Some(instance) = self.instance(id).await? else { return Ok(None) };
         // The messages first: one that is taken meanwhile is then in what is read after.
-        let ordered = Ordered::of(&self.shared.store.inbox(instance.num, 0).await?);
+        let ordered = Ordered::of(&whole_inbox(&*self.shared.store, instance.num).await?);
         Ok(self.instance(id).await?.map(|instance| (ordered, instance)))
     }
 

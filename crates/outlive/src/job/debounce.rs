@@ -12,6 +12,7 @@ use outlive_core::id::Name;
 use outlive_core::job::{DebounceRules, Done, End, Exhausted, FlushReason, HandlerKind, Policy, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
+use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::queue::Place;
 use outlive_core::retry::Retry;
@@ -372,7 +373,7 @@ impl JobClient {
         let mut found = self.instance(id).await?;
         loop {
             let Some(instance) = found else { return Ok((u64::from(pos > 0), None)) };
-            let waiting = self.shared.store.inbox(instance.num, 0).await?;
+            let waiting = whole_inbox(&*self.shared.store, instance.num).await?;
             let again = self.instance(id).await?;
             if again.as_ref().is_some_and(|again| again.news != instance.news || again.outcome != instance.outcome) {
                 // Something was taken between the two reads, and is in neither.
