@@ -27,4 +27,5 @@ pub mod store;
 pub mod sum;
 pub mod throttle;
 pub mod time;
+pub mod touched;
 pub mod workflow;

@@ -8,6 +8,7 @@ use crate::commit::{Answer, Epoch, Write};
 pub use crate::fault::{Answered, Error, ErrorKind};
 use crate::query::Query;
 use crate::time::Timestamp;
+use crate::touched::{Touch, Touched};
 
 /// Where instances live.
 ///
@@ -101,6 +102,25 @@ pub trait Store: Query + 'static {
     /// }
     /// ```
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Returns which instances were changed past a position of the feed, or `None` if the store does not know: then any
+    /// may have been.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), outlive_core::store::Error> {
+    /// use outlive_core::memory::MemoryStore;
+    /// use outlive_core::store::Store;
+    /// use outlive_core::touched::Touch;
+    /// // Nobody else can write to a store in memory.
+    /// assert_eq!(MemoryStore::new().touched(0, Touch::Reported).await?, None);
+    /// # Ok(())
+    /// # }
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
+    /// ```
+    fn touched(&self, _after: u64, _touch: Touch) -> Answered<'_, Option<Touched>> {
+        Box::pin(async { Ok(None) })
+    }
 
     /// How durable an answered write is, as read back from the store: for people and benches.
     ///

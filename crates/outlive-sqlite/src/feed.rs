@@ -9,6 +9,7 @@ use outlive_core::payload::Payload;
 use outlive_core::query::{Line, Told};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::time::Timestamp;
+use outlive_core::touched::{Touch, Touched};
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
 use crate::batch::Batch;
@@ -27,6 +28,14 @@ const NEWS: &str = "SELECT pos, instance, number, at, kind, attempt, detail FROM
 
 const WHOSE: &str = "SELECT id, workflow FROM instance WHERE num = ?1 \
      UNION ALL SELECT id, workflow FROM gone WHERE num = ?1 LIMIT 1";
+
+/// Where instances were removed, and where news was told of them or not.
+const REMOVED: &str = "SELECT pos, num FROM gone WHERE pos > ?1 ORDER BY pos LIMIT ?2";
+const REPORTED: &str = "SELECT pos, instance FROM news WHERE pos > ?1 UNION ALL SELECT pos, num FROM gone WHERE pos > ?1 \
+     ORDER BY pos LIMIT ?2";
+
+/// The most lines of which it is read at once whom they are about.
+const TOUCHED_MAX: usize = 10_000;
 
 const END: &str = "SELECT max(coalesce((SELECT max(pos) FROM entry), 0), coalesce((SELECT max(pos) FROM news), 0))";
 
@@ -127,6 +136,25 @@ pub(crate) fn mark(connection: &Connection, name: Option<&Name>) -> rusqlite::Re
         None => Some(connection.prepare_cached(END)?.query_row([], |row| row.get(0))?),
     };
     Ok(value.map(i64::cast_unsigned))
+}
+
+/// Which instances were changed past a position, or `None` if lines past it have been trimmed.
+pub(crate) fn touched(connection: &Connection, after: u64, touch: Touch) -> rusqlite::Result<Option<Touched>> {
+    // Both belong to one state of the file.
+    let whole = connection.unchecked_transaction()?;
+    let mut trimmed = whole.prepare_cached("SELECT 1 FROM meta WHERE key = 'trimmed' AND value > ?1")?;
+    if trimmed.exists([after.cast_signed()])? {
+        return Ok(None);
+    }
+    let sql = if touch == Touch::Removed { REMOVED } else { REPORTED };
+    let mut statement = whole.prepare_cached(sql)?;
+    let rows = statement.query_map(params![after.cast_signed(), TOUCHED_MAX as i64], |row| {
+        Ok((number(row, 0), InstanceNum(number(row, 1))))
+    })?;
+    let rows: Vec<(u64, InstanceNum)> = rows.collect::<rusqlite::Result<_>>()?;
+    let last = rows.last().map_or(after, |(pos, _)| *pos);
+    let is_all = rows.len() < TOUCHED_MAX;
+    Ok(Some(Touched { nums: rows.into_iter().map(|(_, num)| num).collect(), last, is_all }))
 }
 
 /// What was told after a position, in order: one page. The two parts are read side by side, so that no more of either

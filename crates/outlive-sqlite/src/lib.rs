@@ -22,6 +22,7 @@ mod claim;
 mod commit;
 mod deliver;
 pub mod doctor;
+mod doorbell;
 mod error;
 mod feed;
 #[cfg(feature = "fuzzing")]

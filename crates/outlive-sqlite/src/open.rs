@@ -48,6 +48,8 @@ pub struct Options {
     pub(crate) checkpoint_pages: Option<i64>,
     /// The SQLite VFS that the file is in, if not that of the system.
     vfs: Option<String>,
+    /// How often an executor with a doorbell looks for foreign writes, if it is not for the writer to say.
+    pub(crate) net: Option<Duration>,
 }
 
 /// What becomes of a file that is not there.
@@ -125,6 +127,14 @@ impl Options {
     #[must_use]
     pub fn checkpoint_pages(mut self, pages: u32) -> Self {
         self.checkpoint_pages = Some(pages.into());
+        self
+    }
+
+    /// For tests: how often an executor looks for writes by processes that have not rung.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn net(mut self, every: Duration) -> Self {
+        self.net = Some(every);
         self
     }
 

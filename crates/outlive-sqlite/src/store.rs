@@ -17,9 +17,11 @@ use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, 
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Error, Store};
 use outlive_core::time::Timestamp;
+use outlive_core::touched::{Touch, Touched};
 use tokio::sync::oneshot;
 
 use crate::error;
+use crate::feed;
 use crate::open::{self, Opened, Options};
 use crate::place;
 use crate::reader;
@@ -52,8 +54,7 @@ pub struct SqliteStore {
 
 /// The way to the writer's thread, which ends with it.
 struct Hand {
-    /// `None` only while it is dropped.
-    jobs: Option<Sender<Job>>,
+    jobs: Sender<Job>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -73,11 +74,11 @@ impl SqliteStore {
         let Opened { connection, durability } = open::writer(&path, &options)?;
         let watch = Arc::new(Watch::default());
         let (jobs, asked) = mpsc::channel();
-        let writer = Writer::new(path.clone(), options.clone(), connection, asked, watch.clone())?;
+        let writer = Writer::new(path.clone(), options.clone(), connection, (jobs.clone(), asked), watch.clone())?;
         let reader = SqliteReader::start(path.clone(), &options)?;
         let thread = thread::Builder::new().name("outlive-writer".to_owned()).spawn(move || writer.run());
         let thread = thread.map_err(|e| reader::no_thread(&path, &e))?;
-        let writer = Hand { jobs: Some(jobs), thread: Some(thread) };
+        let writer = Hand { jobs, thread: Some(thread) };
         Ok(Self { durability, watch, reader, writer })
     }
 
@@ -92,6 +93,20 @@ impl SqliteStore {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.reader.path()
+    }
+
+    /// For tests: how often it was looked whether others have written.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn looks(&self) -> u64 {
+        self.watch.looks()
+    }
+
+    /// For tests: whether it is looked for writes of others, because somebody waits for them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_looking(&self) -> bool {
+        self.watch.is_on()
     }
 
     fn ask<T: Send + 'static>(&self, job: impl FnOnce(Reply<T>) -> Job + Send + 'static) -> Answered<'_, T> {
@@ -127,11 +142,12 @@ impl Store for SqliteStore {
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        if !self.watch.turn_on() {
-            // If the writer is gone, the next write says so.
-            self.writer.give(Job::Watch);
-        }
-        self.watch.changed()
+        // If the writer is gone, the next write says so.
+        self.watch.changed(|| self.writer.give(Job::Watch))
+    }
+
+    fn touched(&self, after: u64, touch: Touch) -> Answered<'_, Option<Touched>> {
+        self.reader.lookups.ask(move |connection| feed::touched(connection, after, touch))
     }
 
     fn durability(&self) -> String {
@@ -203,16 +219,15 @@ impl Query for SqliteStore {
 
 impl Hand {
     fn give(&self, job: Job) {
-        if let Some(jobs) = &self.jobs {
-            let _ = jobs.send(job);
-        }
+        let _ = self.jobs.send(job);
     }
 }
 
 impl Drop for Hand {
     /// Waits for the writer, so that the lock is free and the file closed when this is over.
     fn drop(&mut self) {
-        self.jobs = None;
+        // The doorbell can ask as well, so that the channel does not end by itself.
+        self.give(Job::Close);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -131,14 +131,13 @@ impl Store for SqliteReader {
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        if !self.watch.turn_on() {
+        self.watch.changed(|| {
             let (path, watch) = (self.path.clone(), Arc::downgrade(&self.watch));
             let thread = thread::Builder::new().name("outlive-watch".to_owned()).spawn(move || look_out(&path, &watch));
             if let Err(e) = thread {
                 tracing::warn!("changes of {} are not noticed: no thread could be started ({e})", self.path.display());
             }
-        }
-        self.watch.changed()
+        })
     }
 
     fn durability(&self) -> String {

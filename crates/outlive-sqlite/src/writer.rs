@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use outlive_core::commit::{Answer, Epoch, Write};
@@ -16,18 +17,22 @@ use tokio::sync::oneshot;
 
 use crate::batch::{Again, Batch};
 use crate::checkpoint::{Act, CHECKPOINT_PAGES, Checkpoints, Log, Wanted};
+use crate::doorbell::{Doorbell, Ringer};
 use crate::error;
 use crate::lease::Lock;
 use crate::ledger::{Foreign, Ledger};
 use crate::open::{self, Options};
 use crate::place::Identity;
-use crate::watch::{CLOSE_LOOKS, LOOK_CLOSELY, LOOK_EVERY, Watch};
+use crate::watch::{self, Watch};
 
 /// How long readers are waited for, during which nobody else writes either.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 
 /// How often people are warned of the same.
 const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// How long the names of the store and its lock are taken to be what they were.
+const NAMES_EVERY: Duration = Duration::from_millis(10);
 
 /// Where an answer is awaited.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -40,7 +45,14 @@ pub(crate) enum Job {
     Release(Epoch, Reply<()>),
     /// Look for foreign writes from now on.
     Watch,
+    /// Somebody has rung: look now.
+    Rung,
+    /// Nobody can ask any more.
+    Close,
 }
+
+/// The two ends of the way to the writer.
+pub(crate) type Jobs = (Sender<Job>, Receiver<Job>);
 
 pub(crate) struct Writer {
     path: PathBuf,
@@ -49,22 +61,29 @@ pub(crate) struct Writer {
     options: Options,
     connection: Connection,
     ledger: Ledger,
-    jobs: Receiver<Job>,
+    jobs: Jobs,
     watch: Arc<Watch>,
+    /// How the executor is told of what is written here, if that is somebody else.
+    ringer: Ringer,
+    /// How others tell of what they write, if this handle executes.
+    doorbell: Option<Doorbell>,
+    /// Whether a [`Job::Rung`] is on its way.
+    is_rung: Arc<AtomicBool>,
     /// Held while this handle may execute.
     lock: Option<Lock>,
     /// The epoch given to this handle, 0 if it does not execute.
     epoch: u64,
-    /// How many more times foreign writes are looked for closely.
-    close_looks: u32,
+    /// When others last wrote, or it was begun to look whether they do.
+    quiet_since: Instant,
     checkpoints: Checkpoints,
     begun: Instant,
     /// Warnings about the log.
     warnings: Throttle,
     /// About how many pages were written since the log was last looked at.
     unlogged: i64,
-    /// Whether `path` was another file, or none, when it was last looked at.
+    /// Whether `path` was another file, or none, when it was last looked at, and when that was.
     is_moved: bool,
+    names_at: Instant,
     /// A batch whose COMMIT failed without saying whether it is durable.
     unsure: Option<Arc<Vec<Write>>>,
 }
@@ -75,7 +94,7 @@ impl Writer {
         path: PathBuf,
         options: Options,
         connection: Connection,
-        jobs: Receiver<Job>,
+        jobs: Jobs,
         watch: Arc<Watch>,
     ) -> Result<Self, Error> {
         let mut ledger = Ledger::default();
@@ -83,9 +102,14 @@ impl Writer {
         Ok(Self {
             identity: Identity::at(&path),
             is_moved: false,
+            names_at: watch::now(),
+            ringer: Ringer::new(&path),
+            doorbell: None,
+            is_rung: Arc::default(),
+            quiet_since: watch::now(),
             path,
             checkpoints: Checkpoints::new(options.checkpoint_pages.unwrap_or(CHECKPOINT_PAGES)),
-            begun: Instant::now(),
+            begun: watch::now(),
             warnings: Throttle::new(WARN_EVERY),
             options,
             connection,
@@ -94,7 +118,6 @@ impl Writer {
             watch,
             lock: None,
             epoch: 0,
-            close_looks: 0,
             unlogged: 0,
             unsure: None,
         })
@@ -119,30 +142,46 @@ impl Writer {
                 Job::Release(epoch, reply) => {
                     let _ = reply.send(self.release(epoch));
                 }
-                Job::Watch => {}
+                Job::Watch => self.quiet_since = watch::now(),
+                Job::Rung => {
+                    // Who rings from here on is heard again: what he wrote may not be seen by this look.
+                    self.is_rung.store(false, Ordering::SeqCst);
+                    self.look();
+                }
+                Job::Close => return,
             }
         }
     }
 
     fn next(&mut self) -> Option<Job> {
         loop {
-            if !self.watch.is_on() {
-                return self.jobs.recv().ok();
-            }
-            let wait = if self.close_looks > 0 { LOOK_CLOSELY } else { LOOK_EVERY };
-            match self.jobs.recv_timeout(wait) {
+            let Some(wait) = self.look_in() else {
+                return self.jobs.1.recv().ok();
+            };
+            match self.jobs.1.recv_timeout(wait) {
                 Ok(job) => return Some(job),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.close_looks = self.close_looks.saturating_sub(1);
-                    self.look();
-                }
+                Err(RecvTimeoutError::Timeout) => self.look(),
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }
 
+    /// The time until the next look for foreign writes. `None` if nobody wants to know of any.
+    fn look_in(&self) -> Option<Duration> {
+        if self.doorbell.is_some() {
+            return Some(self.options.net.unwrap_or(watch::NET));
+        }
+        let max = match self.lock {
+            Some(_) => watch::EXECUTOR_MAX,
+            None if self.watch.is_wanted() => watch::CLIENT_MAX,
+            None => return None,
+        };
+        Some(watch::look_in(self.quiet_since.elapsed(), max))
+    }
+
     /// Sees whether others have written. Trouble with the file is left for the next write to tell.
     fn look(&mut self) {
+        self.watch.count_look();
         self.look_at_names();
         if let Ok(Foreign::Changed) = self.ledger.look(&self.connection) {
             self.tell();
@@ -152,6 +191,7 @@ impl Writer {
     /// Sees whether the names of the store and its lock still lead to the files that are open here. If they do not,
     /// others work on another file, or do not see that this one is executed.
     fn look_at_names(&mut self) {
+        self.names_at = watch::now();
         self.is_moved = Identity::at(&self.path) != self.identity;
         if let Some(lock) = self.lock.as_mut().filter(|_| !self.is_moved) {
             lock.restore(&self.path);
@@ -160,7 +200,7 @@ impl Writer {
 
     /// Others have written.
     fn tell(&mut self) {
-        self.close_looks = CLOSE_LOOKS;
+        self.quiet_since = watch::now();
         self.watch.tell();
     }
 
@@ -198,7 +238,25 @@ impl Writer {
         self.epoch = 0;
         let (epoch, driven) = self.transact(Again::First, |open| open.take_over(now))?;
         (self.epoch, self.lock) = (epoch, Some(lock));
+        self.put_up_doorbell();
         Ok((Epoch(epoch), driven))
+    }
+
+    /// Has others ring. Where they cannot, the writer looks often.
+    fn put_up_doorbell(&mut self) {
+        if self.doorbell.is_some() {
+            return;
+        }
+        let (jobs, is_rung) = (self.jobs.0.clone(), self.is_rung.clone());
+        let rung = move || {
+            if !is_rung.swap(true, Ordering::SeqCst) {
+                let _ = jobs.send(Job::Rung);
+            }
+        };
+        match Doorbell::put_up(&self.path, rung) {
+            Ok(doorbell) => self.doorbell = Some(doorbell),
+            Err(e) => tracing::debug!("{} has no wake socket ({e}) and is polled instead", self.path.display()),
+        }
     }
 
     fn release(&mut self, epoch: Epoch) -> Result<(), Error> {
@@ -207,6 +265,7 @@ impl Writer {
         }
         self.transact(Again::First, |open| open.let_go())?;
         self.epoch = 0;
+        self.doorbell = None;
         self.lock = None;
         Ok(())
     }
@@ -231,12 +290,15 @@ impl Writer {
             Ok(value) => self.execute("COMMIT").map(|()| value).map_err(|e| (e, Stage::Commit)),
             Err(e) => Err((e, Stage::Before)),
         };
+        if committed.is_ok() && self.lock.is_none() {
+            self.ringer.ring();
+        }
         committed.map_err(|(e, stage)| self.undo(&e, stage))
     }
 
     fn begin(&mut self) -> Result<(), Error> {
-        if self.is_moved {
-            // What is written now would be found by nobody.
+        // What is written to a file that is not there any more would be found by nobody.
+        if self.is_moved || self.names_at.elapsed() >= NAMES_EVERY {
             self.look_at_names();
         }
         if self.is_moved {

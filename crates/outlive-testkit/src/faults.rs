@@ -14,6 +14,7 @@ use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, 
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
+use outlive_core::touched::{Touch, Touched};
 use tokio::sync::Notify;
 
 /// What goes wrong, and at which write (counted from 1, a batch is one write).
@@ -263,6 +264,10 @@ impl Store for Faults {
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.inner.changed()
+    }
+
+    fn touched(&self, after: u64, touch: Touch) -> Answered<'_, Option<Touched>> {
+        self.inner.touched(after, touch)
     }
 
     fn durability(&self) -> String {

@@ -18,6 +18,7 @@ use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, 
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::{Answered, Store};
 use outlive_core::time::Timestamp;
+use outlive_core::touched::{Touch, Touched};
 use tokio::sync::Notify;
 
 use crate::clock::TestClock;
@@ -228,6 +229,10 @@ impl Store for Watched {
     /// Comes when somebody else writes, which no test waits for.
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.inner.changed()
+    }
+
+    fn touched(&self, after: u64, touch: Touch) -> Answered<'_, Option<Touched>> {
+        self.call(self.inner.touched(after, touch))
     }
 
     fn durability(&self) -> String {

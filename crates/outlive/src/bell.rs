@@ -12,6 +12,8 @@ use tokio::sync::futures::Notified;
 pub(crate) struct Bell {
     listeners: AtomicUsize,
     news: Notify,
+    /// Notified when there was nobody and somebody begins to listen.
+    pub(crate) begun: Notify,
 }
 
 impl Bell {
@@ -22,9 +24,16 @@ impl Bell {
         }
     }
 
+    /// Whether anybody listens.
+    pub(crate) fn has_any(&self) -> bool {
+        self.listeners.load(Ordering::SeqCst) > 0
+    }
+
     /// Listens until it is dropped.
     pub(crate) fn listen(self: &Arc<Self>) -> Listener {
-        self.listeners.fetch_add(1, Ordering::SeqCst);
+        if self.listeners.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.begun.notify_one();
+        }
         Listener(self.clone())
     }
 }

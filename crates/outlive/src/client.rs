@@ -1,13 +1,13 @@
 //! The way in: starts runs, finds them, and sends to them, whether this process executes them or another.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use outlive_core::commit::{Answer, Write};
+use outlive_core::commit::{Answer, OnConflict, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::payload::Payload;
 use outlive_core::query::{Counts, Filter};
 use outlive_core::store::Store;
+use outlive_core::touched::Touch;
 use serde::de::DeserializeOwned;
 
 use crate::chance::Chance;
@@ -17,6 +17,7 @@ use crate::committer::{Committer, Router};
 use crate::env::PAYLOAD_MAX;
 use crate::error::Error;
 use crate::events::Subscribe;
+use crate::follower::Follower;
 use crate::handling::Names as _;
 use crate::open;
 use crate::run::{Run, RunInfo};
@@ -24,9 +25,6 @@ use crate::shared::Shared;
 use crate::start::Start;
 use crate::waiters::Waiters;
 use crate::workflow::Target;
-
-/// How often those who wait for runs of another process ask what became of them, at most.
-const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// A client of a store: starts, finds and tells runs. An [`Engine`](crate::Engine) is one too.
 ///
@@ -53,17 +51,24 @@ impl std::fmt::Debug for Client {
 }
 
 /// The router of a process that executes nothing.
-struct Nobody(Arc<Waiters>);
+struct Nobody {
+    waiters: Arc<Waiters>,
+    follower: Arc<Follower>,
+}
 
 impl Router for Nobody {
     fn written(&self, write: &Write, _: &mut Answer) {
-        if matches!(write, Write::Start(_) | Write::Purge(..)) {
-            self.0.ask_all();
+        let removes = match write {
+            Write::Start(start) => start.on_conflict == OnConflict::Replace,
+            write => matches!(write, Write::Purge(..)),
+        };
+        if removes {
+            self.follower.look_again();
         }
     }
 
     fn stopped(&self) {
-        self.0.ask_all();
+        self.waiters.ask_all();
     }
 }
 
@@ -83,7 +88,7 @@ impl Client {
     /// # Errors
     /// If it cannot be opened.
     pub fn open(place: impl AsRef<std::path::Path>) -> Result<Self, Error> {
-        Ok(Self::of(open::store(place.as_ref(), open::Durability::Full)?))
+        Ok(Self::on(open::store(place.as_ref(), open::Durability::Full)?))
     }
 
     /// Opens a store that exists to read it: lists, counts, journals and events. Whatever would write fails with
@@ -108,25 +113,30 @@ impl Client {
     /// # Errors
     /// If there is no store, or it cannot be read.
     pub fn open_read_only(place: impl AsRef<std::path::Path>) -> Result<Self, Error> {
-        Ok(Self::of(open::read_only(place.as_ref())?))
+        Ok(Self::on(open::read_only(place.as_ref())?))
     }
 
-    fn of(store: Arc<dyn Store>) -> Self {
+    /// Makes a client of a store that is open already, as [`Engine::on`](crate::Engine::on) makes an engine.
+    ///
+    /// ```
+    /// use outlive_core::memory::MemoryStore;
+    /// use std::sync::Arc;
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let store = Arc::new(MemoryStore::new());
+    /// let run = Client::on(store.clone()).start_json("double", "21").id("twice").await?;
+    /// let engine = Engine::on(store).workflow("double", double).start().await?; // it takes over what is there
+    /// assert_eq!(engine.run::<u32>("twice").await?.result().await?, 42);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn on(store: Arc<dyn Store>) -> Self {
         let (committer, waiters) = (Committer::new(), Arc::new(Waiters::default()));
-        let router = Arc::new(Nobody(waiters.clone()));
-        let task = tokio::spawn(committer.clone().run(store.clone(), router.clone()));
-        let watch = {
-            let (store, bell) = (store.clone(), committer.bell.clone());
-            tokio::spawn(async move {
-                loop {
-                    store.changed().await;
-                    router.0.ask_all();
-                    bell.ring();
-                    // Whoever waits reads the store each time.
-                    tokio::time::sleep(ASK_EVERY).await;
-                }
-            })
-        };
+        let follower = Follower::new(store.clone(), waiters.clone(), committer.bell.clone(), Touch::Reported);
+        let router = Arc::new(Nobody { waiters: waiters.clone(), follower: follower.clone() });
+        let task = tokio::spawn(committer.clone().run(store.clone(), router));
+        let watch = tokio::spawn(follower.run());
         let shared = Shared {
             store,
             committer,

@@ -65,6 +65,8 @@ mod events;
 #[cfg(feature = "tokio")]
 pub mod export;
 #[cfg(feature = "tokio")]
+mod follower;
+#[cfg(feature = "tokio")]
 mod handling;
 #[cfg(feature = "tokio")]
 pub mod job;

@@ -25,7 +25,7 @@ use crate::codec;
 use crate::error::Error;
 use crate::shared::{Gives, Shared};
 use crate::signal::SignalNamed;
-use crate::waiters::End;
+use crate::waiters::{End, Until};
 
 pub use dead::DeadSignal;
 pub use progress::{Branch, Progress};
@@ -594,7 +594,7 @@ impl<O: DeserializeOwned> Run<O> {
     pub async fn result(&self) -> Result<O, Error> {
         loop {
             // Whoever ends the run from here on tells us; who ended it before is found in the store.
-            let news = self.shared.waiters.news(self.num);
+            let news = self.shared.waiters.news(self.num, Until::Reported);
             if !self.shared.worker.as_ref().is_some_and(|worker| worker.hears_of(self.num)) {
                 let instance = self.instance().await?;
                 if End::is_in(instance.status) {

@@ -1,4 +1,4 @@
-//! Who waits for the end of which run.
+//! Who waits for the end of which run, or for what becomes of a message to a job.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,13 +11,47 @@ use outlive_core::id::InstanceNum;
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
 use outlive_core::status::Status;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
-/// Who waits for the end of which run.
+/// Who waits for the end of which run, or for what becomes of a message to a job.
 #[derive(Default)]
-pub(crate) struct Waiters(Mutex<Waiting>);
+pub(crate) struct Waiters {
+    inner: Mutex<Waiting>,
+    /// Notified when there was nobody and somebody begins to wait.
+    pub(crate) begun: Notify,
+}
 
-type Waiting = HashMap<InstanceNum, Vec<oneshot::Sender<End>>>;
+#[derive(Default)]
+struct Waiting {
+    /// Those who wait for something that the feed reports.
+    reported: Senders,
+    /// Those who wait for something that it may not: they ask the store whenever it has changed.
+    other: Senders,
+}
+
+type Senders = HashMap<InstanceNum, Vec<oneshot::Sender<End>>>;
+
+impl Waiting {
+    fn of(&mut self, until: Until) -> &mut Senders {
+        match until {
+            Until::Reported => &mut self.reported,
+            Until::Changed => &mut self.other,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.reported.is_empty() && self.other.is_empty()
+    }
+}
+
+/// When the store is asked, if another process executes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Until {
+    /// The feed has a line about the instance, or it was removed.
+    Reported,
+    /// The store has changed in any way.
+    Changed,
+}
 
 /// What a run came to.
 #[derive(Clone)]
@@ -49,31 +83,53 @@ impl From<Instance> for End {
 
 impl Waiters {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Waits for news of a run, from now on: its end, or `None` if it may have ended and the store is to be asked.
-    pub(crate) fn news(&self, num: InstanceNum) -> News<'_> {
+    /// Whether anybody waits.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.lock().is_empty()
+    }
+
+    /// Waits for news of an instance, from now on: its end, or `None` if it may have come and the store is to be asked.
+    pub(crate) fn news(&self, num: InstanceNum, until: Until) -> News<'_> {
         let (sender, receiver) = oneshot::channel();
-        self.lock().entry(num).or_default().push(sender);
-        News { waiters: self, num, receiver }
+        let mut waiting = self.lock();
+        let is_first = waiting.is_empty();
+        waiting.of(until).entry(num).or_default().push(sender);
+        drop(waiting);
+        if is_first {
+            self.begun.notify_one();
+        }
+        News { waiters: self, num, until, receiver }
     }
 
     /// A run has ended.
     pub(crate) fn tell(&self, num: InstanceNum, state: &State) {
-        let Some(senders) = self.lock().remove(&num) else { return };
+        let Some(senders) = self.lock().reported.remove(&num) else { return };
         // Who does not wait any more misses nothing.
         senders.into_iter().for_each(|sender| drop(sender.send(End::from(state))));
     }
 
     /// A run may have ended: whoever waits for it asks the store.
     pub(crate) fn ask(&self, num: InstanceNum) {
-        self.lock().remove(&num);
+        let mut waiting = self.lock();
+        waiting.reported.remove(&num);
+        waiting.other.remove(&num);
+    }
+
+    /// The store has changed, and these have been reported on or removed.
+    pub(crate) fn ask_these(&self, nums: &[InstanceNum]) {
+        let mut waiting = self.lock();
+        waiting.other.clear();
+        for num in nums {
+            waiting.reported.remove(num);
+        }
     }
 
     /// Any run may have ended.
     pub(crate) fn ask_all(&self) {
-        self.lock().clear();
+        *self.lock() = Waiting::default();
     }
 }
 
@@ -81,6 +137,7 @@ impl Waiters {
 pub(crate) struct News<'a> {
     waiters: &'a Waiters,
     num: InstanceNum,
+    until: Until,
     receiver: oneshot::Receiver<End>,
 }
 
@@ -99,7 +156,7 @@ impl Drop for News<'_> {
             return;
         }
         self.receiver.close();
-        if let Entry::Occupied(mut waiting) = self.waiters.lock().entry(self.num) {
+        if let Entry::Occupied(mut waiting) = self.waiters.lock().of(self.until).entry(self.num) {
             waiting.get_mut().retain(|sender| !sender.is_closed());
             if waiting.get().is_empty() {
                 waiting.remove();

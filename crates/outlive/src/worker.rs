@@ -26,6 +26,7 @@ use outlive_core::query::{Filter, Wake};
 use outlive_core::status::{Pause, Status, StatusKind};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_core::time::Timestamp;
+use outlive_core::touched::Touch;
 use outlive_core::workflow::{Machine, Mode};
 use tokio::sync::{Notify, oneshot};
 
@@ -36,6 +37,7 @@ use crate::committer::{Committer, Reply, Router};
 use crate::drive::{Begin, Drive, Surroundings};
 use crate::env::Env;
 use crate::error::Error;
+use crate::follower::Follower;
 use crate::handling::Surroundings as JobSurroundings;
 use crate::info::Info;
 use crate::mailbox::Mailbox;
@@ -62,6 +64,8 @@ pub(crate) struct Worker {
     pub(crate) committer: Arc<Committer>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) waiters: Arc<Waiters>,
+    /// How those who wait here hear of what others do.
+    follower: Arc<Follower>,
     pub(crate) replies: Arc<Replies>,
     /// What handlers of jobs find around them.
     pub(crate) around: Arc<JobSurroundings>,
@@ -115,7 +119,10 @@ impl Worker {
             chance: parts.chance,
             deadlines: Default::default(),
         };
+        let (bell, waiters) = (parts.committer.bell.clone(), parts.waiters.clone());
         Arc::new_cyclic(|this| Self {
+            // All but the removal of an instance is heard of as it is done.
+            follower: Follower::new(parts.store.clone(), waiters, bell, Touch::Removed),
             replies: parts.replies,
             around: Arc::new(around),
             pools: Mutex::default(),
@@ -225,9 +232,13 @@ impl Worker {
     /// Somebody outside has written: hands on what is for runs in memory, and has the store asked what is due.
     async fn look_outside(&self) -> Result<(), Error> {
         self.check_lease();
-        self.waiters.ask_all();
-        self.committer.bell.ring();
         self.wakes.start_over(self.env.clock.now());
+        let (handed_on, ()) = tokio::join!(biased; self.hand_on(), self.follower.look());
+        handed_on
+    }
+
+    /// Hands on what was sent from outside since the last time.
+    async fn hand_on(&self) -> Result<(), Error> {
         loop {
             let heard = *self.heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let page = self.store.wakes_after(heard, Wake::PAST_MESSAGES.due, WAKES_MAX).await?;
@@ -489,7 +500,8 @@ impl Worker {
 
     fn started(&self, start: &Start, num: InstanceNum, is_driven: bool) {
         if start.on_conflict == OnConflict::Replace {
-            self.waiters.ask_all();
+            let follower = self.follower.clone();
+            tokio::spawn(async move { follower.look().await });
             self.residency.replace(start.id.as_str(), num);
         }
         if !is_driven && !is_on(Mutant::DrivenUnleased) {

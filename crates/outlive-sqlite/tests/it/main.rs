@@ -6,6 +6,8 @@ mod conformance;
 mod damage;
 mod doctor;
 mod doctor_of_jobs;
+#[cfg(unix)]
+mod doorbell;
 mod full;
 mod hot_path;
 mod jobs;

@@ -9,7 +9,7 @@ use outlive_core::query::Query;
 use outlive_core::store::{Error, ErrorKind, Store};
 use outlive_sqlite::{Options, SqliteReader, SqliteStore, doctor};
 
-use crate::support::{Place, assert_done, at, commit, driven, name, start, write};
+use crate::support::{Place, assert_done, at, commit, driven, name, start, until, write};
 
 fn open(path: &Path) -> Result<SqliteStore, Error> {
     SqliteStore::open(path, Options::default())
@@ -25,17 +25,6 @@ fn assert_refused(error: &Error, parts: &[&str]) {
     for part in parts {
         assert!(error.message.contains(part), "{part:?} is not in {:?}", error.message);
     }
-}
-
-/// Waits until another thread has done its part.
-async fn until(mut is_so: impl FnMut() -> bool) {
-    for _ in 0..20_000 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
-    panic!("it does not come");
 }
 
 /// What broke: the lock lay beside the link, so that a second executor started on the same file.

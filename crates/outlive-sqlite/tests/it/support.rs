@@ -142,3 +142,14 @@ pub(crate) fn claimed(answer: Answer) -> Vec<Claimed> {
 pub(crate) fn assert_done(answer: &Answer) {
     assert!(matches!(answer, Answer::Done | Answer::Trimmed(_)), "not done: {answer:?}");
 }
+
+/// Waits until another thread has done its part.
+pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
+    for _ in 0..20_000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it does not come");
+}

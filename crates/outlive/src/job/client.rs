@@ -27,6 +27,7 @@ use crate::codec;
 use crate::error::Error;
 use crate::replies::Reply;
 use crate::shared::Shared;
+use crate::waiters::Until;
 
 /// The way out for an instance that does not go on.
 const STUCK: &str = "it keeps what it was sent; `outlive retry` has it go on once it is mended, `terminate` removes it";
@@ -86,6 +87,17 @@ pub(crate) enum Patience {
     UntilTaken,
     /// Until it is dealt with, or is known to wait for something that comes first.
     UntilHeard,
+}
+
+impl Patience {
+    /// When there may be something to see. That an event was handled or given up is reported; that an order was taken is
+    /// not always.
+    fn until(self) -> Until {
+        match self {
+            Self::UntilTaken => Until::Reported,
+            Self::UntilHeard => Until::Changed,
+        }
+    }
 }
 
 /// A reply that comes under a token.
@@ -225,7 +237,7 @@ impl JobClient {
         }
         loop {
             // From here on, news of the store are not missed.
-            let news = self.shared.waiters.news(accepted.num);
+            let news = self.shared.waiters.news(accepted.num, patience.until());
             match self.look(&accepted.id, accepted.num, pos).await? {
                 Some(Reply::Held { .. }) if patience == Patience::UntilTaken => {}
                 Some(reply) => return Ok(reply),
@@ -267,7 +279,7 @@ impl JobClient {
             }
             None => {
                 // No instance has this number: only a change of the store tells of it.
-                let news = self.shared.waiters.news(InstanceNum(0));
+                let news = self.shared.waiters.news(InstanceNum(0), Until::Changed);
                 Box::pin(async move { drop(news.await) })
             }
         }
@@ -302,7 +314,7 @@ impl JobClient {
     pub(crate) async fn until_ended(&self, id: &str, limit: Duration) -> Result<(), Error> {
         let wait = async {
             while let Some((Ordered { ends: Some(_), .. }, instance)) = self.ordered(id).await? {
-                let news = self.shared.waiters.news(instance.num);
+                let news = self.shared.waiters.news(instance.num, Until::Changed);
                 if self.instance(id).await?.is_some_and(|now| now.num == instance.num) {
                     self.shared.committer.check()?;
                     news.await;

@@ -11,7 +11,6 @@ use outlive_core::id::{Epoch, Name};
 use outlive_core::job::{ContinuousRules, Exhausted, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
-use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::queue::Place;
 use outlive_core::retry::Retry;

@@ -391,7 +391,13 @@ impl Pooling {
     }
 
     /// Waits for the end of a call, and for the decision what becomes of its events.
-    fn conclude(&mut self, events: Vec<Queued>, began: Timestamp, shown: Shown, calling: Calling) {
+    fn conclude(
+        &mut self,
+        events: Vec<Queued>,
+        began: Timestamp,
+        shown: Shown,
+        calling: impl Future<Output = Ended> + Send + 'static,
+    ) {
         while self.work.handlers.try_join_next().is_some() {}
         let count = events.len();
         self.running.fetch_add(count, Ordering::Relaxed);

@@ -51,3 +51,4 @@ mod sink;
 mod store_trouble;
 mod support;
 mod time;
+mod waiting;

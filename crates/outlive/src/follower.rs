@@ -1,0 +1,117 @@
+//! Hears of what other processes write, and notifies those in this process who wait for it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use outlive_core::store::{Error, Store};
+use outlive_core::touched::Touch;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::bell::Bell;
+use crate::waiters::Waiters;
+
+/// How often those who wait for runs of another process are notified, at most.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long a client looks on after the last one has stopped waiting: another one may begin to.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// So long after the last time, all who wait ask the store: what the feed does not report is not missed for ever.
+const ASK_ALL_EVERY: Duration = Duration::from_secs(60);
+
+/// How this process hears of the others.
+pub(crate) struct Follower {
+    store: Arc<dyn Store>,
+    waiters: Arc<Waiters>,
+    bell: Arc<Bell>,
+    /// What others change that is not heard of in another way.
+    touch: Touch,
+    seen: Mutex<Seen>,
+    /// Rung when something written here is to be looked at as if others had written it.
+    again: Notify,
+}
+
+/// Up to where the feed was read for those who wait, and when all of them last asked the store.
+type Seen = Option<(u64, Instant)>;
+
+impl Follower {
+    pub(crate) fn new(store: Arc<dyn Store>, waiters: Arc<Waiters>, bell: Arc<Bell>, touch: Touch) -> Arc<Self> {
+        Arc::new(Self { store, waiters, bell, touch, seen: Mutex::default(), again: Notify::new() })
+    }
+
+    /// The task of a process that executes nothing. While nobody waits, the store is not polled.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            while !self.is_awaited() {
+                tokio::select! {
+                    () = self.waiters.begun.notified() => {}
+                    () = self.bell.begun.notified() => {}
+                }
+            }
+            let mut changed = self.store.changed();
+            while self.is_awaited() {
+                tokio::select! {
+                    () = &mut changed => changed = self.store.changed(),
+                    () = self.again.notified() => {}
+                    () = tokio::time::sleep(LINGER) => continue,
+                }
+                self.look().await;
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            // The feed may be far ahead when somebody waits again.
+            self.set(None);
+        }
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.waiters.has_any() || self.bell.has_any()
+    }
+
+    /// Something was written here that concerns others who wait here.
+    pub(crate) fn look_again(&self) {
+        self.again.notify_one();
+    }
+
+    /// Others have written. This is one read of the store, however many wait.
+    pub(crate) async fn look(&self) {
+        self.bell.ring();
+        if !self.waiters.has_any() {
+            self.set(None);
+        } else if self.notify().await.is_err() {
+            // Who waits asks the store, and gets its error.
+            self.set(None);
+            self.waiters.ask_all();
+        }
+    }
+
+    async fn notify(&self) -> Result<(), Error> {
+        let seen = *self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some((mut after, asked)) = seen.filter(|(_, asked)| asked.elapsed() < ASK_ALL_EVERY) else {
+            return self.ask_all().await;
+        };
+        loop {
+            let Some(touched) = self.store.touched(after, self.touch).await? else {
+                return self.ask_all().await;
+            };
+            after = touched.last;
+            self.set(Some((after, asked)));
+            self.waiters.ask_these(&touched.nums);
+            if touched.is_all {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Has all who wait ask the store, and reads on from here.
+    async fn ask_all(&self) -> Result<(), Error> {
+        let last = self.store.mark(None).await?;
+        self.set(last.map(|last| (last, Instant::now())));
+        self.waiters.ask_all();
+        Ok(())
+    }
+
+    fn set(&self, seen: Seen) {
+        *self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = seen;
+    }
+}
