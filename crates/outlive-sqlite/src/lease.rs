@@ -13,8 +13,7 @@ use outlive_core::time::Timestamp;
 use rusqlite::params;
 
 use crate::batch::Batch;
-use crate::open::private;
-use crate::place::{self, Identity, links};
+use crate::place::{self, Identity, links, private};
 use crate::row;
 
 /// How often the file is opened anew because somebody removes it just then.
@@ -111,9 +110,11 @@ impl Lock {
             let mut lock = Self { file, path: path.clone() };
             // Only now is it certain that the name leads to what is locked, and not elsewhere.
             if lock.is_in_place() {
-                // The number is for people. If it cannot be written, the lock holds all the same.
-                let id = std::process::id().to_string();
-                let _ = lock.file.set_len(0).and_then(|()| lock.file.write_all(id.as_bytes()));
+                // Which process this is, and which file it executes, should that be renamed. If it cannot be written, the
+                // lock holds all the same.
+                let pid = std::process::id();
+                let text = Identity::at(store).map_or_else(|| pid.to_string(), |file| format!("{pid}\n{file}\n"));
+                let _ = lock.file.set_len(0).and_then(|()| lock.file.write_all(text.as_bytes()));
                 return Ok(lock);
             }
         }
@@ -191,13 +192,59 @@ fn is_free(file: &File) -> bool {
 }
 
 fn pid_in(file: &mut File) -> Option<u32> {
+    holder(file).0
+}
+
+/// Refuses the store at `path` if a process executes this very file by the lock beside `home`. A copy is another file, and
+/// one that was moved while nobody executed it has no such process.
+///
+/// # Errors
+/// [`ErrorKind::Locked`] if one does.
+pub(crate) fn check_home(path: &Path, home: &Path) -> Result<(), Error> {
+    let (here, there) = (path_of(path), path_of(home));
+    let is_plain = fs::symlink_metadata(&there).is_ok_and(|found| found.is_file());
+    // The same folder by another way, such as a bind mount, has the same lock and the same log.
+    if !cfg!(unix) || !is_plain || Identity::at(&here) == Identity::at(&there) {
+        return Ok(());
+    }
+    let Ok(mut file) = File::open(&there) else { return Ok(()) };
+    let (pid, store) = holder(&mut file);
+    // Only then is it tried: whoever takes the lock just now must not find it taken.
+    if store.is_none() || store != Identity::at(path) {
+        return Ok(());
+    }
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {
+            let (path, home) = (path.display(), home.display());
+            let message = format!(
+                "{path} is executed by {who} as {home}, and opening it under a second name would damage it; move it \
+                 back, or stop that process first",
+                who = name_of(pid)
+            );
+            Err(Error::new(ErrorKind::Locked { pid }, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a lock file says: the process that holds it, and the store that it executes.
+fn holder(file: &mut File) -> (Option<u32>, Option<Identity>) {
     let mut text = String::new();
-    file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())
+    if file.read_to_string(&mut text).is_err() {
+        return (None, None);
+    }
+    let mut words = text.split_whitespace();
+    let pid = words.next().and_then(|word| word.parse().ok());
+    (pid, words.next().and_then(|word| word.parse().ok()))
+}
+
+fn name_of(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
 
 fn held(store: &Path, file: &mut File) -> Error {
-    let pid = pid_in(file);
-    let who = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+    let (pid, _) = holder(file);
+    let who = name_of(pid);
     let message =
         format!("{} is executed by {who}; stop it, or use `Client::open` to read and signal", store.display());
     Error::new(ErrorKind::Locked { pid }, message)

@@ -28,6 +28,7 @@ mod feed;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod home;
 mod lease;
 mod ledger;
 mod open;

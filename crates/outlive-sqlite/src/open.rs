@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::error::{self, BUSY_MAX};
+use crate::home;
 use crate::place;
 use crate::schema::{self, Content};
 use crate::still::Still;
@@ -170,6 +171,9 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
     check_access(&connection, path)?;
     // Whose file it is comes first, or we would change the settings of another application's database.
     let content = schema::inspect(&connection, path)?;
+    if let Content::Store = content {
+        home::check(&connection, path)?;
+    }
     set_wal(&connection, path)?;
     set(&connection, path, options)?;
     let durability = read_back(&connection, path, options)?;
@@ -221,7 +225,7 @@ pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
     check_place(path, Absent::Refuse)?;
     let connection = reader(path, &Options::default())?.connection;
     match schema::inspect(&connection, path)? {
-        Content::Store => Ok(connection),
+        Content::Store => home::check(&connection, path).map(|()| connection),
         Content::Older => {
             let message = format!(
                 "{} was written by an older outlive; start the program that executes it once, which upgrades it",
@@ -270,13 +274,6 @@ fn read_back(connection: &Connection, path: &Path, options: &Options) -> Result<
     Ok(format!("sqlite {}: journal_mode={journal}, synchronous={word}", rusqlite::version()))
 }
 
-/// Makes what is created readable for its owner alone: payloads are nobody else's business.
-pub(crate) fn private(options: &mut OpenOptions) -> &OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
-}
-
 fn check_library() -> Result<(), Error> {
     if rusqlite::version_number() >= LIBRARY_MIN {
         return Ok(());
@@ -316,7 +313,7 @@ fn check_place(path: &Path, absent: Absent) -> Result<(), Error> {
 /// locks that other handles of this process have on it, because POSIX locks belong to the process.
 fn make_file(path: &Path) -> Result<(), Error> {
     let mut options = OpenOptions::new();
-    match private(options.write(true).create_new(true)).open(path) {
+    match place::private(options.write(true).create_new(true)).open(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
             let message =
                 format!("{} cannot be made ({e}); let this user write its folder, or name another", path.display());

@@ -1,7 +1,9 @@
 //! Which file a name means: one canonical name per store, and a check that the name still leads to the same file.
 
-use std::fs::{self, Metadata};
+use std::fmt;
+use std::fs::{self, Metadata, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use outlive_core::store::{Error, ErrorKind};
 
@@ -61,6 +63,13 @@ pub(crate) fn links(_: &Metadata) -> u64 {
     1
 }
 
+/// Makes what is created readable for its owner alone: payloads are nobody else's business.
+pub(crate) fn private(options: &mut OpenOptions) -> &OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
 /// A file, whatever its name. Where the system gives no such number, all files are taken to be the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity(u64, u64);
@@ -80,5 +89,20 @@ impl Identity {
     /// The file that has this name now; a link is not followed.
     pub(crate) fn at(path: &Path) -> Option<Self> {
         fs::symlink_metadata(path).ok().map(|found| Self::of(&found))
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0, self.1)
+    }
+}
+
+impl FromStr for Identity {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (device, file) = text.split_once(':').unwrap_or((text, ""));
+        Ok(Self(device.parse()?, file.parse()?))
     }
 }

@@ -19,6 +19,7 @@ use crate::batch::{Again, Batch};
 use crate::checkpoint::{Act, CHECKPOINT_PAGES, Checkpoints, Log, Wanted};
 use crate::doorbell::{Doorbell, Ringer};
 use crate::error;
+use crate::home;
 use crate::lease::Lock;
 use crate::ledger::{Foreign, Ledger};
 use crate::open::{self, Options};
@@ -84,6 +85,8 @@ pub(crate) struct Writer {
     /// Whether `path` was another file, or none, when it was last looked at, and when that was.
     is_moved: bool,
     names_at: Instant,
+    /// Whether the file itself does not say yet where it is executed.
+    is_home_in_log: bool,
     /// A batch whose COMMIT failed without saying whether it is durable.
     unsure: Option<Arc<Vec<Write>>>,
 }
@@ -119,6 +122,7 @@ impl Writer {
             lock: None,
             epoch: 0,
             unlogged: 0,
+            is_home_in_log: false,
             unsure: None,
         })
     }
@@ -183,6 +187,7 @@ impl Writer {
     fn look(&mut self) {
         self.watch.count_look();
         self.look_at_names();
+        self.settle_home();
         if let Ok(Foreign::Changed) = self.ledger.look(&self.connection) {
             self.tell();
         }
@@ -231,15 +236,34 @@ impl Writer {
     }
 
     fn lease(&mut self, now: Timestamp) -> Result<(Epoch, usize), Error> {
+        home::check(&self.connection, &self.path)?;
         let lock = match self.lock.take() {
             Some(held) => held,
             None => Lock::take(&self.path)?,
         };
         self.epoch = 0;
-        let (epoch, driven) = self.transact(Again::First, |open| open.take_over(now))?;
+        let path = self.path.clone();
+        let ((epoch, driven), is_new) = self.transact(Again::First, |open| {
+            let is_new = home::record(open.connection, &path)?;
+            Ok((open.take_over(now)?, is_new))
+        })?;
         (self.epoch, self.lock) = (epoch, Some(lock));
+        self.is_home_in_log = is_new;
+        self.settle_home();
         self.put_up_doorbell();
         Ok((Epoch(epoch), driven))
+    }
+
+    /// Moves the log into the file if where it is executed is only in the log: that stays behind in a rename. If somebody
+    /// reads an earlier state just now, this is tried again later.
+    fn settle_home(&mut self) {
+        if !self.is_home_in_log {
+            return;
+        }
+        match self.ask_log("PRAGMA wal_checkpoint(passive)") {
+            Ok((log, done)) => self.is_home_in_log = log != done,
+            Err(e) => tracing::debug!("no checkpoint of {} yet: {e}", self.path.display()),
+        }
     }
 
     /// Has others ring. Where they cannot, the writer looks often.

@@ -9,7 +9,7 @@ use outlive_core::query::Query;
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::{Options, SqliteStore};
 
-use crate::support::{Place, at, claim, claimed, driven, name, write};
+use crate::support::{Place, at, claim, claimed, driven, name, start, started, until, write};
 
 const FILE: &str = "OUTLIVE_TEST_FILE";
 
@@ -72,14 +72,59 @@ async fn a_second_process_is_refused_whatever_it_calls_the_file() {
 
     let lock = place.folder.path().join("runs.db.lock");
     std::fs::remove_file(&lock).unwrap();
-    let is_made_again = || std::fs::read_to_string(&lock).ok() == Some(child.id().to_string());
-    for _ in (0..20_000).take_while(|_| !is_made_again()) {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    let pid = format!("{}\n", child.id());
+    until(|| std::fs::read_to_string(&lock).is_ok_and(|text| text.starts_with(&pid))).await;
     assert_eq!(by_link.lease(at(50)).await.unwrap_err().kind, held);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(by_link.lease(at(60)).await.unwrap(), Epoch(2));
+}
+
+/// What broke: the lock and the log went by the name of the file, so that one renamed under its executor was executed by
+/// a second process, and damaged when it was moved back.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_store_that_is_renamed_while_a_process_executes_it_is_refused_under_its_new_name() {
+    let place = Place::new();
+    drop(place.open());
+    let mut child = executor(&place);
+    let elsewhere = tempfile::tempdir_in(place.folder.path()).unwrap();
+    for away in [place.folder.path().join("away.db"), elsewhere.path().join("runs.db")] {
+        std::fs::rename(place.file(), &away).unwrap();
+        let errors = [
+            SqliteStore::open(&away, Options::default()).unwrap_err(),
+            SqliteStore::open(&away, Options::default().existing()).unwrap_err(),
+            outlive_sqlite::SqliteReader::open(&away).unwrap_err(),
+            outlive_sqlite::doctor::examine(&away).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind, ErrorKind::Locked { pid: Some(child.id()) }, "{error}");
+            let path = place.file().canonicalize().unwrap_or_else(|_| place.file());
+            let way_out =
+                format!("as {}, and opening it under a second name would damage it; move it back", path.display());
+            assert!(error.message.contains(&way_out), "{error}");
+        }
+        std::fs::rename(&away, place.file()).unwrap();
+    }
+    started(&place.open(), start("b")).await;
+
+    // A copy is another file, and so is a backup that is put in its place.
+    let copy = place.folder.path().join("copy.db");
+    std::fs::copy(place.file(), &copy).unwrap();
+    SqliteStore::open(&copy, Options::default()).unwrap().lease(at(60)).await.unwrap();
+
+    // Once nobody executes it, it can be moved, also if its executor died.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(place.open());
+    let away = place.folder.path().join("away.db");
+    std::fs::rename(place.file(), &away).unwrap();
+    let moved = SqliteStore::open(&away, Options::default()).unwrap();
+    moved.lease(at(60)).await.unwrap();
+    for id in ["a", "b"] {
+        assert!(moved.instance(&name(id)).await.unwrap().is_some());
+    }
+    assert!(outlive_sqlite::doctor::examine(&away).unwrap().is_sound());
 }
 
 /// Whether the kernel says that the file is locked. Its list may leave a lock out while others come and go, but never
