@@ -261,7 +261,7 @@ impl Writer {
             return;
         }
         match self.ask_log("PRAGMA wal_checkpoint(passive)") {
-            Ok((log, done)) => self.is_home_in_log = log != done,
+            Ok(log) => self.is_home_in_log = log.pages != log.moved,
             Err(e) => tracing::debug!("no checkpoint of {} yet: {e}", self.path.display()),
         }
     }

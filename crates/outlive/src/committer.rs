@@ -216,9 +216,16 @@ impl Committer {
     }
 
     /// The committer's task.
-    pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) {
-        // Also if the runtime is dropped: a call from another one would wait for ever.
-        let _stopping = Stopping { committer: &self, router: &*router };
+    pub(crate) fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) -> impl Future<Output = ()> {
+        // Also if the runtime is dropped, be it before the first poll: a call from another one would wait for ever.
+        let stopping = Stopping { committer: self.clone(), router: router.clone() };
+        async move {
+            let _stopping = stopping;
+            self.write_all(&*store, &*router).await;
+        }
+    }
+
+    async fn write_all(&self, store: &dyn Store, router: &dyn Router) {
         let (mut done, mut is_refused) = (None, false);
         loop {
             let next = {
@@ -231,7 +238,7 @@ impl Committer {
             let batch = match (next, done.is_some()) {
                 (Some(batch), _) => batch,
                 (None, true) => {
-                    self.tell(done.take(), &*router);
+                    self.tell(done.take(), router);
                     give_way().await;
                     continue;
                 }
@@ -241,8 +248,8 @@ impl Committer {
                 }
             };
             // While the store has this batch, whoever waits for the last one is told.
-            let tell = async { self.tell(done.take(), &*router) };
-            let (written, ()) = tokio::join!(biased; self.write_batch(batch, &*store, &*router), tell);
+            let tell = async { self.tell(done.take(), router) };
+            let (written, ()) = tokio::join!(biased; self.write_batch(batch, store, router), tell);
             match written {
                 Ok(written) => {
                     if std::mem::take(&mut is_refused) {
@@ -257,11 +264,11 @@ impl Committer {
                         self.lock().batches.push_front(failed);
                     }
                     tokio::time::sleep(RETRY_MIN).await;
-                    self.write_callers(&*store, &*router).await;
+                    self.write_callers(store, router).await;
                 }
             }
         }
-        self.tell(done, &*router);
+        self.tell(done, router);
     }
 
     /// While the store has no room for what runs have done, what callers want is tried by itself: it may make room.
@@ -328,12 +335,12 @@ impl Committer {
 }
 
 /// Tells everybody when the committer's task ends, however it does.
-struct Stopping<'a> {
-    committer: &'a Committer,
-    router: &'a dyn Router,
+struct Stopping {
+    committer: Arc<Committer>,
+    router: Arc<dyn Router>,
 }
 
-impl Drop for Stopping<'_> {
+impl Drop for Stopping {
     fn drop(&mut self) {
         self.committer.close(Error::Shutdown);
         self.router.stopped();

@@ -69,6 +69,18 @@ fn calls_after_their_runtime_was_dropped_fail() {
     });
 }
 
+/// What broke: the task that writes had not run yet when its runtime was dropped, and calls waited for it for ever.
+#[test]
+fn calls_after_a_runtime_was_dropped_that_never_ran_fail() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let client = first.block_on(async { Client::open(dir.path().join("shop.db")) }).unwrap();
+    drop(first);
+    let started = runtime().block_on(client.start_json("double", "21").into_future());
+    assert_eq!(started.unwrap_err().code(), "shutdown");
+}
+
 #[tokio::test]
 async fn what_was_not_provided_is_named_beside_what_was() {
     struct Mailer;
