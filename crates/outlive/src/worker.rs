@@ -231,18 +231,23 @@ impl Worker {
 
     /// Somebody outside has written: hands on what is for runs in memory, and has the store asked what is due.
     async fn look_outside(&self) -> Result<(), Error> {
-        self.check_lease();
         self.wakes.start_over(self.env.clock.now());
         let (handed_on, ()) = tokio::join!(biased; self.hand_on(), self.follower.look());
-        handed_on
+        if !matches!(handed_on, Ok(true)) {
+            // What comes of a message finds out by itself, and does not have to wait for this write.
+            self.check_lease();
+        }
+        handed_on.map(drop)
     }
 
-    /// Hands on what was sent from outside since the last time.
-    async fn hand_on(&self) -> Result<(), Error> {
+    /// Hands on what was sent from outside since the last time. Returns `true` if there was any.
+    async fn hand_on(&self) -> Result<bool, Error> {
+        let mut has_any = false;
         loop {
             let heard = *self.heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let page = self.store.wakes_after(heard, Wake::PAST_MESSAGES.due, WAKES_MAX).await?;
-            let Some(last) = page.last().copied() else { return Ok(()) };
+            let Some(last) = page.last().copied() else { return Ok(has_any) };
+            has_any = true;
             *self.heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = last;
             page.into_iter().for_each(|wake| self.wake(wake));
         }
