@@ -11,6 +11,24 @@ use crate::still::log_of;
 /// How long a statement waits for another process to unlock the file.
 pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);
 
+/// How many times as long a write waits while others make progress, as long as it is not its turn.
+pub(crate) const CROWD: u32 = 12;
+
+/// Whether another connection had the file locked for as long as was waited.
+pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// Others write one after the other, and this connection never had its turn.
+pub(crate) fn crowded(path: &Path, waited: Duration) -> Error {
+    let message = format!(
+        "so many processes write to {} that this one had no turn for {waited:?}; let fewer processes write to it, or write \
+         more at once",
+        path.display()
+    );
+    Error::new(ErrorKind::Unavailable, message)
+}
+
 /// Trouble while opening: what cannot be got over by waiting is of kind `Open`.
 pub(crate) fn on_open(path: &Path, error: &rusqlite::Error) -> Error {
     let name = path.display();
@@ -50,7 +68,8 @@ pub(crate) fn while_reading(path: &Path, error: &rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
             ErrorKind::Unavailable,
             format!(
-                "another process has kept {name} locked for {BUSY_MAX:?}; `fuser {name}` names it, end its transaction"
+                "another process has had a transaction open on {name} for {BUSY_MAX:?} and keeps everybody from writing; \
+                 `fuser {name}` lists the processes, end that transaction"
             ),
         ),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => (

@@ -1,5 +1,6 @@
 //! Opening the file: whether it can serve as a store, and whether SQLite does what it was told.
 
+use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
@@ -20,8 +21,21 @@ use crate::still::Still;
 /// Earlier ones can corrupt a file that two connections write and checkpoint (sqlite.org/wal.html#walresetbug).
 const LIBRARY_MIN: i32 = 3_051_003;
 
-/// How often another connection's lock is asked for again at once, nearly.
-const SHORT_WAITS: i32 = 500;
+/// Between two tries for the lock of another connection: at first, for about as long as one write takes, and then. It does
+/// not grow, or who has waited long would be passed by those who come.
+const FIRST_WAITS: i32 = 20;
+const FIRST_WAIT: Duration = Duration::from_micros(100);
+const LATER_WAIT: Duration = Duration::from_micros(250);
+
+thread_local! {
+    /// How long a statement on this thread waits for another process to unlock the file.
+    static PATIENCE: Cell<Duration> = const { Cell::new(BUSY_MAX) };
+}
+
+/// Has statements on this thread wait that long for another process to unlock the file.
+pub(crate) fn set_patience(patience: Duration) {
+    PATIENCE.set(patience);
+}
 
 /// How often the lock for changing to WAL mode is tried for.
 const WAL_WAIT: Duration = Duration::from_millis(10);
@@ -49,6 +63,8 @@ pub struct Options {
     pub(crate) checkpoint_pages: Option<i64>,
     /// The SQLite VFS that the file is in, if not that of the system.
     vfs: Option<String>,
+    /// How long a write waits for another process to unlock the file, if it is not for the writer to say.
+    pub(crate) patience: Option<Duration>,
     /// How often an executor with a doorbell looks for foreign writes, if it is not for the writer to say.
     pub(crate) net: Option<Duration>,
 }
@@ -115,6 +131,11 @@ impl Options {
         self
     }
 
+    /// Whether what one of them opened serves the other.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        *self == Self { absent: self.absent, ..other.clone() }
+    }
+
     /// For tests: a disk that is full at this many pages.
     #[doc(hidden)]
     #[must_use]
@@ -128,6 +149,14 @@ impl Options {
     #[must_use]
     pub fn checkpoint_pages(mut self, pages: u32) -> Self {
         self.checkpoint_pages = Some(pages.into());
+        self
+    }
+
+    /// For tests: how long a write waits for another process to unlock the file.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
         self
     }
 
@@ -359,11 +388,10 @@ pub(crate) fn wait_for_others(connection: &mut Connection) -> rusqlite::Result<(
 
 /// Waits before try number `tries`. Answers whether to try again.
 fn wait(tries: i32) -> bool {
-    let short = |tries: i32| Duration::from_micros(100) * tries.unsigned_abs();
-    let long = |tries: i32| Duration::from_millis(5) * tries.unsigned_abs();
-    let waited = short(tries.min(SHORT_WAITS)) + long((tries - SHORT_WAITS).max(0));
-    thread::sleep(if tries < SHORT_WAITS { short(1) } else { long(1) });
-    waited < BUSY_MAX
+    let (first, later) = (tries.min(FIRST_WAITS), (tries - FIRST_WAITS).max(0));
+    let waited = FIRST_WAIT * first.unsigned_abs() + LATER_WAIT * later.unsigned_abs();
+    thread::sleep(if tries < FIRST_WAITS { FIRST_WAIT } else { LATER_WAIT });
+    waited < PATIENCE.get()
 }
 
 /// Puts the file into WAL mode, which it then keeps. SQLite does not wait by itself for the lock that this takes.

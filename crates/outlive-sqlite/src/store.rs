@@ -4,8 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use outlive_core::commit::{Answer, Epoch, Write};
@@ -15,7 +15,7 @@ use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
-use outlive_core::store::{Answered, Error, Store};
+use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use outlive_core::touched::{Touch, Touched};
 use tokio::sync::oneshot;
@@ -23,10 +23,10 @@ use tokio::sync::oneshot;
 use crate::error;
 use crate::feed;
 use crate::open::{self, Opened, Options};
-use crate::place;
+use crate::place::{self, Identity};
 use crate::reader;
 use crate::view::SqliteReader;
-use crate::watch::Watch;
+use crate::watch::{Ear, Watch};
 use crate::writer::{Job, Reply, Writer};
 
 /// A store in one SQLite file. Any number of handles and processes may read, start and send; one may execute, which
@@ -45,12 +45,26 @@ use crate::writer::{Job, Reply, Writer};
 /// # }
 /// ```
 pub struct SqliteStore {
+    ear: Arc<Ear>,
+    threads: Arc<Threads>,
+}
+
+/// The threads that serve one or more handles, each with a connection of its own.
+struct Threads {
+    /// Whether another handle may come.
+    is_shared: bool,
+    options: Options,
+    /// The file that the path was when it was opened.
+    identity: Option<Identity>,
     durability: String,
     watch: Arc<Watch>,
     reader: SqliteReader,
     /// Last, as fields go in this order: only a connection that may write can tidy up when it is the last to close.
     writer: Hand,
 }
+
+/// The threads that handles of this process share.
+static SHARED: Mutex<Vec<Weak<Threads>>> = Mutex::new(Vec::new());
 
 /// The way to the writer's thread, which ends with it.
 struct Hand {
@@ -70,6 +84,68 @@ impl SqliteStore {
     /// assert!(error.message.ends_with("make it first: mkdir -p /no/such/folder"));
     /// ```
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        Ok(Self::of(Arc::new(Threads::start(path, options, false)?)))
+    }
+
+    /// Opens a file as [`open`](Self::open) does, for those who do not execute: handles of one process share connections
+    /// and threads. They take turns in the order in which they ask, and hear of what the others write.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open). Its [`lease`](Store::lease) is refused.
+    ///
+    /// ```
+    /// use outlive_core::store::Store;
+    /// use outlive_sqlite::{Options, SqliteStore};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let file = folder.path().join("shop.db");
+    /// // One for each worker of a web server.
+    /// let handles: Vec<_> = (0..100).map(|_| SqliteStore::shared(&file, Options::default()).unwrap()).collect();
+    /// assert!(handles.iter().all(|handle| handle.is_shared_with(&handles[0])));
+    /// ```
+    pub fn shared(path: &Path, options: Options) -> Result<Self, Error> {
+        let path = place::canonical(path)?;
+        let identity = Identity::at(&path);
+        // Held until it is open: of two who open at once, the second shares.
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |threads: &Arc<Threads>| {
+            let is_same_file = threads.identity.is_some() && threads.identity == identity;
+            is_same_file && threads.reader.path() == path && threads.options.is_like(&options)
+        };
+        let known: Vec<Arc<Threads>> = shared.iter().filter_map(Weak::upgrade).collect();
+        let threads = match known.iter().find(|threads| is_it(threads)) {
+            Some(threads) => threads.clone(),
+            None => {
+                let threads = Arc::new(Threads::start(&path, options, true)?);
+                shared.retain(|threads| threads.strong_count() > 0);
+                shared.push(Arc::downgrade(&threads));
+                threads
+            }
+        };
+        drop(shared);
+        Ok(Self::of(threads))
+    }
+
+    /// Returns `true` if both handles are served by the same connections.
+    ///
+    /// ```
+    /// use outlive_sqlite::{Options, SqliteStore};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let file = folder.path().join("shop.db");
+    /// let (first, second) = (SqliteStore::shared(&file, Options::default()), SqliteStore::open(&file, Options::default()));
+    /// assert!(!first.unwrap().is_shared_with(&second.unwrap())); // the second may execute
+    /// ```
+    #[must_use]
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.threads, &other.threads)
+    }
+
+    fn of(threads: Arc<Threads>) -> Self {
+        Self { ear: Ear::new(&threads.watch), threads }
+    }
+}
+
+impl Threads {
+    fn start(path: &Path, options: Options, is_shared: bool) -> Result<Self, Error> {
         let path = place::canonical(path)?;
         let Opened { connection, durability } = open::writer(&path, &options)?;
         let watch = Arc::new(Watch::default());
@@ -79,9 +155,11 @@ impl SqliteStore {
         let thread = thread::Builder::new().name("outlive-writer".to_owned()).spawn(move || writer.run());
         let thread = thread.map_err(|e| reader::no_thread(&path, &e))?;
         let writer = Hand { jobs, thread: Some(thread) };
-        Ok(Self { durability, watch, reader, writer })
+        Ok(Self { is_shared, options, identity: Identity::at(&path), durability, watch, reader, writer })
     }
+}
 
+impl SqliteStore {
     /// The file, by its absolute name, symbolic links resolved.
     ///
     /// ```
@@ -92,28 +170,28 @@ impl SqliteStore {
     /// ```
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.reader.path()
+        self.threads.reader.path()
     }
 
     /// For tests: how often it was looked whether others have written.
     #[doc(hidden)]
     #[must_use]
     pub fn looks(&self) -> u64 {
-        self.watch.looks()
+        self.threads.watch.looks()
     }
 
     /// For tests: whether it is looked for writes of others, because somebody waits for them.
     #[doc(hidden)]
     #[must_use]
     pub fn is_looking(&self) -> bool {
-        self.watch.is_on()
+        self.threads.watch.is_on()
     }
 
     fn ask<T: Send + 'static>(&self, job: impl FnOnce(Reply<T>) -> Job + Send + 'static) -> Answered<'_, T> {
         let (reply, answer) = oneshot::channel();
         Box::pin(async move {
             // If the writer is gone, so is `reply`, and that is what the caller hears.
-            self.writer.give(job(reply));
+            self.threads.writer.give(job(reply));
             answer.await.unwrap_or_else(|_| Err(error::gone(self.path())))
         })
     }
@@ -121,6 +199,13 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn lease(&self, now: Timestamp) -> Answered<'_, Epoch> {
+        if self.threads.is_shared {
+            let message = format!(
+                "{} is opened by a handle that shares its connection, which cannot execute; use `SqliteStore::open`",
+                self.path().display()
+            );
+            return Box::pin(async { Err(Error::new(ErrorKind::Open, message)) });
+        }
         Box::pin(async move {
             let (epoch, driven) = self.ask(move |reply| Job::Lease(now, reply)).await?;
             if driven > 0 {
@@ -134,7 +219,8 @@ impl Store for SqliteStore {
     }
 
     fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
-        self.ask(move |reply| Job::Write(batch, reply))
+        let ear = Arc::downgrade(&self.ear);
+        self.ask(move |reply| Job::Write(batch, ear, reply))
     }
 
     fn release(&self, epoch: Epoch) -> Answered<'_, ()> {
@@ -143,15 +229,15 @@ impl Store for SqliteStore {
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         // If the writer is gone, the next write says so.
-        self.watch.changed(|| self.writer.give(Job::Watch))
+        self.ear.changed(|| self.threads.writer.give(Job::Watch))
     }
 
     fn touched(&self, after: u64, touch: Touch) -> Answered<'_, Option<Touched>> {
-        self.reader.lookups.ask(move |connection| feed::touched(connection, after, touch))
+        self.threads.reader.lookups.ask(move |connection| feed::touched(connection, after, touch))
     }
 
     fn durability(&self) -> String {
-        self.durability.clone()
+        self.threads.durability.clone()
     }
 
     fn name(&self) -> String {
@@ -161,59 +247,59 @@ impl Store for SqliteStore {
 
 impl Query for SqliteStore {
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
-        self.reader.instance(id)
+        self.threads.reader.instance(id)
     }
 
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
-        self.reader.journal(num, after, limit)
+        self.threads.reader.journal(num, after, limit)
     }
 
     fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        self.reader.inbox(num, after)
+        self.threads.reader.inbox(num, after)
     }
 
     fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
-        self.reader.wakes_after(after, until, limit)
+        self.threads.reader.wakes_after(after, until, limit)
     }
 
     fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>> {
-        self.reader.suspects(until)
+        self.threads.reader.suspects(until)
     }
 
     fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page> {
-        self.reader.list(filter, before, limit)
+        self.threads.reader.list(filter, before, limit)
     }
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts> {
-        self.reader.count(filter)
+        self.threads.reader.count(filter)
     }
 
     fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {
-        self.reader.queue(num, read)
+        self.threads.reader.queue(num, read)
     }
 
     fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth> {
-        self.reader.depth(job, now)
+        self.threads.reader.depth(job, now)
     }
 
     fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>> {
-        self.reader.dead(job, after, limit)
+        self.threads.reader.dead(job, after, limit)
     }
 
     fn jobs(&self) -> Answered<'_, Vec<Name>> {
-        self.reader.jobs()
+        self.threads.reader.jobs()
     }
 
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
-        self.reader.feed(after, limit)
+        self.threads.reader.feed(after, limit)
     }
 
     fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>> {
-        self.reader.mark(name)
+        self.threads.reader.mark(name)
     }
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
-        self.reader.reply(pos)
+        self.threads.reader.reply(pos)
     }
 }
 
@@ -238,7 +324,7 @@ impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore")
             .field("path", &self.path())
-            .field("durability", &self.durability)
+            .field("durability", &self.threads.durability)
             .finish_non_exhaustive()
     }
 }

@@ -16,7 +16,7 @@ use crate::open::{self, Options, Reading};
 use crate::place;
 use crate::reader::Reader;
 use crate::still::Still;
-use crate::watch::Watch;
+use crate::watch::{Ear, Watch};
 
 /// How often somebody who waits for changes has the file looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -53,6 +53,7 @@ pub struct SqliteReader {
     /// For lists and counts, which may take a while.
     pub(crate) lists: Reader,
     watch: Arc<Watch>,
+    ear: Arc<Ear>,
 }
 
 impl SqliteReader {
@@ -92,7 +93,8 @@ impl SqliteReader {
     pub(crate) fn start(path: PathBuf, options: &Options) -> Result<Self, Error> {
         let lookups = Reader::start(&path, options, "outlive-lookups", 1)?;
         let lists = Reader::start(&path, options, "outlive-lists", LIST_THREADS)?;
-        Ok(Self { path, lookups, lists, watch: Arc::default() })
+        let watch = Arc::default();
+        Ok(Self { path, lookups, lists, ear: Ear::new(&watch), watch })
     }
 
     /// The file, by its absolute name.
@@ -131,7 +133,7 @@ impl Store for SqliteReader {
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        self.watch.changed(|| {
+        self.ear.changed(|| {
             let (path, watch) = (self.path.clone(), Arc::downgrade(&self.watch));
             let thread = thread::Builder::new().name("outlive-watch".to_owned()).spawn(move || look_out(&path, &watch));
             if let Err(e) = thread {

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -32,10 +32,10 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Between the writer, which sees that others have written, and those who wait for it.
+/// Between the writer of a connection, which sees that others have written, and the handles that share it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    news: Notify,
+    ears: Mutex<Vec<Weak<Ear>>>,
     /// How many wait.
     waiting: AtomicUsize,
     /// Whether the writer looks. It stops by itself when nobody waits.
@@ -44,7 +44,18 @@ pub(crate) struct Watch {
     looks: AtomicU64,
 }
 
+/// What one handle hears by.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    watch: Arc<Watch>,
+    news: Notify,
+}
+
 impl Watch {
+    fn ears(&self) -> MutexGuard<'_, Vec<Weak<Ear>>> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether the writer is to look. If nobody waits, this turns it off.
     pub(crate) fn is_wanted(&self) -> bool {
         if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -74,27 +85,55 @@ impl Watch {
         self.looks.load(Ordering::Relaxed)
     }
 
-    /// Others have written: tells whoever waits, or who waits next, as he may have been about to.
+    /// Others have written: tells whoever waits on each handle, or who waits next, as he may have been about to.
     pub(crate) fn tell(&self) {
-        self.news.notify_one();
+        // The lock is free again before they are dropped: one may be the last of its kind, and needs it then.
+        let ears: Vec<Arc<Ear>> = self.ears().iter().filter_map(Weak::upgrade).collect();
+        ears.iter().for_each(|ear| ear.news.notify_one());
+    }
+
+    /// One of the handles has written: tells the others.
+    pub(crate) fn tell_others(&self, writer: &Weak<Ear>) {
+        let ears = self.ears();
+        if ears.len() < 2 {
+            return;
+        }
+        let others: Vec<Arc<Ear>> = ears.iter().filter(|ear| !ear.ptr_eq(writer)).filter_map(Weak::upgrade).collect();
+        drop(ears);
+        others.iter().for_each(|ear| ear.news.notify_one());
+    }
+}
+
+impl Ear {
+    /// Listens to what the others write, from now on.
+    pub(crate) fn new(watch: &Arc<Watch>) -> Arc<Self> {
+        let ear = Arc::new(Self { watch: watch.clone(), news: Notify::new() });
+        watch.ears().push(Arc::downgrade(&ear));
+        ear
     }
 
     /// Comes back when others have written. `turn_on` is called if the writer does not look yet.
     pub(crate) fn changed(self: &Arc<Self>, turn_on: impl FnOnce()) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.watch.waiting.fetch_add(1, Ordering::SeqCst);
         let waiting = Waiting(self.clone());
-        if !self.is_on.swap(true, Ordering::SeqCst) {
+        if !self.watch.is_on.swap(true, Ordering::SeqCst) {
             turn_on();
         }
         Box::pin(async move { waiting.0.news.notified().await })
     }
 }
 
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.watch.ears().retain(|ear| ear.strong_count() > 0);
+    }
+}
+
 /// Somebody who waits.
-struct Waiting(Arc<Watch>);
+struct Waiting(Arc<Ear>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.0.watch.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }

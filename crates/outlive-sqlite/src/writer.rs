@@ -1,9 +1,9 @@
 //! The one thread that writes: it owns the connection, the lock, the epoch and the checkpoints.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use outlive_core::commit::{Answer, Epoch, Write};
@@ -24,7 +24,7 @@ use crate::lease::Lock;
 use crate::ledger::{Foreign, Ledger};
 use crate::open::{self, Options};
 use crate::place::Identity;
-use crate::watch::{self, Watch};
+use crate::watch::{self, Ear, Watch};
 
 /// How long readers are waited for, during which nobody else writes either.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
@@ -40,7 +40,8 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What the writer is asked to do.
 pub(crate) enum Job {
-    Write(Arc<Vec<Write>>, Reply<Vec<Answer>>),
+    /// Write, for the handle that hears by this.
+    Write(Arc<Vec<Write>>, Weak<Ear>, Reply<Vec<Answer>>),
     /// The epoch, and how many instances were driven when the last process died.
     Lease(Timestamp, Reply<(Epoch, usize)>),
     Release(Epoch, Reply<()>),
@@ -129,10 +130,14 @@ impl Writer {
 
     /// Does what is asked until nobody can ask any more.
     pub(crate) fn run(mut self) {
+        open::set_patience(self.options.patience.unwrap_or(error::BUSY_MAX));
         while let Some(job) = self.next() {
             match job {
-                Job::Write(batch, reply) => {
+                Job::Write(batch, ear, reply) => {
                     let done = self.write(&batch);
+                    if done.is_ok() {
+                        self.watch.tell_others(&ear);
+                    }
                     self.unlogged += batch.iter().map(pages).sum::<i64>();
                     let wanted = if done.is_ok() { Wanted::Order } else { Wanted::Room };
                     // Whoever is answered has the batch to himself again.
@@ -335,7 +340,26 @@ impl Writer {
             // What others wrote meanwhile cannot be told from what was there before.
             self.watch.tell();
         }
-        self.execute("BEGIN IMMEDIATE").map_err(|e| error::while_reading(&self.path, &e))
+        self.begin_in_turn()
+    }
+
+    /// Begins a transaction once others let it. As long as they get on, it waits longer than for one that is stuck.
+    fn begin_in_turn(&mut self) -> Result<(), Error> {
+        for _ in 0..error::CROWD {
+            let error = match self.execute("BEGIN IMMEDIATE") {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let has_changed = matches!(self.ledger.look(&self.connection), Ok(Foreign::Changed));
+            if has_changed {
+                self.tell();
+            }
+            if !has_changed || !error::is_busy(&error) {
+                return Err(error::while_reading(&self.path, &error));
+            }
+        }
+        let patience = self.options.patience.unwrap_or(error::BUSY_MAX);
+        Err(error::crowded(&self.path, patience * error::CROWD))
     }
 
     fn apply<T>(&mut self, again: Again, work: &impl Fn(&mut Batch<'_>) -> rusqlite::Result<T>) -> rusqlite::Result<T> {

@@ -73,7 +73,8 @@ impl Router for Nobody {
 }
 
 impl Client {
-    /// Opens a store without executing anything. A file is made if there is none.
+    /// Opens a store without executing anything. A file is made if there is none. All clients that one process opens on
+    /// a file share its connections, and write in the order in which they ask.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -88,7 +89,7 @@ impl Client {
     /// # Errors
     /// If it cannot be opened.
     pub fn open(place: impl AsRef<std::path::Path>) -> Result<Self, Error> {
-        Ok(Self::on(open::store(place.as_ref(), open::Durability::Full)?))
+        Ok(Self::on(open::shared(place.as_ref())?))
     }
 
     /// Opens a store that exists to read it: lists, counts, journals and events. Whatever would write fails with

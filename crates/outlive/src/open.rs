@@ -31,11 +31,21 @@ pub enum Durability {
     Relaxed,
 }
 
-/// Opens the store that a path or URL names: `memory:`, `sqlite:PATH` or a plain path.
+/// Opens the store that a path or URL names, to execute it: `memory:`, `sqlite:PATH` or a plain path.
 pub(crate) fn store(place: &Path, durability: Durability) -> Result<Arc<dyn Store>, Error> {
+    file_of(place)?.map_or_else(|| Ok(Arc::new(MemoryStore::new()) as _), |path| file(path, durability))
+}
+
+/// Opens the same for a client. Clients of one file share what serves them.
+pub(crate) fn shared(place: &Path) -> Result<Arc<dyn Store>, Error> {
+    file_of(place)?.map_or_else(|| Ok(Arc::new(MemoryStore::new()) as _), shared_file)
+}
+
+/// The file that a path or URL names; `None` if it is to be in memory.
+fn file_of(place: &Path) -> Result<Option<&Path>, Error> {
     let text = place.to_str().unwrap_or_default();
     if text == "memory:" {
-        return Ok(Arc::new(MemoryStore::new()));
+        return Ok(None);
     }
     if text.starts_with("postgres:") || text.starts_with("postgresql:") {
         return Err(Error::Setup(format!("{text:?}: PostgreSQL is not supported yet; use a file path")));
@@ -44,7 +54,7 @@ pub(crate) fn store(place: &Path, durability: Durability) -> Result<Arc<dyn Stor
     if path.as_os_str().is_empty() {
         return Err(Error::Setup("the store's path \"\" is empty; give a file path or \"memory:\"".into()));
     }
-    file(path, durability)
+    Ok(Some(path))
 }
 
 /// Opens a store that is there, to read it and nothing else. `None` if the file is no database: it may be an export.
@@ -99,6 +109,16 @@ fn file(path: &Path, durability: Durability) -> Result<Arc<dyn Store>, Error> {
     };
     let options = outlive_sqlite::Options::new().durability(durability);
     Ok(Arc::new(outlive_sqlite::SqliteStore::open(path, options)?))
+}
+
+#[cfg(feature = "sqlite")]
+fn shared_file(path: &Path) -> Result<Arc<dyn Store>, Error> {
+    Ok(Arc::new(outlive_sqlite::SqliteStore::shared(path, outlive_sqlite::Options::new())?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn shared_file(path: &Path) -> Result<Arc<dyn Store>, Error> {
+    file(path, Durability::Full)
 }
 
 #[cfg(not(feature = "sqlite"))]

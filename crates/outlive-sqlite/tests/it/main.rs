@@ -19,4 +19,5 @@ mod open;
 mod plans;
 mod process;
 mod reading;
+mod sharing;
 mod support;
