@@ -37,7 +37,7 @@ enum Place {
 use Place::{Crowd, New};
 
 /// W5 makes the crowd of sleepers; those after it find it there.
-const STAGES: [Stage; 23] = [
+const STAGES: [Stage; 25] = [
     Stage("floor", 1, New),
     Stage("w1", 4, New),
     Stage("w2", 2, New),
@@ -53,16 +53,18 @@ const STAGES: [Stage; 23] = [
     Stage("j4", 5, New),
     Stage("kills", 10, New),
     Stage("resident", 2, New),
+    Stage("waiters", 30, New),
     Stage("sink", 20, New),
     Stage("in-flight", 15, New),
     Stage("journal-length", 20, New),
     Stage("w5", 70, Crowd),
+    Stage("idle", 100, Crowd),
     Stage("sleepers", 20, Crowd),
     Stage("w10", 80, Crowd),
     Stage("lists", 20, Crowd),
     Stage("soak", 125, New),
 ];
-/// How long the soak and J3 last. It fits into a coffee break; alone a soak lasts longer.
+/// How long the soak and J3 last, and idle and waiters at most. It fits into a coffee break; alone a soak lasts longer.
 const MINUTES: f64 = 2.0;
 /// The shortest of them that has something to say.
 const MINUTES_MIN: f64 = 0.02;

@@ -10,7 +10,9 @@ use crate::all::{self, Plan};
 use crate::figures::{Figures, Measured};
 use crate::floor::{self, Floor};
 use crate::setup::Setup;
-use crate::{curves, j1, j2, j3, j4, kills, lists, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10};
+use crate::{
+    curves, idle, j1, j2, j3, j4, kills, lists, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, waiters,
+};
 
 /// Worker threads of the runtime; the store has a writer and two readers beside them.
 const THREADS: usize = 2;
@@ -27,7 +29,7 @@ struct Arguments {
     /// Where the store is made; a temporary folder in the current one unless given, so that a real disk is measured
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// The store of w5, w10, lists and sleepers, to go on with one that is there
+    /// The store of w5, w10, lists, sleepers and idle, to go on with one that is there
     #[arg(long)]
     file: Option<PathBuf>,
     /// One JSON object on the last line
@@ -36,7 +38,7 @@ struct Arguments {
     /// Worker threads of the runtime
     #[arg(long, default_value_t = THREADS)]
     threads: usize,
-    /// How long a soak lasts, 10 unless given, or j3, 2 unless given
+    /// How long a soak lasts, 10 unless given, or j3, idle and waiters, 2 unless given
     #[arg(long)]
     minutes: Option<f64>,
     /// Where `all` writes RESULTS.md and plots/
@@ -86,6 +88,10 @@ enum Workload {
     Lists,
     /// n runs that wait in memory
     Resident,
+    /// One engine, fifty, and one with n sleepers, with nothing to do
+    Idle,
+    /// n who wait for runs while another process writes
+    Waiters,
     /// W1 with a sink whose endpoint never answers
     Sink,
     /// What the disk itself can do
@@ -106,6 +112,8 @@ enum Workload {
     Heir,
     #[value(hide = true, name = kills::PRISONER)]
     Prisoner,
+    #[value(hide = true, name = waiters::EXECUTOR)]
+    Executor,
     #[value(hide = true, name = w5::RESTER)]
     Rester,
 }
@@ -113,10 +121,10 @@ enum Workload {
 impl Workload {
     fn n(self) -> u64 {
         match self {
-            Self::W2 | Self::W9 => 1_000,
+            Self::W2 | Self::W9 | Self::Waiters => 1_000,
             Self::W3 | Self::J2 | Self::J3 | Self::J4 => 100_000,
             Self::J1 => 200_000,
-            Self::W5 | Self::W10 | Self::Sleepers | Self::Lists => 1_000_000,
+            Self::W5 | Self::W10 | Self::Sleepers | Self::Lists | Self::Idle => 1_000_000,
             Self::W7 | Self::W8 | Self::Kills => 10_000,
             Self::Soak => 500,
             Self::JournalLength => 320_000,
@@ -127,7 +135,7 @@ impl Workload {
 
     /// How long it lasts, if that is not a matter of how many there are.
     fn minutes(self) -> f64 {
-        if self == Self::J3 { 2.0 } else { 10.0 }
+        if matches!(self, Self::J3 | Self::Idle | Self::Waiters) { 2.0 } else { 10.0 }
     }
 
     async fn measure(self, setup: &Setup) -> Result<Measured> {
@@ -149,13 +157,17 @@ impl Workload {
             Self::Kills => kills::run(setup).await,
             Self::Lists => lists::run(setup).await,
             Self::Resident => resident::run(setup).await,
+            Self::Idle => idle::run(setup).await,
+            Self::Waiters => waiters::run(setup).await,
             Self::Sink => sink::run(setup).await,
             Self::Soak => soak::run(setup).await,
             Self::InFlight => curves::in_flight(setup).await,
             Self::JournalLength => curves::journal_length(setup).await,
             Self::Sleepers => curves::sleepers(setup).await,
             Self::Floor => Ok(Measured::default()),
-            Self::All | Self::Victim | Self::Heir | Self::Prisoner | Self::Rester => Err("this is no workload".into()),
+            Self::All | Self::Victim | Self::Heir | Self::Prisoner | Self::Executor | Self::Rester => {
+                Err("this is no workload".into())
+            }
         }
     }
 }
@@ -196,6 +208,7 @@ pub fn main() -> Result<()> {
         Workload::Victim => return runtime(&setup)?.block_on(w4::be_victim(&setup)),
         Workload::Heir => return runtime(&setup)?.block_on(w4::be_heir(&setup)),
         Workload::Prisoner => return runtime(&setup)?.block_on(kills::be_prisoner(&setup)),
+        Workload::Executor => return runtime(&setup)?.block_on(waiters::be_executor(&setup)),
         Workload::Rester => runtime(&setup)?.block_on(w5::rest(&setup))?,
         workload => measure(workload, &setup)?,
     };

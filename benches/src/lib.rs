@@ -10,6 +10,7 @@ mod crowd;
 mod curves;
 mod figures;
 mod floor;
+mod idle;
 mod j1;
 mod j2;
 mod j3;
@@ -40,6 +41,7 @@ mod w6;
 mod w7;
 mod w8;
 mod w9;
+mod waiters;
 
 pub use command::{main, measure_w1, measure_w2};
 pub use figures::Figures;

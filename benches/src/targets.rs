@@ -18,7 +18,7 @@ pub(crate) enum Bound {
 
 use Bound::{AtLeast, AtMost};
 
-pub(crate) const TARGETS: [Target; 25] = [
+pub(crate) const TARGETS: [Target; 32] = [
     Target { workload: "w1", figure: "steps_per_sec", bound: AtLeast(150_000.0) },
     Target { workload: "w1", figure: "cpu_us_per_step", bound: AtMost(8.0) },
     Target { workload: "w2", figure: "ratio_to_floor", bound: AtMost(2.0) },
@@ -43,6 +43,12 @@ pub(crate) const TARGETS: [Target; 25] = [
     Target { workload: "lists", figure: "failed_ms", bound: AtMost(10.0) },
     Target { workload: "lists", figure: "count_behind_dropped_ms", bound: AtMost(50.0) },
     Target { workload: "lists", figure: "rss_over_before_mb", bound: AtMost(100.0) },
+    Target { workload: "idle", figure: "cpu_percent_sleepers", bound: AtMost(0.1) },
+    Target { workload: "idle", figure: "wakeups_per_sec_sleepers", bound: AtMost(2.0) },
+    Target { workload: "idle", figure: "cpu_percent_one", bound: AtMost(0.1) },
+    Target { workload: "idle", figure: "cpu_percent_fifty", bound: AtMost(2.0) },
+    Target { workload: "waiters", figure: "cpu_percent_all_waiters", bound: AtMost(10.0) },
+    Target { workload: "w8", figure: "ratio_to_same_process", bound: AtMost(1.5) },
     Target { workload: "sink", figure: "ratio_to_without_sink", bound: AtLeast(0.9) },
 ];
 

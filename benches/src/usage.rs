@@ -58,6 +58,16 @@ fn threads() -> HashMap<OsString, Duration> {
     used.collect()
 }
 
+/// How often threads of the process have begun to run after they had waited for something, of those that there are.
+pub(crate) fn wakeups() -> u64 {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let of_task = |status: String| {
+        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?.to_owned();
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok().and_then(of_task)).sum()
+}
+
 /// The most memory the process has held, in MB.
 pub(crate) fn peak_rss_mb() -> f64 {
     memory_mb("VmHWM")

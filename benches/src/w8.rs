@@ -64,7 +64,9 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let durability = engine.durability();
     engine.shutdown().await?;
     let (times, within) = (latencies(&board[..of_a_side])?, latencies(&board[of_a_side..])?);
+    let ratio = micros(&times, 50).zip(micros(&within, 50)).map(|(outside, within)| outside / within);
     let own = vec![
+        ("ratio_to_same_process", rounded(ratio, 2)),
         ("p50_us_same_process", rounded(micros(&within, 50), 0)),
         ("p99_us_same_process", rounded(micros(&within, 99), 0)),
     ];

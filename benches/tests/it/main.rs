@@ -24,7 +24,7 @@ const EVERYWHERE: [&str; 13] = [
 ];
 
 /// Workloads, with what is typed after their name and the figures that must be numbers.
-const WORKLOADS: [(&str, &str, &[&str]); 23] = [
+const WORKLOADS: [(&str, &str, &[&str]); 25] = [
     ("floor", "", &["floor_fdatasync_p50_us", "floor_append_log_steps_per_sec"]),
     ("w1", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
     ("w2", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
@@ -33,7 +33,7 @@ const WORKLOADS: [(&str, &str, &[&str]); 23] = [
     ("w5", "--n 20", &["rss_over_empty_mb", "start_secs", "bytes_per_run"]),
     ("w6", "--n 20", &["steps_per_sec", "p50_us", "p99_us"]),
     ("w7", "--n 20", &["entries_per_sec", "entries_per_sec_from_store", "p50_us"]),
-    ("w8", "--n 20", &["p50_us", "p99_us", "p50_us_same_process", "p99_us_same_process"]),
+    ("w8", "--n 20", &["p50_us", "p99_us", "p50_us_same_process", "p99_us_same_process", "ratio_to_same_process"]),
     ("w9", "--n 10", &["p50_us", "p99_us", "p50_us_clients", "p99_us_clients", "ratio_to_floor"]),
     ("w10", "--n 50", &["steps_per_sec", "steps_per_sec_empty", "ratio_to_empty"]),
     ("j1", "--n 20", &["events_per_sec", "cpu_us_per_event", "peak_rss_mb", "ratio_to_floor"]),
@@ -44,6 +44,8 @@ const WORKLOADS: [(&str, &str, &[&str]); 23] = [
     ("kills", "--n 20", &["all_back_secs", "peak_rss_mb"]),
     ("lists", "--n 200", &["newest_ms", "prefix_ms", "tag_ms", "count_behind_dropped_ms"]),
     ("resident", "--n 20", &["memory_bytes_per_resident_run"]),
+    ("idle", "--n 20 --minutes 0.01", &["cpu_percent_one", "cpu_percent_fifty", "wakeups_per_sec_sleepers"]),
+    ("waiters", "--n 20 --minutes 0.01", &["cpu_percent_one_waiter", "cpu_percent_all_waiters"]),
     ("sink", "--n 20", &["steps_per_sec_without_sink", "ratio_to_without_sink"]),
     ("in-flight", "--n 8", &["steps_per_sec"]),
     ("journal-length", "--n 20", &["cpu_us_per_step"]),

@@ -35,6 +35,9 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         refused(&other, "store").await?;
         refused(&stage.store(), "store").await?;
         fs::remove_file(&other)?;
+        fs::rename(stage.store(), &other)?;
+        refused(&other, "locked").await?;
+        fs::rename(&other, stage.store())?;
     }
     let lock = stage.folder().join("shop.db.lock");
     fs::remove_file(&lock)?;
@@ -61,7 +64,8 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     })
     .await?;
     second.shutdown().await?;
-    Ok("4 other names were refused; a fenced executor stopped, and the one that fenced it went on".to_owned())
+    Ok("4 other names and a new one were refused; a fenced executor stopped, and the one that fenced it went on"
+        .to_owned())
 }
 
 /// A second executor of that name must be refused, with that code.
