@@ -17,6 +17,7 @@
 //! file goes on, but its log cannot be used again and grows.
 
 mod journals;
+mod lines;
 mod rows;
 mod rules;
 
@@ -265,6 +266,7 @@ fn checks() -> Vec<(&'static str, Examination)> {
         ),
         ("messages", Box::new(rows::messages)),
         ("journals", Box::new(journals::examine)),
+        ("lines of the feed", Box::new(lines::examine)),
     ];
     for rule in RULES.iter().chain(&OF_JOBS) {
         checks.push((rule.name, Box::new(|sheet| rule.apply(sheet))));

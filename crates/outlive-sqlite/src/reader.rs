@@ -133,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_waits_for_is_not_read() {
         let (_folder, reader) = reader(1);
-        let (release, held) = mpsc::channel::<()>();
+        let (release, held) = mpsc::channel::<u32>();
         let mut first = reader.ask(move |_| Ok(held.recv().unwrap()));
         ask(&mut first);
         let reads = Arc::new(AtomicU32::new(0));
@@ -141,7 +141,7 @@ mod tests {
             let reads = reads.clone();
             ask(&mut reader.ask(move |_| Ok(reads.fetch_add(1, Ordering::SeqCst))));
         }
-        release.send(()).unwrap();
+        release.send(1).unwrap();
         first.await.unwrap();
         reader.ask(|_| Ok(())).await.unwrap();
         assert_eq!(reads.load(Ordering::SeqCst), 0);
@@ -150,13 +150,13 @@ mod tests {
     #[tokio::test]
     async fn a_slow_read_does_not_hold_up_the_next() {
         let (_folder, reader) = reader(2);
-        let (release, held) = mpsc::channel::<()>();
+        let (release, held) = mpsc::channel::<u32>();
         let mut slow = reader.ask(move |_| Ok(held.recv().unwrap()));
         ask(&mut slow);
         for n in 0..3 {
             assert_eq!(reader.ask(move |_| Ok(n)).await.unwrap(), n);
         }
-        release.send(()).unwrap();
+        release.send(1).unwrap();
         slow.await.unwrap();
     }
 

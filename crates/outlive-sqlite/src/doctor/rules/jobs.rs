@@ -2,16 +2,7 @@
 
 use super::{Problem, REPLACE, REPORT, Rule};
 
-/// All that was told, with how many numbers each line takes, and up to where some of it may have been forgotten.
-macro_rules! lines {
-    () => {
-        "WITH line (whose, pos, number, n) AS (SELECT instance, pos, number, 1 FROM entry \
-             UNION ALL SELECT instance, pos, number, iif(kind = 9, 2, 1) FROM news), \
-         forgotten (until) AS (SELECT coalesce((SELECT value FROM meta WHERE key = 'trimmed'), 0)) "
-    };
-}
-
-pub(in crate::doctor) const RULES: [Rule; 8] = [
+pub(in crate::doctor) const RULES: [Rule; 6] = [
     Rule {
         name: "counters of jobs",
         problem: Problem::Counter,
@@ -50,33 +41,6 @@ pub(in crate::doctor) const RULES: [Rule; 8] = [
                  AND key = CASE WHEN rank > 0 AND json_valid(text) THEN json_extract(text, '$.dedup') END \
              WHERE dedup.pos < inbox.pos",
         holds: "an event is not queued while another one with its dedup key counts",
-        remedy: REPORT,
-    },
-    Rule {
-        name: "numbers of lines",
-        problem: Problem::Feed,
-        question: concat!(
-            lines!(),
-            "SELECT whose, 'line ' || number || ' comes after line ' || coalesce(before, 0) FROM (\
-                     SELECT whose, pos, number, number - n AS wanted, lag(number) OVER (PARTITION BY whose ORDER BY pos) AS before \
-                     FROM line, forgotten WHERE pos > until), forgotten \
-                 WHERE wanted <> coalesce(before, iif(until = 0, 0, wanted)) \
-                     AND EXISTS (SELECT 1 FROM instance WHERE num = whose)",
-        ),
-        holds: "what was told of an instance counts from 1 without a gap, in order",
-        remedy: REPORT,
-    },
-    Rule {
-        name: "last lines",
-        problem: Problem::Feed,
-        question: concat!(
-            lines!(),
-            "SELECT num, 'its last line is ' || coalesce(last, 0) || ', and it should be ' || wanted \
-                 FROM (SELECT num, news + coalesce((SELECT max(seq) FROM entry WHERE instance = num), 0) AS wanted FROM instance) \
-                 LEFT JOIN (SELECT whose, max(number) AS last, max(pos) AS at FROM line GROUP BY whose) ON whose = num, forgotten \
-                 WHERE coalesce(last, 0) <> wanted AND (until = 0 OR at > until OR last > wanted)",
-        ),
-        holds: "an instance has as many lines as it has entries and news",
         remedy: REPORT,
     },
     Rule {

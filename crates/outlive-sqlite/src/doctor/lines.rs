@@ -1,0 +1,113 @@
+//! The feed, line by line in its order: the numbers of each instance count up without a gap, to as many as it has.
+//!
+//! One pass over both tables by position, with a few numbers per instance in memory: sorting a million lines by instance
+//! took longer than all other checks.
+
+use std::collections::HashMap;
+
+use rusqlite::{Row, Rows};
+
+use super::{Problem, Sheet};
+use crate::row;
+
+const ENTRIES: &str = "SELECT pos, instance, number, 1, seq FROM entry ORDER BY pos";
+
+/// The beginning of a run takes two numbers.
+const NEWS: &str = "SELECT pos, instance, number, iif(kind = 9, 2, 1), 0 FROM news ORDER BY pos";
+
+/// Up to where lines may have been forgotten.
+const FORGOTTEN: &str = "SELECT coalesce((SELECT value FROM meta WHERE key = 'trimmed'), 0)";
+
+const REMEDY: &str = "no run is harmed by it; report this";
+
+/// A line of the feed.
+struct Line {
+    pos: i64,
+    whose: i64,
+    number: i64,
+    /// How many numbers it takes.
+    count: i64,
+    seq: i64,
+}
+
+/// What is known of the lines of one instance.
+#[derive(Default)]
+struct Told {
+    /// The number of the last line past what may have been forgotten.
+    before: Option<i64>,
+    /// The largest number, and the last position.
+    number: i64,
+    pos: i64,
+    /// The last entry of its journal.
+    seq: i64,
+}
+
+pub(super) fn examine(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
+    let until: i64 = sheet.connection.query_row(FORGOTTEN, [], |row| row.get(0))?;
+    let mut told: HashMap<i64, Told> = HashMap::new();
+    let (mut entries, mut news) = (sheet.connection.prepare(ENTRIES)?, sheet.connection.prepare(NEWS)?);
+    let (mut entries, mut news) = (entries.query([])?, news.query([])?);
+    let (mut entry, mut other) = (next(&mut entries)?, next(&mut news)?);
+    loop {
+        let is_entry = match (&entry, &other) {
+            (None, None) => break,
+            (Some(entry), Some(other)) => entry.pos < other.pos,
+            (entry, _) => entry.is_some(),
+        };
+        let line = match is_entry {
+            true => std::mem::replace(&mut entry, next(&mut entries)?),
+            false => std::mem::replace(&mut other, next(&mut news)?),
+        };
+        if let Some(line) = line {
+            sheet.count_row();
+            follow(sheet, told.entry(line.whose).or_default(), &line, until);
+        }
+    }
+    ends(sheet, &told, until)
+}
+
+fn next(rows: &mut Rows<'_>) -> rusqlite::Result<Option<Line>> {
+    let number = |row: &Row<'_>, column| row::int(row, column).unwrap_or(0);
+    Ok(rows.next()?.map(|row| Line {
+        pos: number(row, 0),
+        whose: number(row, 1),
+        number: number(row, 2),
+        count: number(row, 3),
+        seq: number(row, 4),
+    }))
+}
+
+/// Whether a line follows the one before it.
+fn follow(sheet: &mut Sheet<'_>, told: &mut Told, line: &Line, until: i64) {
+    if line.pos > until {
+        let wanted = line.number - line.count;
+        let is_next = told.before.map_or(until > 0 || wanted == 0, |before| before == wanted);
+        if !is_next && sheet.id_of(line.whose).is_some() {
+            let found = format!("line {} comes after line {}", line.number, told.before.unwrap_or(0));
+            let holds = "what was told of an instance counts from 1 without a gap, in order";
+            sheet.find(Problem::Feed, Some(line.whose), found, holds, REMEDY);
+        }
+        told.before = Some(line.number);
+    }
+    told.number = told.number.max(line.number);
+    told.pos = line.pos;
+    told.seq = told.seq.max(line.seq);
+}
+
+/// Whether each instance has all its lines.
+fn ends(sheet: &mut Sheet<'_>, told: &HashMap<i64, Told>, until: i64) -> rusqlite::Result<()> {
+    let mut statement = sheet.connection.prepare("SELECT num, news FROM instance")?;
+    let mut rows = statement.query([])?;
+    let nothing = Told::default();
+    while let Some(row) = rows.next()? {
+        let num = row::int(row, 0).unwrap_or(0);
+        let Told { number, pos, seq, .. } = told.get(&num).unwrap_or(&nothing);
+        let wanted = row::int(row, 1).unwrap_or(0) + seq;
+        if *number != wanted && (until == 0 || *pos > until || *number > wanted) {
+            let found = format!("its last line is {number}, and it should be {wanted}");
+            let holds = "an instance has as many lines as it has entries and news";
+            sheet.find(Problem::Feed, Some(num), found, holds, REMEDY);
+        }
+    }
+    Ok(())
+}
