@@ -25,7 +25,7 @@ static LATE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 async fn beat(ctx: ContinuousCtx<u32>) -> Result<()> {
     ctx.update_state(|beats| *beats += 1);
-    if ctx.run_count() > 0
+    if ctx.run_count() > 1
         && let Some(due) = ctx.scheduled_at()
     {
         let late = usize::try_from(ctx.started_at().since(due).as_millis())?;

@@ -213,10 +213,11 @@ fn take(text: &str, wanted: impl Fn(char) -> bool) -> (&str, &str) {
 }
 
 fn unit_nanos(label: &str) -> Result<u64, Problem> {
-    if CALENDAR_UNITS.contains(&label) {
+    let is_it = |known: &&str| known.eq_ignore_ascii_case(label);
+    if CALENDAR_UNITS.iter().any(is_it) {
         return Err(Problem::Calendar);
     }
-    UNITS.iter().find(|(_, labels)| labels.contains(&label)).map(|(nanos, _)| *nanos).ok_or(Problem::Unreadable)
+    UNITS.iter().find(|(_, labels)| labels.iter().any(is_it)).map(|(nanos, _)| *nanos).ok_or(Problem::Unreadable)
 }
 
 /// `whole.fraction` times `unit`, in integers because a float would miss "0.1 s" by a little.
@@ -522,6 +523,13 @@ mod tests {
                 Ok(duration) => prop_assert_eq!(duration.as_nanos(), expected),
                 Err(_) => prop_assert!(expected > LONGEST.as_nanos()),
             }
+        }
+    }
+
+    #[test]
+    fn units_are_read_in_any_case() {
+        for (text, millis) in [("5 Seconds", 5_000), ("2 MIN", 120_000), ("1H 30M", 5_400_000), ("7 Ms", 7)] {
+            assert_eq!(text.into_duration(), Ok(Duration::from_millis(millis)), "{text}");
         }
     }
 }

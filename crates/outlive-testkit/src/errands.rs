@@ -75,7 +75,7 @@ async fn flush(ctx: DebounceCtx<Errand, Vec<Errand>>) -> Result<(), BoxError> {
 
 /// Every run has the pool do something.
 async fn beat(ctx: ContinuousCtx<u64>) -> Result<(), BoxError> {
-    let run = ctx.run_count();
+    let run = ctx.run_count() - 1;
     ctx.update_state(|runs| *runs += 1);
     let n = BEATS + u32::try_from(run).unwrap_or(0);
     let fails = if run.is_multiple_of(3) { u32::try_from(run % 4).unwrap_or(0) } else { 0 };

@@ -13,7 +13,7 @@ const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
 async fn beat(ctx: ContinuousCtx<u32>) -> Result<()> {
     ctx.update_state(|beats| *beats += 1);
     // Every other run fails once.
-    if ctx.run_count() % 2 == 1 && !ctx.is_retry() {
+    if ctx.run_count().is_multiple_of(2) && !ctx.is_retry() {
         return Err("once".into());
     }
     Ok(())

@@ -286,7 +286,7 @@ fn beats(sim: &mut Sim, job: impl Fn() -> ContinuousBuilder<Vec<Beat>> + Send + 
 /// Every third run fails once, every fifth for good.
 async fn beat(ctx: ContinuousCtx<Vec<Beat>>) -> Result<()> {
     let _resting = ctx.get::<Busy>().enter();
-    let run = ctx.run_count();
+    let run = ctx.run_count() - 1;
     linger(run as u32).await;
     ctx.update_state(|all| {
         let scheduled = ctx.scheduled_at().map_or(0, Timestamp::as_millis);

@@ -224,10 +224,10 @@ impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
         self.0.update(|| unreachable!("an instance is started with a state"), change)
     }
 
-    /// How many runs have come to their end before this one. A retry is no new run.
+    /// Which run this is, from 1. A retry is no new run.
     #[must_use]
     pub fn run_count(&self) -> u64 {
-        self.setting().run_count
+        self.setting().run_count + 1
     }
 
     /// The moment that this run is for, by the schedule. `None` if somebody [triggered](ContinuousClient::trigger) it.

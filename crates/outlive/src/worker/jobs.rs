@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use outlive_core::commit::{Claimed, State, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::job::{Job, Record};
+use outlive_core::job::{Job, Record, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{Detail, News, NewsKind};
 use outlive_core::message::{Inbound, Message};
@@ -65,20 +65,7 @@ impl Worker {
         });
         let task = match &definition.work {
             Work::Single(rules) => {
-                let is_new = record.is_none();
-                let mut job = Job::new(rules.clone(), id.clone(), record.unwrap_or_default(), instance.seed);
-                if is_new {
-                    let state = (rules.kind() == JobKind::Continuous).then(|| instance.input.clone());
-                    job.begin(state, instance.created_at);
-                }
-                if instance.recoveries > 0 {
-                    job.was_at_work();
-                }
-                let now = self.env.clock.now();
-                if let Some(before) = job.adopt_schedule(now) {
-                    let next = job.record().next.map_or_else(|| "never".to_owned(), |next| next.to_string());
-                    tracing::info!(job = id.as_str(), "the schedule is no longer {before:?}; next run: {next}");
-                }
+                let job = self.job_of(rules, instance, record);
                 let turns = Turns {
                     worker,
                     mailbox,
@@ -118,6 +105,24 @@ impl Worker {
             }
         };
         self.residency.set_abort(num, task.abort_handle());
+    }
+
+    /// The machine of an instance, as it was left.
+    fn job_of(&self, rules: &Rules, instance: &Instance, record: Option<Record>) -> Job {
+        let is_new = record.is_none();
+        let mut job = Job::new(rules.clone(), instance.id.clone(), record.unwrap_or_default(), instance.seed);
+        if is_new {
+            let state = (rules.kind() == JobKind::Continuous).then(|| instance.input.clone());
+            job.begin(state, instance.created_at);
+        }
+        if instance.recoveries > 0 {
+            job.was_at_work();
+        }
+        if let Some(before) = job.adopt_schedule(self.env.clock.now()) {
+            let next = job.record().next.map_or_else(|| "never".to_owned(), |next| next.to_string());
+            tracing::info!(job = instance.id.as_str(), "the schedule is no longer {before:?}; next run: {next}");
+        }
+        job
     }
 
     fn pools(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Pool>> {

@@ -69,7 +69,7 @@ async fn runs_begin_at_a_fixed_rate_and_are_counted() {
     let (test, book) = engine(|| BEAT.every("10 minutes")).await;
     start(&test).await;
     test.advance("25 minutes").await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 10", "2#1 for 20 at 20"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0", "2#1 for 10 at 10", "3#1 for 20 at 20"]);
     let info = test.job(BEAT).status("a").await.unwrap();
     assert_eq!((info.status, info.run_count, state(&test).await), (JobStatus::Running, 3, Some(3)));
     assert_eq!(info.next_run, Some(test.store().wakes(Timestamp::MAX, 9).await.unwrap()[0].due));
@@ -82,7 +82,7 @@ async fn the_first_run_waits_for_its_tick_if_it_is_not_to_start_at_once() {
     assert!(book.take().is_empty());
     assert_eq!(state(&test).await, Some(0), "the state is there before the first run");
     test.advance("10 minutes").await;
-    assert_eq!(book.take(), ["0#1 for 10 at 10"]);
+    assert_eq!(book.take(), ["1#1 for 10 at 10"]);
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_pause_is_counted_from_the_end_of_a_run() {
     test.advance("7 minutes").await;
     book.gate.add_permits(1);
     test.advance("10 minutes").await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 17 at 17"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0", "2#1 for 17 at 17"]);
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn an_instance_does_not_overlap_with_itself_and_ticks_it_missed_are_one_ru
     assert_eq!(book.take().len(), 1, "it is still at work");
     book.gate.add_permits(1);
     test.advance("10 minutes").await;
-    assert_eq!(book.take(), ["1#1 for 30 at 35", "2#1 for 40 at 40"]);
+    assert_eq!(book.take(), ["2#1 for 30 at 35", "3#1 for 40 at 40"]);
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn a_failed_tick_never_ends_the_schedule() {
     book.plan("execute", ["", "fail no", "panic no", ""]);
     start(&test).await;
     test.advance("30 minutes").await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 10", "2#1 for 20 at 20", "3#1 for 30 at 30"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0", "2#1 for 10 at 10", "3#1 for 20 at 20", "4#1 for 30 at 30"]);
     assert_eq!(state(&test).await, Some(2));
     assert_eq!(failures(&test, "continuous:beat:a").await.len(), 2);
 }
@@ -174,7 +174,7 @@ async fn a_retry_goes_before_the_schedule_and_ticks_due_meanwhile_are_one_run_af
     test.advance("31 minutes").await;
     assert_eq!(
         book.take(),
-        ["0#1 for 0 at 0", "0#2 for 0 at 14", "0#3 for 0 at 28", "1#1 for 20 at 28", "2#1 for 30 at 30"],
+        ["1#1 for 0 at 0", "1#2 for 0 at 14", "1#3 for 0 at 28", "2#1 for 20 at 28", "3#1 for 30 at 30"],
         "the ticks 10 and 20 are one run"
     );
     let executed: Vec<(u32, Option<u64>)> = told(test.store(), "continuous:beat:a")
@@ -215,7 +215,7 @@ async fn exhausted_retries_have_on_error_called_once_and_the_schedule_goes_on() 
     let mut notes = book.take();
     let exhausted = notes.iter().position(|note| note.starts_with("exhausted")).map(|place| notes.remove(place));
     assert_eq!(exhausted.unwrap(), "exhausted continuous beat:a execute after 2: two (60s)");
-    assert_eq!(notes, ["0#1 for 0 at 0", "0#2 for 0 at 1", "error two", "1#1 for 10 at 10"]);
+    assert_eq!(notes, ["1#1 for 0 at 0", "1#2 for 0 at 1", "error two", "2#1 for 10 at 10"]);
     assert_eq!(
         failures(&test, "continuous:beat:a").await,
         ["failed 1: one", "failed 2: two", "exhausted 2 by max attempts: two"]
@@ -232,7 +232,7 @@ async fn an_error_that_is_not_worth_it_is_not_tried_again() {
     book.plan("execute", ["fail forget it", "fail no", ""]);
     start(&test).await;
     test.advance("15 minutes").await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 10", "1#2 for 10 at 11"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0", "2#1 for 10 at 10", "2#2 for 10 at 11"]);
 }
 
 #[tokio::test]
@@ -277,10 +277,10 @@ async fn a_trigger_is_an_extra_run_now_and_leaves_the_schedule_as_it_is() {
     let due = test.job(BEAT).status("a").await.unwrap().next_run;
     test.job(BEAT).trigger("a").await.unwrap();
     test.settle().await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for trigger at 3"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0", "2#1 for trigger at 3"]);
     assert_eq!(test.job(BEAT).status("a").await.unwrap().next_run, due);
     test.advance("7 minutes").await;
-    assert_eq!(book.take(), ["2#1 for 10 at 10"]);
+    assert_eq!(book.take(), ["3#1 for 10 at 10"]);
 }
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn a_tick_that_comes_due_while_a_triggered_run_goes_on_is_run_after_it() {
     test.advance("3 minutes").await;
     book.gate.add_permits(1);
     test.advance("8 minutes").await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for trigger at 9", "2#1 for 10 at 12", "3#1 for 20 at 20"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0", "2#1 for trigger at 9", "3#1 for 10 at 12", "4#1 for 20 at 20"]);
 }
 
 #[tokio::test]
@@ -307,12 +307,12 @@ async fn a_triggered_run_that_fails_is_tried_again_beside_the_schedule() {
     assert_eq!(
         book.take(),
         [
-            "0#1 for 0 at 0",
-            "1#1 for trigger at 3",
-            "1#2 for trigger at 7",
-            "1#3 for trigger at 11",
-            "2#1 for 10 at 11",
-            "3#1 for 20 at 20"
+            "1#1 for 0 at 0",
+            "2#1 for trigger at 3",
+            "2#2 for trigger at 7",
+            "2#3 for trigger at 11",
+            "3#1 for 10 at 11",
+            "4#1 for 20 at 20"
         ]
     );
 }
@@ -331,7 +331,7 @@ async fn a_stopped_job_rests_until_it_is_started_and_keeps_its_state() {
     let started = test.job(BEAT).start("a", &500).await.unwrap();
     assert!(!started.created);
     test.advance("10 minutes").await;
-    assert_eq!(book.take(), ["1#1 for 120 at 120", "2#1 for 130 at 130"]);
+    assert_eq!(book.take(), ["2#1 for 120 at 120", "3#1 for 130 at 130"]);
     assert_eq!(state(&test).await, Some(3));
 }
 
@@ -378,7 +378,7 @@ async fn a_start_of_one_that_runs_changes_nothing() {
         assert!(!test.job(BEAT).start("a", &other).await.unwrap().created);
     }
     test.advance("7 minutes").await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "1#1 for 10 at 10"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0", "2#1 for 10 at 10"]);
     assert_eq!(state(&test).await, Some(2));
 }
 
@@ -387,9 +387,9 @@ async fn a_start_of_one_that_runs_changes_nothing() {
 #[tokio::test]
 async fn ticks_missed_while_down_are_made_up_for_as_the_job_says() {
     let table: [(Missed, &[&str]); 3] = [
-        (Missed::CatchUpOne, &["1#1 for 40 at 45", "2#1 for 50 at 50"]),
-        (Missed::Skip, &["1#1 for 50 at 50"]),
-        (Missed::All(3), &["1#1 for 20 at 45", "2#1 for 30 at 45", "3#1 for 40 at 45", "4#1 for 50 at 50"]),
+        (Missed::CatchUpOne, &["2#1 for 40 at 45", "3#1 for 50 at 50"]),
+        (Missed::Skip, &["2#1 for 50 at 50"]),
+        (Missed::All(3), &["2#1 for 20 at 45", "3#1 for 30 at 45", "4#1 for 40 at 45", "5#1 for 50 at 50"]),
     ];
     for (missed, expected) in table {
         let (mut test, book) = engine(move || BEAT.every("10 minutes").missed(missed)).await;
@@ -418,9 +418,9 @@ async fn restarts_every_minute_of_a_wait_of_an_hour_do_not_lengthen_it() {
         test.crash().await;
         test.settle().await;
     }
-    assert_eq!(book.take(), ["0#1 for 0 at 0"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0"]);
     test.advance("1 minute").await;
-    assert_eq!(book.take(), ["1#1 for 60 at 60"]);
+    assert_eq!(book.take(), ["2#1 for 60 at 60"]);
 }
 
 #[tokio::test]
@@ -434,7 +434,7 @@ async fn restarts_during_a_backoff_do_not_lengthen_it_or_burn_attempts() {
         test.settle().await;
     }
     test.advance("1 minute").await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "0#2 for 0 at 60"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0", "1#2 for 0 at 60"]);
 }
 
 #[tokio::test]
@@ -444,11 +444,11 @@ async fn a_crash_in_a_run_repeats_it_and_counts_it_once() {
     start(&test).await;
     test.crash().await;
     test.settle().await;
-    assert_eq!(book.take(), ["0#1 for 0 at 0", "0#1 for 0 at 0"]);
+    assert_eq!(book.take(), ["1#1 for 0 at 0", "1#1 for 0 at 0"]);
     let info = test.job(BEAT).status("a").await.unwrap();
     assert_eq!((info.run_count, state(&test).await), (1, Some(1)));
     test.advance("10 minutes").await;
-    assert_eq!(book.take(), ["1#1 for 10 at 10"], "never dormant");
+    assert_eq!(book.take(), ["2#1 for 10 at 10"], "never dormant");
 }
 
 // ---- what had begun, and what was asked for, when the process died ----
@@ -548,11 +548,11 @@ async fn changed_schedule_counts_from_the_next_start() {
     let given = book.clone();
     test.deploy(move |engine| others(engine).job(BEAT.every("1 minute").execute(beat)).provide(given.clone())).await;
     test.advance("3 minutes").await;
-    assert_eq!(book.take(), ["0#1 for 1 at 1", "1#1 for 2 at 2", "2#1 for 3 at 3"]);
+    assert_eq!(book.take(), ["1#1 for 1 at 1", "2#1 for 2 at 2", "3#1 for 3 at 3"]);
     assert_eq!(test.job(BEAT).status("b").await.unwrap().status, JobStatus::Stopped, "it stays as it was");
     // The same schedule leaves the next tick alone.
     test.advance(30_000).await;
     test.crash().await;
     test.advance(30_000).await;
-    assert_eq!(book.take(), ["3#1 for 4 at 4"]);
+    assert_eq!(book.take(), ["4#1 for 4 at 4"]);
 }

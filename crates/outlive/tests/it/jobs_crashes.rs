@@ -32,7 +32,7 @@ fn call(book: &Book, what: String, is_bad: bool) -> Result<()> {
 
 /// The second run fails once, the third run always.
 async fn beat(ctx: ContinuousCtx<u64>) -> Result<()> {
-    let (run, attempt) = (ctx.run_count(), ctx.attempt());
+    let (run, attempt) = (ctx.run_count() - 1, ctx.attempt());
     ctx.update_state(|sum| *sum += 1);
     ctx.send(NOTES, "n", &format!("beat {run}"))?;
     call(ctx.get::<Book>(), format!("beat {run}#{attempt}"), (run == 1 && attempt == 1) || run == 2)
