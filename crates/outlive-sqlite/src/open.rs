@@ -67,6 +67,8 @@ pub struct Options {
     pub(crate) patience: Option<Duration>,
     /// How often an executor with a doorbell looks for foreign writes, if it is not for the writer to say.
     pub(crate) net: Option<Duration>,
+    /// Whether nothing here writes the file, which may then be one that cannot be written at all.
+    is_view: bool,
 }
 
 /// What becomes of a file that is not there.
@@ -152,6 +154,11 @@ impl Options {
         self
     }
 
+    /// For those who read a file that they do not write.
+    pub(crate) fn view() -> Self {
+        Self { is_view: true, ..Self::default() }
+    }
+
     /// For tests: how long a write waits for another process to unlock the file.
     #[doc(hidden)]
     #[must_use]
@@ -229,12 +236,16 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Reading, Error> {
     Ok(reading)
 }
 
-/// Opens a connection that reads, also where nothing can be written: SQLite keeps two files next to one that it reads,
-/// and does without them only if it may take the file for one that never changes.
+/// Opens a connection that reads. A view may also be of a file that cannot be written: SQLite keeps two files next to one
+/// that it reads, and does without them only if it may take the file for one that never changes. That is not done for
+/// whoever writes the file as well: it does change, and what SQLite met will pass.
 fn reading(path: &Path, options: &Options) -> Result<Reading, Error> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
     match connection.query_row("PRAGMA application_id", [], |_| Ok(())) {
-        Err(e) if matches!(e.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen)) => {
+        Err(e)
+            if options.is_view
+                && matches!(e.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen)) =>
+        {
             let still = Still::of(path).ok_or_else(|| error::unreadable_log(path, &e))?;
             let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             let connection = connect(still.uri().as_ref(), access, options)?;
@@ -252,7 +263,7 @@ fn reading(path: &Path, options: &Options) -> Result<Reading, Error> {
 pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
     check_library()?;
     check_place(path, Absent::Refuse)?;
-    let connection = reader(path, &Options::default())?.connection;
+    let connection = reader(path, &Options::view())?.connection;
     match schema::inspect(&connection, path)? {
         Content::Store => home::check(&connection, path).map(|()| connection),
         Content::Older => {
@@ -275,7 +286,7 @@ pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
 /// If that cannot be found out.
 pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
     check_place(path, Absent::Refuse)?;
-    let connection = reading(path, &Options::default())?.connection;
+    let connection = reading(path, &Options::view())?.connection;
     match connection.query_row("PRAGMA application_id", [], |_| Ok(())) {
         Ok(()) => Ok(true),
         Err(e) if e.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(false),

@@ -6,7 +6,7 @@
 //! these indexes have them in that order, except the one by id: the numbers of a prefix are gathered first.
 
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::{JobKind, Kinds};
@@ -17,6 +17,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
 use crate::row::{self, Read};
+use crate::watch;
 
 /// How many rows one read looks at.
 const ROWS_PER_READ: usize = 2_000;
@@ -228,7 +229,7 @@ impl Search {
     ) -> rusqlite::Result<()> {
         let Ids::Gathered(scan, nums) = &mut self.ids else { return Ok(()) };
         let mut statement = connection.prepare_cached(&scan.sql)?;
-        let begun = begin();
+        let begun = watch::now();
         for _ in 0..ROWS_PER_READ {
             let Some(num) = nums.pop() else { break };
             (self.below, self.looked) = (num, self.looked + 1);
@@ -257,7 +258,7 @@ impl Search {
         let mut statement = connection.prepare_cached(&self.scan.sql)?;
         let bounds = [self.below, i64::try_from(self.rows_next).unwrap_or(i64::MAX)].map(Value::Integer);
         let mut rows = statement.query(params_from_iter(self.scan.values.iter().cloned().chain(bounds)))?;
-        let (begun, mut seen) = (begin(), 0);
+        let (begun, mut seen) = (watch::now(), 0);
         while let Some(row) = rows.next()? {
             seen += 1;
             (self.below, self.looked) = (row.get(0)?, self.looked + 1);
@@ -275,12 +276,6 @@ impl Search {
         self.rows_next = self.rows_next.saturating_mul(2).min(ROWS_PER_READ);
         Ok(())
     }
-}
-
-/// When a read began, for [`READ_MAX`].
-#[expect(clippy::disallowed_methods, reason = "how long a read takes is no time that anything is due at")]
-fn begin() -> Instant {
-    Instant::now()
 }
 
 /// The instance of a row that passes the tests.

@@ -70,7 +70,7 @@ impl SqliteReader {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let path = place::canonical(path)?;
         open::existing(&path)?;
-        Self::start(path, &Options::default())
+        Self::start(path, &Options::view())
     }
 
     /// Whether a file is a SQLite database, of whichever application. It is not changed.
@@ -154,7 +154,7 @@ impl Store for SqliteReader {
 /// Notices that others have written, for as long as anybody can wait for that.
 fn look_out(path: &Path, watch: &Weak<Watch>) {
     // Whoever reads meets the same trouble, and says so.
-    let Ok(Reading { connection, still }) = open::reader(path, &Options::default()) else { return };
+    let Ok(Reading { connection, still }) = open::reader(path, &Options::view()) else { return };
     let version = || connection.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)).ok();
     let mut seen = version();
     while let Some(watch) = watch.upgrade() {

@@ -94,7 +94,6 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Takes over a connection. What others write from here on is noticed.
-    #[expect(clippy::disallowed_methods, reason = "how often people are warned is no time that anything is due at")]
     pub(crate) fn new(
         path: PathBuf,
         options: Options,

@@ -235,10 +235,9 @@ async fn what_is_no_job_or_of_another_kind_is_refused_with_the_way_out() {
         let error = shop.tell(words).await.error();
         assert!(error.contains(named), "{words:?}: {error}");
     }
-    let table: [(&[&str], &str); 4] = [
+    let table: [(&[&str], &str); 3] = [
         (&["dead", "retry", "pool:mail", "99"], "has no dead letter 99; `outlive dead list`"),
         (&["dead", "list", "pool:post"], "there is no job \"pool:post\" in this store"),
-        (&["queue", "pause", "post"], "there is no job \"pool:post\" in this store"),
         (&["queue", "pause", "continuous:beat:paris"], "only a pool has a queue"),
     ];
     for (words, named) in table {

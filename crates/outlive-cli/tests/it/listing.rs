@@ -141,7 +141,7 @@ async fn tables_keep_to_the_width_they_are_given() {
         let out = told.well();
         let longest = out.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(longest <= 80, "{words:?}: {longest}\n{out}");
-        assert!(words[0] != "ps" || out.contains("paused (wait)"), "{out}");
+        assert!(words[0] != "ps" || out.contains("waiting (approval)"), "{out}");
     }
 }
 

@@ -3,12 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
-use outlive_core::commit::{Start, Write};
+use outlive_core::commit::Write;
 use outlive_core::query::{Filter, Query};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::SqliteReader;
 
-use crate::support::{Place, at, driven, json, name, start, started};
+use crate::support::{Place, at, driven, name, start, started};
 
 #[tokio::test]
 async fn a_reader_sees_what_an_executor_writes_and_takes_nothing_from_it() {
@@ -80,27 +80,6 @@ fn what_is_no_store_is_refused_and_left_as_it_is() {
     let theirs = fs::read(place.file()).unwrap();
     refused(Some(&theirs), "of another application");
     assert!(SqliteReader::is_database(&place.file()).unwrap());
-}
-
-/// What broke: a page had as many instances as were asked for, whatever they weigh.
-#[tokio::test]
-async fn a_page_of_large_instances_ends_early_and_the_next_one_goes_on_there() {
-    let place = Place::new();
-    let store = place.open();
-    let input = json(&"x".repeat(3_000_000));
-    for n in 0..7 {
-        started(&store, Start { input: input.clone(), ..start(&format!("r{n}")) }).await;
-    }
-    let (mut before, mut pages) = (None, Vec::new());
-    loop {
-        let page = store.list(&Filter::new(), before, 100).await.unwrap();
-        pages.push(page.instances.iter().map(|instance| instance.id.to_string()).collect::<Vec<_>>());
-        before = page.next;
-        if before.is_none() {
-            break;
-        }
-    }
-    assert_eq!(pages, [vec!["r6", "r5", "r4"], vec!["r3", "r2", "r1"], vec!["r0"]]);
 }
 
 #[tokio::test]
