@@ -5,7 +5,7 @@ mod asker;
 mod child;
 mod disk;
 mod effects;
-pub(super) mod hunt;
+mod hunt;
 mod plan;
 mod process;
 mod programs;

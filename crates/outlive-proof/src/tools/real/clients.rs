@@ -10,8 +10,8 @@ use std::time::Duration;
 use outlive::job::{PoolCtx, Push, Task, TaskCtx, WorkerPool};
 use outlive::prelude::*;
 use outlive::{Client, OnConflict, Workflow};
+use outlive_sqlite::doctor;
 
-use crate::tools::kills::hunt::examine;
 use crate::tools::real::stage::{Process, Role, Stage, until};
 
 const TALLY: Task<String, Vec<String>> = Task::new("tally");
@@ -141,7 +141,7 @@ async fn stir(client: &Client, id: u64, chance: u64) -> Result<(), BoxError> {
 }
 
 pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
-    let (clients, rounds) = (stage.amount(4, 8), stage.amount(150, 3_000));
+    let (clients, rounds) = (stage.amount(4, 8), stage.amount(1_500, 20_000));
     fs::write(stage.folder().join("rounds"), rounds.to_string())?;
     let client = stage.client()?;
     for id in 0..IDS {
@@ -163,7 +163,9 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     check_mails(stage, &client, &acknowledged).await?;
     check_notes(&client, &acknowledged).await?;
     executor.kill()?;
-    examine(stage.folder())?;
+    if let Some(found) = doctor::examine(&stage.store())?.findings.first() {
+        return Err(format!("the doctor found {found:?}").into());
+    }
     let acts: usize = acknowledged.values().map(Vec::len).sum();
     Ok(format!("{clients} clients, {kills} kills of the executor: {acts} acknowledged acts all happened, each once"))
 }
