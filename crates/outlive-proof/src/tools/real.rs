@@ -1,9 +1,10 @@
-//! The real clock and real processes, by the public API alone: deploys, downtime, kills, a second executor, many clients.
+//! The real clock and real processes, by the public API alone: deploys, downtime, kills, a second executor, many clients, jobs.
 #![expect(clippy::disallowed_methods, reason = "real processes live and die in real time")]
 
 mod clients;
 mod deploys;
 mod foreign;
+mod jobs;
 mod messages;
 mod names;
 mod recovery;
@@ -28,10 +29,11 @@ enum Scenario {
     Names,
     Foreign,
     Clients,
+    Jobs,
 }
 
 /// All of them, by the names that `--only` takes.
-const SCENARIOS: [(&str, Scenario); 7] = [
+const SCENARIOS: [(&str, Scenario); 8] = [
     ("deploys", Scenario::Deploys),
     ("timers", Scenario::Timers),
     ("messages", Scenario::Messages),
@@ -39,6 +41,7 @@ const SCENARIOS: [(&str, Scenario); 7] = [
     ("names", Scenario::Names),
     ("foreign", Scenario::Foreign),
     ("clients", Scenario::Clients),
+    ("jobs", Scenario::Jobs),
 ];
 
 impl Scenario {
@@ -52,6 +55,7 @@ impl Scenario {
             Self::Names => names::play(stage).await,
             Self::Foreign => foreign::play(stage).await,
             Self::Clients => clients::play(stage).await,
+            Self::Jobs => jobs::play(stage).await,
         }
     }
 
@@ -65,6 +69,7 @@ impl Scenario {
             Self::Names => names::execute(role).await,
             Self::Foreign => foreign::execute(role).await,
             Self::Clients => clients::execute(role).await,
+            Self::Jobs => jobs::execute(role).await,
         }
     }
 }

@@ -110,6 +110,12 @@ impl Process {
         Ok(())
     }
 
+    /// Sends it a signal, such as `STOP`.
+    pub(super) fn send_signal(&self, name: &str) -> Result<(), BoxError> {
+        let sent = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status()?;
+        if sent.success() { Ok(()) } else { Err(format!("signal {name} was not sent: {sent}").into()) }
+    }
+
     /// The next line that it says.
     pub(super) fn line(&mut self) -> Result<String, BoxError> {
         let mut line = String::new();
