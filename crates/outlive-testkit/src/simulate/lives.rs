@@ -39,6 +39,8 @@ struct Instance {
     /// When the batch is due at the earliest.
     flush_at: Option<Timestamp>,
     is_terminated: bool,
+    /// How often it was terminated: an event that was accepted after that begins it anew, under the same number.
+    terminations: usize,
 }
 
 /// How it ended with the events of an id.
@@ -94,7 +96,7 @@ impl Life<'_> {
     /// What was started is there, or was terminated.
     fn check_starts(&self, instances: &BTreeMap<InstanceNum, Instance>) -> Result<(), String> {
         let started = self.acceptance.started.get(self.id).copied().unwrap_or(0);
-        let terminated = instances.values().filter(|told| told.is_terminated).count();
+        let terminated: usize = instances.values().map(|told| told.terminations).sum();
         match terminated + usize::from(self.kept.is_some()) {
             found if JobKind::of(self.id) != Some(JobKind::Continuous) || found == started => Ok(()),
             _ => Err(format!("it was started {started} times, terminated {terminated} times")),
@@ -109,7 +111,7 @@ impl Life<'_> {
         let mut accepted_count = 0;
         for (pos, accepted) in self.acceptance.events.iter().filter(|(_, accepted)| accepted.id == *self.id) {
             accepted_count += 1;
-            let is_gone = instances.get(&accepted.num).is_some_and(|told| told.is_terminated);
+            let is_gone = instances.get(&accepted.num).is_some_and(|told| told.terminations > 0);
             if ends.done.contains(pos) || is_gone {
                 continue;
             }
@@ -132,7 +134,7 @@ impl Life<'_> {
         // A dead letter that is tried again is another event, in place of the letter. What is terminated takes with it
         // what it had.
         let (done, dead) = (ends.done.len() as u64, dead.len() as u64);
-        let is_terminated = instances.values().any(|told| told.is_terminated);
+        let is_terminated = instances.values().any(|told| told.terminations > 0);
         match done + dead + queued {
             found if found == accepted_count || (is_terminated && found < accepted_count) => Ok(()),
             _ => Err(format!("{accepted_count} events were accepted: {done} done, {dead} given up, {queued} queued")),
@@ -145,7 +147,7 @@ impl Life<'_> {
         let dead: u64 = self.dead.iter().map(|dead| dead.event.batch.max(1)).sum();
         let (flushed, cleared) = (ends.flushed, ends.cleared);
         // What is terminated takes with it what it had.
-        let is_terminated = instances.values().any(|told| told.is_terminated);
+        let is_terminated = instances.values().any(|told| told.terminations > 0);
         match flushed + cleared + dead {
             left if left == accepted || (is_terminated && left < accepted) => Ok(()),
             _ => Err(format!("{accepted} events were accepted: {flushed} flushed, {cleared} cleared, {dead} given up")),
@@ -175,7 +177,11 @@ impl Instance {
                     return Err(format!("run {} is told as number {:?}", self.runs, detail.run));
                 }
             }
-            NewsKind::JobTerminated => self.is_terminated = true,
+            NewsKind::JobTerminated => {
+                let (number, terminations) = (self.number, self.terminations + 1);
+                *self = Self { number, terminations, is_terminated: true, ..Self::default() };
+            }
+            NewsKind::JobStarted => self.is_terminated = false,
             // What failed before is not tried again.
             NewsKind::JobStopped if kind == Some(JobKind::Continuous) => self.tried.clear(),
             NewsKind::DebounceStarted => self.flush_at = detail.at.map(|due| shifted(due, -2 * skew_max_ms)),
