@@ -181,7 +181,8 @@ impl Retry {
         self.hold()
     }
 
-    /// How far delays may differ by chance; a tenth either way if not given.
+    /// How far delays may differ by chance; a tenth either way if not given. [`factor`](Self::factor) is of the backoff;
+    /// for the jitter's own see [`Jitter::factor`].
     ///
     /// ```
     /// # use outlive_core::retry::{Jitter, Retry};
@@ -215,7 +216,7 @@ impl Retry {
     ///
     /// # Errors
     /// If a duration could not be read (the first of them is reported), a delay is zero, the cap is below the first
-    /// delay, the factor does not grow, the jitter's proportion is not within 0 and 1, or no time is left to retry.
+    /// delay, the factor does not grow, the jitter's proportion or factor is out of range, or no time is left to retry.
     pub fn check(&self) -> Result<(), PolicyError> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
@@ -589,6 +590,7 @@ mod tests {
     fn a_jitter_that_is_no_proportion_is_refused() {
         assert!(refusal(&Retry::times(3).jitter(Jitter::proportional(1.5))).contains("1.5"));
         assert!(refusal(&Retry::times(3).jitter(Jitter::proportional(f64::NAN))).contains("NaN"));
+        assert!(refusal(&Retry::times(3).jitter(Jitter::full().factor(1.5))).contains("factor 1.5 of jitter `full`"));
     }
 
     #[test]

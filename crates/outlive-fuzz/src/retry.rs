@@ -56,9 +56,9 @@ enum Shape {
 enum Chance {
     None,
     Proportional(f64),
-    Full,
-    Equal,
-    Decorrelated,
+    Full(Option<f64>),
+    Equal(Option<f64>),
+    Decorrelated(Option<f64>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,9 +81,9 @@ impl Policy {
         let chance = match bytes.below(5) {
             0 => Chance::None,
             1 => Chance::Proportional(number(bytes)),
-            2 => Chance::Full,
-            3 => Chance::Equal,
-            _ => Chance::Decorrelated,
+            2 => Chance::Full(bytes.maybe(number)),
+            3 => Chance::Equal(bytes.maybe(number)),
+            _ => Chance::Decorrelated(bytes.maybe(number)),
         };
         Self {
             retries: bytes.maybe(Bytes::any),
@@ -105,9 +105,9 @@ impl Policy {
         let retry = retry.jitter(match self.chance {
             Chance::None => Jitter::none(),
             Chance::Proportional(part) => Jitter::proportional(part),
-            Chance::Full => Jitter::full(),
-            Chance::Equal => Jitter::equal(),
-            Chance::Decorrelated => Jitter::decorrelated(),
+            Chance::Full(factor) => factor.into_iter().fold(Jitter::full(), Jitter::factor),
+            Chance::Equal(factor) => factor.into_iter().fold(Jitter::equal(), Jitter::factor),
+            Chance::Decorrelated(factor) => factor.into_iter().fold(Jitter::decorrelated(), Jitter::factor),
         });
         let retry = self.factor.into_iter().fold(retry, Retry::factor);
         let retry = self.cap.into_iter().fold(retry, Retry::max_delay);
@@ -138,9 +138,14 @@ impl Policy {
         let within = |low: Duration, high: Duration| assert!(low <= delay && delay <= high, "{self:?}: {delay:?}");
         match self.chance {
             Chance::None => within(base, base),
-            Chance::Full => within(Duration::ZERO, base),
-            Chance::Equal => within(base / 2, base),
-            Chance::Decorrelated => within(retry.base_delay(1), self.cap.unwrap_or(LONGEST)),
+            Chance::Full(None) => within(Duration::ZERO, base),
+            Chance::Equal(None) => within(base / 2, base),
+            Chance::Full(Some(share)) | Chance::Equal(Some(share)) => {
+                within(Duration::ZERO, base);
+                let least = base.as_secs_f64() * (1.0 - share);
+                assert!(delay.as_secs_f64() >= least * (1.0 - 1e-12) - 2e-9, "{self:?}: {delay:?} for {base:?}");
+            }
+            Chance::Decorrelated(_) => within(retry.base_delay(1), self.cap.unwrap_or(LONGEST)),
             Chance::Proportional(part) => {
                 let most = base.as_secs_f64() * part;
                 let off = delay.abs_diff(base).as_secs_f64();

@@ -18,7 +18,10 @@ use super::error::PolicyError;
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[must_use = "a jitter does nothing until it is given to a `Retry`"]
-pub struct Jitter(Kind);
+pub struct Jitter {
+    kind: Kind,
+    factor: Option<f64>,
+}
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
@@ -30,8 +33,12 @@ enum Kind {
 }
 
 /// How many delays back a decorrelated one is worked out from. Up to that retry it is exact; later the start is so
-/// far behind that it leaves no trace, and the work for retry four billion stays small.
+/// far behind that it leaves no trace, and the work for retry four billion stays small. (With a factor close to 2.7 a
+/// trace can remain. The delay still lies between the first one and the cap, and still depends on the seed alone.)
 const LOOK_BACK_MAX: u32 = 1_024;
+
+/// By how much a decorrelated delay may exceed the one before.
+const DECORRELATED_FACTOR: f64 = 3.0;
 
 impl Jitter {
     /// Just what the backoff says.
@@ -41,7 +48,7 @@ impl Jitter {
     /// assert_eq!(Jitter::none().delay(&Backoff::constant("10s"), 1, 42).as_secs(), 10);
     /// ```
     pub fn none() -> Self {
-        Self(Kind::None)
+        Self::of(Kind::None)
     }
 
     /// Up to that part more or less: 0.1 makes 10 s anything from 9 s to 11 s. [`check`](Self::check) wants 0 to 1.
@@ -52,7 +59,7 @@ impl Jitter {
     /// assert!((9.0..=11.0).contains(&delay.as_secs_f64()));
     /// ```
     pub fn proportional(part: f64) -> Self {
-        Self(Kind::Proportional(part))
+        Self::of(Kind::Proportional(part))
     }
 
     /// Anything from zero to the delay.
@@ -63,7 +70,7 @@ impl Jitter {
     /// assert!(delay.as_secs() <= 10);
     /// ```
     pub fn full() -> Self {
-        Self(Kind::Full)
+        Self::of(Kind::Full)
     }
 
     /// Anything from half the delay to the whole.
@@ -74,7 +81,7 @@ impl Jitter {
     /// assert!((5.0..=10.0).contains(&delay.as_secs_f64()));
     /// ```
     pub fn equal() -> Self {
-        Self(Kind::Equal)
+        Self::of(Kind::Equal)
     }
 
     /// Anything from the first delay to three times the delay before, within the cap. Of the backoff it takes only
@@ -86,7 +93,32 @@ impl Jitter {
     /// assert!((1.0..=3.0).contains(&delay.as_secs_f64()));
     /// ```
     pub fn decorrelated() -> Self {
-        Self(Kind::Decorrelated)
+        Self::of(Kind::Decorrelated)
+    }
+
+    /// Sets how much chance decides.
+    ///
+    /// For [`full`](Self::full) and [`equal`](Self::equal) it is the share of the delay: above 0, up to 1. A factor of
+    /// 0.3 makes 10 s anything from 7 s to 10 s. Without it, full is 1 and equal is 0.5.
+    ///
+    /// For [`decorrelated`](Self::decorrelated) it takes the place of the three in "three times the delay before", and
+    /// is above 1.
+    ///
+    /// The others take none: [`proportional`](Self::proportional) has its own argument. [`check`](Self::check) refuses
+    /// what is out of range.
+    ///
+    /// ```
+    /// # use outlive_core::retry::{Backoff, Jitter};
+    /// // Spread the callers, but never call back before 7 of the 10 seconds are over.
+    /// let delay = Jitter::full().factor(0.3).delay(&Backoff::constant("10s"), 1, 42);
+    /// assert!((7.0..=10.0).contains(&delay.as_secs_f64()));
+    ///
+    /// let delay = Jitter::decorrelated().factor(1.5).delay(&Backoff::standard(), 1, 42);
+    /// assert!((1.0..=1.5).contains(&delay.as_secs_f64()));
+    /// ```
+    pub fn factor(mut self, factor: f64) -> Self {
+        self.factor = Some(factor);
+        self
     }
 
     /// The delay before retry `k`, counted from 1. Jitter comes after the backoff's cap.
@@ -100,12 +132,15 @@ impl Jitter {
     pub fn delay(self, backoff: &Backoff, k: u32, seed: u64) -> Duration {
         let exact = |k| backoff.delay(k);
         let chance = uniform(seed, k);
-        match self.0 {
+        match self.kind {
             Kind::None => exact(k),
             Kind::Proportional(part) => between(scale(exact(k), 1.0 - part), scale(exact(k), 1.0 + part), chance),
-            Kind::Full => between(Duration::ZERO, exact(k), chance),
-            Kind::Equal => between(exact(k) / 2, exact(k), chance),
-            Kind::Decorrelated => decorrelated(exact(1), backoff.cap(), k.max(1), seed),
+            Kind::Full => between(self.fixed(exact(k)).unwrap_or(Duration::ZERO), exact(k), chance),
+            Kind::Equal => between(self.fixed(exact(k)).unwrap_or(exact(k) / 2), exact(k), chance),
+            Kind::Decorrelated => {
+                let factor = self.factor.unwrap_or(DECORRELATED_FACTOR);
+                decorrelated(exact(1), backoff.cap(), factor, k.max(1), seed)
+            }
         }
     }
 
@@ -118,14 +153,24 @@ impl Jitter {
     /// ```
     ///
     /// # Errors
-    /// If a proportion is not within 0 and 1.
+    /// If a proportion is not within 0 and 1, or a [`factor`](Self::factor) is out of range or has no meaning.
     pub fn check(self) -> Result<(), PolicyError> {
-        match self.0 {
-            Kind::Proportional(part) if !(0.0..=1.0).contains(&part) => {
-                Err(PolicyError::new(format!("jitter proportion {part} is not within 0 and 1; 0.1 is usual")))
-            }
-            _ => Ok(()),
+        if let Kind::Proportional(part) = self.kind
+            && !(0.0..=1.0).contains(&part)
+        {
+            return Err(PolicyError::new(format!("jitter proportion {part} is not within 0 and 1; 0.1 is usual")));
         }
+        let Some(factor) = self.factor else { return Ok(()) };
+        let kind = self.kind();
+        let problem = match self.kind {
+            Kind::Full | Kind::Equal if factor > 0.0 && factor <= 1.0 => return Ok(()),
+            Kind::Decorrelated if factor.is_finite() && factor > 1.0 => return Ok(()),
+            Kind::Full | Kind::Equal => "must be above 0 and at most 1: it is the share of the delay left to chance",
+            Kind::Decorrelated => "must be a number above 1: it multiplies the delay before",
+            Kind::Proportional(_) => "has no meaning; pass the proportion to `Jitter::proportional`",
+            Kind::None => "has no meaning; leave it out, or use `Jitter::full`",
+        };
+        Err(PolicyError::new(format!("factor {factor} of jitter `{kind}` {problem}")))
     }
 
     /// "none", "proportional", "full", "equal" or "decorrelated".
@@ -136,13 +181,22 @@ impl Jitter {
     /// ```
     #[must_use]
     pub fn kind(self) -> &'static str {
-        match self.0 {
+        match self.kind {
             Kind::None => "none",
             Kind::Proportional(_) => "proportional",
             Kind::Full => "full",
             Kind::Equal => "equal",
             Kind::Decorrelated => "decorrelated",
         }
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self { kind, factor: None }
+    }
+
+    /// The part of a delay that the factor keeps from chance, if a factor is given.
+    fn fixed(self, delay: Duration) -> Option<Duration> {
+        self.factor.map(|factor| scale(delay, 1.0 - factor))
     }
 }
 
@@ -154,18 +208,20 @@ impl Default for Jitter {
 }
 
 impl fmt::Display for Jitter {
-    /// The kind, and the proportion if it has one.
+    /// The kind, with its proportion or factor if it has one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Kind::Proportional(part) => write!(f, "proportional({part})"),
+        match (self.kind, self.factor) {
+            (Kind::Proportional(number), _) | (_, Some(number)) => write!(f, "{}({number})", self.kind()),
             _ => f.write_str(self.kind()),
         }
     }
 }
 
-fn decorrelated(base: Duration, cap: Duration, k: u32, seed: u64) -> Duration {
+fn decorrelated(base: Duration, cap: Duration, factor: f64, k: u32, seed: u64) -> Duration {
     let first = k.saturating_sub(LOOK_BACK_MAX - 1).max(1);
-    (first..=k).fold(base, |previous, k| between(base, previous.saturating_mul(3), uniform(seed, k)).min(cap))
+    // A float may round the product of a long delay down to less than the delay.
+    let most = |previous| scale(previous, factor).max(base);
+    (first..=k).fold(base, |previous, k| between(base, most(previous), uniform(seed, k)).min(cap))
 }
 
 /// The point between `low` and `high` that lies at `chance`, a number from 0 to 1.
@@ -304,12 +360,67 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_factor_is_the_share_of_the_delay_left_to_chance() {
+        let backoff = Backoff::constant("10s");
+        assert_fills(Jitter::full().factor(0.3), &backoff, 7.0, 10.0);
+        assert_fills(Jitter::equal().factor(0.3), &backoff, 7.0, 10.0);
+        assert_fills(Jitter::equal().factor(0.8), &backoff, 2.0, 10.0);
+        assert_fills(Jitter::decorrelated().factor(1.5), &Backoff::exponential("10s"), 10.0, 15.0);
+    }
+
+    #[test]
+    fn the_plain_forms_are_those_with_a_factor_of_1_one_half_and_3() {
+        let backoff = Backoff::standard();
+        for (seed, k) in (0..100).zip(1..) {
+            let delay = |jitter: Jitter| jitter.delay(&backoff, k, seed);
+            assert_eq!(delay(Jitter::full()), delay(Jitter::full().factor(1.0)));
+            assert_eq!(delay(Jitter::equal()), delay(Jitter::full().factor(0.5)));
+            assert_eq!(delay(Jitter::equal()), delay(Jitter::equal().factor(0.5)));
+            assert_eq!(delay(Jitter::decorrelated()), delay(Jitter::decorrelated().factor(3.0)));
+        }
+    }
+
+    #[test]
+    fn a_factor_out_of_range_is_refused_and_named() {
+        let refusal = |jitter: Jitter| jitter.check().expect_err("should be refused").to_string();
+        for factor in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.5, 0.0, 1.01] {
+            for jitter in [Jitter::full(), Jitter::equal()] {
+                let message = refusal(jitter.factor(factor));
+                let start = format!("factor {factor} of jitter `{}` must be above 0 and at most 1", jitter.kind());
+                assert!(message.starts_with(&start), "{message}");
+            }
+        }
+        for factor in [f64::NAN, f64::INFINITY, -2.0, 0.0, 1.0] {
+            let message = refusal(Jitter::decorrelated().factor(factor));
+            let start = format!("factor {factor} of jitter `decorrelated` must be a number above 1");
+            assert!(message.starts_with(&start), "{message}");
+        }
+        for jitter in [Jitter::full().factor(1.0), Jitter::equal().factor(0.01), Jitter::decorrelated().factor(9.0)] {
+            assert_eq!(jitter.check(), Ok(()), "{jitter}");
+        }
+    }
+
+    #[test]
+    fn a_factor_of_a_jitter_that_takes_none_is_refused() {
+        for (jitter, way_out) in [(Jitter::none(), "leave it out"), (Jitter::default(), "`Jitter::proportional`")] {
+            let message = jitter.factor(0.5).check().expect_err("should be refused").to_string();
+            assert!(message.contains("factor 0.5") && message.contains(way_out), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_factor_is_shown() {
+        assert_eq!(Jitter::full().factor(0.3).to_string(), "full(0.3)");
+        assert_eq!(Jitter::decorrelated().factor(2.0).to_string(), "decorrelated(2)");
+        assert_eq!(Jitter::equal().to_string(), "equal");
+    }
+
     proptest! {
         #[test]
         fn no_delay_overflows(part in any::<f64>(), first in any::<u64>(), k in any::<u32>(), seed in any::<u64>()) {
-            let jitters =
-                [Jitter::none(), Jitter::proportional(part), Jitter::full(), Jitter::equal(), Jitter::decorrelated()];
-            for jitter in jitters {
+            let plain = [Jitter::none(), Jitter::full(), Jitter::equal(), Jitter::decorrelated()];
+            for jitter in plain.into_iter().chain(plain.map(|jitter| jitter.factor(part))).chain([Jitter::proportional(part)]) {
                 for backoff in [Backoff::constant(first), Backoff::linear(first, first), Backoff::exponential(first)] {
                     prop_assert!(jitter.delay(&backoff, k, seed) <= LONGEST, "{}", jitter);
                 }
@@ -325,6 +436,25 @@ mod tests {
             prop_assert!(exact / 2 <= equal && equal <= exact);
             let tenth = Jitter::default().delay(&backoff, k, seed);
             prop_assert!(exact.mul_f64(0.9) <= tenth && tenth <= exact.mul_f64(1.1));
+        }
+
+        #[test]
+        fn a_factor_bounds_the_delay(
+            first in 1..1_000_000_000_u64, share in 0.001..=1.0_f64, growth in 1.001..10.0_f64, k in 1..50_u32, seed: u64,
+        ) {
+            let backoff = Backoff::exponential(first).max_delay("365 days");
+            let exact = backoff.delay(k);
+            for jitter in [Jitter::full().factor(share), Jitter::equal().factor(share)] {
+                prop_assert_eq!(jitter.check(), Ok(()));
+                let delay = jitter.delay(&backoff, k, seed);
+                prop_assert!(scale(exact, 1.0 - share) <= delay && delay <= exact, "{}: {:?}", jitter, delay);
+            }
+            let jitter = Jitter::decorrelated().factor(growth);
+            prop_assert_eq!(jitter.check(), Ok(()));
+            let (base, delay) = (backoff.delay(1), jitter.delay(&backoff, k, seed));
+            let previous = if k == 1 { base } else { jitter.delay(&backoff, k - 1, seed) };
+            let most = scale(previous, growth).min(backoff.cap());
+            prop_assert!(base <= delay && delay <= most.max(base), "{}: {:?} after {:?}", jitter, delay, previous);
         }
     }
 }

@@ -172,6 +172,10 @@ fn bad_policy(n: u32) -> Option<(Retry, &'static str)> {
         14 => (retry.jitter(Jitter::proportional(f64::NAN)), "NaN"),
         15 => (retry.jitter(Jitter::proportional(1.5)), "1.5"),
         16 => (retry.jitter(Jitter::proportional(-0.1)), "-0.1"),
+        17 => (retry.jitter(Jitter::full().factor(0.0)), "factor 0"),
+        18 => (retry.jitter(Jitter::equal().factor(1.5)), "factor 1.5"),
+        19 => (retry.jitter(Jitter::decorrelated().factor(f64::NAN)), "factor NaN"),
+        20 => (retry.jitter(Jitter::none().factor(0.5)), "factor 0.5"),
         _ => return None,
     })
 }
