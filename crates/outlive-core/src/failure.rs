@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::duration;
@@ -178,6 +179,22 @@ impl Failure {
     pub fn with_details(mut self, details: Payload) -> Self {
         self.details = Some(details);
         self
+    }
+
+    /// Returns the error itself, if it was kept and reads back as an `E`.
+    ///
+    /// ```
+    /// # use outlive_core::failure::{Cause, Failure};
+    /// # use outlive_core::payload::Payload;
+    /// #[derive(serde::Deserialize)]
+    /// struct Declined { code: u32 }
+    ///
+    /// let failure = Failure::new(Cause::Error, "declined").with_details(Payload::recorded(r#"{"code":51}"#));
+    /// assert_eq!(failure.details().map(|declined: Declined| declined.code), Some(51));
+    /// ```
+    #[must_use]
+    pub fn details<E: DeserializeOwned>(&self) -> Option<E> {
+        self.details.as_ref()?.decode().ok()
     }
 
     /// The same, not to be tried again.

@@ -576,7 +576,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn details<E: DeserializeOwned>(&self) -> Option<E> {
-        self.failure()?.details.as_ref()?.decode().ok()
+        self.failure()?.details()
     }
 
     pub(crate) fn decode(what: String, payload: &Payload, error: &serde_json::Error) -> Self {
@@ -667,6 +667,20 @@ pub(crate) fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
         next = error.source();
     }
     false
+}
+
+/// The first error of type `E` among an error and those behind it, also inside of a [`Permanent`] one.
+pub(crate) fn find<'e, E: std::error::Error + 'static>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        // The source of a marked error is that of the one it holds.
+        let held = error.downcast_ref::<Marked>().map_or(error, |marked| &*marked.0);
+        if let Some(found) = held.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// What is kept of the error of a workflow.

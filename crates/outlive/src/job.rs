@@ -42,7 +42,7 @@ pub use self::order::Order;
 pub use self::pool::{PoolBuilder, PoolClient, PoolCtx, PoolEvent, PoolStatus, Push, WorkerPool};
 pub use self::task::{Ask, Task, TaskBuilder, TaskClient, TaskCtx};
 pub use crate::client::Contract;
-pub use crate::handling::{Definition, Executes, HandlerFuture, JobDefinition, JobHandler, Unfinished};
+pub use crate::handling::{Definition, Executes, HandlerFuture, JobDefinition, JobHandler, RetryTest, Unfinished};
 pub use outlive_core::job::{Exhausted, FlushReason, HandlerKind};
 pub use outlive_core::kind::JobKind;
 pub use outlive_core::schedule::{Cron, Missed, Schedule, ScheduleError};

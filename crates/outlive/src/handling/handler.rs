@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::outbox::{Asked, Surroundings};
 use super::setting::{Moments, Setting};
-use crate::error::{BoxError, Error, failure_of, is_permanent};
+use crate::error::{BoxError, Error, failure_of, find, is_permanent};
 use crate::panics;
 
 /// An async function that handles a call: of a context, and of an event if it is for one.
@@ -80,16 +80,74 @@ pub(crate) fn erase<Args, M>(handler: impl JobHandler<Args, M>) -> Erased<Args> 
     Arc::new(move |args| handler.call(args))
 }
 
+/// A function that decides which errors of a job's handlers are worth another attempt: of an error type, or of any
+/// error as `&BoxError`.
+///
+/// One of an error type decides about errors of that type, also behind others (see [`source`](std::error::Error::source)).
+/// All other errors are tried again.
+///
+/// ```
+/// use outlive::{BoxError, job::RetryTest};
+/// use std::io;
+/// fn is_test<M>(_: impl RetryTest<M>) {}
+/// is_test(|error: &io::Error| error.kind() == io::ErrorKind::TimedOut);
+/// is_test(|error: &BoxError| error.to_string() != "no such card");
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot decide which errors to retry",
+    label = "expected a function of `&E` or `&BoxError` that returns `bool`",
+    note = "`E` must implement `std::error::Error`; write the type out: `|error: &MyError| ..`"
+)]
+pub trait RetryTest<M>: Send + Sync + 'static {
+    /// Returns `true` if the error is worth another attempt.
+    fn is_worth_it(&self, error: &BoxError) -> bool;
+}
+
+impl<F> RetryTest<BoxError> for F
+where
+    F: Fn(&BoxError) -> bool + Send + Sync + 'static,
+{
+    fn is_worth_it(&self, error: &BoxError) -> bool {
+        self(error)
+    }
+}
+
+impl<F, E> RetryTest<(E,)> for F
+where
+    F: Fn(&E) -> bool + Send + Sync + 'static,
+    E: std::error::Error + 'static,
+{
+    fn is_worth_it(&self, error: &BoxError) -> bool {
+        find::<E>(&**error).is_none_or(self)
+    }
+}
+
 /// Says which errors are worth another attempt.
 type RetryIf = Arc<dyn Fn(&BoxError) -> bool + Send + Sync>;
+
+/// Writes an error down, if it is of a type that is to be kept.
+type Keep = Arc<dyn Fn(&BoxError) -> Option<Payload> + Send + Sync>;
 
 /// What is said of the calls of handlers.
 #[derive(Clone, Default)]
 pub(crate) struct Care {
     /// Which errors are worth another attempt.
     pub(crate) retry_if: Option<RetryIf>,
+    /// Which errors are kept with their failure.
+    pub(crate) keep: Option<Keep>,
     /// How long an attempt may take.
     pub(crate) timeout: Option<Duration>,
+}
+
+impl Care {
+    /// Keeps errors of that type, too.
+    pub(crate) fn keep_details<E: std::error::Error + Serialize + 'static>(&mut self) {
+        let before = self.keep.take();
+        self.keep = Some(Arc::new(move |error| match find::<E>(&**error) {
+            Some(found) => Payload::encode(found).ok(),
+            None => before.as_ref().and_then(|keep| keep(error)),
+        }));
+    }
 }
 
 /// What a call is given.
@@ -307,7 +365,9 @@ async fn attempt(mut work: HandlerFuture, care: &Care, setting: &Setting) -> Res
 
 fn failure(error: &BoxError, care: &Care) -> Failure {
     let is_refused = care.retry_if.as_ref().is_some_and(|test| !panics::catch(|| test(error)).unwrap_or(false));
-    let failure = panics::flatten(|| failure_of(error));
+    let mut failure = panics::flatten(|| failure_of(error));
+    let details = care.keep.as_ref().and_then(|keep| panics::catch(|| keep(error)).unwrap_or(None));
+    failure.details = details.or(failure.details);
     if is_refused || is_permanent(&**error) { failure.permanent() } else { failure }
 }
 

@@ -28,10 +28,10 @@ use super::own::{Context, Own};
 use super::parts::{contract, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::codec;
-use crate::error::{BoxError, Error};
+use crate::error::Error;
 use crate::handling::{
-    Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings, Unfinished, Work,
-    erase,
+    Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, RetryTest, Setting, Settings,
+    Unfinished, Work, erase,
 };
 
 /// How long a start waits for an instance of its id that is about to end.

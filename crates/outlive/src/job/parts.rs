@@ -61,9 +61,51 @@ macro_rules! settings_methods {
             self
         }
 
-        /// Which errors are worth another attempt. Panics and timeouts are, whatever it says.
-        pub fn retry_if(mut self, test: impl Fn(&BoxError) -> bool + Send + Sync + 'static) -> Self {
-            self.settings.care.retry_if = Some(Arc::new(test));
+        /// Decides which errors are worth another attempt: errors of one type, or all of them as `&BoxError`. The closure
+        /// names the type.
+        ///
+        /// Panics and timeouts are tried again whatever it returns, and so are errors of other types.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # use outlive::job::{PoolCtx, WorkerPool};
+        /// # use std::io;
+        /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+        /// async fn send(_: PoolCtx<String>, to: String) -> io::Result<()> { Ok(()) }
+        ///
+        /// let is_passing = |error: &io::Error| error.kind() != io::ErrorKind::PermissionDenied;
+        /// let job = MAIL.concurrency(4).retry(5).retry_if(is_passing).execute(send);
+        /// # let _ = Engine::open("memory:").job(job);
+        /// ```
+        pub fn retry_if<M>(mut self, test: impl RetryTest<M>) -> Self {
+            self.settings.care.retry_if = Some(Arc::new(move |error| test.is_worth_it(error)));
+            self
+        }
+
+        /// Keeps an error of type `Problem` with its failure, so that [`Failure::details`](crate::Failure::details) returns it
+        /// wherever the failure is shown, also after a restart. Call it once for each type to keep.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # use outlive::{Failure, job::{Continuous, ContinuousCtx}};
+        /// # use serde::{Deserialize, Serialize};
+        /// #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+        /// #[error("the quota is used up until {until}")]
+        /// struct Quota { until: u64 }
+        ///
+        /// const SYNC: Continuous<u64> = Continuous::new("sync");
+        /// async fn sync(_: ContinuousCtx<u64>) -> Result<(), Quota> { Err(Quota { until: 7 }) }
+        /// async fn failed(ctx: ContinuousCtx<u64>, failure: Failure) -> Result<()> {
+        ///     if let Some(Quota { until }) = failure.details() {
+        ///         ctx.update_state(|free_at| *free_at = until);
+        ///     }
+        ///     Ok(())
+        /// }
+        /// let job = SYNC.every("1 hour").details::<Quota>().on_error(failed).execute(sync);
+        /// # let _ = Engine::open("memory:").job(job);
+        /// ```
+        pub fn details<Problem: std::error::Error + Serialize + 'static>(mut self) -> Self {
+            self.settings.care.keep_details::<Problem>();
             self
         }
 

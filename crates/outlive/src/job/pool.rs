@@ -24,10 +24,10 @@ use super::order::Order;
 use super::parts::{contract, dead_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::codec;
-use crate::error::{BoxError, Error};
+use crate::error::Error;
 use crate::handling::{
     Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, PoolGiven, PoolHandlers,
-    PoolRules, Setting, Settings, Unfinished, Work, erase, run,
+    PoolRules, RetryTest, Setting, Settings, Unfinished, Work, erase, run,
 };
 
 contract! {

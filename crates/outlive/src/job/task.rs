@@ -27,10 +27,10 @@ use super::own::{Context, Own};
 use super::parts::{contract, dead_methods, instance_methods, settings_methods};
 use crate::client::{Client, Contract};
 use crate::codec;
-use crate::error::{BoxError, Error};
+use crate::error::Error;
 use crate::handling::{
-    Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, Setting, Settings, Unfinished, Work,
-    erase,
+    Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, RetryTest, Setting, Settings,
+    Unfinished, Work, erase,
 };
 use crate::replies::Reply;
 

@@ -226,7 +226,9 @@ async fn exhausted_retries_have_on_error_called_once_and_the_schedule_goes_on() 
 #[tokio::test]
 async fn an_error_that_is_not_worth_it_is_not_tried_again() {
     let (test, book) = engine(|| {
-        BEAT.every("10 minutes").retry(minutes(5, "1 minute")).retry_if(|error| error.to_string() != "forget it")
+        BEAT.every("10 minutes")
+            .retry(minutes(5, "1 minute"))
+            .retry_if(|error: &BoxError| error.to_string() != "forget it")
     })
     .await;
     book.plan("execute", ["fail forget it", "fail no", ""]);

@@ -24,6 +24,7 @@ mod jobs_crashes;
 mod jobs_deadly;
 mod jobs_debounce;
 mod jobs_durable;
+mod jobs_errors;
 mod jobs_input;
 mod jobs_kit;
 mod jobs_pool;
