@@ -147,7 +147,7 @@ async fn an_error_that_cannot_be_written_down_leaves_the_failure_as_it_is() {
 
 /// `on_error` of the kinds that have one is called after retries, with the failure as it was recorded.
 #[tokio::test]
-async fn details_come_back_in_on_error_of_each_kind() {
+async fn details_come_back_in_on_error_of_each_kind_and_in_on_exhausted() {
     macro_rules! on_error {
         ($name:ident, $ctx:ty) => {
             async fn $name(ctx: $ctx, failure: Failure) -> Result<()> {
@@ -166,7 +166,9 @@ async fn details_come_back_in_on_error_of_each_kind() {
         let beats = BEAT.every("1 day").retry(minutes(1)).details::<Card>().on_error(beat);
         let batches = BATCH.flush_after("1 minute").retry(minutes(1)).details::<Card>().on_error(batch);
         let tasks = TASK.on_event(move |_: TaskCtx<String, u64>, _: String| async move { Err::<(), _>(declined()) });
+        let exhausted = given.clone();
         let tasks = tasks.retry(minutes(1)).details::<Card>().on_error(task);
+        let tasks = tasks.on_exhausted(move |info| exhausted.note(format!("exhausted {}", kept(&info.last))));
         engine
             .job(beats.execute(move |_: ContinuousCtx<u64>| async move { Err::<(), _>(declined()) }))
             .job(batches.execute(move |_: DebounceCtx<String, String>| async move { Err::<(), _>(declined()) }))
@@ -180,7 +182,7 @@ async fn details_come_back_in_on_error_of_each_kind() {
     test.advance("10 minutes").await;
     let mut notes = book.take();
     notes.sort();
-    let all = ["batch", "beat", "task"];
+    let all = ["batch", "beat", "exhausted", "task"];
     let expected = all.map(|kind| format!("{kind} declined with code 51: Some(\"Declined {{ code: 51 }}\")"));
     assert_eq!(notes, expected);
 }
