@@ -135,7 +135,7 @@ impl RunInfo {
     /// 12 s)`, `sleeping (until 2026-01-02T00:00:00Z)`. [`Run::progress`] lists all branches.
     ///
     /// ```
-    /// # use outlive::prelude::*;
+    /// # use outlive::{clock::Clock as _, prelude::*};
     /// # use outlive_testkit::TestEngine;
     /// # async fn approve(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.wait("approval").timeout("3 days").await?) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
