@@ -30,7 +30,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let client = engine.job(HOOKS);
     let times = many(setup.n, CLIENTS, move |event| {
         let client = client.clone();
-        async move { client.add(&format!("{}", event % instances), &1).await.map(drop) }
+        async move { client.add(&format!("{}", event % instances), &1).wait("1 minute").await.map(drop) }
     });
     let times = times.await?;
     let spent = watch.read();

@@ -92,7 +92,8 @@ impl Tool {
             }
             Self::Pool => "A pool whose process is killed again and again: each event is handled, and recorded once.",
             Self::Real => {
-                "The real clock and real processes: deploys, downtime, kills, many messages, and a second executor."
+                "The real clock and real processes: deploys, downtime, kills, many messages, a second executor, many \
+                 clients, and jobs of all kinds."
             }
             Self::Fuzz => "Arbitrary bytes for everything that is parsed, decoded and loaded.",
         }
