@@ -57,8 +57,12 @@ mod unix {
             fs::set_permissions(&bell.path, Permissions::from_mode(mode))?;
             let (socket, is_over) = (bell.socket.clone(), bell.is_over.clone());
             thread::Builder::new().name("outlive-doorbell".to_owned()).spawn(move || {
-                while socket.recv(&mut [0]).is_ok() && !is_over.load(Ordering::SeqCst) {
-                    rung();
+                loop {
+                    match socket.recv(&mut [0]) {
+                        Ok(_) if !is_over.load(Ordering::SeqCst) => rung(),
+                        Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                        _ => break,
+                    }
                 }
             })?;
             Ok(bell)

@@ -153,10 +153,20 @@ impl Store for SqliteReader {
 
 /// Notices that others have written, for as long as anybody can wait for that.
 fn look_out(path: &Path, watch: &Weak<Watch>) {
-    // Whoever reads meets the same trouble, and says so.
-    let Ok(Reading { connection, still }) = open::reader(path, &Options::view()) else { return };
+    let Reading { connection, still } = loop {
+        if watch.strong_count() == 0 {
+            return;
+        }
+        // Whoever reads meets the same trouble, and says so.
+        match open::reader(path, &Options::view()) {
+            Ok(reading) => break reading,
+            Err(_) => thread::sleep(LOOK_EVERY),
+        }
+    };
     let version = || connection.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)).ok();
     let mut seen = version();
+    // What was written before is not noticed from here on.
+    watch.upgrade().into_iter().for_each(|watch| watch.tell());
     while let Some(watch) = watch.upgrade() {
         let now = version();
         if now != seen || still.as_ref().is_some_and(|still: &Still| still.check().is_err()) {

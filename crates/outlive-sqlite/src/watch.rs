@@ -89,7 +89,7 @@ impl Watch {
     pub(crate) fn tell(&self) {
         // The lock is free again before they are dropped: one may be the last of its kind, and needs it then.
         let ears: Vec<Arc<Ear>> = self.ears().iter().filter_map(Weak::upgrade).collect();
-        ears.iter().for_each(|ear| ear.news.notify_one());
+        ears.iter().for_each(|ear| ear.ring());
     }
 
     /// One of the handles has written: tells the others.
@@ -100,7 +100,7 @@ impl Watch {
         }
         let others: Vec<Arc<Ear>> = ears.iter().filter(|ear| !ear.ptr_eq(writer)).filter_map(Weak::upgrade).collect();
         drop(ears);
-        others.iter().for_each(|ear| ear.news.notify_one());
+        others.iter().for_each(|ear| ear.ring());
     }
 }
 
@@ -110,6 +110,12 @@ impl Ear {
         let ear = Arc::new(Self { watch: watch.clone(), news: Notify::new() });
         watch.ears().push(Arc::downgrade(&ear));
         ear
+    }
+
+    /// Wakes all who wait on the handle, and whoever waits next, as he may have been about to.
+    fn ring(&self) {
+        self.news.notify_waiters();
+        self.news.notify_one();
     }
 
     /// Comes back when others have written. `turn_on` is called if the writer does not look yet.

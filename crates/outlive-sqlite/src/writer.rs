@@ -253,7 +253,7 @@ impl Writer {
             Ok((open.take_over(now)?, is_new))
         })?;
         (self.epoch, self.lock) = (epoch, Some(lock));
-        self.is_home_in_log = is_new;
+        self.is_home_in_log |= is_new;
         self.settle_home();
         self.put_up_doorbell();
         Ok((Epoch(epoch), driven))

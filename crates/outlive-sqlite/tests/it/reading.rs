@@ -104,3 +104,13 @@ async fn a_reader_is_a_store_that_hears_of_changes_and_refuses_to_make_any() {
         () = tokio::time::sleep(Duration::from_secs(120)) => panic!("it has not heard of a change"),
     }
 }
+
+/// What was written after a first look, and before the reader began to watch, was never heard of.
+#[tokio::test]
+async fn a_reader_that_begins_to_watch_has_whoever_waits_look_once_more() {
+    let place = Place::new();
+    let _store = place.open();
+    let reader = SqliteReader::open(&place.file()).unwrap();
+    let heard = tokio::time::timeout(Duration::from_secs(120), reader.changed()).await;
+    assert!(heard.is_ok(), "it waits for another write");
+}

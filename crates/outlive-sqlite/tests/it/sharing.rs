@@ -164,3 +164,20 @@ async fn handles_come_and_go_while_others_write() {
     coming.await.unwrap();
     until(|| !writer.is_looking()).await;
 }
+
+/// One of them was woken, and the other waited for the next write.
+#[tokio::test]
+async fn all_who_wait_on_one_handle_hear_of_a_foreign_write() {
+    let place = Place::new();
+    let (store, other) = (place.open(), place.open());
+    let both = async { tokio::join!(store.changed(), store.changed()) };
+    let writes = async {
+        tokio::task::yield_now().await;
+        started(&other, start("a")).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        heard = timeout(NEVER, both) => assert!(heard.is_ok(), "one of them has not heard of it"),
+        () = writes => {}
+    }
+}

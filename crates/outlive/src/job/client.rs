@@ -83,7 +83,9 @@ impl Ordered {
 /// How long to wait for what becomes of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Patience {
-    /// Until it is dealt with.
+    /// Until an event is handled or given up.
+    UntilHandled,
+    /// Until an order is taken.
     UntilTaken,
     /// Until it is dealt with, or is known to wait for something that comes first.
     UntilHeard,
@@ -94,9 +96,14 @@ impl Patience {
     /// not always.
     fn until(self) -> Until {
         match self {
-            Self::UntilTaken => Until::Reported,
-            Self::UntilHeard => Until::Changed,
+            Self::UntilHandled => Until::Reported,
+            Self::UntilTaken | Self::UntilHeard => Until::Changed,
         }
+    }
+
+    /// Whether a message that waits for something else is to be waited for.
+    fn outlasts_holds(self) -> bool {
+        self != Self::UntilHeard
     }
 }
 
@@ -230,6 +237,7 @@ impl JobClient {
         let pos = accepted.positions.first().copied().unwrap_or(0);
         if let Some(reply) = accepted.reply {
             match reply.await {
+                Ok(Reply::Held { .. }) if patience.outlasts_holds() => {}
                 Ok(reply) => return Ok(reply),
                 // Nobody will tell: it is stuck, or gone, or this engine is.
                 Err(_) => self.shared.committer.check()?,
@@ -239,7 +247,7 @@ impl JobClient {
             // From here on, news of the store are not missed.
             let news = self.shared.waiters.news(accepted.num, patience.until());
             match self.look(&accepted.id, accepted.num, pos).await? {
-                Some(Reply::Held { .. }) if patience == Patience::UntilTaken => {}
+                Some(Reply::Held { .. }) if patience.outlasts_holds() => {}
                 Some(reply) => return Ok(reply),
                 None => {}
             }
@@ -264,9 +272,12 @@ impl JobClient {
             return Err(Error::Status { id: id.to_string(), status: instance.status, way_out: STUCK });
         }
         let record = record_of(&instance);
-        let is_held = record.retry.is_some() || record.flush.is_some();
-        let before = inbox.iter().filter(|inbound| inbound.pos <= pos).count() as u64;
-        Ok(is_held.then_some(Reply::Held { event_count: before }))
+        if record.retry.is_none() && record.flush.is_none() && record.trouble.is_none() {
+            return Ok(None);
+        }
+        let inbox = whole_inbox(&*self.shared.store, num).await?;
+        let event_count = inbox.iter().filter(|inbound| inbound.pos <= pos).count() as u64;
+        Ok(Some(Reply::Held { event_count }))
     }
 
     /// Waits until a pool may have nothing left, from now on.
@@ -313,12 +324,12 @@ impl JobClient {
     /// Waits until an instance that is about to end has ended.
     pub(crate) async fn until_ended(&self, id: &str, limit: Duration) -> Result<(), Error> {
         let wait = async {
-            while let Some((Ordered { ends: Some(_), .. }, instance)) = self.ordered(id).await? {
+            while let Some(instance) = self.instance(id).await? {
+                // From here on, news of it are not missed.
                 let news = self.shared.waiters.news(instance.num, Until::Changed);
-                if self.instance(id).await?.is_some_and(|now| now.num == instance.num) {
-                    self.shared.committer.check()?;
-                    news.await;
-                }
+                let Some((Ordered { ends: Some(_), .. }, _)) = self.ordered(id).await? else { break };
+                self.shared.committer.check()?;
+                news.await;
             }
             Ok(())
         };

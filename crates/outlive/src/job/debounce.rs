@@ -348,7 +348,8 @@ impl Add {
                 Reply::Taken { event_count, next, .. } => (event_count, next),
                 Reply::Held { event_count } => (event_count, None),
             },
-            _ => self.client.batch_of(&self.id, pos).await?,
+            // The event is accepted, whatever can be said of its batch.
+            _ => self.client.batch_of(&self.id, pos).await.unwrap_or((u64::from(is_new), None)),
         };
         Ok(Added { created, is_new, event_count, flush_at })
     }
@@ -363,6 +364,9 @@ impl IntoFuture for Add {
     }
 }
 
+/// How often a batch is read again because something was taken from it meanwhile.
+const BATCH_READS: usize = 3;
+
 impl JobClient {
     /// How many events the batch has with the one at a position, and when it is flushed, as far as that is known.
     async fn batch_of(&self, id: &str, pos: u64) -> Result<(u64, Option<Timestamp>), Error> {
@@ -371,8 +375,8 @@ impl JobClient {
             _ => None,
         });
         let mut found = self.instance(id).await?;
-        loop {
-            let Some(instance) = found else { return Ok((u64::from(pos > 0), None)) };
+        for _ in 0..BATCH_READS {
+            let Some(instance) = found else { break };
             let waiting = whole_inbox(&*self.shared.store, instance.num).await?;
             let again = self.instance(id).await?;
             if again.as_ref().is_some_and(|again| again.news != instance.news || again.outcome != instance.outcome) {
@@ -401,5 +405,6 @@ impl JobClient {
             let flush_at = if waiting.is_empty() { record.next } else { ends.unwrap_or(record.next) };
             return Ok((record.events + waiting.len() as u64, flush_at));
         }
+        Ok((u64::from(pos > 0), None))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outlive::Client;
 use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, JobStatus, PoolCtx, Task, TaskCtx, WorkerPool};
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
@@ -189,4 +190,21 @@ async fn event_that_a_terminating_handler_sends_to_its_own_id_makes_a_fresh_inst
         soon(wait).await;
     }
     engine.shutdown().await.unwrap();
+}
+
+/// Nothing is reported of an order that changes nothing, and whoever waited for it in another process was told that it was
+/// not handled.
+#[tokio::test]
+async fn order_that_changes_nothing_is_heard_of_in_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let engine = jobs(Engine::open(&path), &Book::default()).start().await.unwrap();
+    let client = Client::open(&path).unwrap();
+    engine.job(MAIL).push(&1).await.unwrap();
+    soon(engine.job(MAIL).drain()).await.unwrap();
+    client.job(MAIL).resume().wait("2 minutes").await.unwrap();
+    client.job(BEAT).start("b", &0).await.unwrap();
+    for _ in 0..2 {
+        client.job(BEAT).stop("b").wait("2 minutes").await.unwrap();
+    }
 }
