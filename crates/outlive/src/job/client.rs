@@ -84,11 +84,11 @@ impl Ordered {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Patience {
     /// Until an event is handled or given up.
-    UntilHandled,
+    Handled,
     /// Until an order is taken.
-    UntilTaken,
+    Taken,
     /// Until it is dealt with, or is known to wait for something that comes first.
-    UntilHeard,
+    Heard,
 }
 
 impl Patience {
@@ -96,14 +96,14 @@ impl Patience {
     /// not always.
     fn until(self) -> Until {
         match self {
-            Self::UntilHandled => Until::Reported,
-            Self::UntilTaken | Self::UntilHeard => Until::Changed,
+            Self::Handled => Until::Reported,
+            Self::Taken | Self::Heard => Until::Changed,
         }
     }
 
     /// Whether a message that waits for something else is to be waited for.
     fn outlasts_holds(self) -> bool {
-        self != Self::UntilHeard
+        self != Self::Heard
     }
 }
 
@@ -183,7 +183,7 @@ impl JobClient {
         let token = self.shared.chance.token();
         let reply = self.shared.worker.is_some().then(|| self.shared.replies.expect(token));
         let accepted = self.leave(id, message, reply.map(|reply| (token, reply))).await?;
-        self.outcome_within(accepted, Patience::UntilTaken, limit).await.map(drop)
+        self.outcome_within(accepted, Patience::Taken, limit).await.map(drop)
     }
 
     /// What becomes of a message, if that is known within a limit.

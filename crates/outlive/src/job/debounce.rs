@@ -344,7 +344,7 @@ impl Add {
         let (created, is_new) = (accepted.created, accepted.positions != [0]);
         let pos = accepted.positions.first().copied().unwrap_or(0);
         let (event_count, flush_at) = match limit {
-            Some(limit) if is_new => match self.client.outcome_within(accepted, Patience::UntilHeard, limit).await? {
+            Some(limit) if is_new => match self.client.outcome_within(accepted, Patience::Heard, limit).await? {
                 Reply::Taken { event_count, next, .. } => (event_count, next),
                 Reply::Held { event_count } => (event_count, None),
             },

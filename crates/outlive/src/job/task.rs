@@ -321,8 +321,8 @@ impl<A: DeserializeOwned + 'static> IntoFuture for Ask<A> {
             let accepted = self.client.push(&self.id, vec![self.event?], Place::Inbox).await?;
             let instance = accepted.id.to_string();
             let reply = match limit {
-                Some(limit) => self.client.outcome_within(accepted, Patience::UntilHandled, limit).await?,
-                None => self.client.outcome(accepted, Patience::UntilHandled).await?,
+                Some(limit) => self.client.outcome_within(accepted, Patience::Handled, limit).await?,
+                None => self.client.outcome(accepted, Patience::Handled).await?,
             };
             match reply {
                 Reply::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
