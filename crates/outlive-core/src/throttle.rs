@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Lets one of many equal things pass per interval, and counts the others. Time is told by its user, from any moment on.
+/// Lets one event per interval pass and counts the rest. The caller passes in the time, measured from any moment.
 ///
 /// ```
 /// use std::time::Duration;

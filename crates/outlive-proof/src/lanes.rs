@@ -10,7 +10,7 @@ use crate::tools::Tool;
 /// How many tools run at once. The one with the real clock hardly works, and the others do not always use all cores.
 const LANES: usize = 3;
 
-/// Runs every tool with the given options, and says what each came to when it has ended. Answers whether all passed.
+/// Runs every tool with the given options and prints each result as it ends. Returns `true` if all passed.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is what the command is for")]
 pub(crate) fn run_all(options: &[String]) -> bool {
     let mut tools = Tool::all();

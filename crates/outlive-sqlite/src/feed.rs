@@ -34,7 +34,7 @@ const REMOVED: &str = "SELECT pos, num FROM gone WHERE pos > ?1 ORDER BY pos LIM
 const REPORTED: &str = "SELECT pos, instance FROM news WHERE pos > ?1 UNION ALL SELECT pos, num FROM gone WHERE pos > ?1 \
      ORDER BY pos LIMIT ?2";
 
-/// The most lines of which it is read at once whom they are about.
+/// The maximum number of feed lines read at once to find the instances they belong to.
 const TOUCHED_MAX: usize = 10_000;
 
 const END: &str = "SELECT max(coalesce((SELECT max(pos) FROM entry), 0), coalesce((SELECT max(pos) FROM news), 0))";

@@ -65,7 +65,7 @@ pub(crate) struct Writer {
     ledger: Ledger,
     jobs: Jobs,
     watch: Arc<Watch>,
-    /// How the executor is told of what is written here, if that is somebody else.
+    /// Wakes the executor after a write, if it is another process.
     ringer: Ringer,
     /// How others tell of what they write, if this handle executes.
     doorbell: Option<Doorbell>,
@@ -88,8 +88,9 @@ pub(crate) struct Writer {
     names_at: Instant,
     /// Whether the file itself does not say yet where it is executed.
     is_home_in_log: bool,
-    /// A batch whose COMMIT failed without saying whether it is durable.
-    unsure: Option<Arc<Vec<Write>>>,
+    /// Batches whose COMMIT failed without saying whether they are durable; clients that share the connection may have one
+    /// each.
+    unsure: Vec<Arc<Vec<Write>>>,
 }
 
 impl Writer {
@@ -124,7 +125,7 @@ impl Writer {
             epoch: 0,
             unlogged: 0,
             is_home_in_log: false,
-            unsure: None,
+            unsure: Vec::new(),
         })
     }
 
@@ -215,7 +216,9 @@ impl Writer {
     }
 
     fn write(&mut self, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, Error> {
-        let is_again = self.unsure.as_ref().is_some_and(|unsure| Arc::ptr_eq(unsure, batch));
+        // One that nobody else holds was given up and will not come again.
+        self.unsure.retain(|unsure| Arc::strong_count(unsure) > 1);
+        let is_again = self.unsure.iter().any(|unsure| Arc::ptr_eq(unsure, batch));
         let again = if is_again { Again::Perhaps } else { Again::First };
         let order = order(batch);
         let answers = self.transact(again, |open| {
@@ -227,13 +230,13 @@ impl Writer {
         });
         match answers {
             Ok(answers) if is_again => {
-                self.unsure = None;
+                self.unsure.retain(|unsure| !Arc::ptr_eq(unsure, batch));
                 Ok(answers)
             }
             // That nothing was written this time does not settle what became of it the first time.
             Err(e) if is_again => Err(Error { kind: ErrorKind::Unknown, ..e }),
             Err(e) if e.kind == ErrorKind::Unknown => {
-                self.unsure = Some(batch.clone());
+                self.unsure.push(batch.clone());
                 Err(e)
             }
             other => other,

@@ -110,8 +110,7 @@ fn crowd(place: &Place, is_over: &Arc<AtomicBool>) -> thread::JoinHandle<()> {
     thread
 }
 
-/// What broke: a writer gave up after a while though the others got on, and its error named a transaction to be ended
-/// that there was not.
+/// What broke: a writer gave up while others made progress, and its error blamed a transaction that did not exist.
 #[tokio::test]
 async fn a_write_waits_longer_while_others_get_on() {
     let place = Place::new();
@@ -145,7 +144,7 @@ async fn a_write_waits_longer_while_others_get_on() {
     started(store, start("b")).await;
 }
 
-/// A handle that is dropped while it is told of something is not in anybody's way.
+/// A handle dropped during a notification does not block the others.
 #[tokio::test]
 async fn handles_come_and_go_while_others_write() {
     let place = Place::new();

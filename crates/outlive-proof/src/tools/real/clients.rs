@@ -23,7 +23,7 @@ const IDS: u64 = 4;
 /// What a call may be refused with where others act on the same id.
 const EXPECTED: [&str; 3] = ["not_found", "status", "conflict"];
 
-/// Gathers signals until it is told to stop.
+/// Gathers signals until one says stop.
 async fn gather(ctx: Ctx, _: ()) -> Result<Vec<String>> {
     let mut gathered = Vec::new();
     loop {
