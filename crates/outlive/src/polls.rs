@@ -10,9 +10,9 @@
 //! alone.
 //!
 //! Regions that are woken while nobody polls their set are polled later, together and once each, however often they were
-//! woken. So the extra polls of such a *mix* are worked out from who carries whom, as a sum of wake-ups: a `Shared` and an
-//! item it carries come to one wake-up of the `Shared`; if the item was to be polled anyway, to one of the `Shared` less
-//! one of the item. Each region of a mix is woken alone once before, so that what it carries is known.
+//! woken. The extra polls of such a *mix* follow from which region carries which. A `Shared` and an item it carries need
+//! one wake-up of the `Shared`; if a replay polls the item anyway, one of the `Shared` and one less of the item. Each region
+//! of a mix is first woken alone once, to learn what it carries.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
