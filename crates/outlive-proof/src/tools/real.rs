@@ -1,7 +1,9 @@
-//! The real clock and real processes, by the public API alone: deploys, downtime, kills, a second executor, many clients, jobs.
+//! The real clock and real processes, by the public API alone: deploys, downtime, kills, a second executor, many clients, jobs, long
+//! waits, jumps of the clock.
 #![expect(clippy::disallowed_methods, reason = "real processes live and die in real time")]
 
 mod clients;
+mod clocks;
 mod deploys;
 mod foreign;
 mod jobs;
@@ -10,6 +12,7 @@ mod names;
 mod recovery;
 mod stage;
 mod timers;
+mod waits;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -30,10 +33,12 @@ enum Scenario {
     Foreign,
     Clients,
     Jobs,
+    Waits,
+    Clocks,
 }
 
 /// All of them, by the names that `--only` takes.
-const SCENARIOS: [(&str, Scenario); 8] = [
+const SCENARIOS: [(&str, Scenario); 10] = [
     ("deploys", Scenario::Deploys),
     ("timers", Scenario::Timers),
     ("messages", Scenario::Messages),
@@ -42,6 +47,8 @@ const SCENARIOS: [(&str, Scenario); 8] = [
     ("foreign", Scenario::Foreign),
     ("clients", Scenario::Clients),
     ("jobs", Scenario::Jobs),
+    ("waits", Scenario::Waits),
+    ("clocks", Scenario::Clocks),
 ];
 
 impl Scenario {
@@ -56,6 +63,8 @@ impl Scenario {
             Self::Foreign => foreign::play(stage).await,
             Self::Clients => clients::play(stage).await,
             Self::Jobs => jobs::play(stage).await,
+            Self::Waits => waits::play(stage).await,
+            Self::Clocks => clocks::play(stage).await,
         }
     }
 
@@ -70,6 +79,8 @@ impl Scenario {
             Self::Foreign => foreign::execute(role).await,
             Self::Clients => clients::execute(role).await,
             Self::Jobs => jobs::execute(role).await,
+            Self::Waits => waits::execute(role).await,
+            Self::Clocks => clocks::execute(role).await,
         }
     }
 }

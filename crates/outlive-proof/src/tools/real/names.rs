@@ -60,7 +60,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     let run = second.start(FAR, &()).id("after").await?;
     until("the second executor goes on", async || {
         let status = run.status().await?;
-        Ok(if status.kind() == StatusKind::Paused { Ok(()) } else { Err(format!("its run is {status}")) })
+        Ok(if status.is_idle() { Ok(()) } else { Err(format!("its run is {status}")) })
     })
     .await?;
     second.shutdown().await?;

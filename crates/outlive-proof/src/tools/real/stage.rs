@@ -12,7 +12,7 @@ use tempfile::TempDir;
 const ROLE: &str = "OUTLIVE_PROOF_REAL";
 const FOLDER: &str = "OUTLIVE_PROOF_REAL_FOLDER";
 /// How long is waited for what must be, before it is said to be missing.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What a process of a scenario is to do.
@@ -83,8 +83,14 @@ impl Stage {
 
     /// Starts a process and waits until it says that it executes.
     pub(super) fn process(&self, name: &str) -> Result<Process, BoxError> {
+        self.process_with(name, |_| {})
+    }
+
+    /// The same, with something more in its environment.
+    pub(super) fn process_with(&self, name: &str, add: impl FnOnce(&mut Command)) -> Result<Process, BoxError> {
         let mut command = Command::new(std::env::current_exe()?);
         command.env(ROLE, format!("{}/{name}", self.scenario)).env(FOLDER, self.folder());
+        add(&mut command);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let out = child.stdout.take().ok_or("a process without output")?;
         let mut process = Process { child, out: BufReader::new(out), name: name.to_owned() };
