@@ -33,7 +33,7 @@ impl Crowd {
     /// Adds to a file what is missing.
     pub(crate) async fn fill(self, path: &Path) -> Result<()> {
         let engine = engine(path).start().await?;
-        let sleepers = Kind { workflow: "sleeper", status: StatusKind::Paused, what: "sleepers" };
+        let sleepers = Kind { workflow: "sleeper", status: StatusKind::Sleeping, what: "sleepers" };
         sleepers.add(&engine, self.sleepers, |id| engine.start(sleeper, &id)).await?;
         let finished = Kind { workflow: "nothing", status: StatusKind::Completed, what: "finished runs" };
         finished.add(&engine, self.finished, |id| engine.start(no_step, &id)).await?;

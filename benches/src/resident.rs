@@ -18,7 +18,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let engine = Engine::open(&path).workflow("waiting", waiting).resident_max(room).start().await?;
     let before = usage::rss_mb();
     Flood { n: setup.n, in_flight: 1_000 }.start(|id| engine.start(waiting, &id)).await?;
-    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Paused) == setup.n).await?;
+    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Waiting) == setup.n).await?;
     let bytes_each = (usage::rss_mb() - before) * 1024.0 * 1024.0 / setup.n as f64;
     let durability = engine.durability();
     let bytes = close(engine, &path).await?;

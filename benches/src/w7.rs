@@ -53,7 +53,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     for run in 0..RUNS {
         engine.start(long, &setup.n).id(&id(run)).await?;
     }
-    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Paused) == RUNS).await?;
+    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Waiting) == RUNS).await?;
     engine.shutdown().await?;
 
     let engine = builder().start().await?;

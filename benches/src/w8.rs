@@ -49,7 +49,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let (within, outside): (&Client, &Client) = (&engine, &Client::open(&path)?);
     let name = |id: u64| format!("listener-{id}");
     Flood::of(2 * runs).start(|id| within.start(listen, &id).id(&name(id))).await?;
-    until(within, Filter::new(), |counts| counts.of(StatusKind::Paused) == 2 * runs).await?;
+    until(within, Filter::new(), |counts| counts.of(StatusKind::Waiting) == 2 * runs).await?;
 
     let watch = Stopwatch::start();
     for (client, ids, first) in [(outside, 0..runs, 0), (within, runs..2 * runs, of_a_side)] {

@@ -37,7 +37,7 @@ fn name(id: u64) -> String {
 pub(crate) async fn be_executor(setup: &Setup) -> Result<()> {
     let engine = Engine::open(setup.store()).workflow("parked", parked).workflow("quick", quick).start().await?;
     Flood { n: setup.n, in_flight: 1_000 }.start(|id| engine.start(parked, &id).id(&name(id))).await?;
-    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Paused) == setup.n).await?;
+    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Waiting) == setup.n).await?;
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "ready")?;
     stdout.flush()?;

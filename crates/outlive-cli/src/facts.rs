@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 #[derive(Serialize)]
 pub(crate) struct StatusFacts {
     status: &'static str,
-    pause: Option<&'static str>,
     until: Option<String>,
 }
 
@@ -53,12 +52,7 @@ pub(crate) struct EntryFacts {
 
 impl From<Status> for StatusFacts {
     fn from(status: Status) -> Self {
-        let (pause, until) = status.pause();
-        Self {
-            status: status.as_str(),
-            pause: pause.map(|pause| pause.as_str()),
-            until: until.map(|until| until.to_string()),
-        }
+        Self { status: status.as_str(), until: status.until().map(|until| until.to_string()) }
     }
 }
 

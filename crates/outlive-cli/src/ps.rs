@@ -1,6 +1,5 @@
 //! `outlive ps`: which runs there are.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use comfy_table::Cell;
@@ -58,19 +57,19 @@ async fn write_json(client: &Client, args: &Args, mut pages: Pages<'_>) -> Resul
 
 async fn write_table(client: &Client, args: &Args, mut pages: Pages<'_>, out: Out) -> Result<(), Error> {
     let mut sheet = Sheet { fit: if args.full { Fit::All } else { Fit::Terminal }, widths: Vec::new() };
-    let mut listed = Listed::default();
+    let mut listed = 0;
     while let Some(runs) = pages.next().await? {
-        runs.iter().for_each(|run| listed.add(run));
+        listed += runs.len() as u64;
         out.line(sheet.part(&runs))?;
     }
-    if listed.count == 0 {
+    if listed == 0 {
         out.line(sheet.part(&[]))?;
     }
     let counts = client.count(args.filter.filter()).await?;
     out.line("")?;
-    out.line(summary(&counts, &listed))?;
-    let unfinished = [StatusKind::Pending, StatusKind::Running, StatusKind::Paused].map(|kind| counts.of(kind));
-    if unfinished.iter().sum::<u64>() > 0 && args.store.is_executed() == Some(false) {
+    out.line(summary(&counts, listed))?;
+    let unfinished = StatusKind::ALL.into_iter().filter(|kind| !kind.is_ended() && *kind != StatusKind::Stuck);
+    if unfinished.map(|kind| counts.of(kind)).sum::<u64>() > 0 && args.store.is_executed() == Some(false) {
         out.line(format!("{NOBODY}; unfinished runs go on once one does"))?;
     }
     Ok(())
@@ -137,45 +136,17 @@ impl Sheet {
     }
 }
 
-/// What is remembered of the runs that were shown.
-#[derive(Default)]
-struct Listed {
-    count: u64,
-    /// Those that do not run, by the word that says why.
-    paused: BTreeMap<&'static str, u64>,
-}
-
-impl Listed {
-    fn add(&mut self, run: &RunInfo) {
-        self.count += 1;
-        if run.status.kind() == StatusKind::Paused {
-            *self.paused.entry(run.status.as_str()).or_default() += 1;
-        }
-    }
-}
-
 /// How many there are, by status, and how to see those that are not listed.
-fn summary(counts: &Counts, listed: &Listed) -> String {
+fn summary(counts: &Counts, listed: u64) -> String {
     let total = counts.total();
     let each = StatusKind::ALL.into_iter().filter(|kind| counts.of(*kind) > 0);
-    let each: Vec<String> = each.flat_map(|kind| words(kind, counts.of(kind), listed)).collect();
+    let each: Vec<String> = each.map(|kind| format!("{} {}", counts.of(kind), kind.as_str())).collect();
     let mut text = format!("{total} {}", if total == 1 { "run" } else { "runs" });
     if !each.is_empty() {
         text += &format!(": {}", each.join(", "));
     }
-    if total > listed.count {
-        text += &format!("; the newest {} are listed, --limit {total} lists all", listed.count);
+    if total > listed {
+        text += &format!("; the newest {listed} are listed, --limit {total} lists all");
     }
     text
-}
-
-/// So many runs of a kind, in words. What those wait for that are not listed is not known here.
-fn words(kind: StatusKind, count: u64, listed: &Listed) -> Vec<String> {
-    if kind != StatusKind::Paused {
-        return vec![format!("{count} {}", kind.as_str())];
-    }
-    if listed.paused.values().sum::<u64>() != count {
-        return vec![format!("{count} sleeping, waiting, retrying or paused")];
-    }
-    listed.paused.iter().map(|(word, count)| format!("{count} {word}")).collect()
 }

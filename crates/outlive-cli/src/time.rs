@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use outlive::{Pause, RunInfo, Status, Timestamp};
+use outlive::{RunInfo, Status, Timestamp};
 
 #[expect(clippy::disallowed_methods, reason = "the command line sees the time of the machine, as people do")]
 pub(crate) fn now() -> Timestamp {
@@ -54,15 +54,14 @@ pub(crate) fn when(at: Option<Timestamp>, now: Timestamp) -> String {
 /// A status with what comes first: `sleeping (until 12:03:04)`, `waiting (approval, 2d 23h left)`.
 pub(crate) fn status(run: &RunInfo, now: Timestamp) -> String {
     match run.status {
-        Status::Paused { why: Pause::Sleep, until: Some(until) } => format!("sleeping (until {})", clock(until, now)),
+        Status::Sleeping { until } => format!("sleeping (until {})", clock(until, now)),
         _ => run.status_text(now),
     }
 }
 
 /// What else is to be said of a run. The one thing that it waits for is in its status; several are not.
 pub(crate) fn note(run: &RunInfo) -> Option<&str> {
-    let is_paused = matches!(run.status, Status::Paused { .. });
-    run.note.as_deref().filter(|note| !is_paused || note.contains(", "))
+    run.note.as_deref().filter(|note| !run.status.is_idle() || note.contains(", "))
 }
 
 fn two(seconds: u64, (large, large_unit): (u64, &str), (small, small_unit): (u64, &str)) -> String {

@@ -22,7 +22,7 @@ use crate::lifecycle::{Detail, News, NewsKind};
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::Dead;
-use crate::status::{Pause, Status};
+use crate::status::Status;
 use crate::time::Timestamp;
 
 /// What a definition says of its instances.
@@ -357,6 +357,8 @@ impl Job {
             End::Failed(failure) => self.failed(call, failure, began, now),
             End::Unreadable(problem) => self.unreadable(call, problem, now),
         }
+        // Attempts of one call are one call.
+        self.record.calls += u64::from(self.record.retry.is_none());
     }
 
     /// What is to be committed since the last time this was asked.
@@ -558,7 +560,7 @@ impl Job {
         let is_over = !self.inbox.iter().any(|other| other.pos > pos && matches!(other.message, Message::Event(_)));
         let gone = self.inbox.iter().map(|inbound| inbound.pos).filter(|other| is_over || *other <= pos);
         gone.collect::<Vec<_>>().into_iter().for_each(|pos| self.take(pos));
-        (self.record, self.begun) = (Record::default(), None);
+        (self.record, self.begun) = (Record { calls: self.record.calls, ..Record::default() }, None);
         self.change.keys_until = self.change.keys_until.max(pos);
         self.touch();
         match is_over {
@@ -613,7 +615,7 @@ impl Job {
     fn retry(&self, now: Timestamp) -> Option<Next> {
         let retry = self.record.retry.as_ref()?;
         if retry.due > now {
-            return Some(Next::Wait(Status::Paused { why: Pause::Retry, until: Some(retry.due) }));
+            return Some(Next::Wait(Status::Retrying { at: retry.due }));
         }
         match retry.handler {
             HandlerKind::Execute => Some(Next::Call(self.execution(retry.is_trigger))),
@@ -714,8 +716,7 @@ impl Job {
 
     /// What it waits for if there is nothing to do.
     fn waiting_until(&self, until: Option<Timestamp>) -> Next {
-        let why = if until.is_some() { Pause::Sleep } else { Pause::Wait };
-        Next::Wait(Status::Paused { why, until })
+        Next::Wait(until.map_or(Status::Waiting { until: None }, |until| Status::Sleeping { until }))
     }
 }
 

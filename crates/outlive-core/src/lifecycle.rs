@@ -80,18 +80,18 @@ impl News {
         let kind = match (before, now) {
             (_, Status::Pending) => NewsKind::RunQueued,
             (Some(StatusKind::Pending), Status::Running) => NewsKind::RunStarted,
-            (Some(StatusKind::Paused), Status::Running) => NewsKind::RunResumed,
+            (Some(before), Status::Running) if before.is_idle() => NewsKind::RunResumed,
             (_, Status::Running) => return None,
-            (_, Status::Paused { .. }) => NewsKind::RunPaused,
+            (_, idle) if idle.is_idle() => NewsKind::RunPaused,
             (_, Status::Completed) => NewsKind::RunCompleted,
             (_, Status::Failed) => NewsKind::RunFailed,
             (_, Status::Cancelled) => NewsKind::RunCancelled,
-            (_, Status::Stuck) => NewsKind::RunStuck,
+            _ => NewsKind::RunStuck,
         };
-        let detail = match (now.pause(), note) {
-            ((Some(why), until), _) => Payload::encode(&(why.as_str(), until)).ok(),
+        let detail = match note {
+            _ if now.is_idle() => Payload::encode(&(now.as_str(), now.until())).ok(),
             // The note of one that goes on is why it did not before.
-            (_, Some(note)) if !matches!(now, Status::Pending | Status::Running) => Payload::encode(note).ok(),
+            Some(note) if !matches!(now, Status::Pending | Status::Running) => Payload::encode(note).ok(),
             _ => None,
         };
         Some(Self { at, kind, attempt: 0, detail })

@@ -95,8 +95,8 @@ impl Query for MemoryStore {
         Box::pin(async move { Ok(self.rows().journal(num, after, limit)) })
     }
 
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        Box::pin(async move { Ok(self.rows().inbox(num, after)) })
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>> {
+        Box::pin(async move { Ok(self.rows().inbox(num, after, limit)) })
     }
 
     fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {

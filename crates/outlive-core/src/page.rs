@@ -174,9 +174,9 @@ pub fn fill<T: Weight>(items: impl Iterator<Item = T>, limit: usize) -> Vec<T> {
     page
 }
 
-/// Returns `true` if a page that asked for any number of items is full, so that more may follow.
-fn is_full(page: &[impl Weight]) -> bool {
-    let mut room = Room::new(usize::MAX);
+/// Returns `true` if a page of at most `limit` items is full, so that more may follow.
+pub fn is_full(page: &[impl Weight], limit: usize) -> bool {
+    let mut room = Room::new(limit);
     page.iter().for_each(|item| room.take(item));
     room.is_full()
 }
@@ -198,10 +198,10 @@ fn is_full(page: &[impl Weight]) -> bool {
 /// ```
 pub async fn whole_journal<Q: Query + ?Sized>(query: &Q, num: InstanceNum, after: u64) -> Result<Vec<Entry>, Error> {
     let mut journal = query.journal(num, after, usize::MAX).await?;
-    let mut has_more = is_full(&journal);
+    let mut has_more = is_full(&journal, usize::MAX);
     while let Some(last) = journal.last().map(|entry| entry.seq).filter(|_| has_more) {
         let page = query.journal(num, last, usize::MAX).await?;
-        has_more = is_full(&page);
+        has_more = is_full(&page, usize::MAX);
         journal.extend(page);
     }
     Ok(journal)
@@ -223,11 +223,11 @@ pub async fn whole_journal<Q: Query + ?Sized>(query: &Q, num: InstanceNum, after
 /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
 /// ```
 pub async fn whole_inbox<Q: Query + ?Sized>(query: &Q, num: InstanceNum) -> Result<Vec<Inbound>, Error> {
-    let mut inbox = query.inbox(num, 0).await?;
-    let mut has_more = is_full(&inbox);
+    let mut inbox = query.inbox(num, 0, usize::MAX).await?;
+    let mut has_more = is_full(&inbox, usize::MAX);
     while let Some(last) = inbox.last().map(|inbound| inbound.pos).filter(|_| has_more) {
-        let page = query.inbox(num, last).await?;
-        has_more = is_full(&page);
+        let page = query.inbox(num, last, usize::MAX).await?;
+        has_more = is_full(&page, usize::MAX);
         inbox.extend(page);
     }
     Ok(inbox)

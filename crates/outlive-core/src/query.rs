@@ -257,7 +257,7 @@ pub struct Suspect {
 /// ```
 /// use outlive_core::query::Filter;
 /// use outlive_core::status::StatusKind;
-/// let open = Filter::new().workflow("checkout").status(StatusKind::Paused).tag("shop", "paris");
+/// let open = Filter::new().workflow("checkout").status(StatusKind::Waiting).tag("shop", "paris");
 /// assert_eq!(open.workflow.as_deref(), Some("checkout"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -584,20 +584,20 @@ pub trait Query: Send + Sync {
     /// ```
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>>;
 
-    /// Reads the messages of an instance that are not taken yet, in order of arrival: one [page](crate::page) of them,
-    /// from position `after` on.
+    /// Reads the messages of an instance that are not taken yet, in order of arrival: one [page](crate::page) of at most
+    /// `limit` of them, from position `after` on.
     ///
     /// ```
     /// # async fn example() -> Result<(), outlive_core::store::Error> {
     /// # let store = outlive_core::memory::MemoryStore::new();
     /// # use outlive_core::{id::InstanceNum, query::Query};
-    /// assert!(store.inbox(InstanceNum(1), 0).await?.is_empty());
+    /// assert!(store.inbox(InstanceNum(1), 0, usize::MAX).await?.is_empty());
     /// # Ok(())
     /// # }
     /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
     /// ```
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>>;
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>>;
 
     /// The earliest wakes due at or before `until`, in order of due time, then number; at most `limit`.
     ///

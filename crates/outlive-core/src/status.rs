@@ -1,4 +1,4 @@
-//! Where an instance is in its life.
+//! The life of an instance: its status, and the status without its details.
 
 use std::fmt;
 
@@ -9,65 +9,53 @@ use crate::time::Timestamp;
 /// ```
 /// use outlive_core::status::Status;
 /// assert!(Status::Completed.is_ended() && !Status::Stuck.is_ended());
-/// assert_eq!(Status::Running.to_string(), "running");
+/// assert_eq!(Status::Waiting { until: None }.to_string(), "waiting");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Status {
-    /// Accepted; not begun.
+    /// Accepted, not started yet.
     Pending,
-    /// Something of it is at work.
+    /// Being executed.
     Running,
-    /// Nothing of it is at work until a time or a message comes.
-    Paused {
-        /// What it waits for.
-        why: Pause,
-        /// When it goes on by itself, if it does.
+    /// Asleep until a time.
+    Sleeping {
+        /// When it resumes.
+        until: Timestamp,
+    },
+    /// Waiting for a signal or an event.
+    Waiting {
+        /// When the wait times out, if it does.
         until: Option<Timestamp>,
     },
+    /// Waiting for the next attempt of something that failed.
+    Retrying {
+        /// When the attempt starts.
+        at: Timestamp,
+    },
+    /// Paused by an operator until one resumes it.
+    Paused,
     /// Ended with a result.
     Completed,
     /// Ended with a failure.
     Failed,
     /// Ended because somebody asked for it.
     Cancelled,
-    /// Set aside: it cannot go on without a change. Nothing of it is lost.
+    /// Needs a person or a deploy to continue. Nothing of it is lost.
     Stuck,
 }
 
-/// What a paused instance waits for.
-///
-/// ```
-/// use outlive_core::status::{Pause, Status};
-/// let status = Status::Paused { why: Pause::Wait, until: None };
-/// assert_eq!(status.to_string(), "waiting");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Pause {
-    /// The end of a sleep.
-    Sleep,
-    /// The next attempt of a step.
-    Retry,
-    /// A signal.
-    Wait,
-    /// Somebody to resume it.
-    Hand,
-}
-
-/// The kinds of status, without what belongs to one of them: for filters, counts and columns.
-///
-/// ```
-/// use outlive_core::status::{Pause, Status, StatusKind};
-/// let status = Status::Paused { why: Pause::Sleep, until: None };
-/// assert_eq!(status.kind(), StatusKind::Paused);
-/// ```
+/// A status without its details, for filters, counts and columns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "each is the status of the same name")]
 pub enum StatusKind {
     Pending = 0,
     Running = 1,
+    Sleeping = 7,
+    Waiting = 8,
+    Retrying = 9,
     Paused = 2,
     Stuck = 3,
     Completed = 4,
@@ -76,25 +64,29 @@ pub enum StatusKind {
 }
 
 impl StatusKind {
-    /// All of them, in the order of a life.
-    ///
-    /// ```
-    /// use outlive_core::status::StatusKind;
-    /// assert_eq!(StatusKind::ALL.into_iter().filter(|kind| kind.is_ended()).count(), 3);
-    /// ```
-    pub const ALL: [Self; 7] =
-        [Self::Pending, Self::Running, Self::Paused, Self::Stuck, Self::Completed, Self::Failed, Self::Cancelled];
+    /// All kinds, in the order of a life.
+    pub const ALL: [Self; 10] = [
+        Self::Pending,
+        Self::Running,
+        Self::Sleeping,
+        Self::Waiting,
+        Self::Retrying,
+        Self::Paused,
+        Self::Stuck,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
 
-    /// The word for it.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::status::StatusKind::Stuck.as_str(), "stuck");
-    /// ```
+    /// Returns its name in lower case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Running => "running",
+            Self::Sleeping => "sleeping",
+            Self::Waiting => "waiting",
+            Self::Retrying => "retrying",
             Self::Paused => "paused",
             Self::Stuck => "stuck",
             Self::Completed => "completed",
@@ -103,7 +95,7 @@ impl StatusKind {
         }
     }
 
-    /// The kind with this word.
+    /// Returns the kind of this name.
     ///
     /// ```
     /// # use outlive_core::status::StatusKind;
@@ -115,34 +107,25 @@ impl StatusKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// Whether it is one of the three ends.
-    ///
-    /// ```
-    /// # use outlive_core::status::StatusKind;
-    /// assert!(StatusKind::Cancelled.is_ended() && !StatusKind::Paused.is_ended());
-    /// ```
+    /// Returns `true` for the three ends: completed, failed and cancelled.
     #[must_use]
     pub fn is_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    /// The number in a column.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::status::StatusKind::Completed.code(), 4);
-    /// ```
+    /// Returns `true` if a time, a message or an operator must come before it runs: sleeping, waiting, retrying and paused.
+    #[must_use]
+    pub fn is_idle(self) -> bool {
+        matches!(self, Self::Sleeping | Self::Waiting | Self::Retrying | Self::Paused)
+    }
+
+    /// Returns the number stored for it.
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// The kind with this number.
-    ///
-    /// ```
-    /// # use outlive_core::status::StatusKind;
-    /// assert_eq!(StatusKind::from_code(4), Some(StatusKind::Completed));
-    /// assert_eq!(StatusKind::from_code(99), None);
-    /// ```
+    /// Returns the kind stored as this number.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
@@ -150,47 +133,34 @@ impl StatusKind {
 }
 
 impl Status {
-    /// Whether it is one of the three ends.
-    ///
-    /// ```
-    /// # use outlive_core::status::Status;
-    /// assert!(Status::Failed.is_ended());
-    /// assert!(!Status::Stuck.is_ended(), "it may go on");
-    /// ```
+    /// Returns `true` for the three ends: completed, failed and cancelled.
     #[must_use]
     pub fn is_ended(self) -> bool {
         self.kind().is_ended()
     }
 
-    /// The word for it. Only an instance that somebody paused is `paused`.
-    ///
-    /// ```
-    /// # use outlive_core::status::{Pause, Status};
-    /// assert_eq!(Status::Paused { why: Pause::Retry, until: None }.as_str(), "retrying");
-    /// assert_eq!(Status::Paused { why: Pause::Hand, until: None }.as_str(), "paused");
-    /// ```
+    /// Returns `true` if a time, a message or an operator must come before it runs: sleeping, waiting, retrying and paused.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Paused { why: Pause::Sleep, .. } => "sleeping",
-            Self::Paused { why: Pause::Retry, .. } => "retrying",
-            Self::Paused { why: Pause::Wait, .. } => "waiting",
-            other => other.kind().as_str(),
-        }
+    pub fn is_idle(self) -> bool {
+        self.kind().is_idle()
     }
 
-    /// Its kind alone.
-    ///
-    /// ```
-    /// # use outlive_core::status::{Status, StatusKind};
-    /// assert_eq!(Status::Running.kind(), StatusKind::Running);
-    /// ```
+    /// Returns its name in lower case, without details.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.kind().as_str()
+    }
+
+    /// Returns its kind.
     #[must_use]
     pub fn kind(self) -> StatusKind {
         match self {
             Self::Pending => StatusKind::Pending,
             Self::Running => StatusKind::Running,
-            Self::Paused { .. } => StatusKind::Paused,
+            Self::Sleeping { .. } => StatusKind::Sleeping,
+            Self::Waiting { .. } => StatusKind::Waiting,
+            Self::Retrying { .. } => StatusKind::Retrying,
+            Self::Paused => StatusKind::Paused,
             Self::Completed => StatusKind::Completed,
             Self::Failed => StatusKind::Failed,
             Self::Cancelled => StatusKind::Cancelled,
@@ -198,80 +168,48 @@ impl Status {
         }
     }
 
-    /// As two columns beside the kind: why it is paused, and until when.
+    /// Returns when it resumes by itself: the end of a sleep, the timeout of a wait, the time of the next attempt.
     ///
     /// ```
-    /// # use outlive_core::status::{Pause, Status};
+    /// # use outlive_core::status::Status;
     /// # use outlive_core::time::Timestamp;
-    /// let until = Some(Timestamp::from_millis(60_000));
-    /// assert_eq!(Status::Paused { why: Pause::Sleep, until }.pause(), (Some(Pause::Sleep), until));
-    /// assert_eq!(Status::Running.pause(), (None, None));
+    /// let at = Timestamp::from_millis(60_000);
+    /// assert_eq!(Status::Retrying { at }.until(), Some(at));
+    /// assert_eq!(Status::Waiting { until: None }.until(), None);
     /// ```
     #[must_use]
-    pub fn pause(self) -> (Option<Pause>, Option<Timestamp>) {
+    pub fn until(self) -> Option<Timestamp> {
         match self {
-            Self::Paused { why, until } => (Some(why), until),
-            _ => (None, None),
+            Self::Sleeping { until } | Self::Retrying { at: until } => Some(until),
+            Self::Waiting { until } => until,
+            _ => None,
         }
     }
 
-    /// Back from columns. A pause without a reason reads as one by hand.
-    ///
-    /// ```
-    /// # use outlive_core::status::{Pause, Status, StatusKind};
-    /// let status = Status::from_parts(StatusKind::Paused, Some(Pause::Retry), None);
-    /// assert_eq!(status, Status::Paused { why: Pause::Retry, until: None });
-    /// ```
+    /// Builds a status from its kind and its time. A sleep or a retry without a time reads as a wait without one.
     #[must_use]
-    pub fn from_parts(kind: StatusKind, why: Option<Pause>, until: Option<Timestamp>) -> Self {
-        match kind {
-            StatusKind::Pending => Self::Pending,
-            StatusKind::Running => Self::Running,
-            StatusKind::Paused => Self::Paused { why: why.unwrap_or(Pause::Hand), until },
-            StatusKind::Stuck => Self::Stuck,
-            StatusKind::Completed => Self::Completed,
-            StatusKind::Failed => Self::Failed,
-            StatusKind::Cancelled => Self::Cancelled,
+    pub fn from_parts(kind: StatusKind, until: Option<Timestamp>) -> Self {
+        match (kind, until) {
+            (StatusKind::Pending, _) => Self::Pending,
+            (StatusKind::Running, _) => Self::Running,
+            (StatusKind::Sleeping, Some(until)) => Self::Sleeping { until },
+            (StatusKind::Retrying, Some(at)) => Self::Retrying { at },
+            (StatusKind::Sleeping | StatusKind::Waiting | StatusKind::Retrying, until) => Self::Waiting { until },
+            (StatusKind::Paused, _) => Self::Paused,
+            (StatusKind::Stuck, _) => Self::Stuck,
+            (StatusKind::Completed, _) => Self::Completed,
+            (StatusKind::Failed, _) => Self::Failed,
+            (StatusKind::Cancelled, _) => Self::Cancelled,
         }
-    }
-}
-
-impl Pause {
-    const ALL: [Self; 4] = [Self::Sleep, Self::Retry, Self::Wait, Self::Hand];
-
-    /// The word for it.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::status::Pause::Hand.as_str(), "by hand");
-    /// ```
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sleep => "sleep",
-            Self::Retry => "retry",
-            Self::Wait => "wait",
-            Self::Hand => "by hand",
-        }
-    }
-
-    /// The pause with this word.
-    ///
-    /// ```
-    /// # use outlive_core::status::Pause;
-    /// assert_eq!(Pause::from_text("retry"), Some(Pause::Retry));
-    /// ```
-    #[must_use]
-    pub fn from_text(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|pause| pause.as_str() == text)
     }
 }
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Paused { why: Pause::Retry, until: Some(until) } => write!(f, "retrying (at {until})"),
-            Self::Paused { until: Some(until), .. } => write!(f, "{} (until {until})", self.as_str()),
-            _ => f.write_str(self.as_str()),
+        match (self, self.until()) {
+            (Self::Retrying { at }, _) => write!(f, "retrying (at {at})"),
+            (_, Some(until)) => write!(f, "{} (until {until})", self.as_str()),
+            (_, None) => f.write_str(self.as_str()),
         }
     }
 }

@@ -9,7 +9,7 @@ use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Instance, Query};
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::store::{Answered, Error, Store};
 use outlive_core::time::Timestamp;
 
@@ -64,7 +64,8 @@ impl Shape {
         let whole = |instance: Instance| {
             let entries = now(store.journal(instance.num, 0, usize::MAX));
             assert!(entries.iter().map(|entry| entry.seq).eq(1..=entries.len() as u64), "a gap: {entries:?}");
-            let inbox: Vec<u64> = now(store.inbox(instance.num, 0)).iter().map(|inbound| inbound.pos).collect();
+            let inbox: Vec<u64> =
+                now(store.inbox(instance.num, 0, usize::MAX)).iter().map(|inbound| inbound.pos).collect();
             assert!(inbox.is_sorted());
             let is_open = !instance.status.is_ended() && instance.status != Status::Stuck;
             assert!(is_open || instance.wake.is_none() && instance.owner == Epoch(0), "{instance:?}");
@@ -184,14 +185,15 @@ impl Author<'_> {
         if self.bytes.is(2) {
             return None;
         }
-        let paused = Status::Paused { why: Pause::Sleep, until: Some(self.bytes.moment()) };
+        let paused = Status::Sleeping { until: self.bytes.moment() };
         let statuses = [Status::Running, paused, Status::Completed, Status::Failed, Status::Cancelled, Status::Stuck];
         let status = self.bytes.pick(&statuses);
         let is_owned = status == Status::Running && self.bytes.is(2);
         let seen = self.bytes.pick(&[&[0], positions].concat());
         Some(State {
             status,
-            wake: (!is_owned && matches!(status, Status::Running | Status::Paused { .. })).then(|| self.bytes.moment()),
+            wake: (!is_owned && matches!(status, Status::Running | Status::Sleeping { .. }))
+                .then(|| self.bytes.moment()),
             is_owned,
             seen: self.bytes.is(2).then_some(seen),
             outcome: None,

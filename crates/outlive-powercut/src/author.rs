@@ -8,7 +8,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 
 use crate::chance::Chance;
@@ -99,7 +99,7 @@ impl Author<'_> {
 
     fn state(&mut self, seen: Option<u64>) -> State {
         let moment = self.moment();
-        let paused = Status::Paused { why: Pause::Sleep, until: Some(moment) };
+        let paused = Status::Sleeping { until: moment };
         let open = [Status::Running, paused];
         let ends = [Status::Completed, Status::Failed, Status::Cancelled, Status::Stuck];
         let status = if self.chance.is(3) { self.chance.pick(&ends) } else { self.chance.pick(&open) };

@@ -96,7 +96,7 @@ impl Snapshot {
         let mut held = Vec::with_capacity(page.instances.len());
         for instance in page.instances {
             let (journal, inbox) =
-                (wait(store.journal(instance.num, 0, usize::MAX))?, wait(store.inbox(instance.num, 0))?);
+                (wait(store.journal(instance.num, 0, usize::MAX))?, wait(store.inbox(instance.num, 0, usize::MAX))?);
             match (journal, inbox) {
                 (Ok(journal), Ok(inbox)) => held.push(Held { instance, journal, inbox }),
                 (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),

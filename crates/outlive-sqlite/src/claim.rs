@@ -4,7 +4,7 @@ use outlive_core::commit::{Absolve, Answer, Claim, Claimed};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::page::Room;
-use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::status::{Status, StatusKind};
 use outlive_core::time::Timestamp;
 use rusqlite::params;
 
@@ -13,8 +13,8 @@ use crate::feed::Change;
 use crate::ledger::{Damage, Facts};
 use crate::row::{self, Read};
 
-const OWN: &str = "UPDATE instance SET owner = ?2, wake = NULL, note = NULL, status = ?3, pause = ?4, until = ?5, started_at = ?6, \
-     news = ?7 WHERE num = ?1";
+const OWN: &str = "UPDATE instance SET owner = ?2, wake = NULL, note = NULL, status = ?3, until = ?4, started_at = ?5, news = ?6 \
+     WHERE num = ?1";
 
 type Contents = (Result<Vec<Entry>, String>, Result<Vec<Inbound>, String>);
 
@@ -51,8 +51,8 @@ impl Batch<'_> {
     fn own(&mut self, found: Read, claim: &Claim) -> rusqlite::Result<Claimed> {
         let Read { mut instance, damage, is_status_known } = found;
         let (num, before) = (instance.num.0, is_status_known.then_some(instance.status.kind()));
-        let is_held = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });
-        let had_paused = before == Some(StatusKind::Paused) && !is_held;
+        let is_held = instance.status == Status::Paused;
+        let had_paused = before.is_some_and(StatusKind::is_idle) && !is_held;
         if !is_held {
             instance.status = Status::Running;
         }
@@ -72,13 +72,11 @@ impl Batch<'_> {
             let change = Change { num, workflow: &instance.workflow, before, seq, at: claim.at, outcome: None };
             instance.news = self.tell_status(change, instance.status, None, instance.news)?;
         }
-        let (pause, until) = instance.status.pause();
         self.connection.prepare_cached(OWN)?.execute(params![
             num.cast_signed(),
             claim.epoch.0.cast_signed(),
             instance.status.kind().code(),
-            pause.map(Pause::as_str),
-            until.map(Timestamp::as_millis),
+            instance.status.until().map(Timestamp::as_millis),
             started_at.as_millis(),
             instance.news.cast_signed(),
         ])?;
@@ -101,7 +99,8 @@ impl Batch<'_> {
         if !self.holds(absolve.epoch) {
             return Ok(Answer::Fenced);
         }
-        let sql = "UPDATE instance SET recoveries = ?2 WHERE num = ?1 AND recoveries > ?2 AND status IN (0, 1, 2)";
+        let sql =
+            "UPDATE instance SET recoveries = ?2 WHERE num = ?1 AND recoveries > ?2 AND status IN (0, 1, 2, 7, 8, 9)";
         let mut statement = self.connection.prepare_cached(sql)?;
         for num in &absolve.nums {
             statement.execute(params![num.0.cast_signed(), absolve.recoveries_max])?;

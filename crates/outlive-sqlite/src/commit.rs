@@ -7,7 +7,7 @@ use outlive_core::message::Inbound;
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::page::Room;
 use outlive_core::payload::Payload;
-use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::status::{Status, StatusKind};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
@@ -16,8 +16,8 @@ use crate::feed::Change;
 use crate::ledger::{Facts, QUEUED};
 use crate::row;
 
-const ENTER: &str = "UPDATE instance SET status = ?2, pause = ?3, until = ?4, owner = ?5, wake = ?6, outcome = ?7, \
-     note = ?8, ended_at = ?9, started_at = coalesce(started_at, ?10), recoveries = ?11, news = ?12 WHERE num = ?1";
+const ENTER: &str = "UPDATE instance SET status = ?2, until = ?3, owner = ?4, wake = ?5, outcome = ?6, note = ?7, \
+     ended_at = ?8, started_at = coalesce(started_at, ?9), recoveries = ?10, news = ?11 WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn commit(&mut self, commit: &Commit) -> rusqlite::Result<Answer> {
@@ -156,13 +156,11 @@ impl Batch<'_> {
         let (before, outcome) = (Some(facts.status), state.outcome.as_ref());
         let change = Change { num, workflow: &workflow, before, seq: facts.seq, at: state.at, outcome };
         facts.news = self.tell_status(change, state.status, state.note.as_deref(), facts.news)?;
-        let (pause, until) = state.status.pause();
         let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
         self.connection.prepare_cached(ENTER)?.execute(params![
             num.cast_signed(),
             kind.code(),
-            pause.map(Pause::as_str),
-            millis(until),
+            millis(state.status.until()),
             owner.cast_signed(),
             millis(state.wake.filter(|_| is_open)),
             state.outcome.as_ref().map(Payload::as_str),

@@ -9,7 +9,7 @@ use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::query::{Urgency, Wake};
 use outlive_core::queue::Spot;
-use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::status::{Status, StatusKind};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
@@ -26,7 +26,7 @@ const LABEL: &str = "INSERT INTO tag (key, value, num) VALUES (?1, ?2, ?3)";
 
 const BEARER: &str = "SELECT num, token, workflow, input, status FROM instance WHERE id = ?1";
 
-const RECEIVER: &str = "SELECT num, status, pause, until, owner, wake, workflow, news FROM instance WHERE id = ?1";
+const RECEIVER: &str = "SELECT num, status, until, owner, wake, workflow, news FROM instance WHERE id = ?1";
 
 const KEEP: &str = "INSERT INTO inbox (instance, rank, lane, pos, at, kind, text, payload, sum) VALUES (?1, ?8, ?9, ?2, ?3, ?4, ?5, ?6, ?7)";
 
@@ -167,14 +167,14 @@ impl Batch<'_> {
         let mut statement = self.connection.prepare_cached(RECEIVER)?;
         let read = statement.query_row([id.as_str()], |row| {
             let kind = row::int(row, 1).and_then(row::status_kind).unwrap_or(StatusKind::Stuck);
-            let until = row::int(row, 3).map(Timestamp::from_millis);
+            let until = row::int(row, 2).map(Timestamp::from_millis);
             Ok(Receiver {
                 num: row::int(row, 0).unwrap_or(0).cast_unsigned(),
-                status: Status::from_parts(kind, Pause::from_text(&row::text(row, 2)), until),
-                owner: row::int(row, 4).unwrap_or(0).cast_unsigned(),
-                wake: row::int(row, 5).map(Timestamp::from_millis),
-                workflow: Name::recorded(&row::text(row, 6)),
-                news: row::int(row, 7).unwrap_or(0).cast_unsigned(),
+                status: Status::from_parts(kind, until),
+                owner: row::int(row, 3).unwrap_or(0).cast_unsigned(),
+                wake: row::int(row, 4).map(Timestamp::from_millis),
+                workflow: Name::recorded(&row::text(row, 5)),
+                news: row::int(row, 6).unwrap_or(0).cast_unsigned(),
             })
         });
         read.optional()

@@ -213,7 +213,7 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
     set_wal(&connection, path)?;
     set(&connection, path, options)?;
     let durability = read_back(&connection, path, options)?;
-    if let Content::Empty | Content::Older = content {
+    if let Content::Empty = content {
         schema::prepare(&connection, path)?;
     }
     Ok(Opened { connection, durability })
@@ -266,13 +266,6 @@ pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
     let connection = reader(path, &Options::view())?.connection;
     match schema::inspect(&connection, path)? {
         Content::Store => home::check(&connection, path).map(|()| connection),
-        Content::Older => {
-            let message = format!(
-                "{} was written by an older outlive; start the program that executes it once, which upgrades it",
-                path.display()
-            );
-            Err(Error::new(ErrorKind::Open, message))
-        }
         Content::Empty => {
             let message = format!("{} is empty; name a file that a program has made", path.display());
             Err(Error::new(ErrorKind::Open, message))

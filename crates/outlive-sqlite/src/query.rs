@@ -36,8 +36,8 @@ impl Query for SqliteReader {
         Box::pin(async move { read.await?.map_err(|damage| self.damaged(num, &damage)) })
     }
 
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        let read = self.lookups.ask(move |connection| row::messages(connection, num.0, after, Room::new(usize::MAX)));
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>> {
+        let read = self.lookups.ask(move |connection| row::messages(connection, num.0, after, Room::new(limit)));
         Box::pin(async move { read.await?.map_err(|damage| self.damaged(num, &damage)) })
     }
 

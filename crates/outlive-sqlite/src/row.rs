@@ -10,7 +10,7 @@ use outlive_core::message::{Inbound, Message};
 use outlive_core::page::Room;
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
-use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::status::{Status, StatusKind};
 use outlive_core::sum::Sum;
 use outlive_core::time::Timestamp;
 use rusqlite::types::ValueRef;
@@ -21,7 +21,7 @@ use crate::error;
 /// What [`instance`] reads, in its order.
 macro_rules! select_instance {
     () => {
-        "SELECT num, status, owner, wake, until, pause, recoveries, created_at, started_at, ended_at, seed, sum, id, \
+        "SELECT num, status, owner, wake, until, recoveries, created_at, started_at, ended_at, seed, sum, id, \
          workflow, tags, note, input, outcome, news FROM instance WHERE "
     };
 }
@@ -72,38 +72,37 @@ pub(crate) fn by_id(connection: &Connection, id: &Name) -> rusqlite::Result<Opti
 /// The instance of a row.
 pub(crate) fn instance(row: &Row<'_>) -> Read {
     let kind = int(row, 1).and_then(status_kind);
-    let pause = optional_text(row, 5).and_then(|word| Pause::from_text(&word));
-    let (id, workflow, input) = (text(row, 12), text(row, 13), text(row, 16));
-    let tags = optional_text(row, 14);
-    let seed = int(row, 10).unwrap_or(0).cast_unsigned();
-    let created_at = time(row, 7).unwrap_or_default();
+    let (id, workflow, input) = (text(row, 11), text(row, 12), text(row, 15));
+    let tags = optional_text(row, 13);
+    let seed = int(row, 9).unwrap_or(0).cast_unsigned();
+    let created_at = time(row, 6).unwrap_or_default();
     let sum = instance_sum(&id, &workflow, &input, tags.as_deref(), seed, created_at);
     let damage = match kind {
         None => Some(format!("the status of instance {id:?} does not exist; {WAY_OUT}")),
-        Some(_) if int(row, 11) != Some(i64::from(sum)) => {
+        Some(_) if int(row, 10) != Some(i64::from(sum)) => {
             Some(format!("the row of instance {id:?} does not fit its checksum; {WAY_OUT}"))
         }
         Some(_) => None,
     };
-    let (recoveries, blamed) = recoveries(int(row, 6));
+    let (recoveries, blamed) = recoveries(int(row, 5));
     let instance = Instance {
         num: InstanceNum(int(row, 0).unwrap_or(0).cast_unsigned()),
-        status: Status::from_parts(kind.unwrap_or(StatusKind::Stuck), pause, time(row, 4)),
+        status: Status::from_parts(kind.unwrap_or(StatusKind::Stuck), time(row, 4)),
         owner: Epoch(int(row, 2).unwrap_or(0).cast_unsigned()),
         wake: time(row, 3),
         recoveries,
         blamed,
         created_at,
-        started_at: time(row, 8),
-        ended_at: time(row, 9),
+        started_at: time(row, 7),
+        ended_at: time(row, 8),
         seed,
         id: Name::recorded(&id),
         workflow: Name::recorded(&workflow),
         tags: tags.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
-        note: optional_text(row, 15).map(Cow::into_owned),
+        note: optional_text(row, 14).map(Cow::into_owned),
         input: Payload::recorded(&input),
-        outcome: optional_text(row, 17).map(|json| Payload::recorded(&json)),
-        news: int(row, 18).unwrap_or(0).cast_unsigned(),
+        outcome: optional_text(row, 16).map(|json| Payload::recorded(&json)),
+        news: int(row, 17).unwrap_or(0).cast_unsigned(),
     };
     Read { instance, damage, is_status_known: kind.is_some() }
 }

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::error;
 
 /// The number of this layout. A file with a larger one was written by a newer release.
-pub(crate) const VERSION: i64 = 2;
+pub(crate) const VERSION: i64 = 3;
 
 /// "Outl", in the file's header: tells our files from those of other applications.
 pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
@@ -28,7 +28,6 @@ CREATE TABLE instance (
     owner       INTEGER NOT NULL,
     wake        INTEGER,
     until       INTEGER,
-    pause       TEXT,
     recoveries  INTEGER NOT NULL,
     created_at  INTEGER NOT NULL,
     started_at  INTEGER,
@@ -158,25 +157,16 @@ CREATE TABLE counter (
     PRIMARY KEY (workflow, status)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (key, value) VALUES ('schema', 2), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
-PRAGMA application_id = 0x4f75746c;
-";
-
-/// An index of the tags that instances have in their own rows. New in layout 2.
-const TAGS: &str = "
+-- An index of the tags that instances have in their own rows.
 CREATE TABLE tag (
     key         TEXT NOT NULL,
     value       TEXT NOT NULL,
     num         INTEGER NOT NULL,
     PRIMARY KEY (key, value, num)
 ) STRICT, WITHOUT ROWID;
-";
 
-/// Fills the index of tags from the rows of a store of layout 1.
-const FROM_LAYOUT_1: &str = "
-INSERT INTO tag (key, value, num) SELECT label.key, label.atom, num
-    FROM instance JOIN json_each(iif(json_valid(tags), tags, '{}')) AS label WHERE tags IS NOT NULL;
-UPDATE meta SET value = 2 WHERE key = 'schema';
+INSERT INTO meta (key, value) VALUES ('schema', 3), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
+PRAGMA application_id = 0x4f75746c;
 ";
 
 /// What a file turned out to be.
@@ -185,14 +175,12 @@ pub(crate) enum Content {
     Empty,
     /// A store of this layout.
     Store,
-    /// A store of an earlier layout.
-    Older,
 }
 
 /// Looks whose file it is, without changing it.
 ///
 /// # Errors
-/// If it is not ours or newer than we are.
+/// If it is not ours, or of another layout.
 pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<Content, Error> {
     let read =
         |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|e| error::on_open(path, &e));
@@ -213,11 +201,17 @@ pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<Content, E
         );
         return Err(Error::new(ErrorKind::Open, message));
     }
-    Ok(if version < VERSION { Content::Older } else { Content::Store })
+    if version < VERSION {
+        let message = format!(
+            "{name} was written by a pre-release of outlive (schema {version}, this one knows {VERSION}); finish its runs \
+             with that build, then start with a new file"
+        );
+        return Err(Error::new(ErrorKind::Open, message));
+    }
+    Ok(Content::Store)
 }
 
-/// Creates the tables in an empty file, or upgrades those of an earlier layout, all or none. Another process may have
-/// been faster; that is as good.
+/// Creates the tables in an empty file, all or none. Another process may have been faster; that is as good.
 ///
 /// # Errors
 /// If it cannot be written, or what the other process made is not ours.
@@ -225,8 +219,7 @@ pub(crate) fn prepare(connection: &Connection, path: &Path) -> Result<(), Error>
     let run = |sql: &str| connection.execute_batch(sql).map_err(|e| error::on_open(path, &e));
     run("BEGIN IMMEDIATE")?;
     let made = match inspect(connection, path) {
-        Ok(Content::Empty) => run(TABLES).and_then(|()| run(TAGS)).and_then(|()| run("COMMIT")),
-        Ok(Content::Older) => run(TAGS).and_then(|()| run(FROM_LAYOUT_1)).and_then(|()| run("COMMIT")),
+        Ok(Content::Empty) => run(TABLES).and_then(|()| run("COMMIT")),
         Ok(Content::Store) => run("COMMIT"),
         Err(foreign) => Err(foreign),
     };

@@ -254,8 +254,8 @@ impl Query for SqliteStore {
         self.threads.reader.journal(num, after, limit)
     }
 
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        self.threads.reader.inbox(num, after)
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>> {
+        self.threads.reader.inbox(num, after, limit)
     }
 
     fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {

@@ -5,7 +5,7 @@ use outlive_core::message::{Inbound, Message};
 use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Moved, Place, Spot};
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
@@ -168,7 +168,7 @@ impl Batch<'_> {
         if state.is_owned {
             return Ok(state.wake);
         }
-        if told.is_some() || matches!(state.status, Status::Paused { why: Pause::Hand, .. }) {
+        if told.is_some() || state.status == Status::Paused {
             return Ok(told.or(state.wake));
         }
         let sql = "SELECT rank, lane FROM inbox WHERE instance = ?1 AND rank > 0 ORDER BY rank, lane LIMIT 1";

@@ -284,8 +284,8 @@ impl Query for Faults {
         self.inner.journal(num, after, limit)
     }
 
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        self.inner.inbox(num, after)
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>> {
+        self.inner.inbox(num, after, limit)
     }
 
     fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {

@@ -249,8 +249,8 @@ impl Query for Watched {
         self.call(self.inner.journal(num, after, limit))
     }
 
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        self.call(self.inner.inbox(num, after))
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>> {
+        self.call(self.inner.inbox(num, after, limit))
     }
 
     fn wakes_after(&self, after: Due, until: Timestamp, limit: usize) -> Answered<'_, Vec<Due>> {

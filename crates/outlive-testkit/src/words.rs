@@ -155,8 +155,10 @@ fn of_state(state: &State, started: Timestamp) -> String {
     let note = state.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
     match state.status {
         Status::Running => "goes on".to_owned(),
-        Status::Paused { until: Some(until), .. } => format!("paused until {}", span(until.since(started))),
-        status => format!("{}{outcome}{note}", status.kind().as_str()),
+        status => match status.until() {
+            Some(until) => format!("{} until {}", status.as_str(), span(until.since(started))),
+            None => format!("{}{outcome}{note}", status.as_str()),
+        },
     }
 }
 

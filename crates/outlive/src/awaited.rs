@@ -1,7 +1,6 @@
 //! What a paused run waits for, as its row says it: written when it pauses, read by whoever asks, in any process.
 
 #[cfg(feature = "tokio")]
-use outlive_core::status::Pause;
 use outlive_core::status::Status;
 use outlive_core::workflow::{Asked, Machine, OpKind, base};
 
@@ -65,11 +64,12 @@ pub(crate) enum Awaited {
 #[cfg(feature = "tokio")]
 pub(crate) fn read(status: Status, note: Option<&str>) -> (Vec<Awaited>, bool) {
     let note = note.and_then(|note| note.strip_prefix(BEGIN));
-    match (status.pause().0, note) {
-        (None | Some(Pause::Hand), _) => (Vec::new(), false),
-        (Some(Pause::Sleep), None) => (vec![Awaited::Sleep { op: None }], false),
-        (_, None) => (Vec::new(), true),
-        (_, Some(text)) => parts(text),
+    match (status, note) {
+        (Status::Sleeping { .. }, None) => (vec![Awaited::Sleep { op: None }], false),
+        (Status::Sleeping { .. } | Status::Waiting { .. } | Status::Retrying { .. }, note) => {
+            note.map_or((Vec::new(), true), parts)
+        }
+        _ => (Vec::new(), false),
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_note_reads_as_what_was_written() {
-        let waiting = Status::Paused { why: Pause::Wait, until: None };
+        let waiting = Status::Waiting { until: None };
         let note =
             r#"waits for "a, \"b\"", "paid" at "x/wait:paid#2", attempt 3 of "step:charge card", the end of "sleep#2""#;
         let (found, has_more) = read(waiting, Some(note));
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_is_no_such_note_is_not_all() {
-        let waiting = Status::Paused { why: Pause::Wait, until: None };
+        let waiting = Status::Waiting { until: None };
         for note in [None, Some("damaged"), Some("waits for attempt x of \"a\""), Some("waits for \"a")] {
             assert!(read(waiting, note).1, "{note:?}");
         }

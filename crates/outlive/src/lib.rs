@@ -108,7 +108,7 @@ pub use outlive_core::memory::MemoryStore;
 pub use outlive_core::payload::Payload;
 pub use outlive_core::query::{Counts, Filter};
 pub use outlive_core::retry::{Backoff, Jitter, PolicyError, Reason, Retry};
-pub use outlive_core::status::{Pause, Status, StatusKind};
+pub use outlive_core::status::{Status, StatusKind};
 pub use outlive_core::store;
 pub use outlive_core::time::Timestamp;
 pub use serde::de::IgnoredAny;

@@ -23,7 +23,7 @@ use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Wake};
-use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use outlive_core::touched::Touch;
@@ -445,7 +445,7 @@ impl Worker {
         {
             return self.set_aside(info, Status::Cancelled, reason, seq);
         }
-        let is_held = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });
+        let is_held = instance.status == Status::Paused;
         // What follows the last outcome is repeated for sure if the run had paused, and maybe if the process died.
         let new_from = if is_first { 0 } else { seq + u64::from(had_paused) };
         self.spawn(info, Brought { input: instance.input, journal, inbox, is_held, new_from });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::{EntryKind, Pause, Status, Timestamp};
+use outlive::{EntryKind, Status, Timestamp};
 
 use super::scene::Scene;
 
@@ -39,7 +39,7 @@ impl Plan {
             return Some(Act::Kill("in the middle of its sleep"));
         }
         let waited = scene.entry(EntryKind::WaitSet).map(|entry| entry.at);
-        let is_waiting = matches!(scene.info.status, Status::Paused { why: Pause::Wait, .. });
+        let is_waiting = matches!(scene.info.status, Status::Waiting { .. });
         if !self.is_approved && is_waiting && is_past(waited, WAITING) {
             self.is_approved = true;
             return Some(Act::Approve);

@@ -18,7 +18,7 @@ async fn busy_shop() -> Shop {
     shop.waiting_order("order-1").await;
     shop.failed_run("bad-1").await;
     shop.tell(&["start", "nap", "null", "--id", "nap-1"]).await.well();
-    wait_for(&shop.engine.run::<()>("nap-1").await.unwrap(), StatusKind::Paused, |_| true).await;
+    wait_for(&shop.engine.run::<()>("nap-1").await.unwrap(), StatusKind::Sleeping, |_| true).await;
     shop.tell(&["signal", "order-1", "unheard", "1", "--dedup", "k"]).await.well();
     shop
 }
@@ -58,7 +58,7 @@ async fn a_finding_names_the_run_and_the_way_out_and_the_exit_code_is_1() {
     let told = tampered(&shop, "UPDATE instance SET wake = NULL WHERE id = 'nap-1'").await;
     assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
     let line = told.out.lines().find(|line| line.contains("no wake is set")).unwrap_or_else(|| panic!("{}", told.out));
-    assert!(line.starts_with("nap-1  no wake  it is paused (sleep), nobody drives it"), "{line}");
+    assert!(line.starts_with("nap-1  no wake  it is sleeping, nobody drives it"), "{line}");
     assert!(line.contains("`outlive resume` makes it due at once"), "{line}");
     assert!(told.out.trim_end().lines().last().unwrap().starts_with("1 finding: 3 runs, "), "{}", told.out);
 }

@@ -23,7 +23,7 @@ async fn an_export_has_a_header_a_line_per_run_and_an_end() {
     assert!(unfinished[0]["source"].as_str().unwrap().ends_with("shop.db"));
     assert_eq!((unfinished.len(), &unfinished[2]["end"]), (3, &1.into()));
     let run = &unfinished[1];
-    assert_eq!((&run["id"], &run["status"], &run["pause"]), (&"order-1".into(), &"paused".into(), &"wait".into()));
+    assert_eq!((&run["id"], &run["status"]), (&"order-1".into(), &"waiting".into()));
     assert_eq!(run["journal"].as_array().unwrap().len(), 2);
     assert_eq!((&run["journal"][1]["kind"], &run["journal"][1]["payload"]), (&"step done".into(), &7.into()));
 }
@@ -173,7 +173,7 @@ async fn an_export_says_what_it_left_out() {
     assert_eq!(out, format!("1 run written to {name}{left_out}\n"));
     let document = shop.ask(&["export", "--out", name]).await;
     assert_eq!(document["left_out"], serde_json::json!({ "ended": 2, "jobs": 0 }));
-    for words in [&["--all"][..], &["--status", "paused"], &["--workflow", "order"]] {
+    for words in [&["--all"][..], &["--status", "waiting"], &["--workflow", "order"]] {
         let mut all = vec!["export", "--out", name];
         all.extend(words);
         let out = shop.tell(&all).await.well();

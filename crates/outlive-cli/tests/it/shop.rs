@@ -87,7 +87,7 @@ impl Shop {
     /// A run of `order` that waits for its approval.
     pub(crate) async fn waiting_order(&self, id: &str) -> Run<String> {
         let run = self.engine.start(order, &"a tent".to_owned()).id(id).await.unwrap();
-        wait_for(&run, StatusKind::Paused, |status| matches!(status, Status::Paused { until: None, .. })).await;
+        wait_for(&run, StatusKind::Waiting, |status| status == Status::Waiting { until: None }).await;
         run
     }
 

@@ -5,7 +5,7 @@ use super::{Job, Next, Rules};
 use crate::lifecycle::{Detail, NewsKind};
 use crate::message::Message;
 use crate::schedule::{Missed, Schedule};
-use crate::status::{Pause, Status};
+use crate::status::Status;
 use crate::time::Timestamp;
 
 /// What a definition says of a recurring job.
@@ -47,7 +47,7 @@ impl Job {
             return Next::Call(self.execution(true));
         }
         match self.record.is_stopped {
-            true => Next::Wait(Status::Paused { why: Pause::Hand, until: None }),
+            true => Next::Wait(Status::Paused),
             false => self.waiting_until(self.record.next),
         }
     }

@@ -50,6 +50,8 @@ pub struct Record {
     pub error: Option<String>,
     /// The schedule that the next tick was reckoned by, in words.
     pub schedule: Option<String>,
+    /// How many calls of handlers have ended, in this life and in those before: two calls never share a key.
+    pub calls: u64,
 }
 
 /// Something that failed and is tried again.
@@ -134,6 +136,8 @@ struct Wire {
     error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schedule: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    calls: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -192,6 +196,7 @@ impl Record {
             batch: self.batch,
             error: self.error.clone(),
             schedule: self.schedule.clone(),
+            calls: self.calls,
         };
         Payload::encode(&wire).unwrap_or_else(|_| Payload::recorded("{}"))
     }
@@ -230,6 +235,7 @@ impl Record {
             batch: wire.batch,
             error: wire.error,
             schedule: wire.schedule,
+            calls: wire.calls,
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::page;
 use crate::payload::Payload;
 use crate::query::{Line, Told, Urgency, Wake};
 use crate::queue::{Bury, Dead, Depth, Letters, Place, Push, QueuePage, QueueRead, Queued, Spot, take_turns};
-use crate::status::{Pause, Status};
+use crate::status::Status;
 use crate::time::Timestamp;
 
 use super::row::Row;
@@ -126,7 +126,7 @@ impl Rows {
         if let Some(state) = turn.state.as_ref().filter(|_| !is_on(Mutant::CommitHalved)) {
             row.enter(state, turn.epoch);
             // What lies in the queue is not forgotten, whatever the owner has seen of it.
-            let is_left = !state.is_owned && !matches!(state.status, Status::Paused { why: Pause::Hand, .. });
+            let is_left = !state.is_owned && state.status != Status::Paused;
             let queued = row.queue.keys().next().filter(|_| is_left).map(|(spot, _)| spot.wake());
             let wake = wake.filter(|_| !state.is_owned);
             let wake = [wake, state.wake, queued].into_iter().flatten().min().filter(|_| row.is_open());

@@ -51,8 +51,12 @@ impl Row {
         entry
     }
 
+    pub(super) fn messages_after(&self, after: u64) -> impl Iterator<Item = &Inbound> {
+        self.inbox.range(after.saturating_add(1)..).map(|(_, inbound)| inbound)
+    }
+
     pub(super) fn inbox_after(&self, after: u64) -> Vec<Inbound> {
-        self.inbox.range(after.saturating_add(1)..).map(|(_, inbound)| inbound.clone()).collect()
+        self.messages_after(after).cloned().collect()
     }
 
     /// Keeps a message, unless it ends a stuck instance at once.

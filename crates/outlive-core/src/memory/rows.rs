@@ -14,7 +14,7 @@ use crate::page;
 use crate::payload::Payload;
 use crate::query::{Counts, Filter, Instance, Line, Page, Suspect, Told, Urgency, Wake};
 use crate::queue::Dead;
-use crate::status::{Pause, Status, StatusKind};
+use crate::status::{Status, StatusKind};
 use crate::time::Timestamp;
 
 use super::row::{Row, is_dense};
@@ -296,8 +296,8 @@ impl Rows {
             row.instance.owner = if is_on(Mutant::ClaimOwnsNothing) { Epoch(0) } else { claim.epoch };
             row.instance.started_at.get_or_insert(claim.at);
             row.instance.note = None;
-            let is_held = matches!(row.instance.status, Status::Paused { why: Pause::Hand, .. });
-            let had_paused = before == StatusKind::Paused && !is_held;
+            let is_held = row.instance.status == Status::Paused;
+            let had_paused = before.is_idle() && !is_held;
             if !is_held {
                 row.instance.status = Status::Running;
             }
@@ -379,9 +379,9 @@ impl Rows {
         page::fill(entries.iter().filter(|entry| entry.seq > after).cloned(), limit)
     }
 
-    pub(super) fn inbox(&self, num: InstanceNum, after: u64) -> Vec<Inbound> {
-        let inbox = self.instances.get(&num).map_or_else(Vec::new, |row| row.inbox_after(after));
-        page::fill(inbox.into_iter(), usize::MAX)
+    pub(super) fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Vec<Inbound> {
+        let Some(row) = self.instances.get(&num) else { return Vec::new() };
+        page::fill(row.messages_after(after).cloned(), limit)
     }
 
     pub(super) fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Vec<Wake> {

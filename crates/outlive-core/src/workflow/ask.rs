@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
-use crate::status::{Pause, Status};
+use crate::status::Status;
 use crate::time::Timestamp;
 
 use super::op::{Asked, OpKind, Outcome, Phase};
@@ -416,17 +416,16 @@ impl Machine {
     #[must_use]
     pub fn pause(&self) -> Status {
         if self.is_held {
-            return Status::Paused { why: Pause::Hand, until: None };
+            return Status::Paused;
         }
         let Some(&(due, slot)) = self.timers.first() else {
-            return Status::Paused { why: Pause::Wait, until: None };
+            return Status::Waiting { until: None };
         };
-        let why = match self.ops[slot.0].as_ref().map(|op| op.kind) {
-            Some(OpKind::Sleep) => Pause::Sleep,
-            Some(OpKind::Step) => Pause::Retry,
-            _ => Pause::Wait,
-        };
-        Status::Paused { why, until: Some(due) }
+        match self.ops[slot.0].as_ref().map(|op| op.kind) {
+            Some(OpKind::Sleep) => Status::Sleeping { until: due },
+            Some(OpKind::Step) => Status::Retrying { at: due },
+            _ => Status::Waiting { until: Some(due) },
+        }
     }
 
     /// Whether the body of an operation may be running.

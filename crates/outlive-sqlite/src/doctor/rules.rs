@@ -1,7 +1,7 @@
 //! What holds between rows, as questions that nothing answers in a sound store.
 //!
-//! Status codes are those of the journal format: 0 pending, 1 running, 2 paused, 3 stuck, 4 completed, 5 failed,
-//! 6 cancelled. Each question gives the number of an instance, or NULL, and a sentence that says what was found.
+//! Status codes are those of the journal format: 0 pending, 1 running, 2 paused by an operator, 3 stuck, 4 completed,
+//! 5 failed, 6 cancelled, 7 sleeping, 8 waiting, 9 retrying. Each question gives the number of an instance, or NULL, and a sentence that says what was found.
 
 /// Whether the row of an instance is that of a job.
 macro_rules! is_job {
@@ -49,7 +49,7 @@ pub(super) const RULES: [Rule; 15] = [
         problem: Problem::Mark,
         question: "SELECT NULL, CASE WHEN value IS NULL THEN 'the mark \"' || wanted || '\" is missing' ELSE \
                  'the mark \"' || wanted || '\" is ' || value || ', and ' || used || ' is in use' END \
-             FROM (SELECT 'schema' AS wanted, 2 AS used \
+             FROM (SELECT 'schema' AS wanted, 3 AS used \
                  UNION ALL SELECT 'epoch', (SELECT max(owner) FROM instance WHERE owner <> 0) \
                  UNION ALL SELECT 'num', (SELECT max(num) FROM (SELECT max(num) AS num FROM instance UNION ALL SELECT max(num) FROM gone)) \
                  UNION ALL SELECT 'pushed', NULL \
@@ -67,30 +67,28 @@ pub(super) const RULES: [Rule; 15] = [
         problem: Problem::Status,
         question: concat!(
             "SELECT num, CASE \
-                 WHEN (status = 2) <> (pause IS NOT NULL) THEN 'its status is ' || status || ' and its pause is ' || coalesce(pause, 'NULL') \
-                 WHEN pause NOT IN ('sleep', 'retry', 'wait', 'by hand') THEN 'it pauses for \"' || pause || '\"' \
-                 WHEN until IS NOT NULL AND pause IS NULL THEN 'it is not paused, and goes on at ' || until \
-                 WHEN until IS NULL AND pause IN ('sleep', 'retry') THEN 'it pauses for \"' || pause || '\" without an end' \
+                 WHEN until IS NOT NULL AND status NOT IN (7, 8, 9) THEN 'its status is ' || status || ' and it resumes at ' || until \
+                 WHEN until IS NULL AND status IN (7, 9) THEN 'its status is ' || status || ' and nothing says when it resumes' \
                  WHEN (status IN (4, 5, 6)) <> (ended_at IS NOT NULL) THEN 'its status is ' || status || ' and it ended at ' || coalesce(ended_at, 'NULL') \
                  WHEN (status IN (4, 5)) <> (outcome IS NOT NULL) AND NOT ",
             is_job!(),
             " THEN 'its status is ' || status || ' and it has ' || iif(outcome IS NULL, 'no outcome', 'an outcome') \
                  WHEN status = 3 AND note IS NULL THEN 'it is stuck, and nothing says why' \
-                 WHEN status IN (1, 2, 4, 5) AND started_at IS NULL THEN 'its status is ' || status || ' and it never began' \
+                 WHEN status IN (1, 2, 4, 5, 7, 8, 9) AND started_at IS NULL THEN 'its status is ' || status || ' and it never began' \
                  WHEN recoveries < 0 THEN 'it recovered ' || recoveries || ' times' \
              END AS found FROM instance WHERE found IS NOT NULL",
         ),
         // The outcome of a job is its record, which it has or not.
-        holds: "pause, end, outcome and note are those that belong to the status",
+        holds: "until, end, outcome and note are those that belong to the status",
         remedy: REPLACE,
     },
     Rule {
         name: "wakes of live instances",
         problem: Problem::NoWake,
         question: "SELECT num, CASE status WHEN 0 THEN 'it is pending' WHEN 1 THEN 'it is running' \
-                 ELSE 'it is paused (' || coalesce(pause, 'NULL') || ')' END || ', nobody drives it, and no wake is set' \
-             FROM instance WHERE status <> 4 AND status IN (0, 1, 2) AND owner = 0 AND wake IS NULL \
-                 AND NOT (status = 2 AND until IS NULL AND pause IN ('wait', 'by hand'))",
+                 WHEN 7 THEN 'it is sleeping' WHEN 8 THEN 'it is waiting' ELSE 'it is retrying' END || ', nobody drives it, and no wake is set' \
+             FROM instance WHERE status <> 4 AND status IN (0, 1, 7, 8, 9) AND owner = 0 AND wake IS NULL \
+                 AND NOT (status = 8 AND until IS NULL)",
         holds: "a live instance has a wake or is driven, unless it waits for a signal or for somebody to resume it",
         remedy: RESUME,
     },
@@ -108,7 +106,7 @@ pub(super) const RULES: [Rule; 15] = [
         name: "wakes of the dead",
         problem: Problem::Owner,
         question: "SELECT num, 'its status is ' || status || ' and it is to wake at ' || wake FROM instance \
-             WHERE wake IS NOT NULL AND status NOT IN (0, 1, 2)",
+             WHERE wake IS NOT NULL AND status NOT IN (0, 1, 2, 7, 8, 9)",
         holds: "only a live instance has a wake",
         remedy: REPLACE,
     },
@@ -118,7 +116,7 @@ pub(super) const RULES: [Rule; 15] = [
         question: "SELECT num, 'message ' || pos || ' (' || CASE kind WHEN 2 THEN 'cancel' WHEN 3 THEN 'terminate' \
                  WHEN 4 THEN 'pause' ELSE 'resume' END || ') is not taken, and its wake is ' || coalesce(wake, 'not set') \
              FROM inbox JOIN instance ON num = instance WHERE owner = 0 AND (\
-                 kind IN (2, 3, 4, 5) AND status = 2 AND (wake IS NULL OR wake IS until) \
+                 kind IN (2, 3, 4, 5) AND status IN (2, 7, 8, 9) AND (wake IS NULL OR wake IS until) \
                  OR kind IN (2, 3) AND status = 0 AND started_at IS NULL AND wake > 0)",
         holds: "an instance that nobody drives is due at once while there is something to do for it in its inbox",
         remedy: RESUME,

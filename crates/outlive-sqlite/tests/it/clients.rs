@@ -79,7 +79,7 @@ async fn the_executor_hears_of_what_a_client_sends_and_finds_it_due() {
     timeout(SOON, executor.changed()).await.unwrap();
     let wakes = executor.wakes(at(100), 9).await.unwrap();
     assert_eq!(wakes.iter().map(|wake| (wake.num, wake.due)).collect::<Vec<_>>(), [(num, Wake::of_message(1))]);
-    let inbox = executor.inbox(num, 0).await.unwrap();
+    let inbox = executor.inbox(num, 0, usize::MAX).await.unwrap();
     assert!(matches!(inbox[0].message, Message::Signal { .. }));
 
     // It is driven, and stays due. The next message is found after the first.

@@ -98,7 +98,7 @@ async fn a_damaged_message_is_found_by_the_claim_of_its_instance_alone() {
         let claimed = claimed(write(&store, claim(&[a, b], epoch)).await);
         assert!(claimed[0].inbox.as_ref().unwrap_err().contains(says), "{:?}", claimed[0].inbox);
         assert_eq!(claimed[1].inbox.as_ref().unwrap().len(), 1);
-        assert_eq!(store.inbox(a, 0).await.unwrap_err().kind, ErrorKind::Corrupt);
+        assert_eq!(store.inbox(a, 0, usize::MAX).await.unwrap_err().kind, ErrorKind::Corrupt);
     }
 }
 

@@ -5,9 +5,8 @@ use outlive_core::id::InstanceNum;
 use outlive_core::journal::EntryKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::store::{ErrorKind, Store};
-use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;
 use outlive_sqlite::doctor::{self, Problem, Report};
 
@@ -19,14 +18,14 @@ async fn goes_on(store: &SqliteStore, commit: Commit) {
     assert_done(&write(store, Write::Commit(commit)).await);
 }
 
-fn paused(num: InstanceNum, epoch: Epoch, why: Pause, until: Option<Timestamp>) -> Commit {
-    let state = State { wake: until, ..state(Status::Paused { why, until }) };
+fn idle(num: InstanceNum, epoch: Epoch, status: Status) -> Commit {
+    let state = State { wake: status.until(), ..state(status) };
     Commit { state: Some(state), ..commit(num, epoch, 0) }
 }
 
 /// Takes the signal at `pos` in entry 1, and goes on to wait.
 fn taking(num: InstanceNum, epoch: Epoch, pos: i64) -> Commit {
-    let mut commit = Commit { taken: vec![pos.cast_unsigned()], ..paused(num, epoch, Pause::Wait, None) };
+    let mut commit = Commit { taken: vec![pos.cast_unsigned()], ..idle(num, epoch, Status::Waiting { until: None }) };
     commit.entries[0].kind = EntryKind::SignalTaken;
     commit.entries[0].due = Some(at(pos));
     commit
@@ -43,7 +42,7 @@ pub(crate) async fn sound() -> Place {
     goes_on(&store, commit(running, epoch, 0)).await;
     goes_on(&store, commit(running, epoch, 1)).await;
     let asleep = driven(&store, "asleep", epoch).await;
-    goes_on(&store, paused(asleep, epoch, Pause::Sleep, Some(at(9_000)))).await;
+    goes_on(&store, idle(asleep, epoch, Status::Sleeping { until: at(9_000) })).await;
     let waiting = driven(&store, "waiting", epoch).await;
     write(&store, Write::Send(Send { dedup: Some(name("key")), ..signal("waiting", 1) })).await;
     goes_on(&store, taking(waiting, epoch, 1)).await;
@@ -112,30 +111,27 @@ async fn what_a_killed_process_left_in_the_log_is_examined_too() {
 }
 
 /// What is done to a sound store, the problem it makes, about whom, and words of what is said.
-const DAMAGE: [(&str, Problem, Option<&str>, &str); 39] = [
+const DAMAGE: [(&str, Problem, Option<&str>, &str); 36] = [
     ("DELETE FROM tag", Problem::Tag, Some("pending"), "is not in the index"),
     ("UPDATE tag SET num = 2", Problem::Tag, Some("running"), "which is not its tag"),
     ("UPDATE instance SET input = '1' WHERE id = 'asleep'", Problem::Row, Some("asleep"), "checksum"),
     ("UPDATE instance SET status = 77 WHERE id = 'asleep'", Problem::Row, Some("asleep"), "does not exist"),
     ("UPDATE instance SET wake = NULL WHERE id = 'pending'", Problem::NoWake, Some("pending"), "it is pending"),
-    ("UPDATE instance SET wake = NULL WHERE id = 'asleep'", Problem::NoWake, Some("asleep"), "paused (sleep)"),
+    ("UPDATE instance SET wake = NULL WHERE id = 'asleep'", Problem::NoWake, Some("asleep"), "it is sleeping"),
     ("UPDATE instance SET owner = 0 WHERE id = 'running'", Problem::NoWake, Some("running"), "it is running"),
     (
         "UPDATE instance SET until = 9, wake = NULL WHERE id = 'waiting'",
         Problem::NoWake,
         Some("waiting"),
-        "paused (wait)",
+        "it is waiting",
     ),
     ("UPDATE instance SET owner = 2 WHERE id = 'running'", Problem::Owner, Some("running"), "under lease 2"),
     ("UPDATE instance SET owner = 1 WHERE id = 'pending'", Problem::Owner, Some("pending"), "status is 0"),
     ("UPDATE instance SET owner = 1 WHERE id = 'failed'", Problem::Owner, Some("failed"), "status is 5"),
     ("UPDATE instance SET wake = 7 WHERE id = 'completed'", Problem::Owner, Some("completed"), "to wake at 7"),
     ("UPDATE instance SET wake = 7 WHERE id = 'stuck'", Problem::Owner, Some("stuck"), "to wake at 7"),
-    ("UPDATE instance SET pause = NULL WHERE id = 'waiting'", Problem::Status, Some("waiting"), "its pause is NULL"),
-    ("UPDATE instance SET pause = 'wait' WHERE id = 'running'", Problem::Status, Some("running"), "its pause is wait"),
-    ("UPDATE instance SET pause = 'x' WHERE id = 'waiting'", Problem::Status, Some("waiting"), "pauses for \"x\""),
-    ("UPDATE instance SET until = 3 WHERE id = 'running'", Problem::Status, Some("running"), "not paused"),
-    ("UPDATE instance SET until = NULL WHERE id = 'asleep'", Problem::Status, Some("asleep"), "without an end"),
+    ("UPDATE instance SET until = NULL WHERE id = 'asleep'", Problem::Status, Some("asleep"), "when it resumes"),
+    ("UPDATE instance SET until = 3 WHERE id = 'running'", Problem::Status, Some("running"), "it resumes at 3"),
     ("UPDATE instance SET ended_at = NULL WHERE id = 'failed'", Problem::Status, Some("failed"), "ended at NULL"),
     ("UPDATE instance SET ended_at = 5 WHERE id = 'running'", Problem::Status, Some("running"), "ended at 5"),
     ("UPDATE instance SET outcome = NULL WHERE id = 'completed'", Problem::Status, Some("completed"), "no outcome"),

@@ -6,7 +6,7 @@ use outlive_core::id::InstanceNum;
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::Message;
 use outlive_core::queue::{Bury, Dead, Letters, Moved, Place as Where, Push, Spot};
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;
@@ -63,7 +63,7 @@ pub(crate) async fn with_jobs() -> Place {
     let later = Event { due: Some(at(9_000)), ..event("later") };
     let (pool, p) = pushed(&store, push(POOL, vec![keyed.clone(), urgent, later, event("dead")], 1)).await;
     claimed(write(&store, claim(&[pool], epoch)).await);
-    let idle = State { outcome: Some(json("3")), ..state(Status::Paused { why: Pause::Wait, until: None }) };
+    let idle = State { outcome: Some(json("3")), ..state(Status::Waiting { until: None }) };
     let gone = Moved { pos: p[3], from: Spot::of(&event("dead")), key: None, to: None };
     let (dead, replies) = (vec![letter(p[3], event("dead"))], vec![(p[3], json("no"))]);
     turned(&store, Turn { queue: vec![gone], dead, replies, state: Some(idle.clone()), ..turn(pool, epoch, 0) }).await;

@@ -122,7 +122,8 @@ async fn everything(store: &SqliteStore) -> String {
     let page = store.list(&Default::default(), None, 99).await.unwrap();
     let mut all = format!("{page:?} {:?}", store.count(&Default::default()).await.unwrap());
     for instance in page.instances {
-        let (journal, inbox) = (store.journal(instance.num, 0, 99).await, store.inbox(instance.num, 0).await);
+        let (journal, inbox) =
+            (store.journal(instance.num, 0, 99).await, store.inbox(instance.num, 0, usize::MAX).await);
         all.push_str(&format!("{:?} {:?}", journal.unwrap(), inbox.unwrap()));
     }
     all

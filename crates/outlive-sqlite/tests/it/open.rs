@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use outlive_core::commit::Start;
 use outlive_core::query::{Filter, Query};
 use outlive_core::store::{Error, ErrorKind, Store};
 use outlive_sqlite::{Durability, Options, SqliteReader, SqliteStore};
@@ -114,29 +113,16 @@ fn a_file_of_a_newer_release_is_refused_with_both_numbers() {
     let place = Place::new();
     drop(place.open());
     place.sql().execute_batch("UPDATE meta SET value = 9 WHERE key = 'schema'").unwrap();
-    assert_says(&refusal(&place), &["newer outlive", "schema 9", "knows 2"]);
+    assert_says(&refusal(&place), &["newer outlive", "schema 9", "knows 3"]);
 }
 
-/// A store of layout 1, which had no index of tags.
-async fn store_of_layout_1(place: &Place) {
-    let store = place.open();
-    let tags = [("shop".to_owned(), "paris".to_owned())].into();
-    started(&store, Start { tags, ..start("a") }).await;
-    started(&store, start("b")).await;
-    drop(store);
-    place.sql().execute_batch("DROP TABLE tag; UPDATE meta SET value = 1 WHERE key = 'schema'").unwrap();
-}
-
-#[tokio::test]
-async fn a_file_of_an_older_release_is_upgraded_by_the_first_that_writes() {
+#[test]
+fn a_file_of_a_pre_release_is_refused_and_not_changed() {
     let place = Place::new();
-    store_of_layout_1(&place).await;
-    let error = SqliteReader::open(&place.file()).unwrap_err();
-    assert_says(&error, &["older outlive", "start the program"]);
-    let store = place.open();
-    let page = store.list(&Filter::new().tag("shop", "paris"), None, 9).await.unwrap();
-    assert_eq!(page.instances.iter().map(|instance| instance.id.as_str()).collect::<Vec<_>>(), ["a"]);
-    assert!(outlive_sqlite::doctor::examine(&place.file()).unwrap().is_sound());
+    drop(place.open());
+    place.sql().execute_batch("UPDATE meta SET value = 2 WHERE key = 'schema'").unwrap();
+    assert_says(&refusal(&place), &["pre-release", "schema 2", "knows 3", "new file"]);
+    assert_says(&SqliteReader::open(&place.file()).unwrap_err(), &["pre-release"]);
     assert_eq!(place.number("SELECT value FROM meta WHERE key = 'schema'"), 2);
 }
 

@@ -3,7 +3,7 @@
 use outlive_core::commit::{Answer, Commit, Epoch, Refusal, State, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::{Entry, EntryKind};
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 
 use super::world::{
     BY_HAND, Checked, NOW, World, asleep, at, driven_on, ensure, json, name, of_run, refused, released, same, signal,
@@ -222,7 +222,7 @@ async fn a_commit_without_a_state_leaves_the_state(w: &mut World) -> Checked {
 
 async fn a_commit_may_go_on_driving(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
-    let status = Status::Paused { why: Pause::Retry, until: Some(at(2_000)) };
+    let status = Status::Retrying { at: at(2_000) };
     w.commit(&w.new_state(num, 0, State { status, ..driven_on() })).await?;
     let held = w.held("a").await?;
     same(&(held.status, held.owner, held.wake), &(status, w.epoch, None))
@@ -243,9 +243,9 @@ async fn a_commit_may_release_and_change_nothing_else(w: &mut World) -> Checked 
 
 async fn every_open_status_is_kept_as_written(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
-    let mut statuses = vec![Status::Pending, Status::Running, BY_HAND];
-    for why in [Pause::Sleep, Pause::Retry, Pause::Wait, Pause::Hand] {
-        statuses.extend([None, Some(at(0)), Some(at(-5))].map(|until| Status::Paused { why, until }));
+    let mut statuses = vec![Status::Pending, Status::Running, BY_HAND, Status::Waiting { until: None }];
+    for at in [at(0), at(-5)] {
+        statuses.extend([Status::Sleeping { until: at }, Status::Retrying { at }, Status::Waiting { until: Some(at) }]);
     }
     for status in statuses {
         same(&w.commit(&w.new_state(num, 0, released(status))).await?, &Answer::Done)?;

@@ -9,7 +9,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
 
@@ -162,10 +162,10 @@ impl Author {
     }
 
     fn state(&mut self, positions: &[u64]) -> State {
-        let why = self.random.pick(&[Pause::Sleep, Pause::Retry, Pause::Wait]);
-        let paused = Status::Paused { why, until: self.some_moment() };
+        let why = self.random.pick(&[StatusKind::Sleeping, StatusKind::Retrying, StatusKind::Waiting]);
+        let idle = Status::from_parts(why, self.some_moment());
         let ends = [Status::Completed, Status::Failed, Status::Cancelled, Status::Stuck];
-        let status = self.random.pick(&[Status::Running, paused, paused, BY_HAND]);
+        let status = self.random.pick(&[Status::Running, idle, idle, BY_HAND]);
         let status = if self.random.is(3) { self.random.pick(&ends) } else { status };
         let is_open = !status.is_ended() && status != Status::Stuck;
         let is_owned = is_open && self.random.is(2);

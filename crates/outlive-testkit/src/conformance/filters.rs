@@ -91,7 +91,7 @@ async fn any_of_the_statuses_will_do(w: &mut World) -> Checked {
     means(w, &Filter::new().status(StatusKind::Stuck), &["stuck"]).await?;
     let two = Filter::new().status(StatusKind::Stuck).status(StatusKind::Pending).status(StatusKind::Stuck);
     means(w, &two, &["stuck", "pending"]).await?;
-    means(w, &Filter::new().status(StatusKind::Paused), &[]).await
+    means(w, &Filter::new().status(StatusKind::Sleeping), &[]).await
 }
 
 async fn a_prefix_is_taken_literally(w: &mut World) -> Checked {

@@ -92,10 +92,11 @@ async fn an_inbox_is_read_from_a_place_on(w: &mut World) -> Checked {
     let first = w.signalled("a", "one").await?;
     w.signalled("a", "two").await?;
     let last = w.signalled("a", "three").await?;
-    same(&told(w.store().inbox(num, 0).await)?.len(), &3)?;
-    same(&told(w.store().inbox(num, first).await)?.len(), &2)?;
-    same(&told(w.store().inbox(num, last).await)?.len(), &0)?;
-    same(&told(w.store().inbox(InstanceNum(num.0 + 1), 0).await)?.len(), &0)
+    same(&told(w.store().inbox(num, 0, usize::MAX).await)?.len(), &3)?;
+    same(&told(w.store().inbox(num, first, usize::MAX).await)?.len(), &2)?;
+    same(&told(w.store().inbox(num, first, 1).await)?.len(), &1)?;
+    same(&told(w.store().inbox(num, last, usize::MAX).await)?.len(), &0)?;
+    same(&told(w.store().inbox(InstanceNum(num.0 + 1), 0, usize::MAX).await)?.len(), &0)
 }
 
 async fn taken_messages_are_gone_and_the_others_stay(w: &mut World) -> Checked {
@@ -146,7 +147,7 @@ async fn is_told_of_the_unseen(w: &World, state: State) -> Checked {
     let before = w.snapshot().await?;
     let state = Some(State { seen: Some(seen), ..state });
     let answer = w.commit(&Commit { state, taken: vec![seen], ..w.new_commit(num, 0, 1) }).await?;
-    same(&answer, &Answer::Unseen(told(w.store().inbox(num, seen).await)?))?;
+    same(&answer, &Answer::Unseen(told(w.store().inbox(num, seen, usize::MAX).await)?))?;
     same(&w.snapshot().await?, &before)
 }
 

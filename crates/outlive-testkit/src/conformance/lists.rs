@@ -135,7 +135,7 @@ async fn counts_follow_every_change_of_status(w: &mut World) -> Checked {
     w.claim(&[num]).await?;
     counts(w, &[(StatusKind::Pending, 1), (StatusKind::Running, 1)]).await?;
     w.commit(&w.new_state(num, 0, released(WAITING))).await?;
-    counts(w, &[(StatusKind::Pending, 1), (StatusKind::Paused, 1)]).await?;
+    counts(w, &[(StatusKind::Pending, 1), (StatusKind::Waiting, 1)]).await?;
     w.commit(&w.new_state(num, 0, released(Status::Failed))).await?;
     counts(w, &[(StatusKind::Pending, 1), (StatusKind::Failed, 1)]).await?;
     w.reopen("a", at(5)).await?;

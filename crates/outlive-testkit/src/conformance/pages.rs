@@ -74,7 +74,8 @@ async fn a_page_of_an_inbox_is_bounded_by_bytes(w: &mut World) -> Checked {
         let message = outlive_core::message::Message::Signal { name: name("paid"), payload: large() };
         w.send(&w.new_send("a", message)).await?;
     }
-    let lens = pages!(|after| w.store().inbox(num, after), |last: &outlive_core::message::Inbound| last.pos);
+    let lens =
+        pages!(|after| w.store().inbox(num, after, usize::MAX), |last: &outlive_core::message::Inbound| last.pos);
     same(&(lens.iter().sum::<u64>(), lens.len()), &(COUNT, 2))
 }
 

@@ -114,8 +114,8 @@ impl Pair {
         same(&by_id.as_ref(), &Some(&instance))?;
         let entries = told(self.first.journal(num, 0, usize::MAX).await)?;
         same(&told(self.second.journal(num_second, 0, usize::MAX).await)?, &entries)?;
-        let inbox = told(self.first.inbox(num, 0).await)?;
-        let inbox_second = told(self.second.inbox(num_second, 0).await)?;
+        let inbox = told(self.first.inbox(num, 0, usize::MAX).await)?;
+        let inbox_second = told(self.second.inbox(num_second, 0, usize::MAX).await)?;
         self.learn_inbox(num, &inbox, &inbox_second);
         same(&self.inbox(num, inbox_second), &inbox)?;
         let queue = self.compare_queue(num).await?;

@@ -3,7 +3,7 @@
 use outlive_core::commit::{Answer, Epoch, OnConflict, Refusal, Start, State, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::queue::{Depth, Moved, Push, Spot};
-use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::status::{Status, StatusKind};
 use outlive_core::time::Timestamp;
 
 use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strings, twice, words};
@@ -174,7 +174,7 @@ async fn a_state_that_has_not_seen_a_message_is_refused(w: &mut World) -> Checke
     let state = Some(State { seen: Some(seen), ..asleep(at(9_000)) });
     let writes = vec![Write::Push(w.new_push(MAIL, &["not yet"]))];
     let turn = Turn { taken: vec![seen], state, writes, ..w.new_turn(pushed.num, 0) };
-    same(&w.turn(&turn).await?, &Answer::Unseen(told(w.store().inbox(pushed.num, seen).await)?))?;
+    same(&w.turn(&turn).await?, &Answer::Unseen(told(w.store().inbox(pushed.num, seen, usize::MAX).await)?))?;
     same(&w.snapshot().await?, &before)?;
     w.turned(&Turn { taken: pushed.positions, ..turn }).await?;
     same(&w.held(ORDER).await?.wake, &Some(at(9_000)))
@@ -280,7 +280,7 @@ async fn what_lies_in_the_queue_has_its_instance_wake(w: &mut World) -> Checked 
     w.claim(&[pushed.num]).await?;
     w.turned(&Turn { before: 1, state: Some(driven_on()), ..idle.clone() }).await?;
     same(&w.held(MAIL).await?.wake, &None)?;
-    let by_hand = released(Status::Paused { why: Pause::Hand, until: None });
+    let by_hand = released(Status::Paused);
     w.turned(&Turn { before: 2, state: Some(by_hand), ..idle.clone() }).await?;
     same(&w.held(MAIL).await?.wake, &None)?;
     // What waits for a time has it wake then, if that is before what it says itself.

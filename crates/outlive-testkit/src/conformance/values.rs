@@ -6,7 +6,7 @@ use outlive_core::journal::Entry;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::query::Wake;
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 
 use super::world::{Checked, World, asleep, at, json, name, of_run, released, same, step_done, told};
@@ -51,7 +51,7 @@ async fn the_ends_of_time_are_kept_everywhere(w: &mut World) -> Checked {
         w.send(&Send { at: end, ..w.new_send(id, Message::Pause) }).await?;
         same(&w.inbox(held.num).await?[0].at, &end)?;
         let entry = Entry { at: end, started: Some(other), due: Some(end), ..of_run(1) };
-        let status = Status::Paused { why: Pause::Sleep, until: Some(end) };
+        let status = Status::Sleeping { until: end };
         let state = Some(State { status, ..asleep(end) });
         w.commit(&Commit { entries: vec![entry.clone()], state, ..w.new_commit(held.num, 0, 0) }).await?;
         same(&w.journal(held.num).await?, &vec![entry])?;

@@ -16,7 +16,7 @@ use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Instance, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
 
@@ -229,7 +229,7 @@ impl World {
     }
 
     pub(crate) async fn inbox(&self, num: InstanceNum) -> Checked<Vec<Inbound>> {
-        told(self.store().inbox(num, 0).await)
+        told(self.store().inbox(num, 0, usize::MAX).await)
     }
 
     /// The texts of the signals in an inbox.
@@ -344,9 +344,9 @@ pub(crate) fn driven_on() -> State {
 
 /// Asleep with a wake.
 pub(crate) fn asleep(until: Timestamp) -> State {
-    let status = Status::Paused { why: Pause::Sleep, until: Some(until) };
+    let status = Status::Sleeping { until };
     State { wake: Some(until), ..released(status) }
 }
 
-pub(crate) const BY_HAND: Status = Status::Paused { why: Pause::Hand, until: None };
-pub(crate) const WAITING: Status = Status::Paused { why: Pause::Wait, until: None };
+pub(crate) const BY_HAND: Status = Status::Paused;
+pub(crate) const WAITING: Status = Status::Waiting { until: None };

@@ -189,7 +189,9 @@ fn check_end(played: &Played) -> Result<(), Breach> {
     let status = played.ledger.end.status;
     match status {
         status if status.is_ended() => Ok(()),
-        Status::Paused { .. } => breach(Rule::Ends, format!("the run does not end: {}", why_it_waits(&played.waits))),
+        status if status.is_idle() => {
+            breach(Rule::Ends, format!("the run does not end: {}", why_it_waits(&played.waits)))
+        }
         _ => breach(
             Rule::Ends,
             "the run does not end: a step is at work; replace its body with `.step(..)`, or give it real time with `.patience(..)`",

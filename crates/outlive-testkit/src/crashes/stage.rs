@@ -230,7 +230,7 @@ impl<'a> Stage<'a> {
     async fn waits(&self) -> Waits {
         let (id, store) = (Name::recorded(ID), self.test.store());
         let inbox = match store.instance(&id).await {
-            Ok(Some(run)) => store.inbox(run.num, 0).await.unwrap_or_default(),
+            Ok(Some(run)) => store.inbox(run.num, 0, usize::MAX).await.unwrap_or_default(),
             _ => Vec::new(),
         };
         let signals = inbox.into_iter().filter_map(|inbound| match inbound.message {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outlive::clock::Clock as _;
 use outlive::store::Store;
-use outlive::{Entry, EntryKind, Payload, Status, StatusKind, Timestamp};
+use outlive::{Entry, EntryKind, Payload, Status, Timestamp};
 use outlive_core::commit::{Commit, OnConflict, Send, Start, State, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::memory::MemoryStore;
@@ -103,7 +103,7 @@ impl Recorded {
         let is_ended = finish(&test, later.into_iter(), async |status| {
             if let Ok(Some(instance)) = store.instance(&name).await
                 && let Ok(journal) = store.journal(instance.num, 0, usize::MAX).await
-                && status.kind() == StatusKind::Paused
+                && status.is_idle()
             {
                 rests.push((journal.len(), status, test.clock().now()));
             }
@@ -153,7 +153,7 @@ impl Recorded {
             Write::Send(Send { id: Name::recorded(ID), num: None, message, at, dedup: None, token })
         });
         let state = stop.rest.map(|(status, at)| {
-            let wake = if let Status::Paused { until, .. } = status { until } else { None };
+            let wake = status.until();
             State { status, wake, is_owned: false, seen: None, outcome: None, note: None, at }
         });
         let commit = Commit { num: InstanceNum(self.instance.num.0), epoch, seq_before: 0, entries, taken, state };

@@ -94,7 +94,7 @@ impl End {
             let instance = found.ok_or_else(|| format!("run {id} was acknowledged and is gone"))?;
             let journal = store.journal(instance.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
             if !instance.status.is_ended() {
-                let inbox = store.inbox(instance.num, 0).await.map_err(|error| error.to_string())?;
+                let inbox = store.inbox(instance.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
                 return Err(format!(
                     "run {id} has not ended though nothing is in its way: {} (note {:?}, wake {:?}, owner {:?}, \
                      inbox {}){}",

@@ -147,10 +147,10 @@ impl Query for Gate {
         })
     }
 
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>> {
         Box::pin(async move {
             self.pass().await;
-            self.store.inbox(num, after).await
+            self.store.inbox(num, after, limit).await
         })
     }
 

@@ -10,7 +10,6 @@ use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::NewsKind;
 use outlive_core::message::Inbound;
 use outlive_core::query::{Filter, Instance, Query};
-use outlive_core::status::Pause;
 
 /// The most instances that are looked at.
 const INSTANCES_MAX: usize = 100_000;
@@ -65,7 +64,7 @@ pub(super) struct Kept {
 impl Kept {
     async fn of(store: &dyn Query, instance: Instance) -> Result<Self, String> {
         let record = instance.outcome.as_ref().map(Record::from_payload).transpose()?.unwrap_or_default();
-        let inbox = store.inbox(instance.num, 0).await.map_err(|error| error.to_string())?;
+        let inbox = store.inbox(instance.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
         let depth = store.depth(&instance.workflow, Timestamp::AT_ONCE).await.map_err(|error| error.to_string())?;
         Ok(Self { instance, record, inbox, queued: depth.queued })
     }
@@ -79,9 +78,10 @@ impl Kept {
         match instance.status {
             Status::Stuck => Some("it is set aside"),
             _ if !inbox.is_empty() => Some("something waits for it"),
-            Status::Paused { .. } if instance.owner != Epoch(0) => Some("somebody drives it"),
-            Status::Paused { why: Pause::Hand, .. } => None,
-            Status::Paused { until, .. } if kind == Some(JobKind::Continuous) => {
+            status if status.is_idle() && instance.owner != Epoch(0) => Some("somebody drives it"),
+            Status::Paused => None,
+            status if status.is_idle() && kind == Some(JobKind::Continuous) => {
+                let until = status.until();
                 let is_planned = record.next.is_some() && record.next == until && wake == until;
                 let is_busy = record.is_triggered || record.retry.is_some() || record.trouble.is_some();
                 match () {
@@ -93,12 +93,12 @@ impl Kept {
                     () => None,
                 }
             }
-            Status::Paused { until: None, .. } if wake.is_none() => match kind {
+            Status::Waiting { until: None } if wake.is_none() => match kind {
                 _ if *queued > 0 => Some("events are in its queue, and nothing wakes it"),
                 Some(JobKind::Debounce) => Some("it keeps a batch, and nothing wakes it"),
                 _ => None,
             },
-            Status::Paused { until: Some(until), .. }
+            Status::Sleeping { until } | Status::Retrying { at: until }
                 if matches!(kind, Some(JobKind::Task | JobKind::Pool)) && since.goes_round(instance.num) =>
             {
                 let is_failing = record.retry.is_some() || record.trouble.is_some();

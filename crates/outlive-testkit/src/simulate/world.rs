@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use outlive::clock::Clock;
-use outlive::{Engine, Status, Timestamp};
+use outlive::{Engine, Timestamp};
 use outlive_core::commit::{Answer, Claimed, Write};
 use outlive_core::memory::MemoryStore;
 use outlive_core::query::Query;
@@ -426,7 +426,7 @@ impl<'a> World<'a> {
         for id in self.plan.runs().chain(self.plan.jobs()) {
             let Some(run) = self.store.instance(&id).await.ok().flatten() else { continue };
             let due = run.wake.filter(|due| *due > Timestamp::AT_ONCE && *due <= now);
-            if let (Status::Paused { .. }, 0, Some(due)) = (run.status, run.recoveries, due) {
+            if let (true, 0, Some(due)) = (run.status.is_idle(), run.recoveries, due) {
                 return Some(format!("run {id} was due at {due}, and nobody came by {now}"));
             }
         }

@@ -113,7 +113,7 @@ repeat:  add `.only("before 6")` before `.run()`
   0 s   1     body of "reserve", attempt 1
   0 s   1     commit 2: step "reserve" done with 7
   0 s   1     commit 3: sleep set until 1 h
-  0 s   1     commit 4: paused until 1 h
+  0 s   1     commit 4: sleeping until 1 h
   1 h   1     … 1 h pass
   1 h   1     commit 5: sleep done; goes on
   1 h   1     body of "charge", attempt 1

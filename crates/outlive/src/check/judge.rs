@@ -7,7 +7,7 @@ use outlive_core::id::Name;
 use outlive_core::journal::Entry;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::query::Instance;
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::workflow::{Asked, OpKind};
 
 use super::identity::Parts;
@@ -223,7 +223,7 @@ impl Original<'_> {
     /// Whether nothing of the run was at work when it was last written: then every step and every sleep that it had
     /// asked for is recorded.
     pub(super) fn is_quiet(&self) -> bool {
-        matches!(self.instance.status, Status::Paused { why, .. } if why != Pause::Hand)
+        self.instance.status.is_idle() && self.instance.status != Status::Paused
     }
 }
 

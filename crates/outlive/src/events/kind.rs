@@ -2,7 +2,7 @@
 
 use outlive_core::failure::Failure;
 use outlive_core::retry::Reason;
-use outlive_core::status::Pause;
+use outlive_core::status::StatusKind;
 use outlive_core::time::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -34,9 +34,9 @@ pub enum LifecycleKind {
     /// A run waits for time, a signal or somebody.
     #[serde(rename = "run.paused")]
     RunPaused {
-        /// What it waits for.
-        #[serde(serialize_with = "pause_text")]
-        why: Pause,
+        /// Sleeping, waiting, retrying, or paused by an operator.
+        #[serde(serialize_with = "status_text")]
+        why: StatusKind,
         /// Until when, if that is known.
         #[serde(skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
@@ -410,7 +410,7 @@ pub struct JobWork {
     pub duration_ms: Option<u64>,
 }
 
-fn pause_text<S: Serializer>(why: &Pause, serializer: S) -> Result<S::Ok, S::Error> {
+fn status_text<S: Serializer>(why: &StatusKind, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(why.as_str())
 }
 

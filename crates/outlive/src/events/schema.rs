@@ -50,7 +50,7 @@ fn entry(kind: EntryKind, is_full: bool) -> Entry {
 fn news(kind: NewsKind, is_full: bool) -> News {
     let detail = match kind {
         _ if !is_full => return News::new(kind, AT),
-        NewsKind::RunPaused => Payload::encode(&("sleep", LATER)).expect("it is JSON"),
+        NewsKind::RunPaused => Payload::encode(&("sleeping", LATER)).expect("it is JSON"),
         NewsKind::RunFailed => failure().to_payload(),
         NewsKind::RunCancelled | NewsKind::RunStuck => Payload::recorded("\"why\""),
         _ => Detail {

@@ -6,7 +6,7 @@ use outlive_core::lifecycle::{Detail, News, NewsKind};
 use outlive_core::payload::Payload;
 use outlive_core::query::{Line, Told};
 use outlive_core::retry::Reason;
-use outlive_core::status::Pause;
+use outlive_core::status::StatusKind;
 use outlive_core::time::Timestamp;
 use serde::Deserialize;
 
@@ -196,10 +196,10 @@ fn sentence(payload: Option<&Payload>) -> String {
     payload.map(|payload| payload.decode().unwrap_or_else(|_| payload.as_str().to_owned())).unwrap_or_default()
 }
 
-fn paused(detail: Option<&Payload>) -> (Pause, Option<Timestamp>) {
+fn paused(detail: Option<&Payload>) -> (StatusKind, Option<Timestamp>) {
     let kept = detail.and_then(|detail| detail.decode::<(String, Option<Timestamp>)>().ok());
     let (why, until) = kept.unwrap_or_default();
-    (Pause::from_text(&why).unwrap_or(Pause::Hand), until)
+    (StatusKind::from_text(&why).unwrap_or(StatusKind::Paused), until)
 }
 
 /// A failure whose record cannot be read.

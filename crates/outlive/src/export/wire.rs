@@ -7,7 +7,7 @@ use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::{Payload, present};
 use outlive_core::query::Instance;
-use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::status::{Status, StatusKind};
 use outlive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -45,8 +45,6 @@ pub(super) struct RunLine {
     id: String,
     workflow: String,
     status: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pause: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<i64>,
     created_at: i64,
@@ -118,7 +116,6 @@ fn is_zero(number: &u32) -> bool {
 impl RunLine {
     pub(super) fn of(run: &Exported) -> Self {
         let Exported { instance, journal, inbox } = run;
-        let (pause, until) = instance.status.pause();
         let entries = journal.as_deref().unwrap_or_default();
         let messages = inbox.as_deref().unwrap_or_default();
         Self {
@@ -126,8 +123,7 @@ impl RunLine {
             id: instance.id.to_string(),
             workflow: instance.workflow.to_string(),
             status: instance.status.kind().as_str().to_owned(),
-            pause: pause.map(|pause| pause.as_str().to_owned()),
-            until: until.map(Timestamp::as_millis),
+            until: instance.status.until().map(Timestamp::as_millis),
             created_at: instance.created_at.as_millis(),
             started_at: instance.started_at.map(Timestamp::as_millis),
             ended_at: instance.ended_at.map(Timestamp::as_millis),
@@ -153,10 +149,6 @@ impl RunLine {
     /// What is wrong with it.
     pub(super) fn into_run(self) -> Result<Exported, String> {
         let kind = StatusKind::from_text(&self.status).ok_or_else(|| format!("no such status: {:?}", self.status))?;
-        let pause = match &self.pause {
-            Some(text) => Some(Pause::from_text(text).ok_or_else(|| format!("no such pause: {text:?}"))?),
-            None => None,
-        };
         let journal = match self.journal_damage {
             Some(damage) => Err(damage),
             None => Ok(self.journal.into_iter().map(EntryLine::into_entry).collect::<Result<_, _>>()?),
@@ -169,7 +161,7 @@ impl RunLine {
             num: InstanceNum(self.num),
             id: Name::recorded(&self.id),
             workflow: Name::recorded(&self.workflow),
-            status: Status::from_parts(kind, pause, self.until.map(Timestamp::from_millis)),
+            status: Status::from_parts(kind, self.until.map(Timestamp::from_millis)),
             created_at: Timestamp::from_millis(self.created_at),
             started_at: self.started_at.map(Timestamp::from_millis),
             ended_at: self.ended_at.map(Timestamp::from_millis),

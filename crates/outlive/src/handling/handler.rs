@@ -171,21 +171,21 @@ impl Given {
     /// The same for all attempts of this call, and for no other: also not for one of an instance of the same id that
     /// comes later.
     fn key(&self) -> String {
-        let (id, num, handler) = (&self.id, self.num, self.call.handler.as_str());
-        match &self.call.event {
-            Some(inbound) => format!("{id}/{num}/{handler}/{}", inbound.pos),
-            // A batch is known by its first event, a run by its trigger or its tick; what comes between two by how far
-            // they are.
-            None if self.record.batch.0 > 0 => format!("{id}/{num}/{handler}/{}", self.record.batch.0),
-            None if self.call.handler == HandlerKind::Execute => match (self.call.trigger, self.call.tick) {
-                (Some(trigger), _) => format!("{id}/{num}/{handler}/trigger-{trigger}"),
+        let (record, call) = (&self.record, &self.call);
+        let call_of = |what: String| format!("{}/{}/{}/{what}", self.id, self.num, call.handler.as_str());
+        match &call.event {
+            Some(inbound) => call_of(inbound.pos.to_string()),
+            // A batch is known by its first event, a run by its trigger or its tick.
+            None if record.batch.0 > 0 => call_of(record.batch.0.to_string()),
+            None if call.handler == HandlerKind::Execute => match (call.trigger, call.tick) {
+                (Some(trigger), _) => call_of(format!("trigger-{trigger}")),
                 // Ticks of a schedule differ. A task may plan the same moment twice.
-                (_, Some(tick)) if JobKind::of(id) == Some(JobKind::Task) => {
-                    format!("{id}/{num}/{handler}/{}@{}", self.record.runs + 1, tick.as_millis())
+                (_, Some(tick)) if JobKind::of(&self.id) == Some(JobKind::Task) => {
+                    call_of(format!("{}@{}", record.calls, tick.as_millis()))
                 }
-                (_, tick) => format!("{id}/{num}/{handler}/{}", tick.map_or(0, Timestamp::as_millis)),
+                (_, tick) => call_of(tick.map_or(0, Timestamp::as_millis).to_string()),
             },
-            None => format!("{id}/{num}/{handler}/{}-{}", self.record.runs, self.record.events),
+            None => call_of(record.calls.to_string()),
         }
     }
 

@@ -85,7 +85,7 @@ pub struct Added {
     pub created: bool,
     /// Whether the event is new; if not, one with its key is in the batch.
     pub is_new: bool,
-    /// How many events its batch has so far.
+    /// How many events its batch has so far. At least so many if several hundred wait and nobody waited for the outcome.
     pub event_count: u64,
     /// When the batch is flushed at the latest, if that is known: the batch after one that is being flushed has no
     /// time yet.
@@ -209,18 +209,17 @@ impl JobInfo {
         let is_task = JobKind::of(&instance.workflow) == Some(JobKind::Task);
         let status = match instance.status {
             Status::Stuck => JobStatus::Stuck,
-            Status::Paused { why: outlive_core::status::Pause::Hand, .. } => JobStatus::Stopped,
-            Status::Paused { until: None, .. } if instance.wake.is_none() => JobStatus::Idle,
-            Status::Paused { until: Some(_), .. } if is_task && record.retry.is_none() => JobStatus::Scheduled,
+            Status::Paused => JobStatus::Stopped,
+            Status::Waiting { until: None } if instance.wake.is_none() => JobStatus::Idle,
+            Status::Sleeping { .. } if is_task => JobStatus::Scheduled,
             status if status.is_ended() => JobStatus::NotFound,
             _ => JobStatus::Running,
         };
-        let until = instance.status.pause().1;
         Self {
             status,
             run_count: record.runs,
             event_count: record.events,
-            next_run: until.or(instance.wake.filter(|wake| *wake > Timestamp::AT_ONCE)),
+            next_run: instance.status.until().or(instance.wake.filter(|wake| *wake > Timestamp::AT_ONCE)),
             failed: record.retry.as_ref().map_or(0, |retry| retry.failed),
             created_at: Some(instance.created_at),
             last_error: record.error.clone(),

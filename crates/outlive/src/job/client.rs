@@ -260,7 +260,7 @@ impl JobClient {
     async fn look(&self, id: &Name, num: InstanceNum, pos: u64) -> Result<Option<Reply>, Error> {
         let instance = async || Ok::<_, Error>(self.shared.store.instance(id).await?.filter(|found| found.num == num));
         let before = instance().await?;
-        let inbox = self.shared.store.inbox(num, pos.saturating_sub(1)).await?;
+        let inbox = self.shared.store.inbox(num, pos.saturating_sub(1), 1).await?;
         if inbox.first().is_none_or(|inbound| inbound.pos != pos) {
             // Only now: what becomes of a message is written when it is taken.
             let record = instance().await?.map(|instance| record_of(&instance)).unwrap_or_default();

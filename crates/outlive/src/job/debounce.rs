@@ -12,7 +12,7 @@ use outlive_core::id::Name;
 use outlive_core::job::{DebounceRules, Done, End, Exhausted, FlushReason, HandlerKind, Policy, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
-use outlive_core::page::whole_inbox;
+use outlive_core::page::is_full;
 use outlive_core::payload::Payload;
 use outlive_core::queue::Place;
 use outlive_core::retry::Retry;
@@ -367,6 +367,10 @@ impl IntoFuture for Add {
 /// How often a batch is read again because something was taken from it meanwhile.
 const BATCH_READS: usize = 3;
 
+/// The longest inbox that is looked through to say how many events a batch has: a longer one would make each event cost
+/// more than the one before.
+const BATCH_READ_MAX: usize = 256;
+
 impl JobClient {
     /// How many events the batch has with the one at a position, and when it is flushed, as far as that is known.
     async fn batch_of(&self, id: &str, pos: u64) -> Result<(u64, Option<Timestamp>), Error> {
@@ -377,7 +381,10 @@ impl JobClient {
         let mut found = self.instance(id).await?;
         for _ in 0..BATCH_READS {
             let Some(instance) = found else { break };
-            let waiting = whole_inbox(&*self.shared.store, instance.num).await?;
+            let waiting = self.shared.store.inbox(instance.num, 0, BATCH_READ_MAX).await?;
+            if is_full(&waiting, BATCH_READ_MAX) {
+                return Ok((waiting.len() as u64, None));
+            }
             let again = self.instance(id).await?;
             if again.as_ref().is_some_and(|again| again.news != instance.news || again.outcome != instance.outcome) {
                 // Something was taken between the two reads, and is in neither.

@@ -430,8 +430,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
                 return Ok(());
             }
             if status.is_paused {
-                let status =
-                    outlive_core::status::Status::Paused { why: outlive_core::status::Pause::Hand, until: None };
+                let status = outlive_core::status::Status::Paused;
                 let id = self.client.job()?.to_string();
                 return Err(Error::Status { id, status, way_out: "`resume` it first" });
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlive_core::failure::Failure;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::query::Instance;
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 
 use crate::awaited::{self, Awaited};
@@ -100,7 +100,7 @@ impl Progress {
         let is_unlisted = |branch: &Branch| !branches.contains(branch);
         let others: Vec<_> = match status {
             Status::Running => open.branches(at).filter(|branch| matches!(branch, Branch::Step { .. })).collect(),
-            Status::Paused { .. } if has_more => open.branches(at).filter(is_unlisted).collect(),
+            _ if status.is_idle() && has_more => open.branches(at).filter(is_unlisted).collect(),
             _ => Vec::new(),
         };
         branches.extend(others);
@@ -246,17 +246,18 @@ impl<'a> Open<'a> {
 
     /// What the row names, with its time. The row has the time of what comes first.
     fn branch(&self, awaited: Awaited, status: Status) -> Option<Branch> {
-        let (why, until) = status.pause();
-        let first = |of: Pause| until.filter(|_| why == Some(of));
+        let until = status.until();
         Some(match awaited {
             Awaited::Sleep { op } => Branch::Sleep {
-                until: self.due(op.as_ref()).or(first(Pause::Sleep))?,
+                until: self.due(op.as_ref()).or(until.filter(|_| matches!(status, Status::Sleeping { .. })))?,
                 operation: op.or_else(|| self.sleep_until(until?)).unwrap_or_else(|| "sleep".to_owned()),
             },
-            Awaited::Signal { name, op: None } => Branch::Signal { name, until: first(Pause::Wait) },
+            Awaited::Signal { name, op: None } => {
+                Branch::Signal { name, until: until.filter(|_| matches!(status, Status::Waiting { .. })) }
+            }
             Awaited::Signal { name, op } => Branch::Signal { name, until: self.due(op.as_ref()) },
             Awaited::Attempt { op, attempt } => {
-                let at = self.due(Some(&op)).or(first(Pause::Retry))?;
+                let at = self.due(Some(&op)).or(until.filter(|_| matches!(status, Status::Retrying { .. })))?;
                 Branch::Retry { step: step_of(&op), attempt, at }
             }
         })

@@ -10,7 +10,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::page::{whole_inbox, whole_journal};
 use outlive_core::query::{Filter, Instance};
-use outlive_core::status::{Pause, Status, StatusKind};
+use outlive_core::status::StatusKind;
 use outlive_core::store::ErrorKind;
 use outlive_core::sum::Sum;
 use outlive_core::workflow::{Asked, OpKind};
@@ -65,13 +65,17 @@ impl Worker {
         if known == Some(code) {
             return;
         }
-        let (mut before, mut seen) = (None, Seen::default());
-        loop {
-            match self.look_at_page(before, &mut seen).await {
-                Ok(None) => break,
+        let mut seen = Seen::default();
+        let mut kinds = [StatusKind::Waiting, StatusKind::Sleeping, StatusKind::Retrying].into_iter();
+        let (mut kind, mut before) = (kinds.next(), None);
+        while let Some(parked) = kind {
+            match self.look_at_page(parked, before, &mut seen).await {
                 Ok(next) => {
                     before = next;
-                    tokio::time::sleep(PAUSE).await;
+                    match before {
+                        Some(_) => tokio::time::sleep(PAUSE).await,
+                        None => kind = kinds.next(),
+                    }
                 }
                 Err(_) if self.committer.is_closed() => return,
                 // The store is in trouble; this can wait until it is not.
@@ -88,17 +92,20 @@ impl Worker {
         let _ = self.committer.write(Write::Mark(mark, code)).await;
     }
 
-    async fn look_at_page(&self, before: Option<InstanceNum>, seen: &mut Seen) -> Result<Option<InstanceNum>, Error> {
-        let filter = Filter::new().status(StatusKind::Paused);
-        let page = self.store.list(&filter, before, PAGE).await?;
+    async fn look_at_page(
+        &self,
+        kind: StatusKind,
+        before: Option<InstanceNum>,
+        seen: &mut Seen,
+    ) -> Result<Option<InstanceNum>, Error> {
+        let page = self.store.list(&Filter::new().status(kind), before, PAGE).await?;
         let mut moved = Vec::new();
         for instance in &page.instances {
             if self.committer.is_closed() {
                 return Ok(None);
             }
             self.touch();
-            let is_by_hand = matches!(instance.status, Status::Paused { why: Pause::Hand, .. });
-            if is_by_hand || self.residency.mailbox(instance.num).is_some() {
+            if self.residency.mailbox(instance.num).is_some() {
                 continue;
             }
             seen.runs += 1;

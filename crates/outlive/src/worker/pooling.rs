@@ -16,7 +16,7 @@ use outlive_core::job::{End, Record};
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::{QueuePage, Queued};
-use outlive_core::status::{Pause, Status};
+use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -440,9 +440,9 @@ impl Pooling {
         if (is_empty || self.record.is_stopped || work.is_stopping) && !work.is_resting && self.is_owned {
             let due = work.next_due;
             let (status, wake) = match (self.record.is_stopped, due) {
-                (true, _) => (Status::Paused { why: Pause::Hand, until: None }, None),
-                (_, Some(_)) => (Status::Paused { why: Pause::Sleep, until: due }, due),
-                _ => (Status::Paused { why: Pause::Wait, until: None }, None),
+                (true, _) => (Status::Paused, None),
+                (_, Some(until)) => (Status::Sleeping { until }, due),
+                _ => (Status::Waiting { until: None }, None),
             };
             self.work.is_resting = true;
             let state = self.state(status, false, wake, now);

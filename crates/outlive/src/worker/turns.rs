@@ -270,7 +270,7 @@ impl Turns {
         let stuck = change.stuck.clone();
         let state = State {
             status: if stuck.is_some() { Status::Stuck } else { standing.status },
-            wake: standing.status.pause().1,
+            wake: standing.status.until(),
             is_owned: standing.is_owned && stuck.is_none(),
             seen: (!standing.is_owned && !change.is_terminated && stuck.is_none()).then(|| self.job.seen()),
             outcome: Some(self.job.record().to_payload()),
@@ -341,7 +341,7 @@ impl Turns {
         }
         let now = self.now();
         let stays = !self.worker.is_stopping()
-            && self.worker.residency.pause(self.num, status.pause().1, Some(now.after(LINGER)));
+            && self.worker.residency.pause(self.num, status.until(), Some(now.after(LINGER)));
         if !stays {
             return self.leave();
         }
@@ -353,7 +353,7 @@ impl Turns {
 
     /// Has it woken in time, if that is soon.
     fn keep_wake(&self, status: Status) {
-        status.pause().1.into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
+        status.until().into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
     }
 
     /// Leaves memory, unless something has just come.
@@ -375,7 +375,7 @@ impl Turns {
 
     /// The engine stops: what is not begun is left for the next one.
     async fn release(&mut self, now: Timestamp) -> Result<(), Over> {
-        let status = Status::Paused { why: outlive_core::status::Pause::Sleep, until: Some(now) };
+        let status = Status::Sleeping { until: now };
         while self.is_owned || self.job.has_change() {
             // What has come just before is seen by the next one.
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;

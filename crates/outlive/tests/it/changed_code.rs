@@ -390,7 +390,7 @@ async fn what_was_recorded_as_a_step_is_not_taken_for_a_signal_of_that_name() {
     deploy(&mut test, changed).await;
     let run = find::<String>(&test).await;
     test.advance("1 hour").await;
-    assert!(matches!(run.status().await.unwrap(), Status::Paused { why: outlive::Pause::Wait, .. }));
+    assert!(matches!(run.status().await.unwrap(), Status::Waiting { .. }));
     run.signal("a", "signalled").await.unwrap();
     assert_eq!(result::<String>(&test).await.unwrap(), "signalled");
 }
@@ -437,7 +437,7 @@ async fn a_run_by_hand_paused_stays_so_through_a_deploy() {
     deploy(&mut test, version(a_then_b)).await;
     test.advance("2 hours").await;
     let run = find::<String>(&test).await;
-    assert!(matches!(run.status().await.unwrap(), Status::Paused { why: outlive::Pause::Hand, .. }));
+    assert!(run.status().await.unwrap() == Status::Paused);
     run.resume().await.unwrap();
     assert_eq!(result::<String>(&test).await.unwrap(), "a1b1");
 }
@@ -539,11 +539,7 @@ async fn in_a_strict_workflow_what_a_paused_run_has_not_come_to_yet_is_no_orphan
     let run = find::<String>(&test).await;
     run.signal("unasked", &1).await.unwrap();
     test.settle().await;
-    assert!(
-        matches!(run.status().await.unwrap(), Status::Paused { why: outlive::Pause::Hand, .. }),
-        "{:?}",
-        run.info().await
-    );
+    assert!(run.status().await.unwrap() == Status::Paused, "{:?}", run.info().await);
     run.resume().await.unwrap();
     assert_eq!(result::<String>(&test).await.unwrap(), "a1b1");
 }

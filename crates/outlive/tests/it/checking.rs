@@ -483,7 +483,7 @@ async fn a_file_as_a_crash_left_it_is_checked_and_not_a_byte_of_it_changes() {
     let (live, copy) = (folder.path().join("live.db"), folder.path().join("copy.db"));
     let engine = Engine::open(&live).workflow("w", a_then_b).start().await.unwrap();
     let run = engine.start(a_then_b, &()).id("r").await.unwrap();
-    while run.status().await.unwrap().kind() != StatusKind::Paused {
+    while run.status().await.unwrap().kind() != StatusKind::Sleeping {
         tokio::task::yield_now().await;
     }
     for suffix in ["", "-wal"] {

@@ -29,8 +29,8 @@ impl Query for Late {
         self.store.journal(num, after, limit)
     }
 
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        self.store.inbox(num, after)
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>> {
+        self.store.inbox(num, after, limit)
     }
 
     fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
@@ -113,7 +113,7 @@ async fn late(is_endless: bool) -> (TestEngine, Arc<dyn Store>) {
     test.start(nap_and_work, &is_endless).id("r").await.unwrap();
     test.settle().await;
     let listed = test.store().instance(&Name::recorded("r")).await.unwrap().unwrap();
-    assert_eq!(listed.status.kind(), StatusKind::Paused);
+    assert_eq!(listed.status.kind(), StatusKind::Sleeping);
     test.advance("1 hour").await;
     let store = Arc::new(Late { store: test.store().clone(), listed });
     (test, store)

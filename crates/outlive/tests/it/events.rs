@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outlive::prelude::*;
-use outlive::{Cause, Client, Cursor, LifecycleEvent, LifecycleKind, Pause, Reason};
+use outlive::{Cause, Client, Cursor, LifecycleEvent, LifecycleKind, Reason, StatusKind};
 use outlive_testkit::{TestClock, TestEngine};
 
 async fn work() -> Result<u32> {
@@ -67,30 +67,30 @@ async fn everything_that_happens_to_a_run_is_told_in_order() {
         "1 run.queued".to_owned(),
         "2 run.started".into(),
         format!("3 step.failed step:charge (attempt 1): no route to bank; attempt 2 at {}", t(1)),
-        format!("4 run.paused (retry until {})", t(1)),
+        format!("4 run.paused (retrying until {})", t(1)),
         "5 run.resumed".into(),
         format!("6 step.failed step:charge (attempt 2): declined; attempt 3 at {}", t(2)),
-        format!("7 run.paused (retry until {})", t(2)),
+        format!("7 run.paused (retrying until {})", t(2)),
         "8 run.resumed".into(),
         "9 step.completed step:charge (attempt 3)".into(),
         format!("10 sleep.set sleep until {}", t(62)),
-        format!("11 run.paused (sleep until {})", t(62)),
+        format!("11 run.paused (sleeping until {})", t(62)),
         // The end of a sleep or a wait is what the run is taken up with.
         "12 sleep.done sleep".into(),
         "13 run.resumed".into(),
         format!("14 wait.set wait:approval until {}", t(62 + 24 * 60)),
-        format!("15 run.paused (wait until {})", t(62 + 24 * 60)),
+        format!("15 run.paused (waiting until {})", t(62 + 24 * 60)),
         "16 run.resumed".into(),
         "17 signal.taken wait:approval".into(),
         format!("18 wait.set wait:rating until {}", t(190)),
-        format!("19 run.paused (wait until {})", t(190)),
+        format!("19 run.paused (waiting until {})", t(190)),
         "20 wait.timed_out wait:rating".into(),
         "21 run.resumed".into(),
         format!("22 step.failed step:ship (attempt 1): no truck; attempt 2 at {}", t(191)),
-        format!("23 run.paused (retry until {})", t(191)),
+        format!("23 run.paused (retrying until {})", t(191)),
         "24 run.resumed".into(),
         format!("25 step.failed step:ship (attempt 2): no truck; attempt 3 at {}", t(192)),
-        format!("26 run.paused (retry until {})", t(192)),
+        format!("26 run.paused (retrying until {})", t(192)),
         "27 run.resumed".into(),
         "28 step.failed step:ship (attempt 3): no truck; no more (max attempts)".into(),
         "29 run.failed: step \"ship\" gave up after 3 attempts (max attempts): no truck".into(),
@@ -298,7 +298,8 @@ async fn a_pause_by_hand_is_told() {
     test.settle().await;
     let told = all(&test).await;
     assert!(
-        told.iter().any(|event| matches!(event.kind, LifecycleKind::RunPaused { why: Pause::Hand, until: None })),
+        told.iter()
+            .any(|event| matches!(event.kind, LifecycleKind::RunPaused { why: StatusKind::Paused, until: None })),
         "{:#?}",
         lines(&told)
     );

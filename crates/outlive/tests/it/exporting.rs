@@ -82,7 +82,7 @@ async fn what_is_written_is_read_back() {
         kept.owner = outlive_core::id::Epoch(0);
         assert_eq!(run.instance, kept);
         assert_eq!(run.journal, Ok(test.store().journal(num, 0, usize::MAX).await.unwrap()));
-        assert_eq!(run.inbox, Ok(test.store().inbox(num, 0).await.unwrap()));
+        assert_eq!(run.inbox, Ok(test.store().inbox(num, 0, usize::MAX).await.unwrap()));
     }
 }
 

@@ -208,3 +208,25 @@ async fn order_that_changes_nothing_is_heard_of_in_another_process() {
         client.job(BEAT).stop("b").wait("2 minutes").await.unwrap();
     }
 }
+
+/// Each `add` looked through all events that waited, so a web process became slower with every event of a long deploy.
+#[tokio::test]
+async fn an_event_does_not_cost_more_the_more_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    let client = Client::open(&path).unwrap();
+    let hooks = client.job(HOOKS);
+    for n in 1..=255 {
+        assert_eq!(hooks.add("a", &n).await.unwrap().event_count, u64::from(n));
+    }
+    let many: Vec<u32> = (256..=2_000).collect();
+    for n in &many {
+        let added = hooks.add("a", n).await.unwrap();
+        assert_eq!((added.is_new, added.event_count), (true, 256), "no more are looked through");
+    }
+    let book = Book::default();
+    let engine = jobs(Engine::open(&path), &book).start().await.unwrap();
+    let added = soon(engine.job(HOOKS).add("a", &0).wait("1 minute")).await.unwrap();
+    assert_eq!(added.event_count, 2_001, "whoever waits for it is given the count");
+    engine.shutdown().await.unwrap();
+}

@@ -128,7 +128,7 @@ pub(crate) async fn failures(test: &TestEngine, id: &str) -> Vec<String> {
 pub(crate) async fn contents(store: &Arc<dyn Store>) -> String {
     let mut text = String::new();
     for instance in store.list(&Filter::new(), None, 10_000).await.unwrap().instances {
-        let inbox = store.inbox(instance.num, 0).await.unwrap();
+        let inbox = store.inbox(instance.num, 0, usize::MAX).await.unwrap();
         let read = outlive_core::queue::QueueRead { now: Timestamp::MAX, after: None, limit: 100_000 };
         let queue = store.queue(instance.num, read).await.unwrap();
         text += &format!("{instance:?}\n{inbox:?}\n{queue:?}\n");

@@ -65,8 +65,8 @@ impl Query for SlowQueue {
         self.0.journal(num, after, limit)
     }
 
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        self.0.inbox(num, after)
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>> {
+        self.0.inbox(num, after, limit)
     }
 
     fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {

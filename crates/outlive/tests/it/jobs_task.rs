@@ -668,6 +668,56 @@ async fn an_event_key_is_taken_once() {
     assert!(orders.send_once("a", &"add 1".to_owned(), "k").await.unwrap().is_new);
 }
 
+/// The keys of `on_idle` and `on_error` were made of how many runs and events there were. A failed event and a fresh life
+/// left these as they had been, so a receiver that
+/// deduplicates swallowed what the later call sent.
+#[tokio::test]
+async fn handlers_of_a_later_life_have_keys_of_their_own() {
+    const KEYS: Task<u64, u64> = Task::new("keys");
+    type Context = TaskCtx<u64, u64>;
+    async fn idle(ctx: Context) -> Result<()> {
+        ctx.get::<Book>().note(ctx.idempotency_key());
+        Ok(())
+    }
+    async fn failed(ctx: Context, _: outlive::Failure) -> Result<()> {
+        ctx.get::<Book>().note(ctx.idempotency_key());
+        Ok(())
+    }
+    async fn event(ctx: Context, n: u64) -> Result<()> {
+        if n == 0 {
+            return Err("zero".into());
+        }
+        ctx.set_state(n);
+        Ok(())
+    }
+    async fn run(_: Context) -> Result<()> {
+        Ok(())
+    }
+    let book = Book::default();
+    let given = book.clone();
+    let test = TestEngine::new(move |engine| {
+        engine.job(KEYS.on_event(event).on_idle(idle).on_error(failed).execute(run)).provide(given.clone())
+    })
+    .await;
+    let keys = test.job(KEYS);
+    for life in 0..3 {
+        if life > 0 {
+            // The event is accepted after the end and before it is acted on, so the same row begins anew.
+            let (ended, sent) = tokio::join!(keys.terminate("a", "again").into_future(), keys.send("a", &1));
+            (ended.unwrap(), sent.unwrap());
+        }
+        for n in [1, 0] {
+            keys.send("a", &n).await.unwrap();
+            test.settle().await;
+        }
+    }
+    let mut seen = book.take();
+    let all = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    assert!(seen.len() == all && all >= 6, "{all} calls, keys {seen:#?}");
+}
+
 // ---- reading and asking ----
 
 #[tokio::test]

@@ -33,7 +33,7 @@ async fn a_sleeping_run_is_due_as_soon_as_all_is_settled() {
         test.settle().await;
         let due = test.next_due().await.expect("the sleep is set");
         assert_eq!(due.since(test.clock().now()).as_secs(), 3_600);
-        assert_eq!(run.status().await.unwrap().kind().as_str(), "paused");
+        assert_eq!(run.status().await.unwrap().kind().as_str(), "sleeping");
         test.advance("59 minutes").await;
         assert!(!run.status().await.unwrap().is_ended());
         test.advance("1 minute").await;

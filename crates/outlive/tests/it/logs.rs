@@ -299,7 +299,7 @@ async fn the_start_is_one_line_and_says_what_comes_back_after_a_crash() {
     engine.shutdown().await.unwrap();
     // As a process leaves it that dies while it runs.
     let rows = rusqlite::Connection::open(&path).unwrap();
-    rows.execute("UPDATE instance SET owner = 1, status = 1, pause = NULL, until = NULL", []).unwrap();
+    rows.execute("UPDATE instance SET owner = 1, status = 1, until = NULL", []).unwrap();
     drop(rows);
     let _engine = open().start().await.unwrap();
     let crash = "WARN : the last process ended without a shutdown; resuming what it was running resumed=1";

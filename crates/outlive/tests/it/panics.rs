@@ -499,7 +499,7 @@ async fn an_engine_ends_though_the_destructors_of_a_run_panic() {
     let (sleeps, armed_later) = (sleeps_with(is_armed.clone()), is_armed.clone());
     let engine = Engine::open("memory:").workflow("w", sleeps).grace("1 second").start().await.unwrap();
     let run = engine.start(Workflow::<(), u32>::new("w"), &()).await.unwrap();
-    while !matches!(run.status().await.unwrap(), Status::Paused { .. }) {
+    while !run.status().await.unwrap().is_idle() {
         tokio::task::yield_now().await;
     }
     armed_later.store(true, Ordering::Relaxed);

@@ -603,7 +603,7 @@ async fn the_second_sleep_pauses_again_and_the_first_does_not() {
     for _ in 0..3 {
         restart(&mut test).await;
     }
-    let until = again::<()>(&test).await.status().await.unwrap().pause().1;
+    let until = again::<()>(&test).await.status().await.unwrap().until();
     assert_eq!(until, Some(start.after(2 * HOUR)));
     test.result(&again::<()>(&test).await).await.unwrap();
     assert_eq!(test.clock().now().since(start), 2 * HOUR);
@@ -1296,7 +1296,7 @@ async fn a_paused_run_does_not_go_on_until_it_is_resumed() {
     let run = begin::<u32>(&test).await;
     run.pause().await.unwrap();
     test.settle().await;
-    let by_hand = Status::Paused { why: outlive::Pause::Hand, until: None };
+    let by_hand = Status::Paused;
     assert_eq!(run.status().await.unwrap(), by_hand);
     test.advance("2 hours").await;
     restart(&mut test).await;
@@ -1386,7 +1386,7 @@ async fn a_step_at_work_ends_and_is_recorded_when_its_run_is_paused() {
     test.settle().await;
     opened.notify_one();
     test.settle().await;
-    assert_eq!(run.status().await.unwrap(), Status::Paused { why: outlive::Pause::Hand, until: None });
+    assert_eq!(run.status().await.unwrap(), Status::Paused);
     assert_eq!(run.completed_steps().await.unwrap(), ["first"]);
     assert_eq!(test.executions("second"), 0);
     restart(&mut test).await;

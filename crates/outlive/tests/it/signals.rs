@@ -250,7 +250,7 @@ async fn a_signal_that_was_given_back_and_taken_is_not_taken_again_after_a_crash
     test.crash().await;
     test.advance("1 hour").await;
     let run: Run<Vec<u32>> = test.run("r").await.unwrap();
-    assert!(matches!(run.status().await.unwrap(), Status::Paused { until: None, .. }), "{:?}", run.info().await);
+    assert!(matches!(run.status().await.unwrap(), Status::Waiting { until: None }), "{:?}", run.info().await);
     send(&run, [2]).await;
     assert_eq!(test.result(&run).await.unwrap(), [1, 2]);
 }
@@ -522,7 +522,7 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 async fn another_handle_signals_a_run_that_waits() {
     let shop = shop().await;
     let run = shop.engine.start(collect, &2).id("r").await.unwrap();
-    until(async || matches!(run.status().await.unwrap(), Status::Paused { .. })).await;
+    until(async || run.status().await.unwrap().is_idle()).await;
     let other: Run<Vec<u32>> = shop.client.run("r").await.unwrap();
     send(&other, [1]).await;
     until(async || run.journal().await.unwrap().len() == 1).await;
@@ -590,7 +590,7 @@ async fn signals_of_two_handles_in_turn_all_come_and_in_order() {
         let id = format!("r{round}");
         let run = shop.engine.start(collect, &10).id(&id).await.unwrap();
         let other: Run<Vec<u32>> = shop.client.run(&id).await.unwrap();
-        until(async || matches!(run.status().await.unwrap(), Status::Paused { .. })).await;
+        until(async || run.status().await.unwrap().is_idle()).await;
         for n in 0..5 {
             send(&other, [2 * n]).await;
             send(&run, [2 * n + 1]).await;

@@ -375,7 +375,7 @@ async fn full() -> Full {
     for _ in 0..3 {
         wanting.push(engine.start(hoards, &40_000).await.unwrap());
     }
-    let paused = async || engine.count(Filter::new()).await.unwrap().of(StatusKind::Paused);
+    let paused = async || engine.count(Filter::new()).await.unwrap().of(StatusKind::Sleeping);
     until("they sleep", async || paused().await == 3).await;
     let mut ended = Vec::new();
     let error = loop {
@@ -483,7 +483,7 @@ async fn a_damaged_entry_sets_aside_one_run_and_not_the_engine() {
     for name in ["ada", "bob", "eve"] {
         test.start(keepsake, &name.to_string()).id(name).await.unwrap();
     }
-    let paused = async || test.count(Filter::new()).await.unwrap().of(StatusKind::Paused);
+    let paused = async || test.count(Filter::new()).await.unwrap().of(StatusKind::Sleeping);
     until("they sleep", async || paused().await == 3).await;
     close(test).await;
     damage(&path, b"keepsake of bob", b"keepsake of ada");

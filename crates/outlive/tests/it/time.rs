@@ -401,7 +401,7 @@ async fn twenty_thousand_sleeping_runs_take_no_more_room_than_they_are_given_and
     // A third is due within the minute for which wakes are held in memory.
     let starts = (0..COUNT).map(|n| test.start(sleeps, &(30_000 + n % 3 * HOUR)).into_future());
     join_all(starts).await.into_iter().for_each(|run| drop(run.unwrap()));
-    watch(&test, StatusKind::Paused).await;
+    watch(&test, StatusKind::Sleeping).await;
     test.clock().advance(millis(3 * HOUR));
     watch(&test, StatusKind::Completed).await;
     assert!((1..=100).contains(&resident_max), "{resident_max} at once");

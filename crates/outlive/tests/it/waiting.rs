@@ -78,8 +78,8 @@ impl Query for Counted {
         self.store.journal(num, after, limit)
     }
 
-    fn inbox(&self, num: InstanceNum, after: u64) -> Answered<'_, Vec<Inbound>> {
-        self.store.inbox(num, after)
+    fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>> {
+        self.store.inbox(num, after, limit)
     }
 
     fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
