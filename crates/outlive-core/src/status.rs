@@ -1,47 +1,35 @@
-//! Where an instance is in its life.
+//! The status of an instance.
 
 use std::fmt;
 
 use crate::time::Timestamp;
 
-/// Where an instance is in its life.
-///
-/// ```
-/// use outlive_core::status::Status;
-/// assert!(Status::Completed.is_ended() && !Status::Stuck.is_ended());
-/// assert_eq!(Status::Running.to_string(), "running");
-/// ```
+/// The status of an instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Status {
-    /// Accepted; not begun.
+    /// Accepted but not started.
     Pending,
-    /// Something of it is at work.
+    /// Executing.
     Running,
-    /// Nothing of it is at work until a time or a message comes.
+    /// Not executing until a time or a message wakes it.
     Paused {
-        /// What it waits for.
+        /// What it is waiting for.
         why: Pause,
-        /// When it goes on by itself, if it does.
+        /// When it resumes by itself, if it does.
         until: Option<Timestamp>,
     },
     /// Ended with a result.
     Completed,
     /// Ended with a failure.
     Failed,
-    /// Ended because somebody asked for it.
+    /// Ended by request.
     Cancelled,
-    /// Set aside: it cannot go on without a change. Nothing of it is lost.
+    /// Needs a person or a deploy to continue. Nothing is lost.
     Stuck,
 }
 
-/// What a paused instance waits for.
-///
-/// ```
-/// use outlive_core::status::{Pause, Status};
-/// let status = Status::Paused { why: Pause::Wait, until: None };
-/// assert_eq!(status.to_string(), "waiting");
-/// ```
+/// What a paused instance is waiting for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Pause {
@@ -51,17 +39,11 @@ pub enum Pause {
     Retry,
     /// A signal.
     Wait,
-    /// Somebody to resume it.
+    /// A manual resume.
     Hand,
 }
 
-/// The kinds of status, without what belongs to one of them: for filters, counts and columns.
-///
-/// ```
-/// use outlive_core::status::{Pause, Status, StatusKind};
-/// let status = Status::Paused { why: Pause::Sleep, until: None };
-/// assert_eq!(status.kind(), StatusKind::Paused);
-/// ```
+/// A status without its details, for filters, counts and columns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is the status of the same name")]
@@ -76,20 +58,11 @@ pub enum StatusKind {
 }
 
 impl StatusKind {
-    /// All of them, in the order of a life.
-    ///
-    /// ```
-    /// use outlive_core::status::StatusKind;
-    /// assert_eq!(StatusKind::ALL.into_iter().filter(|kind| kind.is_ended()).count(), 3);
-    /// ```
+    /// All kinds, in the order of the lifecycle.
     pub const ALL: [Self; 7] =
         [Self::Pending, Self::Running, Self::Paused, Self::Stuck, Self::Completed, Self::Failed, Self::Cancelled];
 
-    /// The word for it.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::status::StatusKind::Stuck.as_str(), "stuck");
-    /// ```
+    /// Returns the name of the kind.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -103,46 +76,25 @@ impl StatusKind {
         }
     }
 
-    /// The kind with this word.
-    ///
-    /// ```
-    /// # use outlive_core::status::StatusKind;
-    /// assert_eq!(StatusKind::from_text("failed"), Some(StatusKind::Failed));
-    /// assert_eq!(StatusKind::from_text("asleep"), None);
-    /// ```
+    /// Returns the kind with this name, if there is one.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// Whether it is one of the three ends.
-    ///
-    /// ```
-    /// # use outlive_core::status::StatusKind;
-    /// assert!(StatusKind::Cancelled.is_ended() && !StatusKind::Paused.is_ended());
-    /// ```
+    /// Returns `true` if the kind is completed, failed or cancelled.
     #[must_use]
     pub fn is_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    /// The number in a column.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::status::StatusKind::Completed.code(), 4);
-    /// ```
+    /// Returns the stored code.
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// The kind with this number.
-    ///
-    /// ```
-    /// # use outlive_core::status::StatusKind;
-    /// assert_eq!(StatusKind::from_code(4), Some(StatusKind::Completed));
-    /// assert_eq!(StatusKind::from_code(99), None);
-    /// ```
+    /// Returns the kind with this code, if there is one.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
@@ -150,19 +102,13 @@ impl StatusKind {
 }
 
 impl Status {
-    /// Whether it is one of the three ends.
-    ///
-    /// ```
-    /// # use outlive_core::status::Status;
-    /// assert!(Status::Failed.is_ended());
-    /// assert!(!Status::Stuck.is_ended(), "it may go on");
-    /// ```
+    /// Returns `true` if the status is completed, failed or cancelled. A stuck instance has not ended.
     #[must_use]
     pub fn is_ended(self) -> bool {
         self.kind().is_ended()
     }
 
-    /// The word for it. Only an instance that somebody paused is `paused`.
+    /// Returns the name shown to people. Only an instance that was paused manually is `paused`.
     ///
     /// ```
     /// # use outlive_core::status::{Pause, Status};
@@ -179,12 +125,7 @@ impl Status {
         }
     }
 
-    /// Its kind alone.
-    ///
-    /// ```
-    /// # use outlive_core::status::{Status, StatusKind};
-    /// assert_eq!(Status::Running.kind(), StatusKind::Running);
-    /// ```
+    /// Returns the status without its details.
     #[must_use]
     pub fn kind(self) -> StatusKind {
         match self {
@@ -198,15 +139,7 @@ impl Status {
         }
     }
 
-    /// As two columns beside the kind: why it is paused, and until when.
-    ///
-    /// ```
-    /// # use outlive_core::status::{Pause, Status};
-    /// # use outlive_core::time::Timestamp;
-    /// let until = Some(Timestamp::from_millis(60_000));
-    /// assert_eq!(Status::Paused { why: Pause::Sleep, until }.pause(), (Some(Pause::Sleep), until));
-    /// assert_eq!(Status::Running.pause(), (None, None));
-    /// ```
+    /// Returns the two columns stored besides the kind: why it is paused, and until when.
     #[must_use]
     pub fn pause(self) -> (Option<Pause>, Option<Timestamp>) {
         match self {
@@ -215,13 +148,7 @@ impl Status {
         }
     }
 
-    /// Back from columns. A pause without a reason reads as one by hand.
-    ///
-    /// ```
-    /// # use outlive_core::status::{Pause, Status, StatusKind};
-    /// let status = Status::from_parts(StatusKind::Paused, Some(Pause::Retry), None);
-    /// assert_eq!(status, Status::Paused { why: Pause::Retry, until: None });
-    /// ```
+    /// Rebuilds a status from its columns. A pause without a reason counts as manual.
     #[must_use]
     pub fn from_parts(kind: StatusKind, why: Option<Pause>, until: Option<Timestamp>) -> Self {
         match kind {
@@ -239,11 +166,7 @@ impl Status {
 impl Pause {
     const ALL: [Self; 4] = [Self::Sleep, Self::Retry, Self::Wait, Self::Hand];
 
-    /// The word for it.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::status::Pause::Hand.as_str(), "by hand");
-    /// ```
+    /// Returns the stored name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -254,12 +177,7 @@ impl Pause {
         }
     }
 
-    /// The pause with this word.
-    ///
-    /// ```
-    /// # use outlive_core::status::Pause;
-    /// assert_eq!(Pause::from_text("retry"), Some(Pause::Retry));
-    /// ```
+    /// Returns the pause with this name, if there is one.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|pause| pause.as_str() == text)
