@@ -1,9 +1,9 @@
-//! A crawler that is polite: pages are fetched at a rate, each once, whatever links to it.
+//! A polite crawler: pages are fetched at a limited rate, each once, however many pages link to it.
 //!
-//! A pool fetches pages. What they link to goes to a task, which knows what was seen and pushes the rest to the pool.
-//! Each of the two is one commit, so no page is forgotten and none is pushed twice.
+//! A pool fetches pages. Their links go to a task, which knows what was seen and pushes the rest to the pool. Each of
+//! the two is one commit, so no page is lost and none is pushed twice.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it has done")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,12 +16,12 @@ use tokio::time::Instant;
 const FETCH: WorkerPool<u32> = WorkerPool::new("fetch");
 const SITES: Task<Vec<u32>, BTreeSet<u32>> = Task::new("site");
 
-/// How many pages the site has.
+/// The number of pages on the site.
 const PAGES: u32 = 60;
-/// So many fetches may begin in each stretch of this length.
+/// How many fetches may begin in any period of this length.
 const RATE: (usize, Duration) = (10, Duration::from_millis(200));
 
-/// What was fetched when, page by page.
+/// The pages that were fetched, and when.
 type Fetches = Arc<Mutex<Vec<(Instant, u32)>>>;
 
 /// The web: each page links to two more, and all of them to the first.
@@ -69,9 +69,9 @@ async fn main() -> Result<()> {
     let fetches = fetches.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let pages: BTreeSet<u32> = fetches.iter().map(|(_, page)| *page).collect();
     let took = fetches[fetches.len() - 1].0 - fetches[0].0;
-    println!("{} pages in {took:.1?}, at most {} in {:?}", pages.len(), RATE.0, RATE.1);
+    println!("{} pages in {took:.1?}, at most {} per {:?}", pages.len(), RATE.0, RATE.1);
     assert_eq!((pages.len(), fetches.len()), (PAGES as usize, PAGES as usize), "each page once");
     let quickest = fetches.windows(RATE.0 + 1).map(|some| some[RATE.0].0 - some[0].0).min();
-    println!("the quickest {} of them took {:.1?}", RATE.0 + 1, quickest.unwrap_or_default());
+    println!("the fastest {} of them took {:.1?}", RATE.0 + 1, quickest.unwrap_or_default());
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Mails that are sent eight at a time: failures are tried again, and what cannot be sent is kept for people.
+//! Sends mail eight at a time: failures are retried, and what cannot be sent is kept for people to look at.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it has done")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use outlive::prelude::*;
 
 const MAIL: WorkerPool<String> = WorkerPool::new("mail");
 
-/// The post: how many were sent, and whether the office in the mountains is open.
+/// The post office: how many mails were sent, and whether the branch in the mountains is open.
 #[derive(Default)]
 struct Post {
     sent: AtomicUsize,
@@ -30,7 +30,7 @@ async fn send(ctx: PoolCtx<String>, to: String) -> Result<()> {
 }
 
 async fn keep(_: PoolCtx<String>, letter: DeadLetter<String>) -> Result<()> {
-    println!("given up after {} attempts: {}", letter.attempts, letter.failure);
+    println!("gave up after {} attempts: {}", letter.attempts, letter.failure);
     Ok(())
 }
 
@@ -56,7 +56,7 @@ async fn main() -> Result<()> {
     assert_eq!((post.sent.load(Ordering::SeqCst), status.dead), (200, 3));
 
     post.is_open.store(true, Ordering::SeqCst);
-    println!("the office in the mountains opens: {} are tried again", mail.retry_dead().await?);
+    println!("the branch in the mountains opens: retrying {}", mail.retry_dead().await?);
     mail.drain().await?;
     println!("{} sent", post.sent.load(Ordering::SeqCst));
 

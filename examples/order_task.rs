@@ -1,6 +1,6 @@
-//! Orders as state machines: each waits for its payment, reminds of it every day, and gives up after three days.
+//! Orders as state machines: each waits for its payment, sends a reminder every day, and gives up after three days.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it has done")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use outlive::job::{JobStatus, Task, TaskCtx};
 use outlive::prelude::*;
@@ -22,7 +22,7 @@ struct Order {
     is_shipped: bool,
 }
 
-/// Each event of an order, one after the other. The answer is what is left to pay.
+/// Handles the events of an order, one after the other. Returns what is left to pay.
 async fn handle(ctx: TaskCtx<Event, Order>, event: Event) -> Result<u32> {
     match event {
         Event::Placed { cents } => {
@@ -39,15 +39,15 @@ async fn handle(ctx: TaskCtx<Event, Order>, event: Event) -> Result<u32> {
     Ok(order.open_cents)
 }
 
-/// At the wake that an order has set for itself.
+/// Runs at the wake that an order has scheduled for itself.
 async fn remind(ctx: TaskCtx<Event, Order>) -> Result<()> {
     let order = ctx.state().unwrap_or_default();
     if order.reminders == 2 {
-        println!("order {} was never paid: it ends", ctx.instance_id());
+        println!("order {} was never paid; giving up", ctx.instance_id());
         ctx.terminate("not paid");
         return Ok(());
     }
-    println!("order {}: {} cents are open", ctx.instance_id(), order.open_cents);
+    println!("order {}: {} cents are due", ctx.instance_id(), order.open_cents);
     ctx.update_state(|order| order.reminders += 1);
     Ok(ctx.schedule_in("1 day")?)
 }
@@ -66,7 +66,7 @@ async fn main() -> Result<()> {
     }
     test.crash().await;
     let open: u32 = test.job(ORDERS).ask("42", &Event::Paid { cents: 10 }).await?;
-    println!("order 42: {open} cents are open after 100 payments and a crash");
+    println!("order 42: {open} cents are due after 100 payments and a crash");
 
     test.advance("3 days").await;
     let paid = test.job(ORDERS).state("42").await?.unwrap_or_default();

@@ -1,6 +1,6 @@
-//! A token that is refreshed every half hour, also when its server is away and when the process dies.
+//! Refreshes a token every half hour, even when its server is down and when the process dies.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it has done")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ struct Token {
     refreshed: u32,
 }
 
-/// Gives tokens, but not the second time it is asked.
+/// Issues tokens, but fails the second request.
 #[derive(Default)]
 struct Server {
     asked: AtomicU32,
@@ -27,7 +27,7 @@ struct Server {
 impl Server {
     fn token(&self) -> Result<String> {
         match self.asked.fetch_add(1, Ordering::SeqCst) + 1 {
-            2 => Err("the server is away".into()),
+            2 => Err("the server is down".into()),
             asked => Ok(format!("token-{asked}")),
         }
     }
@@ -41,7 +41,7 @@ async fn refresh(ctx: ContinuousCtx<Token>) -> Result<()> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    // Time is the test kit's: three hours pass in milliseconds.
+    // The test kit controls time: three hours pass in milliseconds.
     let server = Arc::new(Server::default());
     let given = server.clone();
     let mut test = TestEngine::new(move |engine| {
@@ -68,7 +68,7 @@ async fn main() -> Result<()> {
     println!("after a crash and 2 h: {token:?}");
 
     assert_eq!(token, Token { text: "token-7".into(), refreshed: 6 });
-    assert_eq!(test.job(TOKENS).status("google").await?.run_count, 6, "a retry is no new run");
+    assert_eq!(test.job(TOKENS).status("google").await?.run_count, 6, "a retry is not a new run");
     assert_eq!(server.asked.load(Ordering::SeqCst), 7);
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Webhooks that are handled in batches: five seconds after the first of them, or as soon as there are a hundred.
+//! Handles webhooks in batches: five seconds after the first of them, or as soon as there are a hundred.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it has done")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use outlive_testkit::TestEngine;
 
 const WEBHOOKS: Debounce<u32, Vec<u32>> = Debounce::new("webhook-batcher");
 
-/// What was written to the warehouse, batch by batch.
+/// The batches that were written to the warehouse.
 type Warehouse = Arc<Mutex<Vec<(usize, Option<FlushReason>)>>>;
 
 async fn collect(ctx: DebounceCtx<u32, Vec<u32>>, webhook: u32) -> Result<()> {
@@ -20,7 +20,7 @@ async fn collect(ctx: DebounceCtx<u32, Vec<u32>>, webhook: u32) -> Result<()> {
 
 async fn flush(ctx: DebounceCtx<u32, Vec<u32>>) -> Result<()> {
     let batch = ctx.state().unwrap_or_default();
-    println!("a batch of {:>3}, because of {:?}", batch.len(), ctx.flush_reason());
+    println!("a batch of {:>3}, flushed because of {:?}", batch.len(), ctx.flush_reason());
     let warehouse: &Warehouse = ctx.get();
     warehouse.lock().unwrap_or_else(PoisonError::into_inner).push((batch.len(), ctx.flush_reason()));
     Ok(())
@@ -49,7 +49,7 @@ async fn main() -> Result<()> {
         test.job(WEBHOOKS).add("shop", &webhook).await?;
     }
     test.settle().await;
-    println!("250 more came at once");
+    println!("250 more arrived at once");
     test.advance("5 seconds").await;
 
     let batches = warehouse.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,4 +1,4 @@
-//! Everything, one process after the other, so that no workload sees what another has left in memory.
+//! Runs every workload in its own process, so that none sees what another has left in memory.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,18 +14,18 @@ use crate::numbers::rounded;
 use crate::page::{self, Results};
 use crate::targets::TARGETS;
 
-/// Where, and how much.
+/// The settings of a complete run.
 pub(crate) struct Plan<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) out: &'a Path,
     pub(crate) threads: usize,
-    /// Numbers are divided by this.
+    /// Factor by which all amounts are divided.
     pub(crate) shrink: u64,
-    /// What a workload does unless told otherwise.
+    /// Returns the default amount of a workload.
     pub(crate) default_n: &'a dyn Fn(&str) -> Result<u64, String>,
 }
 
-/// A workload, about how many seconds it takes, and whether it works on the file with the crowd.
+/// A workload, about how many seconds it takes, and whether it uses the file with the crowd.
 struct Stage(&'static str, u64, Place);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum Place {
 
 use Place::{Crowd, New};
 
-/// W5 makes the crowd of sleepers; those after it find it there.
+/// All workloads in order. W5 creates the crowd of sleepers; later ones reuse it.
 const STAGES: [Stage; 25] = [
     Stage("floor", 1, New),
     Stage("w1", 4, New),
@@ -64,9 +64,10 @@ const STAGES: [Stage; 25] = [
     Stage("lists", 20, Crowd),
     Stage("soak", 125, New),
 ];
-/// How long the soak and J3 last, and idle and waiters at most. It fits into a coffee break; alone a soak lasts longer.
+/// How long the soak and J3 last, and idle and waiters at most. It fits into a coffee break; run by itself, a soak
+/// lasts longer.
 const MINUTES: f64 = 2.0;
-/// The shortest of them that has something to say.
+/// The shortest duration that yields meaningful figures.
 const MINUTES_MIN: f64 = 0.02;
 
 pub(crate) fn run(plan: &Plan<'_>) -> Result<Figures> {

@@ -1,15 +1,15 @@
-//! The bar that shows how far a measurement has come, on a terminal.
+//! Progress bars for measurements, shown on a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar on stderr; none if that is no terminal.
+/// Creates a bar on stderr, hidden if that is not a terminal.
 pub(crate) fn of(n: u64, what: &'static str) -> ProgressBar {
     styled(n, what, "{spinner:.cyan} {wide_bar:.cyan} {human_pos} of {human_len} {msg}, {eta} left")
 }
 
-/// A bar whose length is a guess in seconds, and that says what is being done.
+/// Creates a bar whose length is an estimate in seconds, and that shows what is being done.
 pub(crate) fn of_stages(secs: u64) -> ProgressBar {
     styled(secs, "", "{spinner:.cyan} {wide_bar:.cyan} {percent} % {elapsed} {msg}")
 }

@@ -1,4 +1,4 @@
-//! Other processes of this program: to be killed, or to be measured apart.
+//! Child processes of this program: to be killed, or to be measured separately.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,37 +8,37 @@ use serde_json::Value;
 
 use crate::setup::Setup;
 
-/// This program with other arguments.
+/// Returns a command that runs this program with other arguments.
 pub(crate) fn program(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(arguments).stdin(Stdio::null());
     Ok(command)
 }
 
-/// This program for a part of a workload on a store. What it leaves behind goes with the workload's own folder.
+/// Returns a command that runs a part of a workload on a store. Leftovers are removed with the workload's folder.
 pub(crate) fn part(part: &str, store: &Path, setup: &Setup) -> Result<Command> {
     let mut command = program(&[part, "--n", &setup.n.to_string(), "--threads", &setup.threads.to_string()])?;
     command.arg("--dir").arg(&setup.dir).arg("--file").arg(store);
     Ok(command)
 }
 
-/// Begins a part that tells of itself line by line.
+/// Starts a part that reports line by line.
 pub(crate) fn begin(name: &str, store: &Path, setup: &Setup) -> Result<Child> {
     Ok(part(name, store, setup)?.stdout(Stdio::piped()).spawn()?)
 }
 
-/// Runs it to its end. Gives the JSON on its last line.
+/// Runs a command to its end. Returns the JSON on its last line.
 pub(crate) fn ask(mut command: Command) -> Result<Value> {
     let output = command.stderr(Stdio::piped()).output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(format!("{:?} ended with {}: {said}", command.get_args().next(), output.status).into());
+        return Err(format!("{:?} exited with {}: {said}", command.get_args().next(), output.status).into());
     }
     let text = String::from_utf8(output.stdout)?;
     Ok(serde_json::from_str(text.lines().last().unwrap_or_default())?)
 }
 
-/// A number in what a child said.
+/// Returns a number from a child's report.
 pub(crate) fn number(said: &Value, name: &str) -> Result<f64> {
-    said[name].as_f64().ok_or_else(|| format!("there is no number {name:?} in {said}").into())
+    said[name].as_f64().ok_or_else(|| format!("no number {name:?} in {said}").into())
 }

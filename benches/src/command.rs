@@ -1,4 +1,4 @@
-//! What can be typed after `outlive-bench`, and what is done then.
+//! The command line of `outlive-bench`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::{
     curves, idle, j1, j2, j3, j4, kills, lists, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, waiters,
 };
 
-/// Worker threads of the runtime; the store has a writer and two readers beside them.
+/// Worker threads of the runtime; the store has its own threads besides.
 const THREADS: usize = 2;
 
 /// Measures Outlive on this machine and disk.
@@ -26,28 +26,28 @@ struct Arguments {
     /// How many; of what, and the default, depend on the workload
     #[arg(long)]
     n: Option<u64>,
-    /// Where the store is made; a temporary folder in the current one unless given, so that a real disk is measured
+    /// Where to create the store; defaults to a temporary folder in the current one, so that a real disk is measured
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// The store of w5, w10, lists, sleepers and idle, to go on with one that is there
+    /// The store of w5, w10, lists, sleepers and idle, to continue with an existing one
     #[arg(long)]
     file: Option<PathBuf>,
-    /// One JSON object on the last line
+    /// Prints one JSON object on the last line
     #[arg(long)]
     json: bool,
     /// Worker threads of the runtime
     #[arg(long, default_value_t = THREADS)]
     threads: usize,
-    /// How long a soak lasts, 10 unless given, or j3, idle and waiters, 2 unless given
+    /// How long a soak lasts (default 10), or j3, idle and waiters (default 2)
     #[arg(long)]
     minutes: Option<f64>,
     /// Where `all` writes RESULTS.md and plots/
     #[arg(long, default_value = "benches")]
     out: PathBuf,
-    /// `all` with its numbers divided by this
+    /// Divides the amounts of `all` by this
     #[arg(long, default_value_t = 1)]
     shrink: u64,
-    /// `all` with its numbers divided by 20
+    /// Divides the amounts of `all` by 20
     #[arg(long, conflicts_with = "shrink")]
     quick: bool,
 }
@@ -60,13 +60,13 @@ enum Workload {
     W2,
     /// n runs of one step and a sleep of 5 s
     W3,
-    /// n runs of ten steps, killed in the middle, and gone on with
+    /// n runs of ten steps, killed in the middle and resumed
     W4,
     /// n sleeping runs at rest
     W5,
     /// n runs of ten steps with 64, 1,000 and 10,000 in flight
     W6,
-    /// Replay of journals of n entries
+    /// Replays journals of n entries
     W7,
     /// n signals to n/10 waiting runs
     W8,
@@ -78,25 +78,25 @@ enum Workload {
     J1,
     /// n events added to n/100 batches
     J2,
-    /// n recurring instances, a run a minute each
+    /// n recurring instances, each run once a minute
     J3,
     /// n events sent to n/10 tasks
     J4,
-    /// n runs in long steps, killed twice, and brought back
+    /// n runs in long steps, killed twice and recovered
     Kills,
     /// Lists and counts in a file with n finished runs
     Lists,
     /// n runs that wait in memory
     Resident,
-    /// One engine, fifty, and one with n sleepers, with nothing to do
+    /// One engine, fifty, and one with n sleepers, all idle
     Idle,
-    /// n who wait for runs while another process writes
+    /// n waiters for runs while another process writes
     Waiters,
-    /// W1 with a sink whose endpoint never answers
+    /// W1 with a sink whose endpoint never responds
     Sink,
-    /// What the disk itself can do
+    /// The disk itself, without an engine
     Floor,
-    /// n runs a second, for minutes
+    /// n runs per second, for minutes
     Soak,
     /// Throughput over runs in flight, up to n
     InFlight,
@@ -104,7 +104,7 @@ enum Workload {
     JournalLength,
     /// Cost of a step over the number of sleepers in the file, up to n
     Sleepers,
-    /// Everything, and RESULTS.md from it
+    /// Everything, and writes RESULTS.md
     All,
     #[value(hide = true, name = w4::VICTIM)]
     Victim,
@@ -133,7 +133,7 @@ impl Workload {
         }
     }
 
-    /// How long it lasts, if that is not a matter of how many there are.
+    /// Returns how long it lasts by default, if that does not depend on the amount.
     fn minutes(self) -> f64 {
         if matches!(self, Self::J3 | Self::Idle | Self::Waiters) { 2.0 } else { 10.0 }
     }
@@ -166,13 +166,13 @@ impl Workload {
             Self::Sleepers => curves::sleepers(setup).await,
             Self::Floor => Ok(Measured::default()),
             Self::All | Self::Victim | Self::Heir | Self::Prisoner | Self::Executor | Self::Rester => {
-                Err("this is no workload".into())
+                Err("this is not a workload".into())
             }
         }
     }
 }
 
-/// The program `outlive-bench`.
+/// Runs the `outlive-bench` program.
 ///
 /// ```no_run
 /// # fn main() -> outlive::prelude::Result<()> {
@@ -181,7 +181,7 @@ impl Workload {
 /// ```
 ///
 /// # Errors
-/// If a workload cannot be measured, or if what it did was not what the promises say.
+/// If a workload cannot be measured, or if it did not do what the promises say.
 pub fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let workload = arguments.workload;
@@ -220,7 +220,7 @@ pub fn main() -> Result<()> {
     Ok(())
 }
 
-/// W1: `n` runs of ten steps each, all started at once, in a temporary store below a folder.
+/// Measures W1: `n` runs of ten steps each, all started at once, in a temporary store below a folder.
 ///
 /// ```no_run
 /// # fn main() -> outlive::prelude::Result<()> {
@@ -229,12 +229,12 @@ pub fn main() -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// If no store can be made there.
+/// If no store can be created there.
 pub fn measure_w1(dir: &Path, n: u64) -> Result<Figures> {
     measure_below(dir, Workload::W1, n)
 }
 
-/// W2: one run of `n` steps, one after the other, in a temporary store below a folder.
+/// Measures W2: one run of `n` steps in sequence, in a temporary store below a folder.
 ///
 /// ```no_run
 /// # fn main() -> outlive::prelude::Result<()> {
@@ -243,7 +243,7 @@ pub fn measure_w1(dir: &Path, n: u64) -> Result<Figures> {
 /// ```
 ///
 /// # Errors
-/// If no store can be made there.
+/// If no store can be created there.
 pub fn measure_w2(dir: &Path, n: u64) -> Result<Figures> {
     measure_below(dir, Workload::W2, n)
 }
@@ -256,7 +256,7 @@ fn measure_below(parent: &Path, workload: Workload, n: u64) -> Result<Figures> {
 
 fn measure(workload: Workload, setup: &Setup) -> Result<Figures> {
     if setup.n == 0 {
-        return Err("n is 0, which measures nothing; give at least 1".into());
+        return Err("n must be greater than zero".into());
     }
     let name = workload.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let floor = Floor::before(&setup.dir)?;
@@ -266,7 +266,9 @@ fn measure(workload: Workload, setup: &Setup) -> Result<Figures> {
 
 fn folder(parent: &Path) -> Result<tempfile::TempDir> {
     let made = tempfile::Builder::new().prefix("outlive-bench-").tempdir_in(parent);
-    made.map_err(|error| format!("no temporary folder in {parent:?}: {error}; name another one with --dir").into())
+    made.map_err(|error| {
+        format!("failed to create a temporary folder in {parent:?}: {error}; choose another one with --dir").into()
+    })
 }
 
 fn runtime(setup: &Setup) -> Result<tokio::runtime::Runtime> {

@@ -1,4 +1,4 @@
-//! A file with many runs in it that are not at work: asleep, or at their end.
+//! Fills a file with many idle runs: sleeping or finished.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use crate::bar;
 use crate::load::{Flood, until};
 use crate::steps::no_step;
 
-/// Runs that are added at a time, and starts of them that are under way.
+/// Number of runs added at a time, and of starts in progress.
 const WAVE: u64 = 20_000;
 const STARTS: u64 = 2_000;
 
-/// How many there are to be of each.
+/// The wanted number of each.
 #[derive(Clone, Copy)]
 pub(crate) struct Crowd {
     pub(crate) sleepers: u64,
@@ -24,13 +24,13 @@ async fn sleeper(ctx: Ctx, _: u64) -> Result<()> {
     Ok(ctx.sleep("30 days").await?)
 }
 
-/// An engine that knows the workflows of a crowd.
+/// Returns an engine that knows the workflows of a crowd.
 pub(crate) fn engine(path: &Path) -> Builder {
     Engine::open(path).workflow("sleeper", sleeper).workflow("nothing", no_step)
 }
 
 impl Crowd {
-    /// Adds to a file what is missing.
+    /// Adds what is missing to a file.
     pub(crate) async fn fill(self, path: &Path) -> Result<()> {
         let engine = engine(path).start().await?;
         let sleepers = Kind { workflow: "sleeper", status: StatusKind::Sleeping, what: "sleepers" };

@@ -1,4 +1,4 @@
-//! What a plot shows: the same load again and again while one thing grows.
+//! Workloads behind the plots: the same load repeated while one thing grows.
 
 use outlive::prelude::*;
 use serde_json::{Value, json};
@@ -12,16 +12,16 @@ use crate::setup::Setup;
 use crate::steps::many_steps;
 use crate::w1;
 
-/// Runs in flight; those above what was asked for are left out.
+/// Runs in flight; levels above the requested one are skipped.
 const IN_FLIGHT: [u64; 8] = [1, 8, 64, 500, 1_000, 5_000, 10_000, 20_000];
 /// Steps of a run.
 const LENGTHS: [u64; 4] = [10, 100, 1_000, 5_000];
-/// Runs in flight while journals grow: as many at each length, so that batches stay alike.
+/// Runs in flight while journals grow: the same number at each length, so that batches stay alike.
 const BESIDE: u64 = 64;
-/// Runs of W1 while sleepers grow, for each so many of them.
+/// One run of W1 for this many sleepers.
 const SLEEPERS_PER_RUN: u64 = 50;
 
-/// Throughput over runs in flight, up to `n`.
+/// Measures throughput over runs in flight, up to `n`.
 pub(crate) async fn in_flight(setup: &Setup) -> Result<Measured> {
     let mut curve = Curve::default();
     for in_flight in IN_FLIGHT.into_iter().filter(|level| *level <= setup.n) {
@@ -31,7 +31,7 @@ pub(crate) async fn in_flight(setup: &Setup) -> Result<Measured> {
     Ok(curve.measured())
 }
 
-/// Cost of a step over the length of the journal, with `n` steps at each.
+/// Measures the cost of a step over the length of the journal, with `n` steps at each.
 pub(crate) async fn journal_length(setup: &Setup) -> Result<Measured> {
     let mut curve = Curve::default();
     for length in LENGTHS.into_iter().filter(|length| *length == LENGTHS[0] || length * BESIDE <= setup.n) {
@@ -51,7 +51,7 @@ pub(crate) async fn journal_length(setup: &Setup) -> Result<Measured> {
     Ok(curve.measured())
 }
 
-/// Cost of a step over the number of sleepers in the file, up to `n`.
+/// Measures the cost of a step over the number of sleepers in the file, up to `n`.
 pub(crate) async fn sleepers(setup: &Setup) -> Result<Measured> {
     let (fewer, mut curve) = (setup.dir.join("fewer.db"), Curve::default());
     let flood = Flood::of((setup.n / SLEEPERS_PER_RUN).max(1));
@@ -80,7 +80,7 @@ impl Curve {
         self.last = measured;
     }
 
-    /// The figures of the last point, with all points. Its file may hold other runs too.
+    /// Returns the figures of the last point, with all points. Its file may hold other runs too.
     fn measured(self) -> Measured {
         Measured { runs: 0, own: vec![("points", json!(self.points))], ..self.last }
     }

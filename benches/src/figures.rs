@@ -1,4 +1,4 @@
-//! What a workload has measured, as named figures: the same names for all of them.
+//! The measurements of a workload as named figures, with the same names for all workloads.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,48 +22,48 @@ use crate::usage::{self, Spent};
 #[derive(Clone, Debug)]
 pub struct Figures(Vec<(String, Value)>);
 
-/// What a workload says of itself.
+/// The report of a workload.
 #[derive(Default)]
 pub(crate) struct Measured {
     pub(crate) durability: String,
-    /// How many steps were taken, if steps were measured.
+    /// Number of steps, if steps were measured.
     pub(crate) steps: u64,
-    /// How many events of jobs were handled, if those were measured.
+    /// Number of job events handled, if those were measured.
     pub(crate) events: u64,
     pub(crate) spent: Spent,
-    /// What single runs, steps or calls took.
+    /// Durations of single runs, steps or calls.
     pub(crate) times: Vec<Duration>,
-    /// The size of the file, and how many runs are in it.
+    /// Size of the file, and number of runs in it.
     pub(crate) bytes: u64,
     pub(crate) runs: u64,
     pub(crate) against: Against,
-    /// Of the process that was measured, if that was another one.
+    /// Of the measured process, if that was a different one.
     pub(crate) peak_rss_mb: Option<f64>,
     /// Figures that only this workload has.
     pub(crate) own: Vec<(&'static str, Value)>,
 }
 
 impl Measured {
-    /// Steps per second.
+    /// Returns the steps per second.
     pub(crate) fn rate(&self) -> f64 {
         self.steps as f64 / self.spent.elapsed.as_secs_f64()
     }
 }
 
-/// What it is held against.
+/// The baseline for a workload.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Against {
-    /// No floor says anything about it.
+    /// No floor applies.
     #[default]
     Nothing,
-    /// Steps or events per second, against the steps of a plain append log.
+    /// Steps or events per second, compared with the steps of a plain append log.
     Log,
-    /// The median time, against that of an fdatasync.
+    /// The median time, compared with an fdatasync.
     Sync,
 }
 
 impl Figures {
-    /// Adds to what a workload says what is the same for all of them.
+    /// Adds the figures that all workloads share to what a workload reports.
     pub(crate) fn of(workload: &str, setup: &Setup, mut measured: Measured, floor: &Floor) -> Result<Self> {
         measured.times.sort();
         let Spent { elapsed, cpu } = measured.spent;
@@ -100,12 +100,12 @@ impl Figures {
         Ok(Self(figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
     }
 
-    /// Figures that are not those of a workload of an engine.
+    /// Creates figures that do not come from a workload of an engine.
     pub(crate) fn plain(figures: Vec<(&str, Value)>) -> Self {
         Self(figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// As one JSON object.
+    /// Returns the figures as one JSON object.
     ///
     /// ```no_run
     /// # fn main() -> outlive::prelude::Result<()> {
@@ -119,7 +119,7 @@ impl Figures {
     }
 }
 
-/// What only workloads of jobs have.
+/// Returns the figures that only job workloads have.
 fn of_events(events: u64, spent: Spent) -> [(&'static str, Value); 2] {
     let count = events as f64;
     [
@@ -128,7 +128,7 @@ fn of_events(events: u64, spent: Spent) -> [(&'static str, Value); 2] {
     ]
 }
 
-/// A line for each; what holds figures of its own is for programs.
+/// One line for each figure; nested figures are left to programs.
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (name, value)) in self.0.iter().filter(|(_, value)| !value.is_object()).enumerate() {

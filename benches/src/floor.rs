@@ -1,4 +1,4 @@
-//! What the disk itself can do: the floor under every durable write.
+//! Measures the disk itself: the floor under every durable write.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,10 +9,10 @@ use outlive::prelude::Result;
 
 use crate::numbers::percentile;
 
-/// How often the disk is asked at a time, and for how long at most: some disks take a while for each.
+/// Number of syncs in one measurement, and the limit on its duration: some disks take long for each.
 pub(crate) const SYNCS: usize = 300;
 const ASKING_MAX: Duration = Duration::from_millis(250);
-/// How many steps the append log takes, and how many it syncs at a time.
+/// Number of steps in the append log, and how many it syncs at a time.
 const LOGGED: u64 = 200_000;
 const LOGGED_AT_ONCE: u64 = 1_000;
 
@@ -22,19 +22,19 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// Asks the disk before the workload.
+    /// Measures the disk before the workload.
     pub(crate) fn before(dir: &Path) -> Result<Self> {
         Ok(Self { syncs: syncs(dir)? })
     }
 
-    /// Asks it again: the disk of others may be slower by now.
+    /// Measures it again: a shared disk may be slower by now.
     pub(crate) fn after(mut self, dir: &Path) -> Result<Self> {
         self.syncs.extend(syncs(dir)?);
         self.syncs.sort();
         Ok(self)
     }
 
-    /// A percentile of an append of a page and an fdatasync.
+    /// Returns a percentile of appending a page with an fdatasync.
     pub(crate) fn sync_us(&self, percent: usize) -> Option<f64> {
         percentile(&self.syncs, percent).map(|sync| sync.as_nanos() as f64 / 1e3)
     }
@@ -54,7 +54,7 @@ fn syncs(dir: &Path) -> Result<Vec<Duration>> {
     Ok(times)
 }
 
-/// Steps per second of a plain append log that syncs after as many bytes as a batch of steps has.
+/// Returns the steps per second of a plain append log that syncs after as many bytes as a batch of steps has.
 pub(crate) fn append_log(dir: &Path) -> Result<f64> {
     let path = dir.join("log");
     let mut file = File::create(&path)?;

@@ -1,4 +1,4 @@
-//! Engines with nothing to do: what they cost, one, fifty, and one with many sleepers in its file.
+//! Measures the cost of idle engines: one, fifty, and one with many sleepers in its file.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::usage::{self, Stopwatch};
 
-/// How many engines one process has that has many.
+/// Number of engines in the process that has many.
 const ENGINES: usize = 50;
-/// What an engine does when it has just started is no part of it.
+/// Time after which an engine's startup work is over, which is not measured.
 const SETTLE: Duration = Duration::from_secs(12);
-/// The longest that each of the three is watched.
+/// The longest that each of the three is observed.
 const WATCH_MAX: Duration = Duration::from_secs(20);
 
-/// What idle engines used.
+/// The resource usage of idle engines.
 struct Rest {
     cpu_percent: f64,
     wakeups_per_sec: f64,
 }
 
 impl Rest {
-    /// Lets engines on these files be, for the time that is left for each of the three.
+    /// Observes idle engines on these files, for the time available to each of the three.
     async fn of(paths: &[impl AsRef<Path>], setup: &Setup) -> Result<(Self, String)> {
         let mut engines = Vec::new();
         for path in paths {

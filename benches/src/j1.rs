@@ -1,4 +1,4 @@
-//! J1: a pool is given n events in batches, and handles them with a trivial handler.
+//! J1: a pool gets n events in batches, and handles them with a trivial handler.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ use crate::setup::Setup;
 use crate::usage::Stopwatch;
 
 const MAIL: WorkerPool<u64> = WorkerPool::new("mail");
-/// How many events one push has.
+/// Number of events in one push.
 const BATCH: u64 = 1_000;
 const CONCURRENCY: usize = 256;
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let spent = watch.read();
     let handled = HANDLED.load(Ordering::Relaxed);
     if handled != setup.n {
-        return Err(format!("{} events were pushed and {handled} handled", setup.n).into());
+        return Err(format!("{} events were pushed, but {handled} were handled", setup.n).into());
     }
     let durability = engine.durability();
     let bytes = close(engine, &path).await?;

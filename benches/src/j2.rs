@@ -39,7 +39,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
         sum += engine.job(HOOKS).state(&instance.to_string()).await?.unwrap_or(0);
     }
     if sum != setup.n {
-        return Err(format!("{} events were added and {sum} are in the batches", setup.n).into());
+        return Err(format!("{} events were added, but {sum} are in the batches", setup.n).into());
     }
     let durability = engine.durability();
     let bytes = close(engine, &path).await?;

@@ -1,4 +1,4 @@
-//! J3: n recurring instances with a run a minute each: how late they are, and what they cost.
+//! J3: n recurring instances that each run once a minute: how late they are, and what they cost.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::setup::Setup;
 use crate::usage::Stopwatch;
 
 const BEAT: Continuous<u32> = Continuous::new("beat");
-/// In how many parts the instances are started, evenly over the first half of the time.
+/// Number of parts in which the instances are started, evenly over the first half of the time.
 const PARTS: u32 = 600;
-/// How long runs that are late are waited for.
+/// How long to wait for late runs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How late each run was, in milliseconds, counted up to a minute.
+/// How late each run was: counts by milliseconds, up to a minute.
 static LATE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 async fn beat(ctx: ContinuousCtx<u32>) -> Result<()> {
@@ -63,7 +63,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
         }
     };
     if tokio::time::timeout(PATIENCE, all).await.is_err() {
-        return Err(format!("{} runs were due and {} came", setup.n, runs()).into());
+        return Err(format!("{} runs were due, but {} happened", setup.n, runs()).into());
     }
     let counts = LATE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let late = |percent| rounded(Some(late(&counts, percent)), 0);
@@ -73,12 +73,12 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     Ok(Measured { durability, events, spent, bytes, runs: setup.n, own, ..Measured::default() })
 }
 
-/// How many runs have come when they were due, or later.
+/// Returns how many runs have happened when they were due, or later.
 fn runs() -> u64 {
     LATE.lock().unwrap_or_else(PoisonError::into_inner).iter().sum()
 }
 
-/// The lateness that so many in a hundred do not exceed.
+/// Returns the lateness that this percentage of runs does not exceed.
 fn late(counts: &[u64], percent: u64) -> f64 {
     let mut left = counts.iter().sum::<u64>() * percent / 100;
     let place = counts.iter().position(|count| {

@@ -32,7 +32,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
         async move { client.send(&format!("{}", event % instances), &1).await.map(drop) }
     });
     let times = times.await?;
-    // The last event of each is handled when its answer comes: all before it are.
+    // When the reply to the last event of a task arrives, all events before it have been handled.
     let client = engine.job(ORDERS);
     let asked = many(instances, CLIENTS, move |instance| {
         let client = client.clone();
@@ -45,7 +45,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
         sum += engine.job(ORDERS).state(&instance.to_string()).await?.unwrap_or(0);
     }
     if sum != setup.n {
-        return Err(format!("{} events were sent and {sum} handled", setup.n).into());
+        return Err(format!("{} events were sent, but {sum} were handled", setup.n).into());
     }
     let durability = engine.durability();
     let bytes = close(engine, &path).await?;

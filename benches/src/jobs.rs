@@ -1,4 +1,4 @@
-//! What the workloads of jobs have in common.
+//! Code shared by the job workloads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use outlive::prelude::*;
 
-/// Does something `n` times, by so many clients at once. Gives how long each time took.
+/// Does something `n` times, by this many clients at once. Returns how long each call took.
 pub(crate) async fn many<F>(
     n: u64,
     clients: u64,

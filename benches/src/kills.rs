@@ -1,4 +1,4 @@
-//! Recovery after kills: n runs in long steps, a process that is killed twice, and how long until all are back.
+//! Recovery after kills: n runs in long steps, a process that is killed twice, and the time until all runs are back.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::usage::{self, Spent, Stopwatch};
 
-/// The part that is a process of its own.
+/// The part that runs as its own process.
 pub(crate) const PRISONER: &str = "kills-prisoner";
 /// How often it is killed before it is measured.
 const KILLS: usize = 2;
@@ -33,7 +33,7 @@ async fn long(ctx: Ctx, _: u64) -> Result<()> {
     Ok(ctx.step("long", body).await?)
 }
 
-/// Has n runs in steps, starts them if there are none, and says so once all are.
+/// Runs n runs in steps, starting them if there are none, and reports once all are in their steps.
 pub(crate) async fn be_prisoner(setup: &Setup) -> Result<()> {
     let (begun, watch) = (Begun::default(), Stopwatch::start());
     let engine = Engine::open(setup.store()).workflow("long", long).provide(begun.clone()).start().await?;
@@ -54,11 +54,11 @@ pub(crate) async fn be_prisoner(setup: &Setup) -> Result<()> {
     std::future::pending().await
 }
 
-/// Starts the process and kills it once all runs are in their steps. Returns what it said, and how long that took.
+/// Starts the process and kills it once all runs are in their steps. Returns its report, and how long that took.
 fn live(path: &Path, setup: &Setup) -> Result<(Value, Duration)> {
     let begun = Instant::now();
     let mut prisoner = child::begin(PRISONER, path, setup)?;
-    let mut lines = BufReader::new(prisoner.stdout.take().ok_or("a child has an output")?).lines();
+    let mut lines = BufReader::new(prisoner.stdout.take().ok_or("the child has no stdout")?).lines();
     let said = lines.next().ok_or("the process ended before all runs were in their steps")?;
     let elapsed = begun.elapsed();
     prisoner.kill()?;

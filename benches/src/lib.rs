@@ -1,4 +1,4 @@
-//! Workloads that every claim about speed comes from; see `benches/README.md`.
+//! The workloads behind every performance claim; see `benches/README.md`.
 
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
 

@@ -1,4 +1,4 @@
-//! Lists and counts in a file with many finished runs: what each takes, and what they hold in memory.
+//! Lists and counts in a file with many finished runs: the time of each, and the memory they hold.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,11 +16,11 @@ use crate::setup::Setup;
 use crate::steps::no_step;
 use crate::usage::{self, Spent, Stopwatch};
 
-/// How often each is measured; the one in the middle counts.
+/// How often each is measured; the median counts.
 const ROUNDS: usize = 5;
-/// Runs that few filters find.
+/// Number of runs that rare filters match.
 const RARE: u64 = 10;
-/// Lists that somebody asks for and does not wait for.
+/// Number of lists that are requested and dropped.
 const DROPPED: usize = 6;
 
 pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
@@ -54,7 +54,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     })
 }
 
-/// The time until the first page is there, which has at most 100 and at least `least` runs.
+/// Returns the time until the first page arrives, which has at most 100 and at least `least` runs.
 async fn list(client: &Client, filter: &Filter, least: u64) -> Result<Value> {
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
@@ -62,13 +62,13 @@ async fn list(client: &Client, filter: &Filter, least: u64) -> Result<Value> {
         let page = client.list(filter.clone()).await?;
         times.push(begun.elapsed());
         if (page.runs.len() as u64) < least.min(client.count(Filter::new()).await?.total()) {
-            return Err(format!("{} runs where there are {least}: {filter:?}", page.runs.len()).into());
+            return Err(format!("got {} runs, expected at least {least}: {filter:?}", page.runs.len()).into());
         }
     }
     Ok(middle(times))
 }
 
-/// The time that a count takes behind lists that nobody waits for any more.
+/// Returns the time of a count behind lists that were dropped.
 async fn count_behind_dropped(client: &Client, filter: &Filter) -> Result<Value> {
     let mut times = Vec::new();
     for _ in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! Putting load on an engine: many starts, and waiting for what becomes of them.
+//! Puts load on an engine: many starts, and waiting for their results.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use tokio::task::JoinHandle;
 
 use crate::usage::{Spent, Stopwatch};
 
-/// How often a count is looked at.
+/// How often a count is polled.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How many runs there are, and how many of them at a time.
+/// A number of runs, and how many of them are in flight at a time.
 #[derive(Clone, Copy)]
 pub(crate) struct Flood {
     pub(crate) n: u64,
@@ -24,12 +24,12 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// All at once.
+    /// All runs at once.
     pub(crate) fn of(n: u64) -> Self {
         Self { n, in_flight: n }
     }
 
-    /// Starts the runs and waits for their results. Gives how long each took, and all of them.
+    /// Starts the runs and waits for their results. Returns how long each took, and the total.
     pub(crate) async fn run(
         self,
         bar: &ProgressBar,
@@ -47,7 +47,7 @@ impl Flood {
         Ok((times.await?, watch.read()))
     }
 
-    /// Starts the runs and does not wait for them. Gives how long each start took.
+    /// Starts the runs without waiting for them. Returns how long each start took.
     pub(crate) async fn start<O: Send + 'static>(self, start: impl Fn(u64) -> Start<O>) -> Result<Vec<Duration>> {
         self.each(start, |starting| async move { starting.await.map(|_| ()) }).await
     }
@@ -60,7 +60,7 @@ impl Flood {
         let places = Arc::new(Semaphore::new(usize::try_from(self.in_flight.max(1))?));
         let (mut tasks, mut times) = (VecDeque::new(), Vec::with_capacity(usize::try_from(self.n)?));
         let each = (0..self.n).map(|id| then(start(id).into_future()));
-        // At once means that nothing is left to prepare between two starts.
+        // With all at once, nothing must be left to prepare between two starts.
         let each: Box<dyn Iterator<Item = F>> = match self.in_flight < self.n {
             true => Box::new(each),
             false => Box::new(each.collect::<Vec<_>>().into_iter()),
@@ -73,7 +73,7 @@ impl Flood {
                 drop(place);
                 Ok::<_, Error>(begun.elapsed())
             }));
-            // Those that have ended are let go of, so that they are not the memory that is measured.
+            // Finished tasks are dropped, so that they do not count as measured memory.
             while tasks.front().is_some_and(|task: &JoinHandle<_>| task.is_finished()) {
                 if let Some(ended) = tasks.pop_front() {
                     times.push(ended.await??);
@@ -98,26 +98,26 @@ pub(crate) async fn until(client: &Client, filter: Filter, is_it: impl Fn(&Count
         }
         let failed = counts.of(StatusKind::Failed) + counts.of(StatusKind::Stuck);
         if failed > 0 {
-            return Err(format!("{failed} runs failed or are stuck; this should not be, please report it").into());
+            return Err(format!("{failed} runs failed or are stuck; this is a bug, please report it").into());
         }
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// Ends an engine. Gives the size of its file, and of the log beside it if somebody still has it open.
+/// Shuts an engine down. Returns the size of its file, and of its log if another process still has it open.
 pub(crate) async fn close(engine: Engine, path: &Path) -> Result<u64> {
     engine.shutdown().await?;
     Ok(size(path) + size(&log_of(path)))
 }
 
-/// The log beside a store.
+/// Returns the path of a store's log.
 pub(crate) fn log_of(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     log.into()
 }
 
-/// The size of a file; nothing if there is none.
+/// Returns the size of a file; 0 if it does not exist.
 pub(crate) fn size(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |file| file.len())
 }

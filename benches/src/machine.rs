@@ -1,9 +1,9 @@
-//! What was measured on: enough to compare figures by, and nothing that says whose machine it is.
+//! Describes the machine a benchmark ran on: enough to compare figures, and nothing that identifies it.
 
 use std::fs;
 use std::path::Path;
 
-/// What a machine is, in words.
+/// A description of a machine.
 pub(crate) struct Machine {
     pub(crate) hardware: String,
     pub(crate) kernel: String,
@@ -11,7 +11,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one, and the file system of a folder.
+    /// Describes this machine, and the file system of a folder.
     pub(crate) fn look(dir: &Path) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let cpu = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown CPU".to_owned());
@@ -28,14 +28,14 @@ impl Machine {
     }
 }
 
-/// The first line `name : value` of a file.
+/// Returns the value of the first line `name : value` of a file.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let (_, value) = text.lines().find(|line| line.starts_with(name))?.split_once(':')?;
     Some(value.trim().to_owned())
 }
 
-/// The kind of the file system that is mounted nearest above a folder; of those at one place, the last.
+/// Returns the type of the file system mounted closest above a folder; the last one if several are mounted there.
 fn file_system(mounts: &str, dir: &Path) -> Option<String> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);

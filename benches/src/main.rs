@@ -1,4 +1,4 @@
-//! The program `outlive-bench`; see `benches/README.md`.
+//! The `outlive-bench` binary; see `benches/README.md`.
 
 fn main() -> outlive::prelude::Result<()> {
     outlive_bench::main()

@@ -1,9 +1,9 @@
-//! Times that workflows note while they are measured, in memory only.
+//! Times that workflows record while they are measured, in memory only.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A list that all runs of an engine share.
+/// A list shared by all runs of an engine.
 #[derive(Clone, Default)]
 pub(crate) struct Notes(Arc<Mutex<Vec<Duration>>>);
 
@@ -12,7 +12,7 @@ impl Notes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(time);
     }
 
-    /// What was noted since the last time it was asked for.
+    /// Takes what was recorded since the last call.
     pub(crate) fn take(&self) -> Vec<Duration> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,20 +1,20 @@
-//! Numbers that stand for many: percentiles, rounded for a reader.
+//! Summary statistics: percentiles, rounded for a reader.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// The value that so many percent of sorted values are not above.
+/// Returns the value that this percentage of sorted values does not exceed.
 pub(crate) fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     sorted.get(sorted.len().checked_sub(1)? * percent / 100).copied()
 }
 
-/// A percentile of sorted times, in microseconds.
+/// Returns a percentile of sorted times, in microseconds.
 pub(crate) fn micros(sorted: &[Duration], percent: usize) -> Option<f64> {
     percentile(sorted, percent).map(|time| time.as_nanos() as f64 / 1e3)
 }
 
-/// A number with so many digits after the point; none where there is none.
+/// Rounds a number to this many decimals; null if there is none.
 pub(crate) fn rounded(value: Option<f64>, digits: i32) -> Value {
     let scale = 10_f64.powi(digits);
     match value.filter(|value| value.is_finite()) {

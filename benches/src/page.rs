@@ -1,4 +1,4 @@
-//! The page of results: what was measured, on what, and whether that is what it is to be.
+//! Writes the results page: what was measured, on which machine, and whether the targets are met.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::plot::{Plot, number};
 use crate::targets::{Bound, TARGETS};
 
-/// All that was measured.
+/// Everything that was measured.
 pub(crate) struct Results<'a> {
     /// Figures by workload.
     pub(crate) figures: &'a [(&'static str, Value)],
@@ -20,10 +20,10 @@ pub(crate) struct Results<'a> {
     pub(crate) shrink: u64,
 }
 
-/// A table of figures: its columns, each with its title and its figure.
+/// The columns of a table, each with its title and its figure.
 type Columns = [(&'static str, &'static str)];
 
-/// Of workloads of runs.
+/// For workloads with runs.
 const OF_RUNS: &Columns = &[
     ("n", "n"),
     ("steps/s", "steps_per_sec"),
@@ -35,7 +35,7 @@ const OF_RUNS: &Columns = &[
     ("fdatasync p50 µs", "floor_fdatasync_p50_us"),
     ("ratio to floor", "ratio_to_floor"),
 ];
-/// Of workloads of jobs.
+/// For workloads with jobs.
 const OF_JOBS: &Columns = &[
     ("n", "n"),
     ("events/s", "events_per_sec"),
@@ -49,11 +49,11 @@ const OF_JOBS: &Columns = &[
     ("fdatasync p50 µs", "floor_fdatasync_p50_us"),
     ("ratio to floor", "ratio_to_floor"),
 ];
-/// What is said of the whole page, or in no table.
+/// Figures that apply to the whole page, or appear in no table.
 const ELSEWHERE: [&str; 6] =
     ["workload", "durability", "points", "elapsed_secs", "floor_fdatasync_p99_us", "floor_append_log_steps_per_sec"];
 
-/// Writes the page and its pictures to a folder.
+/// Writes the page and its plots to a folder.
 pub(crate) fn write(out: &Path, results: &Results<'_>) -> Result<()> {
     let plots = out.join("plots");
     std::fs::create_dir_all(&plots)?;
@@ -85,14 +85,13 @@ fn head(results: &Results<'_>) -> String {
         ("file system", machine.file_system.clone()),
         ("durability", cell(&of("w1", "durability"))),
         ("floor", floor),
-        ("time for all of it", format!("{:.0} s", results.secs)),
+        ("total time", format!("{:.0} s", results.secs)),
     ];
-    let mut page =
-        "# Results\n\nWritten by `outlive-bench all`. What each workload does and each figure means is in the \
+    let mut page = "# Results\n\nWritten by `outlive-bench all`. The workloads and figures are described in the \
                     [README](README.md).\n"
-            .to_owned();
+        .to_owned();
     if results.shrink > 1 {
-        let _ = writeln!(page, "\n**All numbers are divided by {}: this page is a trial.**", results.shrink);
+        let _ = writeln!(page, "\n**All numbers are divided by {}: this is a trial run.**", results.shrink);
     }
     page.push_str("\n| | |\n|---|---|\n");
     for (name, value) in lines {
@@ -140,17 +139,17 @@ fn add_table(page: &mut String, figures: &[(&'static str, Value)], columns: &Col
     }
 }
 
-/// The table that a workload is in.
+/// Returns the table that a workload belongs to.
 fn columns_of(figures: &Value) -> &'static Columns {
     if figures["events_per_sec"].is_null() { OF_RUNS } else { OF_JOBS }
 }
 
-/// What was measured of a workload.
+/// Returns the figures of a workload.
 fn find<'a>(figures: &'a [(&'static str, Value)], workload: &str) -> &'a Value {
     figures.iter().find(|(name, _)| *name == workload).map_or(&Value::Null, |(_, figures)| figures)
 }
 
-/// A value in a table.
+/// Formats a value for a table.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -209,7 +208,8 @@ mod tests {
             ("sleepers", curve),
         ];
         let machine = Machine { hardware: "2 cores".into(), kernel: "linux".into(), file_system: "ext4".into() };
-        write(out.path(), &Results { figures: &figures, machine, secs: 1.0, shrink: 1 }).expect("it can be written");
+        write(out.path(), &Results { figures: &figures, machine, secs: 1.0, shrink: 1 })
+            .expect("the page can be written");
         let page = std::fs::read_to_string(out.path().join("RESULTS.md")).expect("a page");
         for line in [
             "| w1 | `steps_per_sec` | 160,000 | ≥ 150,000 | yes |",
@@ -223,7 +223,7 @@ mod tests {
         ] {
             assert!(page.lines().any(|had| had == line), "{line:?} is not in {page}");
         }
-        assert!(!page.contains("| j3 | `steps_per_sec` |"), "what makes no sense is not listed: {page}");
+        assert!(!page.contains("| j3 | `steps_per_sec` |"), "a figure that does not apply is not listed: {page}");
         for link in page.lines().filter_map(|line| line.split_once("](plots/")) {
             assert!(out.path().join("plots").join(link.1.trim_end_matches(')')).exists(), "{link:?}");
         }

@@ -1,8 +1,8 @@
-//! A plot as an SVG picture: one line with points, readable on light and on dark ground.
+//! Draws a plot as an SVG image: one line with points, readable on light and dark backgrounds.
 
 use std::fmt::Write as _;
 
-/// What a plot shows. The x axis is logarithmic and may begin at 0; the y axis is linear from 0.
+/// A plot. The x axis is logarithmic and may begin at 0; the y axis is linear from 0.
 pub(crate) struct Plot {
     pub(crate) title: &'static str,
     pub(crate) x: &'static str,
@@ -16,7 +16,7 @@ const LEFT: f64 = 80.0;
 const RIGHT: f64 = 930.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 340.0;
-/// Lines across, at most.
+/// Limit on horizontal grid lines.
 const LINES: f64 = 6.0;
 
 const STYLE: &str = "text { font: 13px sans-serif; fill: #333 } .title { font-size: 16px } \
@@ -26,7 +26,7 @@ const STYLE: &str = "text { font: 13px sans-serif; fill: #333 } .title { font-si
 .line { stroke: #58a6ff } .point { fill: #58a6ff } }";
 
 impl Plot {
-    /// The picture.
+    /// Renders the image.
     pub(crate) fn svg(&self) -> String {
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
@@ -63,7 +63,7 @@ impl Plot {
         let _ = writeln!(svg, "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{LEFT}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>");
     }
 
-    /// The distance of the lines across, a round number, and the highest of them.
+    /// Returns the distance between grid lines, a round number, and the highest of them.
     fn ticks(&self) -> (f64, f64) {
         let most = self.points.iter().map(|(_, y)| *y).fold(f64::MIN_POSITIVE, f64::max);
         let power = 10_f64.powf((most / LINES).log10().floor());
@@ -91,7 +91,7 @@ fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, class: &str, text: &
     let _ = writeln!(svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
 }
 
-/// A number as people read it: `1,500`, `7.25`.
+/// Formats a number for people: `1,500`, `7.25`.
 pub(crate) fn number(value: f64) -> String {
     if value.abs() < 100.0 {
         let text = format!("{value:.2}");

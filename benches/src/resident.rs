@@ -1,4 +1,4 @@
-//! Runs that wait in memory: what each of them takes there.
+//! Runs that wait in memory: the memory each of them takes.
 
 use outlive::prelude::*;
 

@@ -1,23 +1,23 @@
-//! What a workload is given to work with.
+//! The inputs of a workload.
 
 use std::path::PathBuf;
 
-/// Where, and how much.
+/// The place and amount of a measurement.
 pub(crate) struct Setup {
-    /// A folder on the disk that is measured, empty.
+    /// An empty folder on the disk to be measured.
     pub(crate) dir: PathBuf,
-    /// How many; of what, each workload says.
+    /// How many; of what depends on the workload.
     pub(crate) n: u64,
-    /// A store to work on, if not a new one in the folder.
+    /// A store to use instead of a new one in the folder.
     pub(crate) file: Option<PathBuf>,
-    /// How long a soak lasts, or j3.
+    /// How long workloads with a fixed duration last.
     pub(crate) minutes: f64,
     /// Worker threads of the runtime.
     pub(crate) threads: usize,
 }
 
 impl Setup {
-    /// The store to work on.
+    /// Returns the store to use.
     pub(crate) fn store(&self) -> PathBuf {
         self.file.clone().unwrap_or_else(|| self.dir.join("bench.db"))
     }

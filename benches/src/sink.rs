@@ -1,4 +1,4 @@
-//! W1 with a sink whose endpoint never answers, against W1 without one: a dead endpoint slows no run.
+//! W1 with a sink whose endpoint never responds, compared with W1 without one: a dead endpoint slows no run.
 
 use std::net::TcpListener;
 
@@ -12,16 +12,16 @@ use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::w1;
 
-/// How many pairs are measured, one with the sink and one without.
+/// Number of pairs measured, one run with the sink and one without.
 const PAIRS: usize = 5;
 
 pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
-    // Connections are taken by the machine, and nobody ever reads from them.
+    // The kernel accepts connections, but nothing ever reads from them.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/events", silent.local_addr()?);
     let mut pairs = Vec::new();
     for pair in 0..PAIRS {
-        // Who goes first takes turns: a disk may be fresher then.
+        // The two take turns going first: a disk may be fresher then.
         let (without, with) = if pair % 2 == 0 {
             let without = flood(setup, pair, None).await?;
             (without, flood(setup, pair, Some(&url)).await?)
@@ -42,7 +42,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     Ok(median)
 }
 
-/// W1 on a new file, with a sink to that endpoint if there is one.
+/// Runs W1 on a new file, with a sink to this endpoint if there is one.
 async fn flood(setup: &Setup, pair: usize, url: Option<&str>) -> Result<Measured> {
     let path = setup.dir.join(format!("{}-{pair}.db", if url.is_some() { "with" } else { "without" }));
     let engine = match url {

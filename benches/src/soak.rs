@@ -1,4 +1,4 @@
-//! A soak: the same load for minutes, to see whether memory, files or lateness grow.
+//! A soak test: the same load for minutes, to see whether memory, files or lateness grow.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -19,13 +19,13 @@ use crate::usage::{self, Stopwatch};
 /// Steps of a run, one before its sleep and one after it.
 const STEPS: u64 = 2;
 const SLEEP: Duration = Duration::from_secs(2);
-/// Between two looks at how many runs are owed.
+/// Interval at which owed runs are started.
 const TICK: Duration = Duration::from_millis(20);
-/// How often it is looked at what is used.
+/// Number of samples of resource usage.
 const SAMPLES: u32 = 120;
-/// About how many times are kept: memory is what is measured here.
+/// Approximate number of times kept: memory is what is measured here.
 const TIMES: u64 = 50_000;
-/// The first of so many parts of the time does not count: memory and files have not come to their size yet.
+/// The first of this many parts does not count: memory and files have not reached their size yet.
 const WARM_UP: usize = 3;
 
 async fn nap(ctx: Ctx, id: u64) -> Result<()> {
@@ -37,7 +37,7 @@ async fn nap(ctx: Ctx, id: u64) -> Result<()> {
     Ok(())
 }
 
-/// What was used at one moment.
+/// Resource usage at one moment.
 struct Sample {
     hours: f64,
     rss_mb: f64,
@@ -69,7 +69,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
         if begun.elapsed() >= next_sample {
             late.sort();
             samples.push(Sample::take(&path, begun.elapsed(), &late));
-            // They are in order, so that each of so many stands for its neighbours.
+            // The times are sorted, so each kept one stands for its neighbors.
             times.extend(late.drain(..).step_by(thin));
             next_sample += every;
             bar.set_position(begun.elapsed().as_secs());
@@ -89,7 +89,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     Ok(Measured { durability, steps: started * STEPS, spent, times, bytes, runs: started, own, ..Measured::default() })
 }
 
-/// A run from its start to a while after its end, when all that is kept of it is removed.
+/// Runs a workflow to its end, and purges it some time later.
 async fn live(start: impl Future<Output = Result<Run<()>, Error>>, keep: Duration) -> Result<(), Error> {
     let run = start.await?;
     run.result().await?;
@@ -109,7 +109,7 @@ impl Sample {
     }
 }
 
-/// What each came to, and what it grows by in an hour.
+/// Returns the final values, and their growth per hour.
 fn slopes(samples: &[Sample], times: &mut [Duration], started: u64) -> Vec<(&'static str, serde_json::Value)> {
     times.sort();
     let warm = &samples[samples.len() / WARM_UP..];
@@ -132,7 +132,7 @@ fn slopes(samples: &[Sample], times: &mut [Duration], started: u64) -> Vec<(&'st
     ]
 }
 
-/// The slope of the line that is nearest to the points by least squares; none for fewer than two of them.
+/// Returns the slope of the least-squares line through the points; `None` for fewer than two of them.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let (x_mean, y_mean) =

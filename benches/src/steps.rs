@@ -1,8 +1,8 @@
-//! The workflows that most workloads are made of: steps that do no work of their own.
+//! The workflows that most workloads consist of: steps that do no work of their own.
 
 use outlive::prelude::*;
 
-/// How many steps a run of [`ten_steps`] takes.
+/// Number of steps in a run of [`ten_steps`].
 pub(crate) const STEPS: u64 = 10;
 
 /// About 50 bytes of JSON.
@@ -17,12 +17,12 @@ pub(crate) async fn ten_steps(ctx: Ctx, id: u64) -> Result<u64> {
     take(&ctx, id, STEPS).await
 }
 
-/// As many steps as its input says.
+/// Takes as many steps as its input says.
 pub(crate) async fn many_steps(ctx: Ctx, (id, steps): (u64, u64)) -> Result<u64> {
     take(&ctx, id, steps).await
 }
 
-/// Ends at once.
+/// Ends immediately.
 pub(crate) async fn no_step(_: Ctx, id: u64) -> Result<u64> {
     Ok(id)
 }

@@ -1,15 +1,15 @@
-//! What the figures are to be, on two cores with a disk that syncs.
+//! The performance targets, on two cores with a disk that syncs.
 
 use serde_json::Value;
 
-/// What a figure of a workload is to be.
+/// The target for one figure of a workload.
 pub(crate) struct Target {
     pub(crate) workload: &'static str,
     pub(crate) figure: &'static str,
     pub(crate) bound: Bound,
 }
 
-/// On which side of a number it is to be.
+/// The bound of a target.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
     AtLeast(f64),
@@ -53,7 +53,7 @@ pub(crate) const TARGETS: [Target; 31] = [
 ];
 
 impl Target {
-    /// What was measured, and whether that is good enough. What was not measured is not.
+    /// Returns what was measured, and whether the target is met. A missing figure does not meet it.
     pub(crate) fn judge(&self, results: &[(&str, Value)]) -> (Option<f64>, bool) {
         let figures = results.iter().find(|(workload, _)| *workload == self.workload);
         let measured = figures.and_then(|(_, figures)| figures[self.figure].as_f64());

@@ -1,25 +1,25 @@
-//! What the process has used: CPU time and memory, as the kernel counts them.
+//! Resource usage of the process: CPU time and memory, as counted by the kernel.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What both ways to count CPU time may differ by if no thread has ended: the one counts in ticks of 10 ms.
+/// How far the two ways to count CPU time may differ if no thread has ended: one counts in ticks of 10 ms.
 const ROUNDING_MAX: Duration = Duration::from_millis(30);
 
-/// Measures from when it is made.
+/// Measures from its creation.
 pub(crate) struct Stopwatch {
     begun: Instant,
     ticks: Duration,
     threads: HashMap<OsString, Duration>,
 }
 
-/// What a stretch of work took.
+/// Time spent on a stretch of work.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Spent {
     pub(crate) elapsed: Duration,
-    /// User and system, of all threads.
+    /// User and system time, of all threads.
     pub(crate) cpu: Duration,
 }
 
@@ -33,22 +33,22 @@ impl Stopwatch {
         let ticks = ticks().saturating_sub(self.ticks);
         let before = |thread| self.threads.get(thread).copied().unwrap_or_default();
         let threads: Duration = threads().iter().map(|(thread, used)| used.saturating_sub(before(thread))).sum();
-        // Threads count in nanoseconds, but take with them what they have used.
+        // Thread times have nanosecond resolution, but are lost when a thread ends.
         let cpu = if threads.abs_diff(ticks) <= ROUNDING_MAX { threads } else { ticks };
         Spent { elapsed, cpu }
     }
 }
 
-/// CPU time of the process so far, user and system, in ticks of 10 ms.
+/// Returns the CPU time of the process so far, user and system, in ticks of 10 ms.
 fn ticks() -> Duration {
-    // Fields 14 and 15, counted after the name, which may hold spaces.
+    // Fields 14 and 15, counted after the name, which may contain spaces.
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// CPU time of each of the threads that there are.
+/// Returns the CPU time of each current thread.
 fn threads() -> HashMap<OsString, Duration> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let used = tasks.filter_map(|task| {
@@ -58,7 +58,7 @@ fn threads() -> HashMap<OsString, Duration> {
     used.collect()
 }
 
-/// How often threads of the process have begun to run after they had waited for something, of those that there are.
+/// Returns how often current threads have been woken (voluntary context switches).
 pub(crate) fn wakeups() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let of_task = |status: String| {
@@ -68,12 +68,12 @@ pub(crate) fn wakeups() -> u64 {
     tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok().and_then(of_task)).sum()
 }
 
-/// The most memory the process has held, in MB.
+/// Returns the peak memory of the process, in MB.
 pub(crate) fn peak_rss_mb() -> f64 {
     memory_mb("VmHWM")
 }
 
-/// The memory the process holds, in MB.
+/// Returns the current memory of the process, in MB.
 pub(crate) fn rss_mb() -> f64 {
     memory_mb("VmRSS")
 }

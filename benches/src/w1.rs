@@ -13,7 +13,7 @@ use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::steps::{STEPS, ten_steps};
 
-/// A machine is rarely quiet: of so many rounds, each on a file of its own, the one in the middle counts.
+/// Number of rounds, each on its own file; the median counts, as a machine is rarely quiet.
 const ROUNDS: usize = 5;
 
 pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
@@ -28,12 +28,12 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     Ok(median)
 }
 
-/// W1 on a file, which may hold other runs too.
+/// Runs W1 on a file, which may hold other runs too.
 pub(crate) async fn flood(path: &Path, flood: Flood) -> Result<Measured> {
     flood_on(Engine::open(path), path, flood).await
 }
 
-/// W1 on an engine that is set up for that file.
+/// Runs W1 on an engine configured for that file.
 pub(crate) async fn flood_on(engine: Builder, path: &Path, flood: Flood) -> Result<Measured> {
     let engine = engine.workflow("ten", ten_steps).start().await?;
     let bar = bar::of(flood.n, "runs");

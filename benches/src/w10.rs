@@ -1,4 +1,4 @@
-//! W10: W1 on a file that holds many other runs, against W1 on an empty one.
+//! W10: W1 on a file with many other runs, compared with W1 on an empty one.
 
 use outlive::prelude::*;
 
@@ -9,9 +9,9 @@ use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::w1;
 
-/// How often each is measured, in turns.
+/// How often each is measured, alternating.
 const ROUNDS: usize = 3;
-/// Runs of W1, for each so many in the file.
+/// One run of W1 for this many runs in the file.
 const CROWD_PER_RUN: u64 = 50;
 
 pub(crate) async fn run(setup: &Setup) -> Result<Measured> {

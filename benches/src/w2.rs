@@ -1,4 +1,4 @@
-//! W2: one run that takes its steps one after the other: what a single durable step costs.
+//! W2: one run that takes its steps in sequence: the cost of a single durable step.
 
 use std::time::Instant;
 

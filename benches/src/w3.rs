@@ -16,7 +16,7 @@ use crate::steps::work;
 use crate::usage::Stopwatch;
 
 const SLEEP: Duration = Duration::from_secs(5);
-/// Starts that are waited for at a time, so that what waits here is not the memory that is measured.
+/// Number of starts in progress at a time, so that waiting starts do not count as measured memory.
 const STARTS: u64 = 2_000;
 
 #[derive(Clone, Default)]

@@ -1,4 +1,4 @@
-//! W4: W1 is killed in the middle: how long until its steps go on, and until all is done.
+//! W4: W1 is killed in the middle: the time until steps resume, and until everything is done.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::setup::Setup;
 use crate::steps::{Receipt, STEPS, work};
 use crate::usage::{self, Spent, Stopwatch};
 
-/// The parts that are processes of their own.
+/// The parts that run as their own processes.
 pub(crate) const VICTIM: &str = "w4-victim";
 pub(crate) const HEIR: &str = "w4-heir";
-/// What the heir says when a step body begins.
+/// Printed by the heir when a step body begins.
 const FIRST: &str = "first";
 
-/// What a process has done.
+/// Progress of a process.
 #[derive(Clone, Default)]
 struct Tally {
     begun: Arc<AtomicU64>,
@@ -52,7 +52,7 @@ fn say(line: impl std::fmt::Display) -> Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// Takes steps until it is killed; says how many are durable when that is half of them.
+/// Takes steps until it is killed; prints how many are durable once half of them are.
 pub(crate) async fn be_victim(setup: &Setup) -> Result<()> {
     let tally = Tally::default();
     let engine = Engine::open(setup.store()).workflow("counted", counted).provide(tally.clone()).start().await?;
@@ -64,7 +64,7 @@ pub(crate) async fn be_victim(setup: &Setup) -> Result<()> {
     std::future::pending().await
 }
 
-/// Goes on where the victim was killed, to the end.
+/// Resumes where the victim was killed, and runs to the end.
 pub(crate) async fn be_heir(setup: &Setup) -> Result<()> {
     let tally = Tally::default();
     let watch = Stopwatch::start();
@@ -85,7 +85,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let path = setup.store();
     let mut victim = child::begin(VICTIM, &path, setup)?;
     let mut durable = 0;
-    for line in BufReader::new(victim.stdout.take().ok_or("a child has an output")?).lines() {
+    for line in BufReader::new(victim.stdout.take().ok_or("the child has no stdout")?).lines() {
         if let Ok(count) = line?.parse::<u64>() {
             durable = count;
             victim.kill()?;
@@ -96,7 +96,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let begun = Instant::now();
     let mut heir = child::begin(HEIR, &path, setup)?;
     let (mut first, mut said) = (None, Value::Null);
-    for line in BufReader::new(heir.stdout.take().ok_or("a child has an output")?).lines() {
+    for line in BufReader::new(heir.stdout.take().ok_or("the child has no stdout")?).lines() {
         match line?.as_str() {
             FIRST => first = Some(begun.elapsed()),
             report => said = serde_json::from_str(report)?,
@@ -104,7 +104,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     }
     let all_done = begun.elapsed();
     if !heir.wait()?.success() {
-        return Err("the process that went on after the kill failed".into());
+        return Err("the process that resumed after the kill failed".into());
     }
     check(setup.n, durable, &said)?;
     let own = vec![
@@ -126,15 +126,15 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     })
 }
 
-/// Nothing that was acknowledged may be lost, and no step that was durable may be taken again.
+/// Checks that nothing acknowledged was lost, and that no durable step was repeated.
 fn check(n: u64, durable: u64, said: &Value) -> Result<()> {
     let (completed, begun) = (number(said, "completed")? as u64, number(said, "begun")? as u64);
     if completed != n {
-        return Err(format!("{n} starts were acknowledged, and {completed} runs completed; please report it").into());
+        return Err(format!("{n} starts were acknowledged, but {completed} runs completed; please report it").into());
     }
     if begun + durable > n * STEPS {
         let again = begun + durable - n * STEPS;
-        return Err(format!("{again} durable steps were taken again after the kill; please report it").into());
+        return Err(format!("{again} durable steps were repeated after the kill; please report it").into());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! W5: many sleeping runs at rest: what a process holds in memory for them, and how long it takes to start.
+//! W5: many sleeping runs: the memory a process holds for them, and how long it takes to start.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::usage;
 
-/// The part that is a process of its own.
+/// The part that runs as its own process.
 pub(crate) const RESTER: &str = "w5-rester";
-/// How long a process is left alone before its memory is looked at.
+/// How long a process is left idle before its memory is read.
 const REST: Duration = Duration::from_secs(3);
 
-/// Starts an engine that has nothing to do, and says what that took.
+/// Starts an idle engine, and returns what that took.
 pub(crate) async fn rest(setup: &Setup) -> Result<Figures> {
     let begun = Instant::now();
     let engine = crowd::engine(&setup.store()).start().await?;

@@ -1,4 +1,4 @@
-//! W6: runs of ten steps, so many in flight at a time: how much gets done, and how long one of them takes.
+//! W6: runs of ten steps at several levels of concurrency: throughput, and the time one of them takes.
 
 use outlive::prelude::*;
 use serde_json::{Value, json};
@@ -9,9 +9,9 @@ use crate::numbers::{micros, rounded};
 use crate::setup::Setup;
 use crate::w1;
 
-/// How many are in flight.
+/// Numbers of runs in flight.
 const LEVELS: [u64; 3] = [64, 1_000, 10_000];
-/// The one whose figures are those of the workload.
+/// The level whose figures are those of the workload.
 const MAIN: u64 = 1_000;
 
 pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
@@ -28,7 +28,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     Ok(main)
 }
 
-/// The figures of one level.
+/// Returns the figures of one level.
 fn level(in_flight: u64, measured: &mut Measured) -> Value {
     measured.times.sort();
     let steps = measured.steps as f64;

@@ -1,4 +1,4 @@
-//! W7: long journals are replayed after a restart: how many entries a second.
+//! W7: long journals are replayed after a restart: entries per second.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use crate::setup::Setup;
 use crate::steps::work;
 use crate::usage::{Spent, Stopwatch};
 
-/// How many journals there are; they are replayed one after the other.
+/// Number of journals, replayed one after the other.
 const RUNS: u64 = 8;
 
-/// What a replay took.
+/// The times of replays.
 #[derive(Clone, Default)]
 struct Replays {
-    /// From the first poll of the workflow until it was at its wait again.
+    /// From the first poll of the workflow until it reached its wait again.
     alone: Notes,
-    /// From the engine's first day until the first body after the replay, to take the acknowledgement off.
+    /// From a fixed origin until the first body after the replay; the acknowledgement is subtracted later.
     body: Notes,
 }
 

@@ -1,4 +1,4 @@
-//! W8: signals to waiting runs: how long from the acknowledgement until a run has it.
+//! W8: signals to waiting runs: the time from the acknowledgement until a run has the signal.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use crate::usage::Stopwatch;
 
 /// How often each run waits.
 const WAITS: u64 = 10;
-/// Signals that are sent at a time.
+/// Number of signals sent at a time.
 const SENDERS: usize = 16;
 
-/// When each signal was acknowledged, and when its run had it.
+/// The moments at which a signal was acknowledged and its run had it.
 #[derive(Default)]
 struct Marks {
     acknowledged: OnceLock<Instant>,
@@ -74,7 +74,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     Ok(Measured { durability, steps, spent, times, against, own, ..Measured::default() })
 }
 
-/// Sends each run its signals, one round after the other; a round begins when all runs wait again.
+/// Sends each run its signals in rounds; a round begins when all runs wait again.
 async fn send(listeners: &[Run<()>], first: usize, board: &Board) -> Result<()> {
     let bar = bar::of(WAITS * listeners.len() as u64, "signals");
     for round in 0..usize::try_from(WAITS)? {
@@ -111,14 +111,14 @@ async fn send_round(listeners: &[Run<()>], begin: usize, board: &Board) -> Resul
     Ok(())
 }
 
-/// Sorted. A run may have its signal before the sender hears that it was acknowledged.
+/// Returns the sorted latencies. A run may have its signal before the sender learns that it was acknowledged.
 fn latencies(board: &[Marks]) -> Result<Vec<Duration>> {
     let latency = |marks: &Marks| {
         let (acknowledged, delivered) = (marks.acknowledged.get()?, marks.delivered.get()?);
         Some(delivered.saturating_duration_since(*acknowledged))
     };
     let latencies: Option<Vec<Duration>> = board.iter().map(latency).collect();
-    let mut latencies = latencies.ok_or("a signal was acknowledged and not delivered; please report it")?;
+    let mut latencies = latencies.ok_or("a signal was acknowledged, but not delivered; please report it")?;
     latencies.sort();
     Ok(latencies)
 }

@@ -11,10 +11,10 @@ use crate::setup::Setup;
 use crate::steps::no_step;
 use crate::usage::Stopwatch;
 
-/// How many start at the same time.
+/// Number of concurrent clients.
 const CLIENTS: u64 = 64;
 
-/// Starts one after the other.
+/// Starts runs one after the other.
 async fn one_client(client: Client, n: u64) -> Result<Vec<Duration>> {
     let mut times = Vec::with_capacity(usize::try_from(n)?);
     for id in 0..n {

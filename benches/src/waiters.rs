@@ -1,4 +1,4 @@
-//! Many who wait for runs while another process writes: what the writes cost those who wait.
+//! Many waiters for runs while another process writes: what the writes cost the waiters.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::numbers::rounded;
 use crate::setup::Setup;
 use crate::usage::Stopwatch;
 
-/// The part that executes in a process of its own, and keeps writing.
+/// The part that executes in its own process, and keeps writing.
 pub(crate) const EXECUTOR: &str = "waiters-executor";
-/// Between two of its writes.
+/// Interval between two of its writes.
 const PERIOD: Duration = Duration::from_millis(10);
-/// The longest that it is watched.
+/// The longest observation.
 const WATCH_MAX: Duration = Duration::from_secs(10);
 
 async fn parked(ctx: Ctx, _: u64) -> Result<()> {
@@ -33,7 +33,8 @@ fn name(id: u64) -> String {
     format!("parked-{id}")
 }
 
-/// Executes what others wait for, says so, and runs something else every few milliseconds until it is killed.
+/// Executes the runs that others wait for, reports that it is ready, and runs something else every few milliseconds
+/// until it is killed.
 pub(crate) async fn be_executor(setup: &Setup) -> Result<()> {
     let engine = Engine::open(setup.store()).workflow("parked", parked).workflow("quick", quick).start().await?;
     Flood { n: setup.n, in_flight: 1_000 }.start(|id| engine.start(parked, &id).id(&name(id))).await?;
@@ -48,7 +49,7 @@ pub(crate) async fn be_executor(setup: &Setup) -> Result<()> {
     }
 }
 
-/// The share of a core that a client takes while so many wait in it.
+/// Returns the share of a core that a client uses with this many waiters.
 async fn cpu_percent(client: &Client, waiters: u64, watched: Duration) -> Result<f64> {
     let mut tasks = JoinSet::new();
     for id in 0..waiters {
@@ -61,7 +62,7 @@ async fn cpu_percent(client: &Client, waiters: u64, watched: Duration) -> Result
     let spent = watch.read();
     if let Some(ended) = tasks.try_join_next() {
         ended??;
-        return Err("a run has ended that nobody sent anything to; please report it".into());
+        return Err("a run ended without a signal; please report it".into());
     }
     Ok(100.0 * spent.cpu.as_secs_f64() / spent.elapsed.as_secs_f64())
 }
@@ -69,13 +70,13 @@ async fn cpu_percent(client: &Client, waiters: u64, watched: Duration) -> Result
 pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let path = setup.store();
     let mut executor = child::begin(EXECUTOR, &path, setup)?;
-    let mut lines = BufReader::new(executor.stdout.take().ok_or("a child has an output")?).lines();
+    let mut lines = BufReader::new(executor.stdout.take().ok_or("the child has no stdout")?).lines();
     lines.next().ok_or("the executor ended before its runs waited")??;
     let client = Client::open(&path)?;
     let watched = Duration::from_secs_f64(setup.minutes * 30.0).min(WATCH_MAX);
     let one = cpu_percent(&client, 1, watched).await;
     let all = cpu_percent(&client, setup.n, watched).await;
-    // It may have ended by itself, and then so have those who waited.
+    // It may have exited by itself, and then the waiters have ended too.
     let _ = executor.kill();
     executor.wait()?;
     let (one, all) = (one?, all?);

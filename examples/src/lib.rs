@@ -1,6 +1,6 @@
-//! Programs that show what jobs do: each is an example of this crate, beside this folder, and says what it has seen.
+//! Programs that show what jobs do. Each is an example of this crate, in the folder above, and prints what happens.
 
-/// The chapter of the guide that needs a web framework, compiled.
+/// Compiles the chapter of the guide that needs a web framework.
 #[cfg(all(doctest, unix))]
 #[doc = include_str!("../../docs/guide/in-a-service.md")]
 mod in_a_service {}

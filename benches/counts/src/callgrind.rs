@@ -1,4 +1,4 @@
-//! Has valgrind count the instructions of a scenario.
+//! Counts the instructions of a scenario with valgrind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use outlive::prelude::Result;
 
 use crate::scenario::Scenario;
 
-/// Memory as a folder, where there is one: what a disk takes is not counted, only waited for.
+/// A folder in memory, if there is one: disk time is not counted, only waited for.
 const MEMORY: &str = "/dev/shm";
 
-/// The instructions of one operation: what twice as many cost more, so that everything that is done once drops out.
+/// Returns the instructions per operation: the difference to twice as many operations, so that one-time costs drop out.
 pub(crate) fn count(scenario: Scenario) -> Result<u64> {
     let times = scenario.operations();
     let (once, twice) = thread::scope(|scope| {
@@ -24,7 +24,7 @@ pub(crate) fn count(scenario: Scenario) -> Result<u64> {
     Ok(twice?.saturating_sub(once) / times)
 }
 
-/// The instructions of a process that does the operation that many times.
+/// Returns the instructions of a process that does the operation this many times.
 fn count_all(scenario: Scenario, times: u64, name: &str) -> Result<u64> {
     let folder = tempfile::tempdir_in(MEMORY).or_else(|_| tempfile::tempdir())?;
     let (program, listing) = (std::env::current_exe()?, listing(scenario, name)?);
@@ -36,7 +36,7 @@ fn count_all(scenario: Scenario, times: u64, name: &str) -> Result<u64> {
     total(&listing)
 }
 
-/// A process of this program, with the same environment on every machine.
+/// Returns a command for this program, with the same environment on every machine.
 fn own(mut command: Command, part: &str, scenario: Scenario, times: u64, folder: &Path) -> Command {
     command.args([part, &scenario.to_string(), &times.to_string()]).arg(folder);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -45,7 +45,10 @@ fn own(mut command: Command, part: &str, scenario: Scenario, times: u64, folder:
 
 fn finish(mut command: Command) -> Result<()> {
     let output = command.output().map_err(|error| {
-        format!("{:?} does not start: {error}; if it is missing: apt-get install valgrind", command.get_program())
+        format!(
+            "failed to start {:?}: {error}; if it is missing, run `apt-get install valgrind`",
+            command.get_program()
+        )
     })?;
     if output.status.success() {
         return Ok(());
@@ -53,22 +56,22 @@ fn finish(mut command: Command) -> Result<()> {
     Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// Where the last count of a scenario lies, function by function.
+/// Returns where the last count of a scenario is stored, function by function.
 pub(crate) fn listing(scenario: Scenario, name: &str) -> Result<PathBuf> {
     let program = std::env::current_exe()?;
-    let folder = program.parent().ok_or("a program lies in a folder")?.join("counts");
+    let folder = program.parent().ok_or("the program has no parent folder")?.join("counts");
     fs::create_dir_all(&folder)?;
     Ok(folder.join(format!("{scenario}.{name}")))
 }
 
-/// The sum that callgrind writes at the end.
+/// Reads the total that callgrind writes at the end.
 fn total(listing: &Path) -> Result<u64> {
     let text = fs::read_to_string(listing)?;
     let sum = text.lines().rev().find_map(|line| line.strip_prefix("totals: "));
     Ok(sum.ok_or_else(|| format!("{} has no totals", listing.display()))?.trim().parse()?)
 }
 
-/// The tools that numbers depend on.
+/// Returns the tools that counts depend on.
 pub(crate) fn tools() -> Result<String> {
     let [rust, c] = ["rustc", "cc"].map(|tool| -> Result<String> {
         let output = Command::new(tool).arg("--version").output()?;

@@ -1,4 +1,4 @@
-//! What is expected, as it lies in a file, and what is to be said of a count that is another.
+//! The expected counts, stored in a file, and what to report when a count differs.
 
 use std::fmt::Write;
 use std::fs;
@@ -6,19 +6,19 @@ use std::path::Path;
 
 use outlive::prelude::Result;
 
-/// The file.
+/// Path of the file.
 pub(crate) const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/expected.txt");
 /// How far a count may be off, in percent.
 const PERCENT_MAX: u64 = 10;
-/// How the file is written anew.
+/// The command that rewrites the file.
 const ANEW: &str = "cargo run --profile proof -p outlive-counts -- --write";
 
-/// The file's content.
+/// The content of the file.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Expected {
-    /// The tools that made the counts so.
+    /// The tools with which the counts were made.
     pub(crate) tools: String,
-    /// Instructions by the name of the scenario.
+    /// Instructions by scenario name.
     pub(crate) counts: Vec<(String, u64)>,
 }
 
@@ -42,13 +42,13 @@ impl Expected {
             let (name, count) = line.split_once(' ')?;
             Some((name.to_owned(), count.trim().parse().ok()?))
         };
-        let counts =
-            lines.map(|line| count(line).ok_or_else(|| format!("{line:?} is no count; write it anew: {ANEW}")));
+        let counts = lines
+            .map(|line| count(line).ok_or_else(|| format!("{line:?} is not a count; rewrite the file with: {ANEW}")));
         Ok(Self { tools, counts: counts.collect::<Result<_, _>>()? })
     }
 
     fn text(&self) -> String {
-        let mut text = format!("# Instructions of one operation. Written by: {ANEW}\n{}\n", self.tools);
+        let mut text = format!("# Instructions per operation. Written by: {ANEW}\n{}\n", self.tools);
         for (name, count) in &self.counts {
             let _ = writeln!(text, "{name:<12} {count}");
         }
@@ -59,29 +59,29 @@ impl Expected {
         Ok(fs::write(FILE, self.text())?)
     }
 
-    /// What is expected of a scenario.
+    /// Returns the expected count of a scenario.
     pub(crate) fn count(&self, name: &str) -> Result<u64> {
         let found = self.counts.iter().find(|(other, _)| other == name);
-        Ok(found.ok_or_else(|| format!("{FILE} has no count for {name:?}; write it anew: {ANEW}"))?.1)
+        Ok(found.ok_or_else(|| format!("{FILE} has no count for {name:?}; rewrite it with: {ANEW}"))?.1)
     }
 }
 
-/// The difference in percent.
+/// Returns the difference in percent.
 pub(crate) fn change(before: u64, now: u64) -> f64 {
     (now as f64 / before.max(1) as f64 - 1.0) * 100.0
 }
 
-/// What is to be said of a count, if it is off.
+/// Returns what to report about a count, if it is off.
 pub(crate) fn finding(name: &str, before: u64, now: u64, listing: &Path) -> Option<Finding> {
     let change = change(before, now);
     let sentence = if now * 100 > before * (100 + PERCENT_MAX) {
         let listing = listing.display();
         format!(
-            "{name:?} takes {change:.1} % more instructions than expected ({now}, not {before}); see what costs with \
-             `callgrind_annotate {listing}`, or if it is meant, write it down with `{ANEW}`"
+            "{name:?} takes {change:.1} % more instructions than expected ({now}, not {before}); profile it with \
+             `callgrind_annotate {listing}`, or if it is intended, accept it with `{ANEW}`"
         )
     } else if now * 100 < before * (100 - PERCENT_MAX) {
-        format!("{name:?} takes {:.1} % fewer instructions than expected; write that down with `{ANEW}`", -change)
+        format!("{name:?} takes {:.1} % fewer instructions than expected; accept it with `{ANEW}`", -change)
     } else {
         return None;
     };
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_count_beyond_ten_percent_is_slower_and_says_by_how_much() {
-        let finding = finding("start", 1_000, 1_101, Path::new("start.callgrind")).expect("it is off");
+        let finding = finding("start", 1_000, 1_101, Path::new("start.callgrind")).expect("the count is off");
         assert!(finding.is_slower);
         assert!(
             finding.sentence.starts_with("\"start\" takes 10.1 % more instructions than expected (1101, not 1000)")
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_count_far_below_is_told_and_is_no_failure() {
-        let finding = finding("start", 1_000, 500, Path::new("start.callgrind")).expect("it is off");
+        let finding = finding("start", 1_000, 500, Path::new("start.callgrind")).expect("the count is off");
         assert!(!finding.is_slower && finding.sentence.contains("50.0 % fewer"), "{}", finding.sentence);
     }
 
@@ -118,7 +118,7 @@ mod tests {
     fn what_was_written_is_read_again() {
         let written =
             Expected { tools: "rustc 1, cc 2 on x".into(), counts: vec![("start".into(), 12), ("wake".into(), 345)] };
-        assert_eq!(Expected::parse(&written.text()).expect("it reads"), written);
+        assert_eq!(Expected::parse(&written.text()).expect("it parses"), written);
         assert!(Expected::parse("tools\nstart many").is_err());
     }
 }

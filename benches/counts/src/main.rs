@@ -1,6 +1,6 @@
 //! Counts the instructions of the hot paths, so that none becomes slower unnoticed; see `benches/counts/README.md`.
 
-#![expect(clippy::print_stdout, reason = "printing its figures is what it is for")]
+#![expect(clippy::print_stdout, reason = "this is the output of the command")]
 
 mod callgrind;
 mod expected;
@@ -16,17 +16,17 @@ use outlive::prelude::Result;
 use crate::expected::Expected;
 use crate::scenario::Scenario;
 
-/// Counts the instructions of one operation of each hot path, and fails if one takes more than 10 % more than it should.
+/// Counts the instructions per operation of each hot path, and fails if one takes over 10 % more than expected.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
     part: Option<Part>,
-    /// Writes down what is counted as what is expected from now on.
+    /// Stores the counts as the expected ones.
     #[arg(long)]
     write: bool,
 }
 
-/// The processes that are counted, and what goes before them.
+/// The processes that are counted, and their preparation.
 #[derive(Subcommand)]
 enum Part {
     #[command(hide = true)]
@@ -70,7 +70,7 @@ fn check() -> Result<ExitCode> {
         findings.extend(expected::finding(&scenario.to_string(), before, now, &listing));
     }
     if tools != expected.tools {
-        println!("\nnot judged: what is expected is what {} make of it, and these are {tools}", expected.tools);
+        println!("\nnot compared: the expected counts were made with {}, but this is {tools}", expected.tools);
         return Ok(ExitCode::SUCCESS);
     }
     findings.iter().for_each(|finding| println!("\n{}", finding.sentence));

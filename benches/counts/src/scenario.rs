@@ -1,4 +1,4 @@
-//! What is counted: each scenario does one operation so many times, and everything else as often whatever the number.
+//! The scenarios: each does one operation a number of times, and everything else equally often whatever that number.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use outlive_sqlite::{Options, SqliteStore};
 
 use crate::still::{Still, StillStore};
 
-/// How many runs go side by side where a batch has more than one write.
+/// Number of concurrent runs where a batch has more than one write.
 const GROUP: u64 = 64;
-/// The id of the run that is found again after a restart.
+/// The id of the run that is looked up after a restart.
 const RUN: &str = "counted";
 
 /// A hot path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Scenario {
-    /// A step on the store in memory: the engine alone.
+    /// A step on the memory store: the engine alone.
     StepMemory,
-    /// A step on SQLite, in a transaction of its own.
+    /// A step on SQLite, in its own transaction.
     StepSqlite,
     /// A step on SQLite, in a transaction with those of 63 other runs.
     StepGroup,
@@ -44,7 +44,7 @@ impl std::fmt::Display for Scenario {
 }
 
 impl Scenario {
-    /// How often the operation is done: enough for what is rare to show, few enough to take seconds.
+    /// Returns how often to do the operation: enough for rare costs to show, few enough to take seconds.
     pub(crate) fn operations(self) -> u64 {
         match self {
             Self::StepMemory | Self::Replay => 1_000,
@@ -55,7 +55,7 @@ impl Scenario {
         }
     }
 
-    /// Does what is not counted and must be there, in a process of its own.
+    /// Does the preparation that is not counted, in its own process.
     pub(crate) fn prepare(self, folder: &Path, times: u64) -> Result<()> {
         let world = World::new(folder, self, 1)?;
         match self {
@@ -65,7 +65,7 @@ impl Scenario {
                 Ok(())
             }),
             Self::WakeCold => world.run(async |engine, clock| {
-                // As many whatever the number, of which so many wake up.
+                // The same number of runs in any case, of which `times` wake up.
                 for place in 1..=2 * self.operations() {
                     engine.start(nap, &(3600 + place)).id(&format!("{RUN} {place}")).await?;
                     clock.quiet().await;
@@ -76,7 +76,7 @@ impl Scenario {
         }
     }
 
-    /// Does the operation that many times.
+    /// Does the operation this many times.
     pub(crate) fn perform(self, folder: &Path, times: u64) -> Result<()> {
         let world = World::new(folder, self, 2)?;
         match self {
@@ -100,7 +100,7 @@ impl Scenario {
             Self::Start => world.run(async |engine, clock| {
                 for number in 0..times {
                     let run = engine.start(nothing, &number).await?;
-                    // Else it would be a matter of luck whether the first look at it finds its end.
+                    // Otherwise it would be a matter of luck whether the first look at the run finds its end.
                     clock.quiet().await;
                     run.result().await?;
                 }
@@ -110,7 +110,7 @@ impl Scenario {
     }
 }
 
-/// An engine whose surroundings are the same each time.
+/// An engine with the same environment each time.
 struct World {
     store: Arc<dyn Store>,
     clock: Still,

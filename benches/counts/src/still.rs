@@ -1,4 +1,4 @@
-//! A world in which nothing depends on how fast the machine is: time passes when there is nothing else to do.
+//! A world in which nothing depends on the speed of the machine: time passes when there is nothing else to do.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,16 +19,16 @@ use outlive_core::store::{Answered, Store};
 /// The beginning of 2026.
 const BEGINNING: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// The clock of that world. Clones are the same clock.
+/// The clock of that world. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Still(Arc<Mutex<Inner>>);
 
 struct Inner {
     now: Timestamp,
-    /// Questions that a store has not answered yet.
+    /// Number of store calls in progress.
     asked: usize,
     sleepers: Vec<(Timestamp, Waker)>,
-    /// Who waits for quiet, if anybody does.
+    /// Waits for quiet, if set.
     waits_for_quiet: Option<Waker>,
     is_quiet: bool,
 }
@@ -43,7 +43,8 @@ impl Still {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The runtime has nothing to do. Unless a store is at work, whoever waits for that is told, or time goes on.
+    /// Called when the runtime has nothing to do. Unless a store call is in progress, wakes the task that waits for
+    /// quiet, or lets time pass.
     pub(crate) fn parked(&self) {
         let mut inner = self.lock();
         if inner.asked > 0 {
@@ -62,7 +63,7 @@ impl Still {
         due.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Comes back when there is nothing to do, with no time passed.
+    /// Returns when there is nothing to do, with no time passed.
     pub(crate) async fn quiet(&self) {
         std::future::poll_fn(|cx| {
             let mut inner = self.lock();
@@ -105,8 +106,8 @@ impl Future for Sleep<'_> {
     }
 }
 
-/// A store of that world: its clock stands while it is at work, and nobody outside writes to it, so it never looks
-/// for that either, which would happen more often on a slow machine.
+/// A store of that world: its clock stands still during a call. No other process writes to the store, so it never
+/// checks for that either, which would happen more often on a slow machine.
 pub(crate) struct StillStore {
     store: Arc<dyn Store>,
     clock: Still,

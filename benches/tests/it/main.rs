@@ -104,5 +104,5 @@ fn all_of_it_writes_a_page_with_plots() {
 fn nothing_to_measure_is_an_error_with_a_way_out() {
     let output = Command::new(env!("CARGO_BIN_EXE_outlive-bench")).args(["w1", "--n", "0"]).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && err.contains("give at least 1"), "{err}");
+    assert!(!output.status.success() && err.contains("n must be greater than zero"), "{err}");
 }

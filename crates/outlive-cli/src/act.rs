@@ -1,4 +1,5 @@
-//! What is done to a run in a word: cancel, terminate, retry, pause, resume, purge; terminate and retry to a job too.
+//! The commands that act on a run: cancel, terminate, retry, pause, resume and purge. Terminate and retry work on jobs
+//! too.
 
 use std::process::ExitCode;
 
@@ -20,15 +21,15 @@ pub(crate) struct Args {
 pub(crate) struct EndArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// Why; kept with the run
-    #[arg(long, default_value = "asked for on the command line")]
+    /// Reason, stored with the run
+    #[arg(long, default_value = "requested on the command line")]
     reason: String,
 }
 
 pub(crate) async fn cancel(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.open().await?;
     let answer = run.cancel(&args.reason).await?;
-    let taken = "the cancel is taken; it may clean up, and ends as cancelled";
+    let taken = "cancel requested; it may clean up before it ends as cancelled";
     ended(&run, answer, &args.run.store.outlook(taken, taken), out).await
 }
 
@@ -38,7 +39,7 @@ pub(crate) async fn terminate(args: &EndArgs, out: Out) -> Result<ExitCode, Erro
     }
     let run = args.run.open().await?;
     let answer = run.terminate(&args.reason).await?;
-    let taken = args.run.store.outlook("it ends at once, as cancelled", "it ends as cancelled");
+    let taken = args.run.store.outlook("it ends at once as cancelled", "it ends as cancelled");
     ended(&run, answer, &taken, out).await
 }
 
@@ -47,8 +48,10 @@ async fn terminate_job(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
     match opened.job.terminate(&opened.id, &args.reason).await {
         Ok(()) => {
             let name = opened.name();
-            let (now, later) =
-                ("it ends at once, with its state, inbox and wake", "it ends, with its state, inbox and wake");
+            let (now, later) = (
+                "it ends at once, and its state, inbox and wake are removed",
+                "it ends, and its state, inbox and wake are removed",
+            );
             out.answer(
                 format!("job {name:?}: {}", args.run.store.outlook(now, later)),
                 &Done { id: &name, is_taken: true, status: None },
@@ -62,7 +65,7 @@ async fn terminate_job(args: &EndArgs, out: Out) -> Result<ExitCode, Error> {
 pub(crate) async fn retry(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.open_any().await?;
     run.retry().await?;
-    done(&args.run, "it goes on from its last recorded point", out)
+    done(&args.run, "it resumes from its last recorded point", out)
 }
 
 pub(crate) async fn pause(args: &Args, out: Out) -> Result<ExitCode, Error> {
@@ -74,13 +77,13 @@ pub(crate) async fn pause(args: &Args, out: Out) -> Result<ExitCode, Error> {
 pub(crate) async fn resume(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.open().await?;
     run.resume().await?;
-    done(&args.run, "it goes on", out)
+    done(&args.run, "it resumes", out)
 }
 
 pub(crate) async fn purge(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.open().await?;
     run.purge().await?;
-    let sentence = format!("run {:?}: nothing of it is kept; its id is free", run.id());
+    let sentence = format!("run {:?} is purged; its id is free", run.id());
     out.answer(sentence, &Done { id: run.id(), is_taken: true, status: None })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -101,13 +104,14 @@ fn done(run: &RunArgs, what: &str, out: Out) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says whether the end was asked for in time. Both answers are what was wanted: the run does not go on.
+/// Reports whether the run was still live when its end was requested. Either way the command succeeds: the run does not
+/// continue.
 async fn ended(run: &AnyRun, answer: CancelAnswer, taken: &str, out: Out) -> Result<ExitCode, Error> {
     let sentence = match answer {
-        CancelAnswer::Ended(status) => format!("run {:?} had ended before: {status}; nothing was changed", run.id()),
+        CancelAnswer::Ended(status) => format!("run {:?} has already ended: {status}; nothing was changed", run.id()),
         CancelAnswer::TakenStuck => format!(
-            "run {:?} was stuck and is cancelled; its code could not go on, so its clean-up did not run: undo by hand what \
-             `outlive show` lists as done",
+            "run {:?} was stuck and is now cancelled; its code could not continue, so its cleanup did not run: undo by \
+             hand what `outlive show` lists as done",
             run.id()
         ),
         _ => format!("run {:?}: {taken}", run.id()),

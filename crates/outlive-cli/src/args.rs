@@ -1,4 +1,4 @@
-//! What can be typed after `outlive`.
+//! The command-line grammar.
 
 use clap::{Parser, Subcommand};
 
@@ -7,11 +7,11 @@ use crate::{
     act, bench, check, dead, demo, doctor, events, export, job, jobs, poke, ps, queue, send, show, signal, start,
 };
 
-/// Durable workflows and jobs: see, start and tell those of a store, also while another process executes them.
+/// Inspect and control durable workflows and jobs, even while another process executes them
 #[derive(Parser)]
-#[command(name = "outlive", version, after_help = "Without a command, `outlive` shows the demo.")]
+#[command(name = "outlive", version, after_help = "Without a command, `outlive` runs the demo.")]
 pub(crate) struct Cli {
-    /// For people, or one JSON document for programs
+    /// Output format: tables for people, or JSON for programs
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
     #[command(subcommand)]
@@ -20,55 +20,55 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run an order and jobs in a child process, kill it twice, and see them end as if nothing had happened
+    /// Run an order and some jobs in a child process, kill it twice, and watch them complete anyway
     Demo(demo::Args),
     #[command(hide = true)]
     DemoChild(demo::ChildArgs),
-    /// List the runs of a store, newest first, and count them by status
+    /// List the runs of a store, newest first, with a count by status
     Ps(ps::Args),
     /// Show a run and its journal
     Show(show::Args),
-    /// Start a run, or join the one that has this id and the same input
+    /// Start a run, or join the existing one with the same id and input
     Start(start::Args),
-    /// Send a named value to a run, which its `wait` gets
+    /// Send a named value to a run, to be received by its `wait`
     Signal(signal::Args),
-    /// Ask a run to end; it may clean up
+    /// Ask a run to end; it may clean up first
     Cancel(act::EndArgs),
-    /// End a run at once, with no clean-up; or an instance of a job, with all that is kept of it
+    /// End a run at once, without cleanup, or remove an instance of a job
     Terminate(act::EndArgs),
-    /// Have a failed or stuck run, or a stuck job, go on from its last recorded point
+    /// Resume a failed or stuck run, or a stuck job, from its last recorded point
     Retry(act::Args),
-    /// Stop a run from going on until it is resumed
+    /// Pause a run until it is resumed
     Pause(act::Args),
-    /// Have a run go on after a pause
+    /// Resume a paused run
     Resume(act::Args),
-    /// Remove all that is kept of a run that has ended
+    /// Remove everything stored about a run that has ended
     Purge(act::Args),
-    /// List the jobs of a store with their counts and next runs, or the instances of one of them
+    /// List the jobs of a store with their counts and next runs, or the instances of one job
     Jobs(jobs::Args),
-    /// Show an instance of a job: its state, what waits for it, when it goes on
+    /// Show an instance of a job: its state, its pending messages and its next run
     Job(job::Args),
-    /// Have an instance of a job executed now
+    /// Execute an instance of a job now
     Trigger(poke::Args),
     /// Send an event to a job
     Send(send::Args),
-    /// Have the batch of a debounce flushed now
+    /// Flush the batch of a debounce job now
     Flush(poke::Args),
-    /// What a job has given up, or signals that a run could not read: list them, try them again, or drop them
+    /// List, retry or drop dead letters: events that a job gave up, or signals that a run could not read
     #[command(subcommand)]
     Dead(dead::Command),
-    /// The queue of a pool: pause it, resume it, or wait until it is empty
+    /// Pause, resume or drain the queue of a pool
     #[command(subcommand)]
     Queue(queue::Command),
-    /// Tell what has happened in a store, and follow what happens
+    /// Print the lifecycle events of a store, and follow new ones
     Events(events::Args),
-    /// Examine a store: whether all holds that should, and what to do where it does not
+    /// Check a store for damage and violated invariants, and say how to fix them
     Doctor(doctor::Args),
-    /// Say what would become of unfinished runs with the code of a program: `outlive check FILE -- ./my-app`
+    /// Check how unfinished runs would continue with a program's code: `outlive check FILE -- ./my-app`
     Check(check::Args),
-    /// Measure durable steps on this machine and disk: how many a second, and how long one takes
+    /// Measure the throughput and latency of durable steps on this machine and disk
     Bench(bench::Args),
-    /// Write runs with their journals to a file, to keep, send or check them
+    /// Write runs and their journals to a file, to archive, share or check them
     Export(export::Args),
 }
 

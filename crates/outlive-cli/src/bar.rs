@@ -1,11 +1,11 @@
-//! The bar that shows how far long work has come, on a terminal.
+//! Progress bars for long operations, drawn on a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use outlive::export::Progress;
 
-/// A bar for runs, drawn on stderr if that is a terminal.
+/// Creates a bar for runs, drawn on stderr if that is a terminal.
 pub(crate) fn of_runs(done: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let template = "{spinner:.cyan} {wide_bar:.cyan} {human_pos} of {human_len} runs {msg}, {eta} left";
@@ -15,7 +15,7 @@ pub(crate) fn of_runs(done: &'static str) -> ProgressBar {
     bar
 }
 
-/// A bar for the events of a queue.
+/// Creates a bar for the events of a queue.
 pub(crate) fn of_events() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
     let template = "{spinner:.cyan} {wide_bar:.cyan} {human_pos} of {human_len} events handled, {eta} left";
@@ -24,7 +24,7 @@ pub(crate) fn of_events() -> ProgressBar {
     bar
 }
 
-/// Moves a bar.
+/// Updates a bar.
 pub(crate) fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_length(progress.total.max(progress.done));
     bar.set_position(progress.done);

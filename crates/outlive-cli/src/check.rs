@@ -1,4 +1,4 @@
-//! `outlive check`: what would become of unfinished runs with the code of a program.
+//! `outlive check`: replays unfinished runs with the code of a program, and reports how they would continue.
 
 mod program;
 mod tail;
@@ -22,47 +22,46 @@ use crate::out::Out;
 use crate::table::{self, Fit, Grid};
 use crate::time;
 
-/// How often the report is looked at.
+/// How often the report is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(30);
-/// The exit code if there is no report.
+/// The exit code if the check could not be made.
 const NOT_MADE: u8 = 3;
 
 #[derive(clap::Args)]
-#[command(after_help = "The program is started with OUTLIVE_CHECK and OUTLIVE_CHECK_REPORT in its environment. By \
-    these its first `Engine` replays the unfinished runs of FILE with the workflows it registers, instead of executing \
-    a store: no step runs and nothing is written, also if another program executes FILE.\n\n\
-    Exit codes: 0 all are fine or come to new steps; 1 some are not, or a check cannot tell; 2 the command line is wrong; \
-    3 the check could not be made.")]
+#[command(after_help = "The program is started with OUTLIVE_CHECK and OUTLIVE_CHECK_REPORT in its environment. They \
+    make its first `Engine` replay the unfinished runs of FILE with the workflows it registers, instead of executing a \
+    store: no step runs and nothing is written, even if another program executes FILE.\n\n\
+    Exit codes: 0 if all runs are fine or reach new steps, 1 if some are not or a check cannot tell, 2 if the command \
+    line is wrong, 3 if the check could not be made.")]
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
-    /// The program with the new code, and its arguments
+    /// Program with the new code, and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
     /// How long the program may take to start its engine
     #[arg(long, default_value = "1 minute", value_name = "TIME")]
     wait: String,
-    /// What is no reason not to deploy, because you know your change
+    /// Accept a kind of difference that you know to be safe
     #[arg(long, value_enum, value_name = "WHAT")]
     allow: Vec<Allowed>,
-    /// List the runs that are fine too
+    /// Also list runs that are fine
     #[arg(long)]
     all: bool,
-    /// How many to list at most
+    /// Maximum number of runs to list
     #[arg(long, default_value_t = 100)]
     limit: usize,
-    /// Nothing shortened
+    /// Do not truncate anything
     #[arg(long)]
     full: bool,
 }
 
-/// What can be allowed.
+/// A kind of difference that can be accepted.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Allowed {
-    /// Operations that are not recorded come before recorded ones: they are new, and none is a recorded one under a new
-    /// name, key or scope
+    /// Unrecorded operations before recorded ones: all are new, none is a recorded one under a new name, key or scope
     NewBeforeRecorded,
-    /// What looks renamed is another operation than the recorded one
+    /// Operations that look renamed: they are not the recorded ones
     LooksRenamed,
 }
 
@@ -100,7 +99,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     out.verdict(ExitCode::from(report.exit_code()), written)
 }
 
-/// Has the program check the file, and gives what it reports.
+/// Makes the program check the file, and returns its report.
 async fn check(args: &Args) -> Result<Report, Error> {
     let file = args.store.path()?;
     let patience = args.wait.as_str().into_duration().map_err(|error| Error::said(error.to_string()))?;
@@ -118,7 +117,7 @@ async fn follow(program: &mut Program, patience: Duration, bar: &indicatif::Prog
     let mut runs = Vec::new();
     let mut is_silent = true;
     loop {
-        // Whether it has ended is asked first: what it wrote is then all there.
+        // Checked first: once the program has ended, the report is complete.
         let ended = program.ended()?;
         for line in program.report.read()? {
             is_silent = false;
@@ -130,11 +129,11 @@ async fn follow(program: &mut Program, patience: Duration, bar: &indicatif::Prog
                 ReportLine::Run(run) => runs.push(run),
                 ReportLine::Done { .. } => return Ok(runs.into_iter().collect()),
                 ReportLine::Error(sentence) => return Err(Error::said(sentence)),
-                other => return Err(Error::said(format!("{other:?} in a report is of a later release; use that"))),
+                other => return Err(Error::said(format!("unknown line {other:?} in the report; use a later release"))),
             }
         }
         if let Some(status) = ended {
-            return Err(program.without_report(&format!("ended ({status})")));
+            return Err(program.without_report(&format!("exited ({status})")));
         }
         if is_silent && begun.elapsed() > patience {
             return Err(program.without_report(&format!("took longer than {}", time::length(patience))));
@@ -147,7 +146,7 @@ fn show(args: &Args, report: &Report, out: Out) -> Result<(), Error> {
     let fit = if args.full { Fit::All } else { Fit::Terminal };
     let is_listed = |run: &&Checked| args.all || run.verdict != outlive::check::Verdict::Fine;
     let mut listed: Vec<&Checked> = report.runs().iter().filter(is_listed).collect();
-    // The worst first; a long list is cut at its end.
+    // Worst first, because a long list is cut at its end.
     listed.sort_by_key(|run| std::cmp::Reverse(run.verdict.severity()));
     let left_out = listed.len().saturating_sub(args.limit);
     listed.truncate(args.limit);
@@ -155,12 +154,12 @@ fn show(args: &Args, report: &Report, out: Out) -> Result<(), Error> {
         out.line(rows(&listed, fit))?;
         out.line("")?;
     }
-    let more = if left_out > 0 { format!("; {left_out} more are not listed, see --limit") } else { String::new() };
+    let more = if left_out > 0 { format!("; {left_out} more not listed, see --limit") } else { String::new() };
     out.line(format!("{}{more}", report.summary()))
 }
 
 fn rows(runs: &[&Checked], fit: Fit) -> String {
-    let mut grid = Grid::new(fit).header(&["id", "workflow", "verdict", "why"]);
+    let mut grid = Grid::new(fit).header(&["id", "workflow", "verdict", "details"]);
     for run in runs {
         let word = Cell::new(run.verdict.word());
         grid.row(vec![

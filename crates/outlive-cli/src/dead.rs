@@ -1,4 +1,4 @@
-//! `outlive dead`: what jobs have given up, and signals that runs could not read.
+//! `outlive dead`: lists, retries or drops dead letters of jobs and runs.
 
 mod signals;
 
@@ -20,11 +20,11 @@ use crate::time;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// List what was given up, oldest first
+    /// List dead letters, oldest first
     List(ListArgs),
-    /// Have it tried again
+    /// Retry dead letters
     Retry(LetterArgs),
-    /// Drop it
+    /// Drop dead letters
     Drop(LetterArgs),
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Command {
 pub(crate) struct JobArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// The job, as pool:mail, or the id of a run
+    /// Job, such as pool:mail, or the id of a run
     #[arg(value_name = "KIND:NAME|ID")]
     job: String,
 }
@@ -41,7 +41,7 @@ pub(crate) struct JobArgs {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     job: JobArgs,
-    /// Nothing shortened
+    /// Do not truncate anything
     #[arg(long)]
     full: bool,
 }
@@ -50,10 +50,10 @@ pub(crate) struct ListArgs {
 pub(crate) struct LetterArgs {
     #[command(flatten)]
     job: JobArgs,
-    /// The number of a dead letter, as `outlive dead list` has it
+    /// Number of the dead letter, as shown by `outlive dead list`
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     number: Option<u64>,
-    /// All of them
+    /// All dead letters
     #[arg(long)]
     all: bool,
 }
@@ -81,7 +81,7 @@ pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> 
 }
 
 impl JobArgs {
-    /// The run, if that is what is meant.
+    /// Returns the run if the argument is a run id rather than a job.
     async fn run(&self, client: &Client) -> Result<Option<AnyRun>, Error> {
         Ok(if open::kind(&self.job).is_some() { None } else { Some(client.run(&self.job).await?) })
     }
@@ -102,7 +102,7 @@ async fn list(args: &ListArgs, out: Out) -> Result<(), Error> {
         return out.json(&json!({ "dead": letters.iter().map(LetterFacts::of).collect::<Vec<_>>() }));
     }
     if letters.is_empty() {
-        return out.line(format!("job {:?} has given up nothing", job.name()));
+        return out.line(format!("job {:?} has no dead letters", job.name()));
     }
     let (fit, now) = (if args.full { Fit::All } else { Fit::Terminal }, time::now());
     let mut grid = Grid::new(fit).header(&["number", "time", "instance", "attempts", "event", "failure"]);
@@ -132,7 +132,7 @@ async fn bury(args: &LetterArgs, is_retry: bool, out: Out) -> Result<(), Error> 
     let count = match (done, args.number) {
         (Err(error), Some(number)) if error.is_not_found() => {
             known(&client, &job).await?;
-            let way_out = "`outlive dead list` shows those it has";
+            let way_out = "`outlive dead list` shows which it has";
             return Err(Error::said(format!("job {:?} has no dead letter {number}; {way_out}", job.name())));
         }
         (done, _) => done?,
@@ -141,11 +141,11 @@ async fn bury(args: &LetterArgs, is_retry: bool, out: Out) -> Result<(), Error> 
         known(&client, &job).await?;
     }
     let words = if count == 1 { "1 dead letter".into() } else { format!("{count} dead letters") };
-    let what = if is_retry { "tried again" } else { "dropped" };
+    let what = if is_retry { "retried" } else { "dropped" };
     out.answer(format!("{words} of {:?} {what}", job.name()), &json!({ "job": job.name(), "count": count }))
 }
 
-/// Refuses a job that is not there.
+/// Returns an error if the store has no such job.
 async fn known(client: &Client, job: &AnyJob) -> Result<(), Error> {
     match client.jobs().await?.iter().any(|known| known.job == job.name()) {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! `outlive demo`: an order that outlives the process, twice, with jobs beside it.
+//! `outlive demo`: an order and some jobs that outlive their process twice.
 
 mod child;
 mod jobs;
@@ -30,17 +30,17 @@ use view::View;
 
 pub(crate) use child::{ChildArgs, run as child};
 
-/// The workflow, as the parent knows it: it starts and watches, and executes nothing.
+/// The workflow, by name only: the parent starts and watches it, and executes nothing.
 const ORDER: Workflow<child::Order, String> = Workflow::new("order");
 
-/// How often the run is looked at.
+/// How often the run is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
-/// The demo takes about 8 s; after this time something is wrong.
+/// The time limit. The demo takes about 8 s.
 const TIME_MAX: Duration = Duration::from_secs(28);
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
-    /// Keep the store in this folder, to look at it afterwards
+    /// Keep the store in this directory, to inspect it afterwards
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
@@ -50,15 +50,15 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let mut view = View::new(out);
     let report = tokio::select! {
         played = tokio::time::timeout(TIME_MAX, play(&place, &mut view)) => played.unwrap_or_else(|_| {
-            Err(Error::said(format!("the demo has not ended within {TIME_MAX:?}; try again on a machine that has less to do")))
+            Err(Error::said(format!("the demo did not end within {TIME_MAX:?}; try again on a less busy machine")))
         })?,
-        _ = tokio::signal::ctrl_c() => return Err(Error::said("the demo was interrupted; run it again to see its end")),
+        _ = tokio::signal::ctrl_c() => return Err(Error::said("the demo was interrupted; run it again to see the end")),
     };
     view.clear();
     report.tell(&place, out)
 }
 
-/// Starts the order, has it executed, and does what the plan says until it has ended.
+/// Starts the order and the process that executes it, and follows the plan until the order has ended.
 async fn play(place: &Place, view: &mut View) -> Result<Report, Error> {
     view.open(place)?;
     let client = Client::open(place.store())?;
@@ -72,7 +72,7 @@ async fn play(place: &Place, view: &mut View) -> Result<Report, Error> {
         let scene = Scene::look(&run, place).await?;
         view.show(&scene)?;
         if scene.is_over() {
-            // It ends the work of the jobs first.
+            // The process finishes the work of the jobs before it exits.
             processes.wait().await?;
             return Report::new(&scene, &processes, sender.tally(&client, place).await?);
         }

@@ -1,4 +1,4 @@
-//! `outlive doctor`: whether a store keeps its own rules.
+//! `outlive doctor`: checks the invariants of a store.
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::table::{self, Fit, Grid};
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
-    /// Nothing shortened
+    /// Do not truncate anything
     #[arg(long)]
     full: bool,
 }
@@ -77,7 +77,7 @@ async fn examine(file: PathBuf) -> Result<Report, Error> {
             })
         }
     });
-    let examined = examination.await.map_err(|error| Error::said(format!("the examination broke off: {error}")))?;
+    let examined = examination.await.map_err(|error| Error::said(format!("the examination failed: {error}")))?;
     bar.finish_and_clear();
     examined.map_err(|error| Error::said(error.message))
 }
@@ -95,9 +95,9 @@ fn bar() -> ProgressBar {
 }
 
 fn table(findings: &[Finding], fit: Fit) -> String {
-    let mut grid = Grid::new(fit).header(&["id", "problem", "found; what should hold; what to do"]);
+    let mut grid = Grid::new(fit).header(&["id", "problem", "found; expected; what to do"]);
     for finding in findings {
-        let number = || finding.num.map(|num| format!("number {}, which is gone", num.0));
+        let number = || finding.num.map(|num| format!("number {} (removed)", num.0));
         let whose = finding.id.clone().or_else(number).unwrap_or_else(|| "-".to_owned());
         let sentence = format!("{}; {}; {}", finding.found, finding.holds, finding.remedy);
         grid.row(vec![
@@ -117,7 +117,7 @@ fn summary(report: &Report) -> String {
         count(report.instances - report.jobs, "run", "runs"),
         jobs.unwrap_or_default(),
         count(report.entries, "journal entry", "journal entries"),
-        count(report.messages, "message waits", "messages wait"),
+        count(report.messages, "pending message", "pending messages"),
     );
     if report.is_sound() {
         return format!("sound: {what}");
@@ -125,7 +125,7 @@ fn summary(report: &Report) -> String {
     let listed = u64::try_from(report.findings.len()).unwrap_or(u64::MAX);
     let rest = match report.findings_count - listed {
         0 => String::new(),
-        rest => format!(", of which {rest} are not listed"),
+        rest => format!(" ({rest} not listed)"),
     };
     format!("{}{rest}: {what}", count(report.findings_count, "finding", "findings"))
 }

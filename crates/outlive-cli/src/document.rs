@@ -1,4 +1,4 @@
-//! A JSON document that is written part by part, so that a long list need not fit in memory.
+//! Writes a JSON document piece by piece, so that a long list need not fit in memory.
 
 use std::io::{self, BufWriter, Stdout, Write as _};
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::escape;
 
-/// One JSON object on its way to stdout.
+/// A JSON object being written to stdout.
 pub(crate) struct Document {
     stdout: BufWriter<Stdout>,
-    /// What goes before the next field or item: nothing, or a comma.
+    /// The separator before the next field or item: nothing, or a comma.
     comma: &'static str,
 }
 
@@ -21,7 +21,7 @@ impl Document {
         Ok(document)
     }
 
-    /// Writes a field as a whole.
+    /// Writes a complete field.
     pub(crate) fn field(&mut self, name: &str, value: &impl Serialize) -> Result<(), Error> {
         let text = text(value, "\n  ")?;
         self.put(&format!("{}\n  \"{name}\": {text}", self.comma))?;
@@ -29,7 +29,7 @@ impl Document {
         Ok(())
     }
 
-    /// Begins a field that is a list.
+    /// Starts a field that is a list.
     pub(crate) fn begin_list(&mut self, name: &str) -> Result<(), Error> {
         self.put(&format!("{}\n  \"{name}\": [", self.comma))?;
         self.comma = "";
@@ -60,9 +60,10 @@ impl Document {
     }
 }
 
-/// A value as JSON that can be shown, its lines set in. Outside of strings a line end is a space like any other.
+/// Returns a value as JSON that is safe to display, with its lines indented. Outside strings, a line break is mere
+/// whitespace.
 fn text(value: &impl Serialize, line_end: &str) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Error::said(format!("the answer cannot be written as JSON: {error}")))?;
+        .map_err(|error| Error::said(format!("cannot write the output as JSON: {error}")))?;
     Ok(escape::json(&text).replace('\n', line_end))
 }

@@ -1,18 +1,18 @@
-//! Why a command could not be done, as it is told on stderr.
+//! The error of a failed command, and how it is printed to stderr.
 
 use std::fmt;
 use std::io::{self, Write as _};
 
 use crate::escape::plain;
 
-/// Why a command could not be done.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The library refused.
+    /// An error from the library.
     Outlive(outlive::Error),
-    /// Stdout cannot be written.
+    /// Writing to stdout failed.
     Output(io::Error),
-    /// A sentence of our own: the thing, then the way out.
+    /// A message of the command line itself: what is wrong, then what to do.
     Said(String),
 }
 
@@ -25,9 +25,9 @@ impl Error {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Writes it to stderr.
+    /// Prints the error to stderr.
     pub(crate) fn tell(&self) {
-        // If stderr is closed too there is nobody left to tell.
+        // If stderr is closed, there is nowhere left to report to.
         let _ = writeln!(io::stderr().lock(), "error: {}", plain(&self.to_string()));
     }
 }
@@ -36,7 +36,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Outlive(error) => error.fmt(f),
-            Self::Output(error) => write!(f, "the output cannot be written: {error}"),
+            Self::Output(error) => write!(f, "cannot write output: {error}"),
             Self::Said(sentence) => f.write_str(sentence),
         }
     }

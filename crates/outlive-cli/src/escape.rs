@@ -1,4 +1,4 @@
-//! Text and JSON that can be shown on a terminal, whatever is in them.
+//! Escapes text and JSON so that they are safe to display on a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ pub(crate) fn plain(text: &str) -> String {
     shown
 }
 
-/// Escapes the same characters as JSON does, in text that is valid JSON. It reads as the same value.
+/// Escapes the same characters with JSON escapes, in text that is valid JSON. The result parses as the same value.
 ///
-/// Outside of strings, valid JSON has no such character but line ends, tabs and carriage returns. The last of these
-/// could hide what is before it, and becomes a space.
+/// Outside strings, the only such characters in valid JSON are line feeds, tabs and carriage returns. A carriage return
+/// could hide the text before it, and becomes a space.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let is_suspicious = |byte: u8| byte >= 0x7f || byte == b'\r';
     if !text.bytes().any(is_suspicious) {
@@ -37,8 +37,8 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal may do something else with a character than show it: control characters (also those of C1, from
-/// U+0080), direction marks and overrides, line and paragraph separators, byte order marks, annotations.
+/// Returns `true` if a terminal may do anything but show the character: control characters (including C1, from U+0080),
+/// direction marks and overrides, line and paragraph separators, byte order marks, annotations.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// A colour by C1, an override, an isolate, a mark, a line separator.
+    /// A C1 colour sequence, an override, an isolate, a direction mark, a line separator and a delete.
     const HOSTILE: &str = "a\u{9b}31mb\u{202e}c\u{2066}d\u{200f}e\u{2028}f\u{7f}";
 
     #[test]
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(plain("a\u{1b}[2J\nb"), "a\\u{1b}[2J\\nb");
         assert_eq!(plain(HOSTILE), "a\\u{9b}31mb\\u{202e}c\\u{2066}d\\u{200f}e\\u{2028}f\\u{7f}");
         let kept = "żółw, 亀, سلحفاة, 👩\u{200d}👩";
-        assert_eq!(plain(kept), kept, "letters of all scripts, and what joins them, stay");
+        assert_eq!(plain(kept), kept, "letters of all scripts and joiners are kept");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `outlive events`: what has happened in a store, and what happens.
+//! `outlive events`: prints and follows the lifecycle events of a store.
 
 use std::process::ExitCode;
 
@@ -12,32 +12,30 @@ use crate::out::Out;
 use crate::table::{self, Fit, Grid};
 use crate::time;
 
-/// How many events are shown at once, at most.
+/// The maximum number of events printed at once.
 const PAGE: usize = 500;
-/// The columns `number` and `name` go if there is no room.
+/// The columns `number` and `name` are hidden if there is no room.
 const SPARE: &[usize] = &[4, 2];
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "With `-o json`, each event is one line of JSON, as docs/lifecycle-events.schema.json describes \
-                        it. Its `cursor` is where --since goes on."
-)]
+#[command(after_help = "With `-o json`, each event is one line of JSON, as described in \
+    docs/lifecycle-events.schema.json. Pass its `cursor` to --since to continue after it.")]
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
-    /// Go on with what happens, until interrupted; from now on, unless --since is given
+    /// Keep printing new events until interrupted, from now on unless --since is given
     #[arg(short, long)]
     follow: bool,
-    /// Only what happened behind this cursor; 0 is the beginning
+    /// Print only events after this cursor; 0 is the beginning
     #[arg(long, value_name = "CURSOR")]
     since: Option<Cursor>,
-    /// Only what happens to this run, or this instance of a job
+    /// Print only events of this run or job instance
     #[arg(long, value_name = "ID")]
     of: Option<String>,
-    /// End after so many
+    /// Stop after this many events
     #[arg(long)]
     limit: Option<usize>,
-    /// Nothing shortened
+    /// Do not truncate anything
     #[arg(long)]
     full: bool,
 }
@@ -64,7 +62,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is asked for, from where it is asked for.
+/// Subscribes to the requested events, from the requested cursor.
 async fn follow(args: &Args) -> Result<Events, Error> {
     let mut events = args.store.read()?.events();
     if let Some(cursor) = args.since.or((!args.follow).then_some(Cursor::START)) {
@@ -76,7 +74,7 @@ async fn follow(args: &Args) -> Result<Events, Error> {
     Ok(events.await?)
 }
 
-/// The parts of one table that lines up.
+/// A table that is printed in parts that line up.
 struct Sheet {
     fit: Fit,
     widths: Vec<u16>,
@@ -85,7 +83,7 @@ struct Sheet {
 impl Sheet {
     fn part(&mut self, events: &[LifecycleEvent]) -> String {
         let mut grid = match self.widths.is_empty() {
-            true => Grid::new(self.fit).header(&["cursor", "time (UTC)", "name", "instance", "number", "what"]),
+            true => Grid::new(self.fit).header(&["cursor", "time (UTC)", "name", "instance", "number", "event"]),
             false => Grid::new(self.fit).widths(&self.widths),
         };
         for event in events {
@@ -99,7 +97,7 @@ impl Sheet {
             ]);
         }
         let (text, mut widths) = grid.spare(SPARE).lay_out();
-        // How long the last one was says nothing about the next.
+        // The width of the last column says nothing about the next part.
         widths.last_mut().into_iter().for_each(|width| *width = 0);
         self.widths = widths;
         text
@@ -108,6 +106,6 @@ impl Sheet {
 
 fn json(event: &LifecycleEvent, out: Out) -> Result<(), Error> {
     let line = serde_json::to_string(event);
-    let line = line.map_err(|error| Error::said(format!("the event cannot be written as JSON: {error}")))?;
+    let line = line.map_err(|error| Error::said(format!("cannot write the event as JSON: {error}")))?;
     out.line(escape::json(&line))
 }

@@ -1,4 +1,4 @@
-//! `outlive export`: runs in a file that people and programs can read.
+//! `outlive export`: writes runs and their journals to a file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -17,14 +17,14 @@ use crate::out::Out;
 
 #[derive(clap::Args)]
 #[command(after_help = "The format is JSON lines: a header, one line per run with its journal and inbox, and a last \
-    line with their number. `outlive check` reads it. The store is only read, also while a program executes it.")]
+    line with the number of runs. `outlive check` reads it. The store is only read, even while a program executes it.")]
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
-    /// The file to write; stdout, unless it is given
+    /// File to write; stdout if not given
     #[arg(long, value_name = "EXPORT")]
     out: Option<PathBuf>,
-    /// Those that have ended too; unless this or a --status is given, only unfinished ones are written
+    /// Also write runs that have ended; without this and --status, only unfinished runs are written
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -38,18 +38,18 @@ struct Done<'a> {
     left_out: LeftOut,
 }
 
-/// What is in the store and not in its export.
+/// What the store has but the export does not.
 #[derive(Serialize, Default)]
 struct LeftOut {
-    /// Runs that have ended, if they were not asked for.
+    /// The number of ended runs, if they were not requested.
     ended: u64,
-    /// Instances of jobs, if all of the store was meant.
+    /// The number of job instances, if there was no filter.
     jobs: u64,
 }
 
 impl LeftOut {
     async fn of(args: &Args) -> Self {
-        // An export of an export has left out what that has. Trouble with the store was met before this.
+        // Nothing to count if the source is itself an export. Problems with the store were reported before.
         let Ok(client) = args.store.read() else { return Self::default() };
         let filter = args.filter.filter();
         let count = async |filter| client.count(filter).await.unwrap_or_default();
@@ -65,13 +65,12 @@ impl LeftOut {
         left_out
     }
 
-    /// A sentence, if anything was left out.
+    /// Returns a sentence that says what was left out, if anything.
     fn sentence(&self) -> Option<String> {
         let count = |n: u64, one: &str, many: &str| (n > 0).then(|| format!("{n} {}", if n == 1 { one } else { many }));
-        let ended = count(self.ended, "run that has ended", "runs that have ended");
+        let ended = count(self.ended, "ended run", "ended runs");
         let jobs = count(self.jobs, "job instance", "job instances");
-        let parts =
-            [ended.map(|it| it + " (--all writes them too)"), jobs.map(|it| it + " (an export holds runs only)")];
+        let parts = [ended.map(|it| it + " (--all includes them)"), jobs.map(|it| it + " (exports contain only runs)")];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| format!("left out: {}", parts.join(", ")))
     }
@@ -81,7 +80,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let file = args.store.path()?;
     let Some(target) = &args.out else {
         match to_stdout(&file, args).await {
-            // What was read is a part of an export.
+            // The reader got only a part of the export.
             Err(error) if error.is_broken_pipe() => return Ok(ExitCode::FAILURE),
             written => written?,
         };
@@ -109,9 +108,9 @@ async fn to_stdout(file: &Path, args: &Args) -> Result<u64, Error> {
     }
 }
 
-/// Writes to what is not a plain file as it is; a plain file is replaced as a whole, or not at all.
+/// Writes the export to a file. A regular file is replaced as a whole or not at all; anything else is written in place.
 async fn to_file(file: &Path, target: &Path, args: &Args) -> Result<u64, Error> {
-    let refuse = |error: io::Error| Error::said(format!("the export {target:?} cannot be written: {error}"));
+    let refuse = |error: io::Error| Error::said(format!("cannot write export {target:?}: {error}"));
     let place = Place::of(target).map_err(refuse)?;
     let path = match place {
         Place::Stream => {
@@ -121,7 +120,7 @@ async fn to_file(file: &Path, target: &Path, args: &Args) -> Result<u64, Error> 
         Place::File(path) => path,
     };
     if let Some(what) = part_of_store(file, &path) {
-        return Err(Error::said(format!("{target:?} is {what}; name another file for the export")));
+        return Err(Error::said(format!("{target:?} is {what}; use another file for the export")));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = tempfile::NamedTempFile::new_in(folder).map_err(refuse)?;
@@ -134,11 +133,11 @@ async fn to_file(file: &Path, target: &Path, args: &Args) -> Result<u64, Error> 
     Ok(runs)
 }
 
-/// What the name of an export leads to.
+/// What the path of an export leads to.
 enum Place {
-    /// A plain file, there or not yet, by a name that is no symbolic link.
+    /// A regular file that may not exist yet, with symbolic links resolved.
     File(PathBuf),
-    /// A device, a pipe or a socket: written through its name, never replaced.
+    /// A device, a pipe or a socket: written in place, never replaced.
     Stream,
 }
 
@@ -146,7 +145,7 @@ impl Place {
     fn of(target: &Path) -> io::Result<Self> {
         match fs::metadata(target) {
             Ok(found) if found.is_file() => fs::canonicalize(target).map(Self::File),
-            Ok(found) if found.is_dir() => Err(io::Error::other("it is a folder; name a file in it")),
+            Ok(found) if found.is_dir() => Err(io::Error::other("it is a directory; name a file in it")),
             Ok(_) => Ok(Self::Stream),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(Self::File(unlinked(std::path::absolute(target)?)))
@@ -156,16 +155,16 @@ impl Place {
     }
 }
 
-/// The file that a chain of symbolic links leads to, which is not there yet.
+/// Returns the target of a chain of symbolic links, which does not exist yet.
 fn unlinked(mut path: PathBuf) -> PathBuf {
-    // Each link of a loop exists, so the system has refused loops before this.
+    // Loops cannot occur here: all links of a loop exist, so the system has refused them before.
     while let Ok(next) = fs::read_link(&path) {
         path = path.parent().unwrap_or(Path::new("")).join(next);
     }
     path
 }
 
-/// What a file is to the store, if it belongs to it.
+/// Returns what a file is to the store, if it belongs to it.
 fn part_of_store(store: &Path, path: &Path) -> Option<&'static str> {
     let store = fs::canonicalize(store).ok()?;
     let (folder, name) = (fs::canonicalize(path.parent()?).ok()?, path.file_name()?);
@@ -173,7 +172,7 @@ fn part_of_store(store: &Path, path: &Path) -> Option<&'static str> {
     let rest = rest.as_os_str().as_encoded_bytes().strip_prefix(store.as_os_str().as_encoded_bytes())?;
     match rest {
         b"" => Some("the store itself"),
-        b"-wal" | b"-shm" | b"-journal" | b".lock" => Some("a file that the store keeps beside it"),
+        b"-wal" | b"-shm" | b"-journal" | b".lock" => Some("a file that the store keeps next to it"),
         _ => None,
     }
 }
@@ -194,7 +193,7 @@ fn filter(args: &Args) -> Filter {
     filter
 }
 
-/// Remembers why it could not be written.
+/// A writer that remembers why a write failed.
 struct Sink<W> {
     inner: W,
     broken: Option<io::Error>,

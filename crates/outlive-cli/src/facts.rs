@@ -1,4 +1,4 @@
-//! Runs and journal entries as JSON for programs. Field names stay as they are.
+//! Runs and journal entries as JSON for programs. The field names are a stable interface.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use outlive::{Counts, Entry, EntryKind, Failure, Payload, RunInfo, Status, Statu
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A status in columns of its own.
+/// A status, split into fields.
 #[derive(Serialize)]
 pub(crate) struct StatusFacts {
     status: &'static str,
     until: Option<String>,
 }
 
-/// A run.
+/// A run as JSON.
 #[derive(Serialize)]
 pub(crate) struct RunFacts {
     id: String,
@@ -32,7 +32,7 @@ pub(crate) struct RunFacts {
     recoveries: u32,
 }
 
-/// An entry of a journal.
+/// A journal entry as JSON.
 #[derive(Serialize)]
 pub(crate) struct EntryFacts {
     seq: u64,
@@ -107,17 +107,17 @@ impl From<&Entry> for EntryFacts {
     }
 }
 
-/// What the payload of an entry means.
+/// The meaning of an entry's payload.
 pub(crate) enum Said {
     Nothing,
-    /// What a step gave, or a signal brought.
+    /// The value of a step or a signal.
     Value(Payload),
-    /// What an attempt or a step failed with, and what ended the step.
+    /// The failure of an attempt or a step, and what ended the step.
     Failure {
         ended: Option<String>,
         failure: Failure,
     },
-    /// Why somebody did it.
+    /// The reason somebody gave.
     Reason(String),
 }
 
@@ -143,25 +143,26 @@ impl Said {
     }
 }
 
-/// How a failed step is recorded.
+/// The recorded form of a failed step.
 #[derive(Deserialize)]
 struct FailedStep {
     ended: String,
     failure: Box<RawValue>,
 }
 
-/// When an entry's operation is to go on. A taken signal keeps its place in the inbox there, which is no time.
+/// Returns when the operation of an entry is due. A taken signal stores its inbox position in that field, which is not
+/// a time.
 pub(crate) fn due(entry: &Entry) -> Option<Timestamp> {
     entry.due.filter(|_| entry.kind != EntryKind::SignalTaken)
 }
 
-/// How long a run took, or has taken so far.
+/// Returns how long a run took, or has taken so far.
 pub(crate) fn duration(info: &RunInfo, now: Timestamp) -> Option<std::time::Duration> {
     let begun = info.started_at?;
     Some(info.ended_at.unwrap_or(now).since(begun))
 }
 
-/// The number in each status, and in all.
+/// Returns the number of runs in each status, and in total.
 pub(crate) fn counts(counts: &Counts) -> BTreeMap<&'static str, u64> {
     let each = StatusKind::ALL.into_iter().map(|kind| (kind.as_str(), counts.of(kind)));
     each.chain([("total", counts.total())]).collect()
@@ -171,7 +172,7 @@ fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// JSON as it is, so that no number loses a digit on the way; damaged JSON as text.
+/// Returns the JSON unchanged, so that no number loses digits. Damaged JSON becomes a string.
 pub(crate) fn raw(payload: &Payload) -> Box<RawValue> {
     RawValue::from_string(payload.as_str().to_owned())
         .or_else(|_| serde_json::value::to_raw_value(payload.as_str()))

@@ -1,4 +1,4 @@
-//! Which runs a command is about.
+//! The arguments that select runs.
 
 use outlive::{Filter, StatusKind};
 
@@ -6,16 +6,16 @@ use crate::typed;
 
 #[derive(clap::Args)]
 pub(crate) struct FilterArgs {
-    /// Of this workflow
+    /// Only runs of this workflow
     #[arg(long)]
     workflow: Option<String>,
-    /// In this status; can be given again for another one
+    /// Only runs in this status; can be repeated
     #[arg(long, value_parser = typed::status)]
     status: Vec<StatusKind>,
-    /// Whose id begins with this
+    /// Only runs whose id starts with this
     #[arg(long)]
     prefix: Option<String>,
-    /// With this tag; can be given again for another one
+    /// Only runs with this tag; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = typed::pair)]
     tag: Vec<(String, String)>,
 }

@@ -1,4 +1,4 @@
-//! Following a live run: its entries as they come, and a line that says where it is.
+//! Follows a live run: prints its journal entries as they arrive, and a status line.
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::sheet;
 use crate::table::Fit;
 use crate::time;
 
-/// How often the run is looked at, at most.
+/// The poll interval.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Shows the run until it ends or is stuck; `info` is then how it is.
+/// Shows the run until it ends or is stuck, and updates `info` to its last state.
 pub(crate) async fn to_the_end(run: &AnyRun, info: &mut RunInfo, mut view: View<'_>) -> Result<(), Error> {
     let mut journal = JournalPages::new(run);
     loop {
@@ -34,14 +34,14 @@ pub(crate) async fn to_the_end(run: &AnyRun, info: &mut RunInfo, mut view: View<
     }
 }
 
-/// What a follower sees.
+/// The display of a followed run.
 pub(crate) struct View<'a> {
     store: &'a StoreArgs,
     out: Out,
     fit: Fit,
     bar: ProgressBar,
     table: JournalTable,
-    /// How many steps have given a value.
+    /// How many steps have completed.
     steps: usize,
 }
 
@@ -51,12 +51,12 @@ impl<'a> View<'a> {
             out.line(format!("{}\n", sheet::of(info, fit)))?;
         }
         if !info.status.is_ended() && store.is_executed() == Some(false) {
-            out.remark(&format!("{NOBODY}, so the run does not go on until one does"));
+            out.remark(&format!("{NOBODY}, so the run does not continue until one does"));
         }
         let target = if io::stdout().is_terminal() || out.is_json() {
             ProgressDrawTarget::stderr()
         } else {
-            // Whoever keeps the output in a file has no use for a line that is drawn over.
+            // A status line that is redrawn is of no use in a file.
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(None, target);
@@ -69,7 +69,7 @@ impl<'a> View<'a> {
         Ok(Self { store, out, fit, bar, table, steps: 0 })
     }
 
-    /// Shows what is new in the journal.
+    /// Prints new journal entries.
     fn add(&mut self, new: &[Entry]) -> Result<(), Error> {
         self.steps += new.iter().filter(|entry| entry.kind == EntryKind::StepDone).count();
         if self.out.is_json() {
@@ -86,7 +86,7 @@ impl<'a> View<'a> {
         self.bar.set_message(format!("{steps} done, {status}{nobody}"));
     }
 
-    /// How it ended.
+    /// Prints how the run ended.
     fn close(&self, info: &RunInfo) -> Result<(), Error> {
         self.bar.finish_and_clear();
         if self.out.is_json() {

@@ -1,4 +1,4 @@
-//! JSON that is typed, or comes by stdin.
+//! Reads JSON from an argument or from stdin.
 
 use std::io;
 
@@ -7,18 +7,18 @@ use serde_json::value::RawValue;
 use crate::error::Error;
 use crate::typed::compact;
 
-/// The JSON in an argument, or in stdin if that is `-`, without the spaces between its parts.
+/// Returns the JSON in an argument, or from stdin if that is `-`, without whitespace between tokens.
 pub(crate) fn json(what: &str, argument: &str) -> Result<Box<RawValue>, Error> {
     let text = match argument {
         "-" => io::read_to_string(io::stdin())
-            .map_err(|error| Error::said(format!("the {what} cannot be read from stdin: {error}")))?,
+            .map_err(|error| Error::said(format!("cannot read the {what} from stdin: {error}")))?,
         text => text.to_owned(),
     };
     let refuse = |error: serde_json::Error| {
         let shown: String = text.chars().take(60).collect();
         let more = if shown.len() < text.len() { "…" } else { "" };
         Error::said(format!(
-            "the {what} {shown:?}{more} is not JSON ({error}); text needs quotes of its own, as in '\"ada\"'"
+            "the {what} {shown:?}{more} is not JSON ({error}); a string needs its own quotes, as in '\"ada\"'"
         ))
     };
     serde_json::from_str::<&RawValue>(&text).map_err(refuse)?;

@@ -1,4 +1,4 @@
-//! `outlive job`: one instance of a job, and what waits for it.
+//! `outlive job`: shows an instance of a job and its pending messages.
 
 use std::process::ExitCode;
 
@@ -20,12 +20,12 @@ use crate::time;
 pub(crate) struct Args {
     #[command(flatten)]
     instance: InstanceArgs,
-    /// Nothing shortened
+    /// Do not truncate anything
     #[arg(long)]
     full: bool,
 }
 
-/// All that is shown of it.
+/// Everything shown about an instance.
 struct Shown {
     name: String,
     info: JobInfo,
@@ -52,7 +52,7 @@ struct WaitingFacts {
     failed: u32,
 }
 
-/// How much a pool has where.
+/// The counts of a pool.
 #[derive(Serialize)]
 pub(crate) struct PoolFacts {
     ready: u64,
@@ -122,7 +122,7 @@ impl Shown {
             ("job", Some(self.name.clone())),
             ("status", Some(String::new())),
             ("note", info.note.clone()),
-            ("accepted", info.created_at.map(moment)),
+            ("created", info.created_at.map(moment)),
             ("runs", own(info.run_count)),
             ("events", own(info.event_count)),
             ("queue", queue),
@@ -143,10 +143,10 @@ impl Shown {
 
     fn inbox(&self, fit: Fit) -> String {
         if self.inbox.is_empty() {
-            return "\nnothing waits for it".into();
+            return "\nno pending messages".into();
         }
         let now = time::now();
-        let mut grid = Grid::new(fit).header(&["number", "time", "what", "failed", "event"]);
+        let mut grid = Grid::new(fit).header(&["number", "time", "kind", "failed", "event"]);
         for one in &self.inbox {
             grid.row(vec![
                 Cell::new(one.number),

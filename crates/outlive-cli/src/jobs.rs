@@ -1,4 +1,4 @@
-//! `outlive jobs`: which jobs there are, or which instances one of them has.
+//! `outlive jobs`: lists the jobs of a store, or the instances of one job.
 
 use std::process::ExitCode;
 
@@ -17,18 +17,18 @@ use crate::time;
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
-    /// List the instances of this job, as task:orders
+    /// List the instances of this job, such as task:orders
     #[arg(value_name = "KIND:NAME")]
     job: Option<String>,
-    /// How many instances to list at most
+    /// Maximum number of instances to list
     #[arg(long, default_value_t = 100)]
     limit: usize,
-    /// Nothing shortened
+    /// Do not truncate anything
     #[arg(long)]
     full: bool,
 }
 
-/// A job.
+/// A job as JSON.
 #[derive(Serialize)]
 struct JobFacts<'a> {
     job: &'a str,
@@ -44,7 +44,7 @@ struct JobFacts<'a> {
     next_run: Option<String>,
 }
 
-/// An instance of a job.
+/// An instance of a job as JSON.
 #[derive(Serialize)]
 pub(crate) struct InstanceFacts<'a> {
     instance: &'a str,
@@ -135,7 +135,7 @@ fn list_instances(found: &[JobInstance], fit: Fit, out: Out) -> Result<(), Error
     out.line(grid.lay_out().0)
 }
 
-/// A cell with the status of an instance.
+/// Returns a cell with the status of an instance.
 pub(crate) fn status(status: JobStatus) -> Cell {
     let cell = Cell::new(status.as_str());
     match status {

@@ -1,4 +1,4 @@
-//! A journal as a table, whole or in parts that line up.
+//! Prints a journal as a table, whole or in parts that line up.
 
 use comfy_table::Cell;
 use outlive::{Entry, Timestamp};
@@ -8,25 +8,25 @@ use crate::open::AnyRun;
 use crate::table::{self, Fit, Grid};
 use crate::time;
 
-const COLUMNS: [&str; 9] = ["seq", "time", "what", "operation", "attempt", "took", "due", "site", "value"];
-/// The columns `due`, `took` and `site` go if there is no room.
+const COLUMNS: [&str; 9] = ["seq", "time", "kind", "operation", "attempt", "took", "due", "site", "value"];
+/// The columns `due`, `took` and `site` are hidden if there is no room.
 const SPARE: &[usize] = &[6, 5, 7];
 
-/// Writes the parts of one journal.
+/// The table of one journal, printed in parts.
 pub(crate) struct JournalTable {
     fit: Fit,
-    /// The run's day: moments on it are shown without their date.
+    /// The day of the run: times on it are shown without a date.
     day: Timestamp,
-    /// The widths so far, or those to begin with.
+    /// The column widths so far, or the initial ones.
     widths: Vec<u16>,
-    /// Whether the heading is written.
+    /// `true` once the heading is printed.
     is_begun: bool,
 }
 
-/// A journal page by page: what is shown is not kept.
+/// Reads a journal page by page, without keeping it in memory.
 pub(crate) struct JournalPages<'a> {
     run: &'a AnyRun,
-    /// The number of the last entry that was read.
+    /// The number of the last entry read.
     seen: u64,
 }
 
@@ -35,7 +35,7 @@ impl<'a> JournalPages<'a> {
         Self { run, seen: 0 }
     }
 
-    /// Some more entries; `None` if there are no more now.
+    /// Returns the next entries, or `None` if there are no more now.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Entry>>, outlive::Error> {
         let page = self.run.journal_page(self.seen).await?;
         let Some(last) = page.last() else { return Ok(None) };
@@ -43,7 +43,7 @@ impl<'a> JournalPages<'a> {
         Ok(Some(page))
     }
 
-    /// Whether nothing was read.
+    /// Returns `true` if nothing has been read.
     pub(crate) fn is_empty(&self) -> bool {
         self.seen == 0
     }
@@ -54,13 +54,13 @@ impl JournalTable {
         Self { fit, day, widths: Vec::new(), is_begun: false }
     }
 
-    /// Widths that most journals keep to, for one whose later entries are not known yet.
+    /// Starts with widths that fit most journals, for a run whose later entries are not known yet.
     pub(crate) fn with_room(mut self) -> Self {
         self.widths = vec![3, 12, 14, 20, 7, 6, 8, 16, 0];
         self
     }
 
-    /// The next entries, with the heading before the first.
+    /// Lays out the next entries, with the heading before the first.
     pub(crate) fn part(&mut self, entries: &[Entry]) -> String {
         let grid = Grid::new(self.fit);
         let grid = if self.is_begun { grid } else { grid.header(&COLUMNS) };
@@ -68,7 +68,7 @@ impl JournalTable {
         let mut grid = grid.spare(SPARE).widths(&self.widths);
         entries.iter().for_each(|entry| grid.row(self.cells(entry)));
         let (text, mut widths) = grid.lay_out();
-        // How long the last value was says nothing about the next.
+        // The width of the last column says nothing about the next part.
         widths.last_mut().into_iter().for_each(|width| *width = 0);
         self.widths = widths;
         text
@@ -90,7 +90,7 @@ impl JournalTable {
         ]
     }
 
-    /// The file with its folder, which is enough to find it, or the whole path.
+    /// Returns the file with its directory, which is enough to find it, or the whole path.
     fn site<'a>(&self, site: &'a str) -> &'a str {
         match (self.fit, site.rmatch_indices(['/', '\\']).nth(1)) {
             (Fit::Terminal, Some((slash, _))) => &site[slash + 1..],

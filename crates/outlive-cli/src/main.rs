@@ -1,4 +1,5 @@
-//! The command line: see, start and tell the runs and jobs of a store, also while another process executes them.
+//! The `outlive` command: inspects, starts and controls the runs and jobs of a store, even while another process
+//! executes it.
 
 mod act;
 mod args;
@@ -47,7 +48,7 @@ async fn main() -> ExitCode {
     let cli = Cli::parse();
     match obey(cli.command, Out::new(cli.output)).await {
         Ok(code) => code,
-        // Whoever read our output has seen enough.
+        // The reader of our output has seen enough.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             error.tell();

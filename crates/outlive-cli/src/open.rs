@@ -1,4 +1,4 @@
-//! Opening a store that is there: a command never makes one by a slip of the pen.
+//! Opens an existing store: a mistyped path never creates one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,52 +10,52 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// Said of a store that no process executes.
-pub(crate) const NOBODY: &str = "no process executes this store now";
+/// The note about a store that no process executes.
+pub(crate) const NOBODY: &str = "no process is executing this store";
 
 /// A run of any workflow.
 pub(crate) type AnyRun = Run<Value>;
 
-/// The store a command is about.
+/// The argument that names a store.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StoreArgs {
-    /// The store: the file that the program opens with `Engine::open`
+    /// Store: the file that your program opens with `Engine::open`
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
 
-/// The run a command is about.
+/// The arguments that name a run.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// The run's id
+    /// Run id
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 }
 
 impl StoreArgs {
-    /// The file by its absolute name: a store, or what may be an export.
+    /// Returns the absolute path of the file, which may be a store or an export.
     pub(crate) fn path(&self) -> Result<PathBuf, Error> {
         check(&self.file)?;
         let text = self.file.to_str().unwrap_or_default();
         let path = text.strip_prefix("sqlite:").map_or(&*self.file, Path::new);
-        std::path::absolute(path).map_err(|error| Error::said(format!("{path:?} is not the name of a file: {error}")))
+        std::path::absolute(path).map_err(|error| Error::said(format!("{path:?} is not a file name: {error}")))
     }
 
-    /// Opens the store to send to it.
+    /// Opens the store for writing.
     pub(crate) fn open(&self) -> Result<Client, Error> {
         check(&self.file)?;
         Ok(Client::open(&self.file)?)
     }
 
-    /// Opens the store to read it, also where nothing can be written.
+    /// Opens the store read-only, which also works where nothing can be written.
     pub(crate) fn read(&self) -> Result<Client, Error> {
         check(&self.file)?;
         Ok(Client::open_read_only(&self.file)?)
     }
 
-    /// Whether a process executes the store now; `None` if that cannot be found out.
+    /// Returns whether a process executes the store now, or `None` if that is not known.
     pub(crate) fn is_executed(&self) -> Option<bool> {
         match Executor::of(&self.path().ok()?) {
             Executor::Nobody => Some(false),
@@ -64,7 +64,8 @@ impl StoreArgs {
         }
     }
 
-    /// What becomes of something that was sent: now, or once a process executes the store.
+    /// Describes the effect of a message: `now` if a process executes the store, else `later`, with a note that it
+    /// waits.
     pub(crate) fn outlook(&self, now: &str, later: &str) -> String {
         match self.is_executed() {
             Some(false) => format!("{later}; {NOBODY}, so this waits until one does"),
@@ -72,12 +73,12 @@ impl StoreArgs {
         }
     }
 
-    /// The path of the file.
+    /// Returns the path of the file. Refuses anything that is not a file.
     pub(crate) fn file(&self) -> Result<PathBuf, Error> {
         check(&self.file)?;
         let text = self.file.to_str().unwrap_or_default();
         if text.starts_with("postgres:") || text.starts_with("postgresql:") {
-            return Err(Error::said(format!("{text:?} is not a file; name one that a program has made")));
+            return Err(Error::said(format!("{text:?} is not a file; pass a store that a program has created")));
         }
         Ok(text.strip_prefix("sqlite:").map_or_else(|| self.file.clone(), PathBuf::from))
     }
@@ -89,7 +90,7 @@ impl RunArgs {
         self.open_any().await
     }
 
-    /// Opens it to read it.
+    /// Opens it read-only.
     pub(crate) async fn read(&self) -> Result<AnyRun, Error> {
         self.check_run()?;
         Ok(self.store.read()?.run(&self.id).await?)
@@ -103,7 +104,7 @@ impl RunArgs {
         Err(Error::said(format!("{:?} is an instance of a job, not a run; {way_out}", self.id)))
     }
 
-    /// Opens it, be it a run or an instance of a job.
+    /// Opens it, whether it is a run or an instance of a job.
     pub(crate) async fn open_any(&self) -> Result<AnyRun, Error> {
         Ok(self.store.open()?.run(&self.id).await?)
     }
@@ -113,22 +114,22 @@ impl RunArgs {
     }
 }
 
-/// The kind of job that a name is of, if it is of one.
+/// Returns the kind of job that a name starts with, if any.
 pub(crate) fn kind(text: &str) -> Option<JobKind> {
     JobKind::from_text(text.split_once(':')?.0)
 }
 
-/// The instance of a job a command is about.
+/// The arguments that name an instance of a job.
 #[derive(clap::Args, Debug)]
 pub(crate) struct InstanceArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// The instance, as task:orders:42; a pool is named pool:NAME
+    /// Job instance, such as task:orders:42; for a pool, pool:NAME
     #[arg(value_name = "KIND:NAME:ID")]
     pub(crate) instance: String,
 }
 
-/// An instance of a job, and the client to reach it.
+/// An instance of a job, and the client to access it.
 pub(crate) struct Opened {
     client: Client,
     pub(crate) job: AnyJob,
@@ -140,7 +141,7 @@ impl InstanceArgs {
         open_instance(self.store.open()?, &self.instance)
     }
 
-    /// Opens it to read it.
+    /// Opens it read-only.
     pub(crate) fn read(&self) -> Result<Opened, Error> {
         open_instance(self.store.read()?, &self.instance)
     }
@@ -165,12 +166,12 @@ pub(crate) fn open_instance(client: Client, instance: &str) -> Result<Opened, Er
 }
 
 impl Opened {
-    /// The instance by its whole name.
+    /// Returns the full name of the instance.
     pub(crate) fn name(&self) -> String {
         format!("{}:{}", self.job.name(), self.id)
     }
 
-    /// An error of the library. If there is no such job at all, says which there are.
+    /// Converts an error of the library. If there is no such job, lists the existing ones.
     pub(crate) async fn told(&self, error: outlive::Error) -> Error {
         match error.is_not_found() {
             true => told(&self.client, &self.job, error).await,
@@ -179,37 +180,37 @@ impl Opened {
     }
 }
 
-/// What is told of a job that is not found: which there are, if it is none of them.
+/// Converts the error for a job that is not found: if the store has no such job, lists the existing ones.
 pub(crate) async fn told(client: &Client, job: &AnyJob, error: outlive::Error) -> Error {
     let Ok(jobs) = client.jobs().await else { return error.into() };
     let names: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
     match (names.contains(&job.name()), names.is_empty()) {
         (true, _) => error.into(),
-        (false, true) => Error::said(format!("there is no job {:?} in this store; it has none", job.name())),
+        (false, true) => Error::said(format!("there is no job {:?} in this store; it has no jobs", job.name())),
         (false, false) => {
             Error::said(format!("there is no job {:?} in this store; there are {}", job.name(), names.join(", ")))
         }
     }
 }
 
-/// Refuses what the library would make a new store of.
+/// Refuses a path for which the library would create a new store.
 fn check(place: &Path) -> Result<(), Error> {
     let text = place.to_str().unwrap_or_default();
     if text == "memory:" {
-        return Err(Error::said("the store \"memory:\" lives in its own process alone; name a file"));
+        return Err(Error::said("a \"memory:\" store exists only in its own process; name a file"));
     }
     if text.is_empty() || text.starts_with("postgres:") || text.starts_with("postgresql:") {
-        return Ok(()); // The library says what is wrong with these.
+        return Ok(()); // The library reports what is wrong with these.
     }
     let path = text.strip_prefix("sqlite:").map_or(place, Path::new);
     match path.metadata() {
         Ok(found) if found.is_file() && found.len() == 0 => {
-            Err(Error::said(format!("no such store: {path:?} is an empty file; name one that a program has made")))
+            Err(Error::said(format!("no such store: {path:?} is an empty file; pass one that a program has created")))
         }
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::said(format!(
-            "no such store: there is no file {path:?}; name one that a program has made with `Engine::open`"
+            "no such store: {path:?} does not exist; pass a file that a program has created with `Engine::open`"
         ))),
-        Err(error) => Err(Error::said(format!("the store {path:?} cannot be opened: {error}"))),
+        Err(error) => Err(Error::said(format!("cannot open store {path:?}: {error}"))),
     }
 }

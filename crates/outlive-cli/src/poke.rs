@@ -1,4 +1,4 @@
-//! What is told to an instance of a job in a word: trigger, flush.
+//! `outlive trigger` and `outlive flush`: make an instance of a job act now.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `outlive ps`: which runs there are.
+//! `outlive ps`: lists the runs of a store.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::out::Out;
 use crate::table::{self, Fit, Grid};
 use crate::time;
 
-/// The columns `took` and `started` go if there is no room.
+/// The columns `took` and `started` are hidden if there is no room.
 const SPARE: &[usize] = &[4, 3];
 
 #[derive(clap::Args)]
@@ -23,10 +23,10 @@ pub(crate) struct Args {
     store: StoreArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// How many to list at most
+    /// Maximum number of runs to list
     #[arg(long, default_value_t = 100)]
     limit: usize,
-    /// Nothing shortened
+    /// Do not truncate anything
     #[arg(long)]
     full: bool,
 }
@@ -70,23 +70,23 @@ async fn write_table(client: &Client, args: &Args, mut pages: Pages<'_>, out: Ou
     out.line(summary(&counts, listed))?;
     let unfinished = StatusKind::ALL.into_iter().filter(|kind| !kind.is_ended() && *kind != StatusKind::Stuck);
     if unfinished.map(|kind| counts.of(kind)).sum::<u64>() > 0 && args.store.is_executed() == Some(false) {
-        out.line(format!("{NOBODY}; unfinished runs go on once one does"))?;
+        out.line(format!("{NOBODY}; unfinished runs continue once one does"))?;
     }
     Ok(())
 }
 
-/// The runs that are asked for, page by page: what is shown is not kept.
+/// Reads the requested runs page by page, without keeping them in memory.
 struct Pages<'a> {
     client: &'a Client,
     args: &'a Args,
     next: Option<PageMark>,
-    /// How many more are asked for.
+    /// How many more runs to list.
     left: usize,
     is_last: bool,
 }
 
 impl Pages<'_> {
-    /// Some more of them; `None` at the end.
+    /// Returns the next runs, or `None` at the end.
     async fn next(&mut self) -> Result<Option<Vec<RunInfo>>, Error> {
         while self.left > 0 && !self.is_last {
             let mut page = self.client.list_after(self.args.filter.filter(), self.next).await?;
@@ -94,7 +94,7 @@ impl Pages<'_> {
             self.is_last = page.next.is_none();
             page.runs.truncate(self.left);
             self.left -= page.runs.len();
-            // A page can be empty and not the last: what was on it may have been purged.
+            // An empty page need not be the last: its runs may have been purged.
             if !page.runs.is_empty() {
                 return Ok(Some(page.runs));
             }
@@ -103,7 +103,7 @@ impl Pages<'_> {
     }
 }
 
-/// The parts of one table that lines up.
+/// A table that is printed in parts that line up.
 struct Sheet {
     fit: Fit,
     widths: Vec<u16>,
@@ -129,14 +129,14 @@ impl Sheet {
             ]);
         }
         let (text, mut widths) = grid.spare(SPARE).lay_out();
-        // How long the last note was says nothing about the next.
+        // The width of the last column says nothing about the next part.
         widths.last_mut().into_iter().for_each(|width| *width = 0);
         self.widths = widths;
         text
     }
 }
 
-/// How many there are, by status, and how to see those that are not listed.
+/// Returns the number of runs by status, and how to list all of them.
 fn summary(counts: &Counts, listed: u64) -> String {
     let total = counts.total();
     let each = StatusKind::ALL.into_iter().filter(|kind| counts.of(*kind) > 0);
@@ -146,7 +146,7 @@ fn summary(counts: &Counts, listed: u64) -> String {
         text += &format!(": {}", each.join(", "));
     }
     if total > listed {
-        text += &format!("; the newest {listed} are listed, --limit {total} lists all");
+        text += &format!("; showing the newest {listed}, use --limit {total} to list all");
     }
     text
 }

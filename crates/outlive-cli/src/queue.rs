@@ -1,4 +1,4 @@
-//! `outlive queue`: the queue of a pool is paused, resumed, or waited for.
+//! `outlive queue`: pauses, resumes or drains the queue of a pool.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::open::{NOBODY, Opened, StoreArgs, open_instance};
 use crate::out::Out;
 use crate::time;
 
-/// How often the queue is looked at.
+/// How often the queue is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Begin nothing more until it is resumed; what is being handled goes on
+    /// Start no more events until resumed; those in progress finish
     Pause(Args),
-    /// Go on after a pause
+    /// Resume a paused queue
     Resume(Args),
-    /// Wait until all that was pushed is handled or given up
+    /// Wait until every event is handled or given up
     Drain(DrainArgs),
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Command {
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
-    /// The pool, as mail or pool:mail
+    /// Pool, such as mail or pool:mail
     #[arg(value_name = "NAME")]
     pool: String,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     queue: Args,
-    /// Give up after this time, as in "30 s"; without it, wait for as long as it takes
+    /// Give up after this time, such as "30 s"; by default, wait as long as it takes
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
 }
@@ -53,8 +53,8 @@ pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> 
     };
     let opened = args.open()?;
     let (done, what) = match command {
-        Command::Pause(_) => (opened.job.pause().await, "it begins nothing more until it is resumed"),
-        _ => (opened.job.resume().await, "it goes on"),
+        Command::Pause(_) => (opened.job.pause().await, "it starts no more events until it is resumed"),
+        _ => (opened.job.resume().await, "it resumes"),
     };
     if let Err(error) = done {
         return Err(opened.told(error).await);
@@ -112,14 +112,14 @@ fn left(status: &PoolStatus) -> u64 {
     status.ready + status.running + status.delayed
 }
 
-/// Why it is not waited for any longer, if it is not.
+/// Returns why to stop waiting, if there is a reason.
 fn refusal(job: &str, status: &PoolStatus, too_long: Option<Duration>) -> Option<Error> {
     let left = left(status);
     if status.is_paused {
-        let way_out = "`outlive queue resume` has it go on";
+        let way_out = "resume it with `outlive queue resume`";
         return Some(Error::said(format!("{job:?} is paused with {left} events in it; {way_out}")));
     }
     let too_long = too_long?;
-    let way_out = "see whether a program executes the store, or give a longer --timeout";
+    let way_out = "check that a program executes the store, or use a longer --timeout";
     Some(Error::said(format!("{job:?} has {left} events left after {}; {way_out}", time::length(too_long))))
 }

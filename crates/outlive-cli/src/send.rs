@@ -1,4 +1,4 @@
-//! `outlive send`: an event for a job.
+//! `outlive send`: sends an event to a job.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::out::Out;
 pub(crate) struct Args {
     #[command(flatten)]
     instance: InstanceArgs,
-    /// The event, or `-` to read it from stdin
+    /// Event as JSON, or `-` to read it from stdin
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     event: String,
 }
@@ -30,9 +30,9 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
         }
     };
     let name = opened.name();
-    let new = if created { ", which came into being by it" } else { "" };
+    let new = if created { ", a new instance" } else { "" };
     let document = json!({ "instance": name, "event": event, "created": created });
-    let kept = format!("event {event} is kept for {name:?}{new}");
+    let kept = format!("event {event} sent to {name:?}{new}");
     out.answer(args.instance.store.outlook(&kept, &kept), &document)?;
     Ok(ExitCode::SUCCESS)
 }

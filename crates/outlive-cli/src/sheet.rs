@@ -1,4 +1,4 @@
-//! What is known of a run, a line each.
+//! Prints the facts about a run, one per line.
 
 use outlive::RunInfo;
 
@@ -16,7 +16,7 @@ pub(crate) fn of(info: &RunInfo, fit: Fit) -> String {
         ("status", Some(time::status(info, now))),
         ("note", time::note(info).map(ToOwned::to_owned)),
         ("tags", Some(tags.join(" ")).filter(|tags| !tags.is_empty())),
-        ("accepted", Some(moment(info.created_at))),
+        ("created", Some(moment(info.created_at))),
         ("started", info.started_at.map(moment)),
         ("ended", info.ended_at.map(moment)),
         ("took", facts::duration(info, now).map(time::length)),

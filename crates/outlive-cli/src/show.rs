@@ -1,4 +1,4 @@
-//! `outlive show`: one run, and what it has done.
+//! `outlive show`: shows a run and its journal.
 
 use std::process::ExitCode;
 
@@ -19,10 +19,10 @@ use crate::time;
 pub(crate) struct Args {
     #[command(flatten)]
     run: RunArgs,
-    /// Go on until the run ends; the exit code is then 0 if it completed, else 1
+    /// Follow the run until it ends; the exit code is then 0 if it completed, 1 if not
     #[arg(short, long)]
     follow: bool,
-    /// All columns, nothing shortened
+    /// Show all columns, and do not truncate anything
     #[arg(long)]
     full: bool,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let run = args.run.read().await?;
     let fit = if args.full { Fit::All } else { Fit::Terminal };
-    // The run first, then its journal: of a run that has ended, the journal is then whole.
+    // The run is read before its journal: if it has ended, the journal is then complete.
     let mut info = run.info().await?;
     let shown = match args.follow {
         true => match View::new(&info, &args.run.store, out, fit) {
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
         (Ok(()), false, false) => write_table(&run, &info, args, fit, out).await,
         (shown, ..) => shown,
     };
-    // A follower who has not seen the end has not seen it go well.
+    // A follower that has not seen the end does not report success.
     let is_well = !args.follow || info.status == Status::Completed;
     match shown {
         Err(Error::Outlive(error)) if error.is_not_found() => Err(gone(args).await),
@@ -75,16 +75,17 @@ async fn write_table(run: &AnyRun, info: &RunInfo, args: &Args, fit: Fit, out: O
         out.line(table.part(&page))?;
     }
     if journal.is_empty() {
-        out.line("nothing is recorded yet")?;
+        out.line("no journal entries yet")?;
     }
     Ok(())
 }
 
-/// Why a run that was there is not there any more.
+/// Returns the error for a run that disappeared while it was shown.
 async fn gone(args: &Args) -> Error {
     match args.run.read().await {
         Ok(_) => Error::said(format!(
-            "run {:?} was replaced by a new run with the same id while it was shown; the command again shows that one",
+            "run {:?} was replaced by a new run with the same id while it was shown; repeat the command to show that \
+             one",
             args.run.id
         )),
         Err(error) => error,

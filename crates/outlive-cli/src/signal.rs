@@ -1,4 +1,4 @@
-//! `outlive signal`: a named value for a run.
+//! `outlive signal`: sends a named value to a run.
 
 use std::process::ExitCode;
 
@@ -13,13 +13,13 @@ use crate::out::Out;
 pub(crate) struct Args {
     #[command(flatten)]
     run: RunArgs,
-    /// The signal's name
+    /// Signal name
     #[arg(value_name = "NAME")]
     name: String,
-    /// The value, or `-` to read it from stdin
+    /// Value as JSON, or `-` to read it from stdin
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     value: String,
-    /// A second signal to the run with the same key is not kept
+    /// Deduplication key: a second signal to the run with the same key is dropped
     #[arg(long, value_name = "KEY")]
     dedup: Option<String>,
 }
@@ -31,16 +31,16 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     if let Some(key) = &args.dedup {
         signal = signal.dedup(key);
     }
-    // Before it is sent: once it is taken, nobody waits for it.
+    // Read before sending: once the signal is taken, the run no longer waits for it.
     let note = run.info().await?.note;
     let is_kept = signal.await?;
     let mut sentence = match is_kept {
         true => {
-            let kept = format!("signal {:?} is kept for run {:?}", args.name, run.id());
+            let kept = format!("signal {:?} sent to run {:?}", args.name, run.id());
             args.run.store.outlook(&kept, &kept)
         }
         false => format!(
-            "signal {:?} is dropped: run {:?} has had a signal with the dedup key {:?}",
+            "signal {:?} dropped: run {:?} has already had a signal with the dedup key {:?}",
             args.name,
             run.id(),
             args.dedup.as_deref().unwrap_or_default()
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     if let Some(awaited) =
         note.filter(|note| is_kept && note.starts_with("waits for ") && !note.contains(&format!("{:?}", args.name)))
     {
-        sentence.push_str(&format!("; the run does not wait for it now: it {awaited}"));
+        sentence.push_str(&format!("; the run is not waiting for it now: it {awaited}"));
     }
     out.answer(sentence, &json!({ "id": run.id(), "signal": args.name, "dedup": args.dedup, "kept": is_kept }))?;
     Ok(ExitCode::SUCCESS)

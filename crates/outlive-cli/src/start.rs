@@ -1,4 +1,4 @@
-//! `outlive start`: a new run, for whoever executes the store.
+//! `outlive start`: starts a run, for the process that executes the store.
 
 use std::process::ExitCode;
 
@@ -17,19 +17,19 @@ use crate::typed;
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
-    /// The name that the workflow is registered under
+    /// Name under which the workflow is registered
     #[arg(value_name = "NAME")]
     workflow: String,
-    /// The input, or `-` to read it from stdin
+    /// Input as JSON, or `-` to read it from stdin
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     input: String,
-    /// The run's id; a new one is made if there is none
+    /// Run id; generated if not given
     #[arg(long)]
     id: Option<String>,
-    /// Begin only after this time, as in "30 s" or "2 days"
+    /// Start only after this time, such as "30 s" or "2 days"
     #[arg(long, value_name = "DURATION")]
     after: Option<String>,
-    /// A label to find the run by; can be given again for another one
+    /// Tag to find the run by; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = typed::pair)]
     tag: Vec<(String, String)>,
     /// What to do if the id is taken
@@ -39,11 +39,11 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Conflict {
-    /// Give the run that is there, if workflow and input are the same
+    /// Return the existing run if its workflow and input are the same
     Join,
     /// Fail
     Reject,
-    /// End and remove the run that is there, whatever its state, and start this one
+    /// End and remove the existing run, whatever its state, and start this one
     Replace,
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let started = Started { id: run.id(), workflow: &args.workflow, status: run.status().await?.into() };
     out.answer(run.id(), &started)?;
     if !out.is_json() && args.store.is_executed() == Some(false) {
-        out.remark(&format!("{NOBODY}, so the run begins once one does"));
+        out.remark(&format!("{NOBODY}, so the run starts once one does"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -86,7 +86,7 @@ impl From<Conflict> for OnConflict {
     }
 }
 
-/// The library's way out is a line of Rust; here it is a flag.
+/// Converts a conflict error: the library suggests a line of Rust, the command line a flag.
 fn told(error: outlive::Error) -> Error {
     match error {
         outlive::Error::Conflict { id, workflow, how } => Error::said(format!(

@@ -1,4 +1,4 @@
-//! Tables for people: columns without lines, cut to the width of the terminal.
+//! Tables for people: columns without borders, truncated to the width of the terminal.
 
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 use outlive::{RunInfo, StatusKind, Timestamp};
@@ -11,28 +11,28 @@ use crate::time;
 pub(crate) enum Fit {
     /// What the terminal has room for.
     Terminal,
-    /// All of it.
+    /// Everything.
     All,
 }
 
-/// The width where there is no terminal.
+/// The width without a terminal.
 const WIDTH_WITHOUT_TERMINAL: u16 = 160;
-/// The last column has at least this much room.
+/// The minimum width of the last column.
 const LAST_MIN: u16 = 20;
-/// Columns are not cut below this.
+/// The width below which columns are not truncated.
 const COLUMN_MIN: u16 = 8;
-/// Between two columns.
+/// The space between two columns.
 const GAP: u16 = 2;
-/// Longer texts are cut before they are laid out, which is slow for a megabyte.
+/// Longer texts are truncated before layout, which is slow for a megabyte.
 const LAID_OUT_MAX: usize = 1_000;
 
-/// A table that is filled row by row.
+/// A table filled row by row.
 pub(crate) struct Grid {
     table: Table,
     fit: Fit,
-    /// Columns that go if there is no room, the first to go first.
+    /// Columns to hide if there is no room, in this order.
     spare: &'static [usize],
-    /// The least widths, so that parts of one table that are written one after the other line up.
+    /// The minimum widths, so that parts of a table printed one after another line up.
     widths: Vec<u16>,
 }
 
@@ -69,7 +69,7 @@ impl Grid {
         self.table.add_row(row);
     }
 
-    /// Lays it out. Gives the text and the widths it came to.
+    /// Lays out the table. Returns the text and the column widths.
     pub(crate) fn lay_out(mut self) -> (String, Vec<u16>) {
         let mut widths = self.table.column_max_content_widths();
         for (width, least) in widths.iter_mut().zip(&self.widths) {
@@ -85,7 +85,7 @@ impl Grid {
         (self.table.trim_fmt(), widths)
     }
 
-    /// Makes all columns fit: spare ones go, then the widest are cut, and the last one has what is left.
+    /// Makes all columns fit: hides spare ones, then truncates the widest, and gives the last one the rest.
     fn fit_to(&mut self, room: u16, widths: &[u16]) {
         let Some((last, firsts)) = widths.split_last() else { return };
         let mut shown: Vec<Option<u16>> = firsts.iter().copied().map(Some).collect();
@@ -120,12 +120,12 @@ impl Grid {
     }
 }
 
-/// The width that the environment gives to what is shown, if it gives one.
+/// Returns the width from the environment variable `COLUMNS`, if set.
 fn columns() -> Option<u16> {
     std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0)
 }
 
-/// A cell of text that may hold anything.
+/// Returns a cell with arbitrary text, escaped.
 pub(crate) fn text(content: &str, fit: Fit) -> Cell {
     match fit {
         Fit::All => Cell::new(plain(content)),
@@ -133,7 +133,7 @@ pub(crate) fn text(content: &str, fit: Fit) -> Cell {
     }
 }
 
-/// A cell with a status.
+/// Returns a cell with the status of a run.
 pub(crate) fn status(run: &RunInfo, now: Timestamp) -> Cell {
     let cell = Cell::new(plain(&time::status(run, now)));
     match run.status.kind() {

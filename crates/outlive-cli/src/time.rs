@@ -1,15 +1,15 @@
-//! Moments and lengths of time as people read them. All clocks are UTC.
+//! Formats times and durations for people. All times are UTC.
 
 use std::time::{Duration, SystemTime};
 
 use outlive::{RunInfo, Status, Timestamp};
 
-#[expect(clippy::disallowed_methods, reason = "the command line sees the time of the machine, as people do")]
+#[expect(clippy::disallowed_methods, reason = "the command line uses the time of the machine")]
 pub(crate) fn now() -> Timestamp {
     SystemTime::now().into()
 }
 
-/// Date and time to the second: `2026-10-04 12:03:04`.
+/// Returns the date and the time to the second: `2026-10-04 12:03:04`.
 pub(crate) fn moment(at: Timestamp) -> String {
     match parts(at) {
         Some((date, time)) => format!("{date} {}", &time[..SECOND]),
@@ -17,7 +17,7 @@ pub(crate) fn moment(at: Timestamp) -> String {
     }
 }
 
-/// The time to the second, with the date if that is not the date of `day`.
+/// Returns the time to the second, with the date if it is not on `day`.
 pub(crate) fn clock(at: Timestamp, day: Timestamp) -> String {
     match (parts(at), parts(day)) {
         (Some((date, time)), Some((today, _))) if date == today => time[..SECOND].to_owned(),
@@ -25,7 +25,7 @@ pub(crate) fn clock(at: Timestamp, day: Timestamp) -> String {
     }
 }
 
-/// The time to the millisecond, with the date if that is not the date of `day`.
+/// Returns the time to the millisecond, with the date if it is not on `day`.
 pub(crate) fn exact(at: Timestamp, day: Timestamp) -> String {
     match (parts(at), parts(day)) {
         (Some((date, time)), Some((today, _))) if date == today => time,
@@ -34,7 +34,7 @@ pub(crate) fn exact(at: Timestamp, day: Timestamp) -> String {
     }
 }
 
-/// How long, in the two largest units that matter: `350 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`.
+/// Returns a duration in its one or two largest units: `350 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`.
 pub(crate) fn length(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -46,12 +46,12 @@ pub(crate) fn length(duration: Duration) -> String {
     }
 }
 
-/// The time to the second, with the date if it is not today, or a dash.
+/// Returns the time to the second, with the date if it is not today, or a dash if there is none.
 pub(crate) fn when(at: Option<Timestamp>, now: Timestamp) -> String {
     at.map_or_else(|| "-".into(), |at| clock(at, now))
 }
 
-/// A status with what comes first: `sleeping (until 12:03:04)`, `waiting (approval, 2d 23h left)`.
+/// Returns a status with what it waits for: `sleeping (until 12:03:04)`, `waiting (approval, 2d 23h left)`.
 pub(crate) fn status(run: &RunInfo, now: Timestamp) -> String {
     match run.status {
         Status::Sleeping { until } => format!("sleeping (until {})", clock(until, now)),
@@ -59,7 +59,7 @@ pub(crate) fn status(run: &RunInfo, now: Timestamp) -> String {
     }
 }
 
-/// What else is to be said of a run. The one thing that it waits for is in its status; several are not.
+/// Returns the note of a run. What a paused run waits for is in its status, unless there are several things.
 pub(crate) fn note(run: &RunInfo) -> Option<&str> {
     run.note.as_deref().filter(|note| !run.status.is_idle() || note.contains(", "))
 }
@@ -71,10 +71,10 @@ fn two(seconds: u64, (large, large_unit): (u64, &str), (small, small_unit): (u64
     }
 }
 
-/// How long `12:03:04` is; what follows are the milliseconds.
+/// The length of `12:03:04`; the milliseconds follow.
 const SECOND: usize = 8;
 
-/// Date and `12:03:04.000`, if the moment is in the calendar.
+/// Returns the date and `12:03:04.000`, if the time is in the calendar.
 fn parts(at: Timestamp) -> Option<(String, String)> {
     let text = at.to_string();
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;

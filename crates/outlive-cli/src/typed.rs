@@ -1,24 +1,25 @@
-//! What people type, read: pairs, words for a status, JSON with its spaces. Pure, so that the fuzzer reads it too.
+//! Parses arguments: pairs, statuses, and JSON with whitespace. Pure, so that the fuzzer can run it too.
 
 use outlive::StatusKind;
 
-/// Reads `key=value`.
+/// Parses `key=value`.
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("write it as key=value".into()),
+        _ => Err("expected key=value".into()),
     }
 }
 
-/// Reads the word for a status.
+/// Parses a status.
 pub(crate) fn status(text: &str) -> Result<StatusKind, String> {
     StatusKind::from_text(text).ok_or_else(|| {
         let known: Vec<&str> = StatusKind::ALL.into_iter().map(StatusKind::as_str).collect();
-        format!("write one of {}", known.join(", "))
+        format!("expected one of {}", known.join(", "))
     })
 }
 
-/// JSON as programs write it. Inputs are the same if their text is, and people put spaces where programs do not.
+/// Removes whitespace between tokens. Inputs are equal if their texts are, and people type spaces where programs do
+/// not.
 pub(crate) fn compact(json: &str) -> String {
     let (mut is_text, mut is_escaped) = (false, false);
     let keep = |c: &char| {

@@ -1,4 +1,4 @@
-//! What is written: each variant is one all-or-nothing change, and the answer to it.
+//! Writes to a store, each one an all-or-nothing change, and their results.
 
 use std::collections::BTreeMap;
 
@@ -13,59 +13,41 @@ use crate::queue::{Bury, Dead, Moved, Push};
 use crate::status::Status;
 use crate::time::Timestamp;
 
-/// One change. The same write again, after an answer was lost, changes nothing and is answered as the first time.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// use outlive_core::commit::{Answer, Refusal, Write};
-/// use outlive_core::id::Name;
-/// use outlive_core::store::Store;
-/// # use std::sync::Arc;
-///
-/// let batch = vec![Write::Purge(Name::recorded("order-42"), None)];
-/// let answers = store.write(Arc::new(batch)).await?;
-/// assert!(matches!(answers[..], [Answer::Refused(Refusal::NotFound)]));
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// One change. Writing it again after a lost reply changes nothing and returns the same result as the first time.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Write {
-    /// Bring an instance into being.
+    /// Creates an instance.
     Start(Start),
-    /// Put a message in an inbox.
+    /// Puts a message into an inbox.
     Send(Send),
-    /// All that one message or completion changes in a run.
+    /// Applies everything that one message or outcome changes in a run.
     Commit(Commit),
-    /// Take instances in order to drive them.
+    /// Claims instances in order to drive them.
     Claim(Claim),
-    /// Have a failed or stuck instance go on.
+    /// Resumes a failed or stuck instance.
     Reopen(Reopen),
-    /// Remove all that is kept of an ended or stuck instance; with a number, only if it is the one that has it: another
-    /// may have its id by now.
+    /// Removes everything stored about an ended or stuck instance. With a number, only if the id still belongs to that
+    /// instance: another one may have it by now.
     Purge(Name, Option<InstanceNum>),
-    /// Give events to a job.
+    /// Pushes events to a job.
     Push(Push),
-    /// All that one turn of a job changes.
+    /// Applies everything that one turn of a job changes.
     Turn(Box<Turn>),
-    /// Try dead letters again, or drop them.
+    /// Retries or discards dead letters.
     Bury(Bury),
-    /// Remember a number under a name: how far a reader of the feed has come.
+    /// Stores a number under a name: the position of a feed subscriber.
     Mark(Name, u64),
-    /// Forget the oldest lines of the feed: a few thousand of them at once.
+    /// Removes the oldest lifecycle events from the feed, a few thousand at a time.
     Trim(Trim),
-    /// Set the recoveries of instances back, because the process did not die while it drove them.
+    /// Resets the recoveries of instances because the process did not die while driving them.
     Absolve(Absolve),
 }
 
-/// How much of the feed is forgotten: what lies before its first line of the time that is kept. Entries of journals
-/// stay.
+/// The part of the feed to remove: everything before its first event within the retention period. Journal entries stay.
 ///
-/// A clock may have been wrong, so a line dated after `now` does not count: it is as old as the lines around it, and
-/// does not keep them.
+/// A clock may have been wrong, so an event dated after `now` does not count: it is treated as being as old as the
+/// events around it and does not keep them.
 ///
 /// ```
 /// use outlive_core::commit::{Age, Trim};
@@ -76,37 +58,25 @@ pub enum Write {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trim {
-    /// Lines of an earlier time are forgotten.
+    /// Events before this time are removed.
     pub before: Timestamp,
-    /// What the clock shows.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// The age of a line of the feed, as a [`Trim`] sees it.
-///
-/// ```
-/// # use outlive_core::{commit::{Age, Trim}, time::Timestamp};
-/// let all = Trim { before: Timestamp::MAX, now: Timestamp::MAX };
-/// assert_eq!(all.age(Timestamp::from_millis(0)), Age::Old);
-/// ```
+/// The age of an event of the feed, as seen by a [`Trim`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Age {
-    /// It is forgotten, and so is what lies before it.
+    /// The event is removed, and so is everything before it.
     Old,
-    /// It stays, and so does what lies after it.
+    /// The event stays, and so does everything after it.
     Kept,
-    /// Its date is in the future and says nothing.
+    /// The event is dated in the future, which says nothing about its age.
     Ahead,
 }
 
 impl Trim {
-    /// Returns the age of a line of this date.
-    ///
-    /// ```
-    /// # use outlive_core::{commit::{Age, Trim}, time::Timestamp};
-    /// let trim = Trim { before: Timestamp::from_millis(100), now: Timestamp::from_millis(200) };
-    /// assert_eq!(trim.age(Timestamp::from_millis(100)), Age::Kept);
-    /// ```
+    /// Returns the age of an event with this timestamp.
     #[must_use]
     pub fn age(&self, at: Timestamp) -> Age {
         match at {
@@ -118,65 +88,33 @@ impl Trim {
 }
 
 /// A new instance.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::commit::{Answer, Epoch, OnConflict, Start, Write};
-/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-/// let at = Timestamp::from_millis(1_700_000_000_000);
-/// let start = Start {
-///     id: Name::recorded("order-42"),
-///     workflow: Name::recorded("checkout"),
-///     input: Payload::recorded(r#"{"amount":42}"#),
-///     seed: 7,
-///     tags: [("shop".to_owned(), "paris".to_owned())].into(),
-///     at,
-///     due: at,
-///     on_conflict: OnConflict::Join,
-///     token: 1,
-///     owner: Epoch(0),
-/// };
-/// let answers = store.write(vec![Write::Start(start)].into()).await?;
-/// assert!(matches!(answers[..], [Answer::Started { created: true, .. }]));
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// The id, unique among what the store holds.
+    /// The id, unique in the store.
     pub id: Name,
-    /// The workflow's registered name.
+    /// The registered name of the workflow.
     pub workflow: Name,
     /// The input as JSON.
     pub input: Payload,
-    /// Where the run's random streams begin; chosen once.
+    /// The seed of the random streams of the run; chosen once.
     pub seed: u64,
-    /// Labels to find it by.
+    /// Labels for searching.
     pub tags: BTreeMap<String, String>,
     /// When it was accepted.
     pub at: Timestamp,
-    /// When it may begin; `at` or earlier means at once.
+    /// When it may start; `at` or earlier means immediately.
     pub due: Timestamp,
-    /// What to do if the id is taken.
+    /// What to do if the id is already in use.
     pub on_conflict: OnConflict,
-    /// Random; tells this start from another one of the same id when an answer was lost.
+    /// Random; distinguishes this start from another one with the same id when a reply was lost.
     pub token: u64,
-    /// The epoch that drives it from birth (no claim needed), if it is due and there is room; else [`Epoch(0)`](Epoch).
+    /// The epoch that drives the instance from the start, without a claim, if it is due and there is capacity;
+    /// otherwise [`Epoch(0)`](Epoch).
     pub owner: Epoch,
 }
 
 impl Start {
-    /// The birth of the instance that a push is for, if there is none.
-    ///
-    /// ```
-    /// # use outlive_core::{commit::Start, id::Name, queue::{Place, Push}, time::Timestamp};
-    /// # let (id, job) = (Name::recorded("task:orders:42"), Name::recorded("task:orders"));
-    /// let push = Push { id, job, events: vec![], place: Place::Inbox, at: Timestamp::from_millis(1), seed: 7, token: 1 };
-    /// assert_eq!(Start::of_push(&push).workflow, push.job);
-    /// ```
+    /// Creates the start of the instance a push is for, in case it does not exist.
     #[must_use]
     pub fn of_push(push: &Push) -> Self {
         Self {
@@ -194,206 +132,115 @@ impl Start {
     }
 }
 
-/// What a start does when its id is taken.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-/// # store.write(vec![Write::Start(start.clone())].into()).await?;
-/// # use outlive_core::commit::{Answer, Refusal};
-/// let again = Start { token: 2, on_conflict: OnConflict::Reject, ..start };
-/// let answers = store.write(vec![Write::Start(again)].into()).await?;
-/// assert!(matches!(answers[..], [Answer::Refused(Refusal::Taken)]));
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// What a start does if its id is already in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum OnConflict {
-    /// Give the existing run if workflow and input are the same; refuse if they differ.
+    /// Returns the existing run if workflow and input are the same; refuses the start if they differ.
     #[default]
     Join,
-    /// Refuse.
+    /// Refuses the start.
     Reject,
-    /// End and remove the existing run, whatever its state, and start this one.
+    /// Ends and removes the existing run, whatever its status, and starts this one.
     Replace,
 }
 
-/// A message for an instance. Refused if there is none or it has ended. Unless somebody in this process drives the
-/// instance, it is made due [at once](Timestamp::AT_ONCE) in the same write, so no accepted message waits for another event;
-/// if another process drives it or the message is to end it, [ahead of all else](crate::query::Wake::of_message).
-/// One that is pending keeps its time, unless the message is to end it.
-/// A stuck instance keeps signals but is not woken; a cancel or terminate ends it at once; pause and resume are refused.
+/// A message to an instance. Refused if the instance does not exist or has ended.
 ///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-/// # store.write(vec![Write::Start(start.clone())].into()).await?;
-/// # use outlive_core::commit::{Answer, Send};
-/// # use outlive_core::message::Message;
-/// let message = Message::Signal { name: Name::recorded("paid"), payload: Payload::recorded("42") };
-/// let send = Send { id: start.id, num: None, message, at, dedup: None, token: 2 };
-/// let answers = store.write(vec![Write::Send(send)].into()).await?;
-/// assert!(matches!(answers[..], [Answer::Sent { is_new: true, .. }]));
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// Unless this process drives the instance, the same write makes it due [immediately](Timestamp::AT_ONCE), so no
+/// accepted message waits for another event; if another process drives it or the message ends it, it is due [before
+/// everything else](crate::query::Wake::of_message). A pending run keeps its start time, unless the message ends it. A
+/// stuck instance keeps signals but is not woken; a cancel or terminate ends it immediately; pause and resume are
+/// refused.
 #[derive(Clone, Debug)]
 pub struct Send {
-    /// To whom.
+    /// The receiving instance.
     pub id: Name,
-    /// If given, only to this bearer of the id.
+    /// If set, the message is only for the instance with this number.
     pub num: Option<InstanceNum>,
-    /// What.
+    /// The message.
     pub message: Message,
     /// When it was accepted.
     pub at: Timestamp,
-    /// A second message to the same instance with the same key is not kept.
+    /// A second message to the same instance with the same key is dropped.
     pub dedup: Option<Name>,
-    /// Random; tells this message from an equal one when an answer was lost.
+    /// Random; distinguishes this message from an equal one when a reply was lost.
     pub token: u64,
 }
 
-/// All that one message or completion changes in a run. Applied whole or not at all. Fenced unless `epoch` is that of
-/// the current lease, the instance is there, has not ended, is not stuck, and `seq_before` is its last number.
-/// Entries are progress: they set its count of recoveries back to 0.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::commit::{Answer, Commit, Epoch, Write};
-/// # use outlive_core::id::InstanceNum;
-/// # use outlive_core::store::Store;
-/// let commit = Commit {
-///     num: InstanceNum(1),
-///     epoch: Epoch(1),
-///     seq_before: 0,
-///     entries: vec![],
-///     taken: vec![],
-///     state: None,
-/// };
-/// let answers = store.write(vec![Write::Commit(commit)].into()).await?;
-/// assert!(matches!(answers[..], [Answer::Fenced]), "nobody has the lease");
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// Everything that one message or outcome changes in a run, applied completely or not at all. Fenced unless `epoch`
+/// holds the lease, the instance exists and is neither ended nor stuck, and `seq_before` is its last sequence number.
+/// Entries count as progress: they reset its recoveries to 0.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// Which instance.
+    /// The instance.
     pub num: InstanceNum,
-    /// Under which lease.
+    /// The epoch of the lease.
     pub epoch: Epoch,
     /// The last sequence number before these entries.
     pub seq_before: u64,
-    /// What is added to the journal; dense from `seq_before + 1`.
+    /// The new journal entries; dense from `seq_before + 1`.
     pub entries: Vec<Entry>,
-    /// Inbox positions that these entries take.
+    /// Inbox positions of the messages that these entries take.
     pub taken: Vec<u64>,
     /// The new state, if it changes.
     pub state: Option<State>,
 }
 
-/// A new state of an instance.
-///
-/// ```
-/// use outlive_core::commit::State;
-/// use outlive_core::payload::Payload;
-/// use outlive_core::status::Status;
-/// # use outlive_core::time::Timestamp;
-///
-/// let end = State {
-///     status: Status::Completed,
-///     wake: None,
-///     is_owned: false,
-///     seen: Some(3),
-///     outcome: Some(Payload::recorded("42")),
-///     note: None,
-///     at: Timestamp::from_millis(0),
-/// };
-/// assert!(end.status.is_ended() && !end.is_owned);
-/// ```
+/// The new state of an instance.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// Its status.
+    /// The status.
     pub status: Status,
-    /// When to wake it if nobody drives it: replaces any earlier wake. Not for ended or stuck ones.
+    /// When to wake it if nobody drives it; replaces any earlier wake. Ignored for ended and stuck instances.
     pub wake: Option<Timestamp>,
-    /// Whether the committing epoch goes on driving it. If not, it is released.
+    /// `true` if the committing epoch keeps driving it; otherwise it is released.
     pub is_owned: bool,
-    /// The last inbox position its owner has seen. If there is a later message, the whole commit is refused as
-    /// [`Answer::Unseen`], so that no pause and no end passes a message by. `None`: do not look.
+    /// The last inbox position its owner has seen. If there is a later message, the whole commit is refused with
+    /// [`Answer::Unseen`], so no instance pauses or ends despite an unseen message. `None` skips the check.
     pub seen: Option<u64>,
-    /// The result or the failure, once ended.
+    /// The result or failure, once ended.
     pub outcome: Option<Payload>,
-    /// A sentence for people: why it is stuck, why it was cancelled.
+    /// A note for people: why it is stuck or was cancelled.
     pub note: Option<String>,
-    /// When this happened.
+    /// When the state changed.
     pub at: Timestamp,
 }
 
-/// All that one turn of a job changes. Applied whole or not at all. Fenced unless `epoch` is that of the current lease,
-/// the instance is there, is neither ended nor stuck, and has told the world `before` times so far.
-///
-/// ```
-/// use outlive_core::commit::{Epoch, Turn};
-/// use outlive_core::id::InstanceNum;
-///
-/// let turn = Turn { taken: vec![3], ..Turn::new(InstanceNum(1), Epoch(1), 0) };
-/// assert!(turn.news.is_empty() && !turn.is_removed);
-/// ```
+/// Everything that one turn of a job changes, applied completely or not at all. Fenced unless `epoch` holds the lease,
+/// the instance exists and is neither ended nor stuck, and `before` is the number of its last lifecycle event.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Which instance.
+    /// The instance.
     pub num: InstanceNum,
-    /// Under which lease.
+    /// The epoch of the lease.
     pub epoch: Epoch,
-    /// How often it has told the world of something before: the number of its last news.
+    /// The number of its last lifecycle event so far.
     pub before: u64,
-    /// What it tells the world.
+    /// The lifecycle events it reports.
     pub news: Vec<News>,
-    /// Inbox positions that are done with.
+    /// Inbox positions of the messages that are done.
     pub taken: Vec<u64>,
-    /// What becomes of events in its queue.
+    /// The changes to events in its queue.
     pub queue: Vec<Moved>,
-    /// What is given up, and kept for people to look at.
+    /// The events that were given up and become dead letters.
     pub dead: Vec<Dead>,
-    /// Answers to events that ask for one, by their position.
+    /// Replies to events that asked for one, by position of the event.
     pub replies: Vec<(u64, Payload)>,
-    /// Dedup keys of messages up to this position are forgotten; 0 forgets none.
+    /// Dedup keys of messages up to this position are removed; 0 removes none.
     pub keys_until: u64,
     /// What it sends: pushes, messages and starts. If one is refused, so is the whole turn. What it sends to itself
-    /// makes it due at once, unless it is driven on.
+    /// makes it due immediately, unless it stays driven.
     pub writes: Vec<Write>,
-    /// The new state, if it changes. Its `outcome` is the record that the job keeps. If it lets the instance go, and not
-    /// by hand, what lies in its queue has it wake, whatever its owner has seen of that.
+    /// The new state, if it changes. Its `outcome` is the record of the job. If it releases the instance, and not for a
+    /// manual pause, the events in its queue wake it, whether its owner has seen them or not.
     pub state: Option<State>,
-    /// Whether nothing of the instance is to be left: neither state, inbox, queue nor wake.
+    /// `true` to remove the instance with its state, inbox, queue and wake.
     pub is_removed: bool,
 }
 
 impl Turn {
-    /// One that changes nothing yet.
-    ///
-    /// ```
-    /// # use outlive_core::{commit::{Epoch, Turn}, id::InstanceNum};
-    /// assert_eq!(Turn::new(InstanceNum(1), Epoch(2), 3).before, 3);
-    /// ```
+    /// Creates a turn that changes nothing yet.
     #[must_use]
     pub fn new(num: InstanceNum, epoch: Epoch, before: u64) -> Self {
         Self {
@@ -413,204 +260,118 @@ impl Turn {
     }
 }
 
-/// Instances to be driven by an epoch.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-/// # store.write(vec![Write::Start(start.clone())].into()).await?;
-/// use outlive_core::commit::{Answer, Claim};
-/// use outlive_core::id::InstanceNum;
-///
-/// let epoch = store.lease(at).await?;
-/// let claim = Claim { nums: vec![InstanceNum(1)], epoch, at };
-/// let answers = store.write(vec![Write::Claim(claim)].into()).await?;
-/// assert!(matches!(&answers[..], [Answer::Claimed(claimed)] if claimed[0].is_first));
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// A claim of instances by an epoch that wants to drive them.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which: those that are pending and due, running or paused, and not driven under another epoch, are claimed; the
-    /// others are left out. Who asks for what is its own already has lost the answer, and gets it again.
+    /// The instances to claim. Those that are pending and due, running or paused, and not driven under another epoch,
+    /// are claimed; the others are skipped. An instance that the epoch already owns is returned again: the first reply
+    /// was lost.
     pub nums: Vec<InstanceNum>,
-    /// By whom.
+    /// The claiming epoch.
     pub epoch: Epoch,
-    /// When.
+    /// When the claim is made.
     pub at: Timestamp,
 }
 
-/// Instances that were driven for a while, and the process lives: their [recoveries](Instance::recoveries) are set back,
-/// and they are not blamed any more. Those that are gone, ended or stuck are passed over.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::commit::{Absolve, Answer, Epoch, Write};
-/// # use outlive_core::{id::InstanceNum, store::Store, time::Timestamp};
-/// let epoch = store.lease(Timestamp::from_millis(0)).await?;
-/// let absolve = Absolve { nums: vec![InstanceNum(1)], epoch, recoveries_max: 0 };
-/// assert!(matches!(store.write(vec![Write::Absolve(absolve)].into()).await?[..], [Answer::Done]));
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// Instances that were driven for some time without the process dying: their [recoveries](Instance::recoveries) are
+/// reset and they are no longer blamed. Instances that are gone, ended or stuck are skipped.
 #[derive(Clone, Debug)]
 pub struct Absolve {
-    /// Which.
+    /// The instances.
     pub nums: Vec<InstanceNum>,
-    /// By whom; fenced unless it is that of the current lease.
+    /// The epoch of the owner; fenced unless it holds the lease.
     pub epoch: Epoch,
-    /// How many recoveries stay. Those that have no more are left as they are.
+    /// The number of recoveries that stay. Instances with no more than that are left as they are.
     pub recoveries_max: u32,
 }
 
-/// A claimed instance with all that is needed to drive it.
-///
-/// ```
-/// use outlive_core::commit::Claimed;
-///
-/// /// Why an instance cannot be driven, if it cannot.
-/// fn damage(claimed: &Claimed) -> Option<&str> {
-///     claimed.journal.as_ref().err().or(claimed.inbox.as_ref().err()).map(String::as_str)
-/// }
-/// ```
+/// A claimed instance with everything needed to drive it.
 #[derive(Clone, Debug)]
 pub struct Claimed {
-    /// Whether nobody has driven it before.
+    /// `true` if the instance was never driven before.
     pub is_first: bool,
-    /// Whether it had paused by itself: its code has run as far as its journal goes.
+    /// `true` if it had paused by itself, so its code has run to the end of its journal.
     pub had_paused: bool,
-    /// Its row, as it is now that it is claimed (status `Running`, unless it was paused by hand: that stays).
+    /// The instance after the claim: status `Running`, unless it is paused manually, which stays.
     pub instance: Instance,
-    /// Its journal, or what is wrong with it.
+    /// Its journal, or a description of the damage.
     pub journal: Result<Vec<Entry>, String>,
-    /// Its inbox in order of arrival, or what is wrong with it.
+    /// Its inbox in order of arrival, or a description of the damage.
     pub inbox: Result<Vec<Inbound>, String>,
 }
 
-/// Has a failed or stuck instance go on: adds [`Entry::reopened`], makes it pending and due.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-/// # store.write(vec![Write::Start(start.clone())].into()).await?;
-/// # use outlive_core::commit::{Answer, Refusal, Reopen};
-/// # use outlive_core::status::Status;
-/// let reopen = Reopen { id: start.id, num: None, at };
-/// let answers = store.write(vec![Write::Reopen(reopen)].into()).await?;
-/// assert!(matches!(answers[..], [Answer::Refused(Refusal::Status(Status::Pending))]), "it has not failed");
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// Resumes a failed or stuck instance: adds [`Entry::reopened`] and makes it pending and due.
 #[derive(Clone, Debug)]
 pub struct Reopen {
-    /// Which.
+    /// The id of the instance.
     pub id: Name,
-    /// Its number, if another of this id is not meant.
+    /// If set, only the instance with this number is reopened.
     pub num: Option<InstanceNum>,
-    /// When.
+    /// When it is reopened.
     pub at: Timestamp,
 }
 
-/// The answer to one write of a batch.
-///
-/// ```
-/// use outlive_core::commit::{Answer, Refusal};
-/// use outlive_core::id::InstanceNum;
-///
-/// fn started(answer: Answer) -> Result<InstanceNum, Option<Refusal>> {
-///     match answer {
-///         Answer::Started { num, .. } => Ok(num),
-///         Answer::Refused(why) => Err(Some(why)),
-///         _ => Err(None),
-///     }
-/// }
-/// assert_eq!(started(Answer::Refused(Refusal::Taken)), Err(Some(Refusal::Taken)));
-/// ```
+/// The result of one write of a batch.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// To a start.
+    /// Result of a start.
     Started {
-        /// The instance of that id.
+        /// The instance with that id.
         num: InstanceNum,
-        /// Whether this start brought it into being.
+        /// `true` if this start created the instance.
         created: bool,
-        /// Whether it is the owner's to drive at once: that owner holds the lease.
+        /// `true` if the owner named in the start holds the lease and drives the instance right away.
         is_driven: bool,
     },
-    /// To a message: it lies in the inbox.
+    /// Result of a send: the message is in the inbox.
     Sent {
-        /// Whose inbox.
+        /// The owner of the inbox.
         num: InstanceNum,
-        /// Where in it; of the first message with this dedup key, 0 if that is not known any more.
+        /// The position of the message, or of the first one with this dedup key; 0 if that is no longer known.
         pos: u64,
-        /// The last message before it that is not taken, or one that was; 0 if there is none. Who does not know that
-        /// one has missed something.
+        /// The position of the last message before it that is not taken, or of one that was; 0 if there is none. A
+        /// receiver that does not know that message has missed something.
         before: u64,
-        /// Whether this send put it there.
+        /// `true` if this send added the message.
         is_new: bool,
     },
-    /// To a commit, a reopening, a purge: done.
+    /// Result of a commit, reopen, purge, mark or absolve that was applied.
     Done,
-    /// To a commit: refused, because the lease or the instance is not the writer's any more.
+    /// Result of a write that was refused because the writer no longer owns the lease or the instance.
     Fenced,
-    /// To a commit with a new state: refused, because there are messages it has not seen; here they are.
+    /// Result of a commit or turn with a new state that was refused because of these unseen messages.
     Unseen(Vec<Inbound>),
-    /// To a push: the events lie with the instance.
+    /// Result of a push: the events are stored with the instance.
     Pushed {
-        /// Whose they are.
+        /// The receiving instance.
         num: InstanceNum,
-        /// Whether this push brought the instance into being.
+        /// `true` if this push created the instance.
         created: bool,
-        /// The position of each event, in their order; 0 if one with its dedup key is there already.
+        /// The position of each event, in order; 0 if an event with the same dedup key already exists.
         positions: Vec<u64>,
-        /// As in [`Answer::Sent`].
+        /// See [`Answer::Sent`].
         before: u64,
     },
-    /// To a turn: done, and so is all that it sent, in its order.
+    /// Result of a turn that was applied, with the results of its writes, in order.
     Turned(Vec<Answer>),
-    /// To what is to become of dead letters: how many there were, and whose they are again.
+    /// Result of retrying or discarding dead letters.
     Buried {
-        /// How many.
+        /// The number of dead letters.
         count: u64,
-        /// The instances that have them again, once each.
+        /// The instances that received them again, each one once.
         nums: Vec<InstanceNum>,
     },
-    /// To a trim: how many lines are gone; none once nothing older is left.
+    /// Result of a trim: the number of removed events; 0 once nothing older is left.
     Trimmed(u64),
-    /// To a claim: what was claimed, in the order asked for.
+    /// Result of a claim: the claimed instances, in the requested order.
     Claimed(Vec<Claimed>),
-    /// Refused for what the store holds; nothing was changed.
+    /// The write conflicts with the contents of the store; nothing was changed.
     Refused(Refusal),
 }
 
 impl Answer {
-    /// Whether it says that something new lies with this instance.
-    ///
-    /// ```
-    /// use outlive_core::commit::Answer;
-    /// use outlive_core::id::InstanceNum;
-    ///
-    /// let answer = Answer::Sent { num: InstanceNum(1), pos: 7, before: 0, is_new: true };
-    /// assert!(answer.reaches(InstanceNum(1)) && !answer.reaches(InstanceNum(2)));
-    /// ```
+    /// Returns `true` if the write added something new to this instance.
     #[must_use]
     pub fn reaches(&self, num: InstanceNum) -> bool {
         match self {
@@ -623,25 +384,18 @@ impl Answer {
 }
 
 /// Why a write was refused.
-///
-/// ```
-/// use outlive_core::commit::{Answer, Refusal};
-///
-/// let answer = Answer::Refused(Refusal::NotFound);
-/// assert!(matches!(answer, Answer::Refused(Refusal::NotFound)));
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
     /// There is no such instance.
     NotFound,
-    /// It has ended, or is not in a state for this.
+    /// The instance has ended or its status does not allow the write.
     Status(Status),
-    /// The id belongs to a run of another workflow or with another input.
+    /// The id belongs to a run of another workflow or with a different input.
     Conflict {
-        /// The workflow it belongs to.
+        /// The workflow of that run.
         workflow: Name,
     },
-    /// The id is taken and the start said [`OnConflict::Reject`].
+    /// The id is in use and the start specified [`OnConflict::Reject`].
     Taken,
 }

@@ -1,4 +1,4 @@
-//! Lengths of time as people write them, turned into [`Duration`].
+//! Parses and formats durations as people write them.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,17 +6,13 @@ use std::time::Duration;
 use jiff::SpanRelativeTo;
 use jiff::fmt::temporal::SpanParser;
 
-/// The longest duration there is: what a [`Timestamp`](crate::time::Timestamp) can count, about 292 million years.
-///
-/// ```
-/// assert_eq!(outlive_core::duration::parse("9223372036854775807 ms"), Ok(outlive_core::duration::LONGEST));
-/// ```
+/// The longest supported duration: the range of a [`Timestamp`](crate::time::Timestamp), about 292 million years.
 pub const LONGEST: Duration = Duration::from_millis(i64::MAX.unsigned_abs());
 
-/// The way out that error messages show.
+/// The examples shown in error messages.
 const EXAMPLES: &str = r#""5s", "1h 30m", "2 days" or "PT5M""#;
 
-/// Units that are always the same length, with their length in nanoseconds. A day is 24 hours.
+/// Units of fixed length, with their length in nanoseconds. A day is 24 hours.
 const UNITS: [(u64, &[&str]); 8] = [
     (1, &["ns", "nsec", "nsecs", "nano", "nanos", "nanosecond", "nanoseconds"]),
     (1_000, &["us", "µs", "μs", "usec", "usecs", "micro", "micros", "microsecond", "microseconds"]),
@@ -28,10 +24,11 @@ const UNITS: [(u64, &[&str]); 8] = [
     (604_800 * 1_000_000_000, &["w", "wk", "wks", "week", "weeks"]),
 ];
 
-/// Units whose length depends on the calendar, which a duration does not know.
+/// Units whose length depends on the calendar, and which a duration therefore cannot use.
 const CALENDAR_UNITS: [&str; 9] = ["mo", "mos", "month", "months", "y", "yr", "yrs", "year", "years"];
 
-/// Anything that says how long: a [`Duration`], a whole number of milliseconds, or text as [`parse`] reads it.
+/// A value that converts into a duration: a [`Duration`], a whole number of milliseconds, or text that [`parse`]
+/// accepts.
 ///
 /// ```
 /// use outlive_core::duration::IntoDuration;
@@ -45,21 +42,14 @@ const CALENDAR_UNITS: [&str; 9] = ["mo", "mos", "month", "months", "y", "yr", "y
 /// assert_eq!(wait(Duration::from_millis(1500)), Duration::from_millis(1500));
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how long",
-    note = "give a text such as \"30 seconds\", a whole number of milliseconds or a `std::time::Duration`"
+    message = "`{Self}` is not a duration",
+    note = "use text such as \"30 seconds\", a whole number of milliseconds or a `std::time::Duration`"
 )]
 pub trait IntoDuration {
-    /// The duration itself.
+    /// Converts the value into a duration.
     ///
     /// # Errors
-    /// If it is negative, longer than [`LONGEST`], or a text that [`parse`] does not read.
-    ///
-    /// ```
-    /// # use outlive_core::duration::IntoDuration;
-    /// # use std::time::Duration;
-    /// assert_eq!("2 minutes".into_duration().unwrap(), Duration::from_secs(120));
-    /// assert!("soon".into_duration().is_err());
-    /// ```
+    /// If the value is negative, longer than [`LONGEST`], or text that [`parse`] rejects.
     fn into_duration(self) -> Result<Duration, DurationError>;
 }
 
@@ -113,9 +103,9 @@ fn from_millis(millis: i128) -> Result<Duration, DurationError> {
         .map_err(|_| DurationError::new(&millis.to_string(), problem))
 }
 
-/// Reads a duration: numbers with units (`"1h 30m"`, `"1.5 hours"`, `"2 days, 4 hours"`), ISO 8601 (`"PT5M"`), or a
-/// bare whole number of milliseconds (`"1500"`). A day is 24 hours and a week seven of them; parts of a nanosecond
-/// are rounded up, so that what is not zero never becomes zero.
+/// Parses a duration: numbers with units (`"1h 30m"`, `"1.5 hours"`, `"2 days, 4 hours"`), ISO 8601 (`"PT5M"`), or a
+/// bare whole number of milliseconds (`"1500"`). A day is 24 hours and a week is 7 days. Fractions of a nanosecond
+/// round up, so a nonzero value never becomes zero.
 ///
 /// ```
 /// use outlive_core::duration::parse;
@@ -125,17 +115,18 @@ fn from_millis(millis: i128) -> Result<Duration, DurationError> {
 /// assert_eq!(parse("1 week").unwrap(), Duration::from_secs(604_800));
 /// assert_eq!(
 ///     parse("5 parsecs").unwrap_err().to_string(),
-///     r#"duration "5 parsecs" is not understood; write it as in "5s", "1h 30m", "2 days" or "PT5M""#,
+///     r#"duration "5 parsecs" is not valid; use a value such as "5s", "1h 30m", "2 days" or "PT5M""#,
 /// );
 /// ```
 ///
 /// # Errors
-/// If the text is empty, negative, not understood, in months or years, or longer than [`LONGEST`].
+/// If the text is empty, negative, not a duration, in months or years, or longer than [`LONGEST`].
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     read(text.trim()).map_err(|problem| DurationError::new(text, problem))
 }
 
-/// Writes a duration as people do: `"250ms"`, `"5s"`, `"1h 30m"`, `"3d"`. Nothing is rounded, and [`parse`] reads it back.
+/// Formats a duration for people: `"250ms"`, `"5s"`, `"1h 30m"`, `"3d"`. Nothing is rounded, and [`parse`] reads it
+/// back.
 ///
 /// ```
 /// use outlive_core::duration::{parse, text};
@@ -176,7 +167,8 @@ fn read(text: &str) -> Result<Duration, Problem> {
     }
 }
 
-/// ISO 8601 is left to jiff. It has two readings: hours and below up to any size, days and weeks up to 20,000 years.
+/// Parses ISO 8601 with jiff, which has two parsers: one for hours and smaller units without a limit, one for days and
+/// weeks up to 20,000 years.
 fn read_iso(text: &str) -> Result<Duration, Problem> {
     let parser = SpanParser::new();
     if let Ok(exact) = parser.parse_unsigned_duration(text) {
@@ -190,7 +182,7 @@ fn read_iso(text: &str) -> Result<Duration, Problem> {
     from_nanos(u128::try_from(signed.as_nanos()).map_err(|_| Problem::Negative)?)
 }
 
-/// Numbers with units, added up. Jiff's reading of these stops at 20,000 years and knows no parts of a day.
+/// Adds up numbers with units. The parser of jiff stops at 20,000 years and has no fractions of a day.
 fn read_units(text: &str) -> Result<Duration, Problem> {
     let mut total: u128 = 0;
     let mut rest = text;
@@ -207,7 +199,7 @@ fn read_units(text: &str) -> Result<Duration, Problem> {
     from_nanos(total)
 }
 
-/// The leading characters that are `wanted`, and what follows them.
+/// Splits off the leading characters that are `wanted`.
 fn take(text: &str, wanted: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !wanted(c)).unwrap_or(text.len()))
 }
@@ -218,13 +210,13 @@ fn unit_nanos(label: &str) -> Result<u64, Problem> {
         return Err(Problem::Calendar);
     }
     if label == "M" {
-        // A month to some, a minute to others.
+        // Ambiguous: month or minute.
         return Err(Problem::Unreadable);
     }
     UNITS.iter().find(|(_, labels)| labels.iter().any(is_it)).map(|(nanos, _)| *nanos).ok_or(Problem::Unreadable)
 }
 
-/// `whole.fraction` times `unit`, in integers because a float would miss "0.1 s" by a little.
+/// Multiplies `whole.fraction` by `unit`, in integers because floats cannot represent "0.1 s" exactly.
 fn nanos(whole: &str, fraction: Option<&str>, unit: u64) -> Result<u128, Problem> {
     if whole.is_empty() {
         return Err(Problem::Unreadable);
@@ -248,13 +240,7 @@ fn from_nanos(nanos: u128) -> Result<Duration, Problem> {
     Ok(Duration::new(seconds, rest))
 }
 
-/// Why something is no duration.
-///
-/// ```
-/// let error = outlive_core::duration::parse("-1s").unwrap_err();
-/// assert_eq!(error.text(), "-1s");
-/// assert!(error.to_string().starts_with(r#"duration "-1s" lies in the past"#));
-/// ```
+/// Why a value is not a duration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DurationError {
     text: String,
@@ -275,11 +261,7 @@ impl DurationError {
         Self { text: text.to_owned(), problem }
     }
 
-    /// What was given for a duration, in full.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::duration::parse("5 parsecs").unwrap_err().text(), "5 parsecs");
-    /// ```
+    /// Returns the full text of the rejected value.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -293,11 +275,11 @@ impl fmt::Display for DurationError {
         let more = if shown.len() < self.text.len() { "…" } else { "" };
         write!(f, "duration {shown:?}{more} ")?;
         match self.problem {
-            Problem::Empty => write!(f, "is empty; write it as in {EXAMPLES}"),
-            Problem::Negative => write!(f, "lies in the past; write zero or more, as in {EXAMPLES}"),
-            Problem::Unreadable => write!(f, "is not understood; write it as in {EXAMPLES}"),
+            Problem::Empty => write!(f, "is empty; use a value such as {EXAMPLES}"),
+            Problem::Negative => write!(f, "is negative; use zero or more, such as {EXAMPLES}"),
+            Problem::Unreadable => write!(f, "is not valid; use a value such as {EXAMPLES}"),
             Problem::Calendar => {
-                f.write_str(r#"is in months or years, which differ in length; write it in days, as in "30 days""#)
+                f.write_str(r#"is in months or years, which vary in length; use days, such as "30 days""#)
             }
             Problem::Long => write!(f, "is too long; the limit is {} ms, about 292 million years", i64::MAX),
         }
@@ -440,14 +422,14 @@ mod tests {
 
     #[test]
     fn each_refusal_names_the_way_out() {
-        assert_eq!(refusal(" "), r#"duration " " is empty; write it as in "5s", "1h 30m", "2 days" or "PT5M""#);
+        assert_eq!(refusal(" "), r#"duration " " is empty; use a value such as "5s", "1h 30m", "2 days" or "PT5M""#);
         assert_eq!(
             refusal(-1),
-            r#"duration "-1" lies in the past; write zero or more, as in "5s", "1h 30m", "2 days" or "PT5M""#
+            r#"duration "-1" is negative; use zero or more, such as "5s", "1h 30m", "2 days" or "PT5M""#
         );
         assert_eq!(
             refusal("1 month"),
-            r#"duration "1 month" is in months or years, which differ in length; write it in days, as in "30 days""#
+            r#"duration "1 month" is in months or years, which vary in length; use days, such as "30 days""#
         );
         assert_eq!(
             refusal("99999999999999999999 weeks"),

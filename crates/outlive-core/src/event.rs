@@ -1,4 +1,4 @@
-//! What a user sends to a job, with what is known of its way so far.
+//! Events that users send to jobs, with their delivery history.
 
 use std::borrow::Cow;
 
@@ -8,44 +8,36 @@ use crate::id::Name;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// A value for a job.
-///
-/// ```
-/// use outlive_core::event::Event;
-/// use outlive_core::payload::Payload;
-///
-/// let event = Event { priority: 5, ..Event::new(Payload::recorded(r#"{"to":"ada"}"#)) };
-/// assert_eq!(Event::from_parts(event.to_text().as_deref(), event.payload.clone()), Some(event));
-/// ```
+/// An event for a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Its value.
+    /// The value.
     pub payload: Payload,
-    /// Larger ones go first, in a queue.
+    /// Priority in a queue; larger values go first.
     pub priority: i32,
-    /// Events of different keys take turns, in a queue.
+    /// Fairness key in a queue; events with different keys take turns.
     pub key: Option<Name>,
-    /// Not before this, in a queue.
+    /// The earliest time at which it is handled, in a queue.
     pub due: Option<Timestamp>,
-    /// Another event with this key is not accepted while this one counts.
+    /// Another event with this key is not accepted while the key is kept.
     pub dedup: Option<Name>,
-    /// Whether somebody waits for an answer.
+    /// `true` if the sender waits for a reply.
     pub is_asking: bool,
-    /// How often it was tried and failed.
+    /// The number of failed attempts.
     pub failed: u32,
-    /// When it was first tried, if it failed since.
+    /// When the first attempt started, if it has failed since.
     pub tried_at: Option<Timestamp>,
-    /// How it failed last.
+    /// The last failure.
     pub failure: Option<Payload>,
-    /// How often the process died while it was handled, as far as that is known.
+    /// How often the process died while handling it, as far as is known.
     pub deaths: u32,
-    /// How many events it stands for, if it is a batch that was given up and is tried again; else 0.
+    /// The number of events it stands for, if it is a batch that was given up and is being retried; otherwise 0.
     pub batch: u64,
-    /// Whether it is a batch that had no state: then its payload stands for nothing.
+    /// `true` if it is a batch without state, whose payload is meaningless.
     pub is_stateless: bool,
 }
 
-/// All but the payload, each left out if it is as in [`Event::new`].
+/// All fields except the payload, each omitted if it has the default of [`Event::new`].
 #[derive(Serialize, Deserialize)]
 struct Wire<'a> {
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -77,12 +69,7 @@ fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
 }
 
 impl Event {
-    /// An event with nothing special about it.
-    ///
-    /// ```
-    /// # use outlive_core::{event::Event, payload::Payload};
-    /// assert_eq!(Event::new(Payload::recorded("42")).to_text(), None);
-    /// ```
+    /// Creates an event with default settings.
     #[must_use]
     pub fn new(payload: Payload) -> Self {
         Self {
@@ -101,25 +88,13 @@ impl Event {
         }
     }
 
-    /// The same as it was before it was ever tried.
-    ///
-    /// ```
-    /// # use outlive_core::{event::Event, payload::Payload};
-    /// let tried = Event { failed: 3, ..Event::new(Payload::recorded("42")) };
-    /// assert_eq!(tried.anew().failed, 0);
-    /// ```
+    /// Resets the event to its state before the first attempt.
     #[must_use]
     pub fn anew(self) -> Self {
         Self { due: None, is_asking: false, failed: 0, tried_at: None, failure: None, deaths: 0, ..self }
     }
 
-    /// All but the payload, as text for a column; `None` if there is nothing special.
-    ///
-    /// ```
-    /// # use outlive_core::{event::Event, payload::Payload};
-    /// let event = Event { priority: 5, ..Event::new(Payload::recorded("42")) };
-    /// assert_eq!(event.to_text().as_deref(), Some(r#"{"priority":5}"#));
-    /// ```
+    /// Serializes all fields except the payload for a column; `None` if all of them are defaults.
     #[must_use]
     pub fn to_text(&self) -> Option<String> {
         if *self == Self::new(self.payload.clone()) {
@@ -142,12 +117,7 @@ impl Event {
         serde_json::to_string(&wire).ok()
     }
 
-    /// Back from columns; `None` if they are not an event's.
-    ///
-    /// ```
-    /// # use outlive_core::{event::Event, payload::Payload};
-    /// assert_eq!(Event::from_parts(Some("priority 5"), Payload::recorded("42")), None);
-    /// ```
+    /// Rebuilds an event from its columns; `None` if they are invalid.
     #[must_use]
     pub fn from_parts(text: Option<&str>, payload: Payload) -> Option<Self> {
         let Some(text) = text else { return Some(Self::new(payload)) };

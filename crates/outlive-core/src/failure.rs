@@ -1,4 +1,4 @@
-//! What is kept of a failure of user code: data that is journaled, shown to people and given back after a restart.
+//! Failures of user code as data: journaled, shown to people and returned after a restart.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::duration;
 use crate::payload::Payload;
 
-/// A failure as recorded: the message, what caused it, and its details if the error serialises.
+/// A recorded failure: the message, its causes, and the serialized error if there is one.
 ///
 /// ```
 /// use outlive_core::failure::{Cause, Failure};
@@ -21,24 +21,19 @@ use crate::payload::Payload;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Failure {
-    /// What kind of thing went wrong.
+    /// The kind of failure.
     pub cause: Cause,
-    /// The error's own message.
+    /// The message of the error.
     pub message: String,
-    /// The messages of the errors behind it, outermost first.
+    /// The messages of its source errors, outermost first.
     pub causes: Vec<String>,
-    /// The error itself as JSON, where it was given.
+    /// The error itself as JSON, if it was recorded.
     pub details: Option<Payload>,
-    /// Whether trying again was, or would be, of use.
+    /// `true` if a retry could succeed.
     pub retryable: bool,
 }
 
-/// What kind of thing went wrong.
-///
-/// ```
-/// use outlive_core::failure::{Cause, Failure};
-/// assert_eq!(Failure::new(Cause::Panic, "index out of bounds").to_string(), "panicked: index out of bounds");
-/// ```
+/// The kind of failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Cause {
@@ -46,15 +41,15 @@ pub enum Cause {
     Error,
     /// User code panicked.
     Panic,
-    /// It took longer than its timeout.
+    /// User code exceeded its timeout.
     Timeout,
-    /// The process ended between the start and the record of a step that may run at most once.
+    /// The process ended between the start of an at-most-once step and the record of its outcome.
     Interrupted,
-    /// The value it returned cannot be kept: it does not serialise, does not read back or is too large.
+    /// The returned value cannot be stored: it does not serialize, does not deserialize again or is too large.
     Output,
 }
 
-/// Names as they are written in the journal.
+/// The names written to the journal.
 const CAUSES: [(Cause, &str); 5] = [
     (Cause::Error, "error"),
     (Cause::Panic, "panic"),
@@ -64,11 +59,7 @@ const CAUSES: [(Cause, &str); 5] = [
 ];
 
 impl Cause {
-    /// The name in the journal.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::failure::Cause::Timeout.as_str(), "timeout");
-    /// ```
+    /// Returns the name used in the journal.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         CAUSES.iter().find(|(cause, _)| *cause == self).map_or("error", |(_, text)| text)
@@ -79,7 +70,7 @@ impl Cause {
     }
 }
 
-/// The shape on disk.
+/// The stored form of a failure.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     cause: String,
@@ -104,26 +95,13 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Failure {
-    /// A failure with a message and nothing else.
-    ///
-    /// ```
-    /// # use outlive_core::failure::{Cause, Failure};
-    /// let failure = Failure::new(Cause::Error, "no such card");
-    /// assert!(failure.retryable && failure.causes.is_empty());
-    /// ```
+    /// Creates a retryable failure with a message and nothing else.
     #[must_use]
     pub fn new(cause: Cause, message: impl Into<String>) -> Self {
         Self { cause, message: message.into(), causes: Vec::new(), details: None, retryable: true }
     }
 
-    /// It took longer than its timeout.
-    ///
-    /// ```
-    /// # use outlive_core::failure::Failure;
-    /// # use std::time::Duration;
-    /// let failure = Failure::timed_out(Duration::from_secs(5), Duration::from_millis(5003));
-    /// assert_eq!(failure.to_string(), "timed out after 5s");
-    /// ```
+    /// Creates the failure of an operation that exceeded its timeout.
     #[must_use]
     pub fn timed_out(timeout: Duration, elapsed: Duration) -> Self {
         let times = Times { timeout_ms: millis(timeout), elapsed_ms: millis(elapsed) };
@@ -131,14 +109,7 @@ impl Failure {
         Self { details: Payload::encode(&times).ok(), ..failure }
     }
 
-    /// The timeout, and the time that had passed, of one that took longer than it.
-    ///
-    /// ```
-    /// # use outlive_core::failure::Failure;
-    /// # use std::time::Duration;
-    /// let (timeout, elapsed) = (Duration::from_secs(5), Duration::from_millis(5003));
-    /// assert_eq!(Failure::timed_out(timeout, elapsed).times(), Some((timeout, elapsed)));
-    /// ```
+    /// Returns the timeout and the elapsed time, if this is a timeout.
     #[must_use]
     pub fn times(&self) -> Option<(Duration, Duration)> {
         let details = self.details.as_ref().filter(|_| self.cause == Cause::Timeout)?;
@@ -146,13 +117,7 @@ impl Failure {
         Some((Duration::from_millis(times.timeout_ms), Duration::from_millis(times.elapsed_ms)))
     }
 
-    /// What there is to keep of an error: its message and those behind it.
-    ///
-    /// ```
-    /// # use outlive_core::failure::Failure;
-    /// let error = std::io::Error::other("the line is down");
-    /// assert_eq!(Failure::of(&error).message, "the line is down");
-    /// ```
+    /// Creates a failure from an error, with its message and the messages of its sources.
     #[must_use]
     pub fn of(error: &(dyn Error + 'static)) -> Self {
         let mut failure = Self::new(Cause::Error, error.to_string());
@@ -167,21 +132,14 @@ impl Failure {
         failure
     }
 
-    /// The same with the error itself as JSON.
-    ///
-    /// ```
-    /// # use outlive_core::failure::{Cause, Failure};
-    /// # use outlive_core::payload::Payload;
-    /// let failure = Failure::new(Cause::Error, "declined").with_details(Payload::recorded(r#"{"code":51}"#));
-    /// assert_eq!(failure.details.unwrap().as_str(), r#"{"code":51}"#);
-    /// ```
+    /// Adds the error itself as JSON.
     #[must_use]
     pub fn with_details(mut self, details: Payload) -> Self {
         self.details = Some(details);
         self
     }
 
-    /// Returns the error itself, if it was kept and reads back as an `E`.
+    /// Returns the error itself, if it was recorded and deserializes to an `E`.
     ///
     /// ```
     /// # use outlive_core::failure::{Cause, Failure};
@@ -197,25 +155,14 @@ impl Failure {
         self.details.as_ref()?.decode().ok()
     }
 
-    /// The same, not to be tried again.
-    ///
-    /// ```
-    /// # use outlive_core::failure::{Cause, Failure};
-    /// assert!(!Failure::new(Cause::Error, "no such card").permanent().retryable);
-    /// ```
+    /// Marks the failure as not retryable.
     #[must_use]
     pub fn permanent(mut self) -> Self {
         self.retryable = false;
         self
     }
 
-    /// As JSON, for the journal.
-    ///
-    /// ```
-    /// # use outlive_core::failure::{Cause, Failure};
-    /// let failure = Failure::new(Cause::Error, "declined");
-    /// assert_eq!(failure.to_payload().as_str(), r#"{"cause":"error","message":"declined"}"#);
-    /// ```
+    /// Serializes the failure for the journal.
     #[must_use]
     pub fn to_payload(&self) -> Payload {
         let raw = |payload: &Payload| serde_json::value::RawValue::from_string(payload.as_str().to_owned()).ok();
@@ -229,18 +176,10 @@ impl Failure {
         Payload::encode(&wire).unwrap_or_else(|_| Payload::recorded(r#"{"cause":"error","message":""}"#))
     }
 
-    /// Back from JSON.
+    /// Deserializes a failure from the journal.
     ///
     /// # Errors
-    /// If the text is not a failure.
-    ///
-    /// ```
-    /// # use outlive_core::failure::{Cause, Failure};
-    /// # use outlive_core::payload::Payload;
-    /// let failure = Failure::from_payload(&Payload::recorded(r#"{"cause":"panic","message":"oh"}"#)).unwrap();
-    /// assert_eq!(failure.cause, Cause::Panic);
-    /// assert!(Failure::from_payload(&Payload::recorded("42")).is_err());
-    /// ```
+    /// If the payload is not a failure.
     pub fn from_payload(payload: &Payload) -> Result<Self, String> {
         let wire: Wire = payload.decode().map_err(|error| format!("not a recorded failure: {error}"))?;
         let cause = Cause::from_text(&wire.cause).ok_or_else(|| format!("unknown cause {:?}", wire.cause))?;
@@ -254,30 +193,30 @@ impl Failure {
     }
 }
 
-/// The shape on disk of a failed step: how it ended, and the failure.
+/// The stored form of a failed step: how it ended, and the failure.
 #[derive(Deserialize)]
 struct StepWire {
     ended: String,
     failure: Box<serde_json::value::RawValue>,
 }
 
-/// A failure with a word more: JSON that reads as the failure, and has this member too.
+/// Serializes a failure with one extra member; the result still deserializes to the failure.
 pub(crate) fn with_note(failure: &Failure, member: &str, value: &(impl Serialize + ?Sized)) -> Payload {
     let (payload, note) = (failure.to_payload(), Payload::encode(value));
     match (payload.as_str().strip_suffix('}'), note) {
-        // Put together by hand, because both are JSON already.
+        // Concatenated, because both are JSON already.
         (Some(open), Ok(note)) => Payload::recorded(&format!(r#"{open},"{member}":{note}}}"#)),
         _ => payload,
     }
 }
 
-/// A failed step as JSON, for the journal.
+/// Serializes a failed step for the journal.
 pub(crate) fn for_step(ended: &str, failure: &Failure) -> Payload {
-    // Put together by hand, because the failure is JSON already.
+    // Formatted by hand, because the failure is JSON already.
     Payload::recorded(&format!(r#"{{"ended":"{ended}","failure":{}}}"#, failure.to_payload()))
 }
 
-/// How a recorded step ended, and with which failure.
+/// Returns how a recorded step ended, and its failure.
 pub(crate) fn of_step(payload: &Payload) -> Result<(String, Failure), String> {
     let wire: StepWire = payload.decode().map_err(|error| format!("not a failed step: {error}"))?;
     Ok((wire.ended, Failure::from_payload(&Payload::recorded(wire.failure.get()))?))

@@ -1,77 +1,52 @@
-//! Why a store could not do it, and how its answers come.
+//! Errors of a store, and the future that its methods return.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-/// The answer of a store, to be awaited.
-///
-/// ```
-/// use outlive_core::store::{Answered, Error, ErrorKind};
-///
-/// fn full() -> Answered<'static, u64> {
-///     Box::pin(async { Err(Error::new(ErrorKind::Unavailable, "the disk is full; free some space")) })
-/// }
-/// ```
+/// The boxed future that the methods of a store return.
 pub type Answered<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// Why a store could not do it.
+/// An error of a store.
 ///
 /// ```
 /// use outlive_core::store::{Error, ErrorKind};
 ///
-/// fn is_worth_another_try(error: &Error) -> bool {
+/// fn is_transient(error: &Error) -> bool {
 ///     matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Unknown)
 /// }
-/// assert!(!is_worth_another_try(&Error::new(ErrorKind::Corrupt, "entry 3 is damaged; restore a backup")));
+/// assert!(!is_transient(&Error::new(ErrorKind::Corrupt, "entry 3 is damaged; restore a backup")));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
-    /// What kind of trouble.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// What happened and the way out, in a sentence.
+    /// What happened and what to do about it, in one line.
     pub message: String,
 }
 
-/// Kinds of trouble with a store.
-///
-/// ```
-/// use outlive_core::store::ErrorKind;
-///
-/// fn holder(kind: ErrorKind) -> Option<u32> {
-///     match kind {
-///         ErrorKind::Locked { pid } => pid,
-///         _ => None,
-///     }
-/// }
-/// assert_eq!(holder(ErrorKind::Locked { pid: Some(4711) }), Some(4711));
-/// ```
+/// The kind of a store error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// It cannot be opened as it is: not a store, a newer format, a missing folder, a wrong setting.
+    /// The store cannot be opened: it is not a store, has a newer format, is in a missing folder or has a wrong
+    /// setting.
     Open,
-    /// Another process executes on it.
+    /// Another process holds the lease.
     Locked {
-        /// That process, if it said so.
+        /// The process id of the owner, if known.
         pid: Option<u32>,
     },
-    /// Not now: the disk is full, read-only or failing. Nothing was written.
+    /// The store cannot write at the moment: the disk is full, read-only or failing. Nothing was written.
     Unavailable,
-    /// A write failed in a way that leaves open whether it is durable.
+    /// A write failed, and whether it is durable is not known.
     Unknown,
-    /// What is stored cannot be what was written.
+    /// The stored data cannot be what was written.
     Corrupt,
 }
 
 impl Error {
-    /// An error of that kind.
-    ///
-    /// ```
-    /// use outlive_core::store::{Error, ErrorKind};
-    /// let error = Error::new(ErrorKind::Open, "shop.db is a folder; name a file in it");
-    /// assert_eq!(error.to_string(), "shop.db is a folder; name a file in it");
-    /// ```
+    /// Creates an error of this kind.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }

@@ -1,23 +1,13 @@
-//! Names that people give to things, checked once where they come in.
+//! Ids and names, validated once at the boundary.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest id or name, in bytes.
-///
-/// ```
-/// use outlive_core::id::{LENGTH_MAX, Name};
-/// assert!(Name::new("run id", &"x".repeat(LENGTH_MAX)).is_ok());
-/// assert!(Name::new("run id", &"x".repeat(LENGTH_MAX + 1)).is_err());
-/// ```
+/// The maximum length of an id or name, in bytes.
 pub const LENGTH_MAX: usize = 200;
 
-/// The number a store gives to an instance. It is never given again, so a purged id that is used once more
-/// cannot meet what its earlier bearer left behind.
-///
-/// ```
-/// assert_eq!(outlive_core::id::InstanceNum(7).to_string(), "7");
-/// ```
+/// The number a store assigns to an instance. Numbers are never reused, so a new instance with the id of a purged one
+/// cannot pick up anything that belonged to the old one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct InstanceNum(pub u64);
 
@@ -27,76 +17,48 @@ impl fmt::Display for InstanceNum {
     }
 }
 
-/// The fence: it grows each time the right to execute changes hands. 0 is nobody.
-///
-/// ```
-/// use outlive_core::id::Epoch;
-/// assert!(Epoch(2) > Epoch(1), "who holds 1 is fenced off by 2");
-/// assert_eq!(Epoch::default(), Epoch(0));
-/// ```
+/// The fencing number of a lease. It grows each time the lease changes hands; 0 means no owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Epoch(pub u64);
 
-/// A checked name: of a run, a workflow, a step, a signal, a scope or a key. Cheap to clone.
+/// A validated name of a run, workflow, step, signal, scope or key. Cheap to clone.
 ///
 /// ```
 /// use outlive_core::id::Name;
 /// assert_eq!(Name::new("run id", "order-42").unwrap().as_str(), "order-42");
 /// let error = Name::new("run id", "").unwrap_err();
-/// assert_eq!(error.to_string(), "run id \"\" is empty; give it 1 to 200 bytes of text");
+/// assert_eq!(error.to_string(), "run id \"\" is empty; use 1 to 200 bytes");
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// Checks `text`, which is to serve as `what` ("run id", "step name", …).
+    /// Validates `text`. Error messages refer to it as `what` ("run id", "step name", …).
     ///
     /// # Errors
-    /// If the text is empty, longer than [`LENGTH_MAX`] bytes or holds a control character.
-    ///
-    /// ```
-    /// # use outlive_core::id::Name;
-    /// assert_eq!(Name::new("step name", "charge card").unwrap().to_string(), "charge card");
-    /// assert!(Name::new("step name", "charge\ncard").is_err());
-    /// ```
+    /// If the text is empty, longer than [`LENGTH_MAX`] bytes or contains a control character.
     pub fn new(what: &'static str, text: &str) -> Result<Self, NameError> {
         check(what, text)?;
         Ok(Self(text.into()))
     }
 
-    /// The text itself.
-    ///
-    /// ```
-    /// # use outlive_core::id::Name;
-    /// assert!(Name::recorded("order-42").as_str().starts_with("order-"));
-    /// ```
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A name read back from a store, where it was checked before it was written.
-    ///
-    /// ```
-    /// # use outlive_core::id::Name;
-    /// assert_eq!(Name::recorded("order-42"), Name::new("run id", "order-42").unwrap());
-    /// ```
+    /// Wraps a name read back from a store without validating it again.
     #[must_use]
     pub fn recorded(text: &str) -> Self {
         Self(text.into())
     }
 }
 
-/// Checks a name without keeping it.
+/// Validates a name without creating a [`Name`].
 ///
 /// # Errors
-/// As [`Name::new`].
-///
-/// ```
-/// use outlive_core::id::check;
-/// assert!(check("signal name", "approved").is_ok());
-/// assert!(check("signal name", "").is_err());
-/// ```
+/// The errors of [`Name::new`].
 pub fn check(what: &'static str, text: &str) -> Result<(), NameError> {
     let problem = if text.is_empty() {
         Problem::Empty
@@ -122,12 +84,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Why a text cannot be a name.
-///
-/// ```
-/// let error = outlive_core::id::check("run id", "a\tb").unwrap_err();
-/// assert_eq!(error.to_string(), r#"run id "a\tb" holds the control character '\t'; leave it out"#);
-/// ```
+/// Why a text is not a valid name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameError {
     what: &'static str,
@@ -147,15 +104,12 @@ impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, text, problem } = self;
         match problem {
-            Problem::Empty => write!(f, "{what} \"\" is empty; give it 1 to {LENGTH_MAX} bytes of text"),
-            Problem::Long(bytes) => {
-                write!(
-                    f,
-                    "{what} {text:?}… is {bytes} bytes long; {LENGTH_MAX} is the limit, put the rest in the input"
-                )
+            Problem::Empty => write!(f, "{what} \"\" is empty; use 1 to {LENGTH_MAX} bytes"),
+            Problem::Long(bytes) => write!(f, "{what} {text:?}… is {bytes} bytes long; use at most {LENGTH_MAX} bytes"),
+            Problem::Colon => {
+                write!(f, "{what} {text:?} contains a colon, which separates kind, name and id; remove it")
             }
-            Problem::Colon => write!(f, "{what} {text:?} holds a colon, which parts kind, name and id; leave it out"),
-            Problem::Control(found) => write!(f, "{what} {text:?} holds the control character {found:?}; leave it out"),
+            Problem::Control(found) => write!(f, "{what} {text:?} contains the control character {found:?}; remove it"),
         }
     }
 }
@@ -163,7 +117,7 @@ impl fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 impl NameError {
-    /// A name with a colon where there must be none.
+    /// Creates the error for a name that must not contain a colon.
     pub(crate) fn with_colon(what: &'static str, text: &str) -> Self {
         Self { what, text: text.chars().take(40).collect(), problem: Problem::Colon }
     }

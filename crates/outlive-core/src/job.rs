@@ -1,5 +1,19 @@
-//! The machine of a job instance with one handler at a time: what it keeps, which handler is called next, and what the
-//! end of a call changes. Pure: it is told the time and what happened, and answers with what is to be committed.
+//! The job machine: decides which handler of an instance is called next, and what the end of a call changes.
+//!
+//! Unlike a run, a job has no journal and is never replayed. All that an instance keeps between calls is one
+//! [`Record`]: the user's state, when it is due next, and what is being retried. The driver repeats one cycle. Messages
+//! come in ([`Job::receive`]); [`Job::next`] says which handler to call; the handler runs to its end, which is reported
+//! with [`Job::ended`]; and everything that the call changed is one [`Change`] ([`Job::take_change`]), which the driver
+//! commits whole or not at all. So a crash in the middle of a call leaves the instance as it was before, and the call
+//! is made again.
+//!
+//! [`Job::next`] looks at things in a fixed order: messages that end the instance, messages that need no handler, a
+//! failure that waits for `on_error`, a retry, and only then new work. The kinds of job differ in the last part alone:
+//! a continuous job follows its schedule, a debounce collects events into a batch, and a task handles one event after
+//! another. One handler runs at a time, so whatever is being retried holds up the events behind it. Worker pools, which
+//! run many handlers at once, do not use this machine.
+//!
+//! The machine is pure: the time, the seed and the messages are passed in, and changes come out.
 
 mod call;
 mod continuous;
@@ -25,32 +39,19 @@ use crate::queue::Dead;
 use crate::status::Status;
 use crate::time::Timestamp;
 
-/// What a definition says of its instances.
-///
-/// ```
-/// use outlive_core::job::{Policy, Rules, TaskRules};
-/// # use outlive_core::kind::JobKind;
-/// let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-/// assert_eq!(rules.kind(), JobKind::Task);
-/// ```
+/// The options of a job definition.
 #[derive(Clone, Debug)]
 pub enum Rules {
-    /// Of a recurring job.
+    /// A job that runs on a schedule.
     Continuous(ContinuousRules),
-    /// Of one that collects events.
+    /// A job that collects events and handles them together.
     Debounce(DebounceRules),
-    /// Of one that handles events one by one.
+    /// A job that handles events one by one.
     Task(TaskRules),
 }
 
 impl Rules {
-    /// The kind of job they are for.
-    ///
-    /// ```
-    /// # use outlive_core::{job::{Policy, Rules, TaskRules}, kind::JobKind};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// assert_eq!(rules.kind().as_str(), "task");
-    /// ```
+    /// Returns the kind of job.
     #[must_use]
     pub fn kind(&self) -> JobKind {
         match self {
@@ -69,104 +70,92 @@ impl Rules {
     }
 }
 
-/// What is to be done next for an instance.
-///
-/// ```
-/// use outlive_core::job::Next;
-/// assert!(matches!(Next::Over, Next::Over));
-/// ```
+/// What to do next for an instance.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Next {
-    /// Call a handler; its end is told by [`Job::ended`].
+    /// Call a handler, and report its end with [`Job::ended`].
     Call(Call),
-    /// Nothing until a time or a message comes.
+    /// Wait for a time or a message.
     Wait(Status),
-    /// Nothing of the instance is left that is worth keeping.
+    /// Remove the instance: it holds nothing worth keeping.
     Over,
 }
 
-/// What is to be committed, gathered until it is.
-///
-/// ```
-/// use outlive_core::job::Change;
-/// assert!(Change::default().is_empty());
-/// ```
+/// Everything to commit for an instance, collected until the commit.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Change {
-    /// What is told to the world.
+    /// Lifecycle events.
     pub news: Vec<News>,
-    /// Messages that are done with.
+    /// Inbox positions of messages that are done.
     pub taken: Vec<u64>,
-    /// What is given up.
+    /// Dead letters.
     pub dead: Vec<Dead>,
-    /// Answers to events, by their position.
+    /// Replies to events, by inbox position.
     pub replies: Vec<(u64, Payload)>,
-    /// Dedup keys up to here are forgotten.
+    /// Dedup keys of messages up to this position are released.
     pub keys_until: u64,
-    /// Retries that came to their end, for those who want to know.
+    /// Exhausted retries, for the `on_exhausted` hook.
     pub exhausted: Vec<Exhausted>,
-    /// Why it is set aside, if it is.
+    /// Why the instance is stuck, if it is.
     pub stuck: Option<String>,
-    /// Whether nothing of it is to be left.
+    /// Whether the instance is removed.
     pub is_removed: bool,
-    /// Whether a handler ended it: then what came meanwhile goes with it.
+    /// Whether a handler (or, for a continuous job, a message) ended the instance: messages that arrived meanwhile are
+    /// removed with it.
     pub is_terminated: bool,
-    /// Whether a message ended it: what was accepted after that message begins anew.
+    /// Whether a message ended the instance: events accepted after that message start a new one.
     pub is_ended: bool,
-    /// Whether the record has changed.
+    /// Whether the record changed.
     pub is_touched: bool,
 }
 
 impl Change {
-    /// Whether there is nothing to commit.
-    ///
-    /// ```
-    /// # use outlive_core::job::Change;
-    /// assert!(!Change { is_removed: true, ..Change::default() }.is_empty());
-    /// ```
+    /// Returns `true` if there is nothing to commit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// One instance: its record, its inbox, and what is to be committed.
+/// One job instance: its record, its inbox, and its uncommitted change.
 ///
 /// ```
-/// use outlive_core::id::Name;
-/// use outlive_core::job::{Job, Next, Policy, Record, Rules, TaskRules};
-/// use outlive_core::time::Timestamp;
+/// # use outlive_core::{event::Event, id::Name, message::{Inbound, Message}, payload::Payload, time::Timestamp};
+/// use outlive_core::job::{Done, End, Job, Next, Policy, Record, Rules, TaskRules};
 ///
 /// let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
 /// let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-/// assert_eq!(job.next(Timestamp::from_millis(0)), Next::Over, "nobody sent it anything");
+/// let at = Timestamp::from_millis(1);
+/// assert_eq!(job.next(at), Next::Over, "it has no events");
+///
+/// // An event arrives, so its handler is called. Nothing changes until the call has ended.
+/// job.receive(Inbound { pos: 3, at, message: Message::Event(Event::new(Payload::recorded("42"))) });
+/// let Next::Call(call) = job.next(at) else { panic!("there is an event") };
+/// assert!(!job.has_change());
+///
+/// // Then one change takes the event from the inbox, together with all else that the handler did.
+/// job.ended(&call, End::Done(Done::default()), at, at);
+/// assert_eq!(job.take_change().taken, [3]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Job {
     rules: Rules,
     id: Name,
-    /// Where its random numbers begin.
+    /// The seed of its random numbers.
     seed: u64,
     record: Record,
     inbox: VecDeque<Inbound>,
-    /// How many messages in the inbox need no handler, and how many of them end the instance: with none, nobody looks
-    /// through a long inbox.
+    /// The number of messages in the inbox that need no handler, and how many of those end the instance. A long inbox
+    /// is searched only if there are any.
     orders: (usize, usize),
-    /// The last position that was received.
+    /// The last inbox position that was received.
     seen: u64,
-    /// The tick that was being run when the process died.
+    /// The tick that was running when the process died.
     begun: Option<Timestamp>,
     change: Change,
 }
 
-/// How an instance stood before a call ended, for [`Job::roll_back`].
-///
-/// ```
-/// use outlive_core::job::{Checkpoint, Job};
-/// fn before(job: &Job) -> Checkpoint {
-///     job.checkpoint()
-/// }
-/// ```
+/// A snapshot of an instance before a call ended, for [`Job::roll_back`].
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     record: Record,
@@ -175,29 +164,14 @@ pub struct Checkpoint {
 }
 
 impl Job {
-    /// An instance as it was left.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert_eq!(job.record().runs, 0);
-    /// ```
+    /// Restores an instance from its record.
     #[must_use]
     pub fn new(rules: Rules, id: Name, record: Record, seed: u64) -> Self {
         let (inbox, change) = (VecDeque::new(), Change::default());
         Self { rules, id, seed, record, inbox, orders: (0, 0), seen: 0, begun: None, change }
     }
 
-    /// Begins the life of an instance that was brought into being at a moment, with a state if it was given one.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}, time::Timestamp};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// job.begin(None, Timestamp::from_millis(5));
-    /// assert_eq!(job.take_change().news.len(), 1);
-    /// ```
+    /// Initializes an instance that was created at `created_at`, with an initial state if one was given.
     pub fn begin(&mut self, state: Option<Payload>, created_at: Timestamp) {
         self.record.state = state;
         self.touch();
@@ -208,54 +182,26 @@ impl Job {
         }
     }
 
-    /// What it keeps.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert!(job.record().state.is_none());
-    /// ```
+    /// Returns what the instance keeps between calls.
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// The last position of its inbox that it has seen.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert_eq!(job.seen(), 0);
-    /// ```
+    /// Returns the last inbox position that the instance has seen.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Whether events that come now have to wait: something is tried again first.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert!(!job.is_held_up());
-    /// ```
+    /// Returns `true` if events that arrive now have to wait, because a retry, `on_error` or a flush comes first.
     #[must_use]
     pub fn is_held_up(&self) -> bool {
         self.record.retry.is_some() || self.record.trouble.is_some() || self.record.flush.is_some()
     }
 
-    /// Who has to wait because something is tried again first: messages, each with how many events there are up to it.
-    /// Those who wait for an answer are not among them.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert!(job.held().is_empty());
-    /// ```
+    /// Returns the messages that are [held up](Self::is_held_up), each with the number of events up to it. Events that
+    /// ask for a reply are not included.
     #[must_use]
     pub fn held(&self) -> Vec<(u64, u64)> {
         if !self.is_held_up() {
@@ -273,16 +219,7 @@ impl Job {
         held.collect()
     }
 
-    /// A message has come. One that was received before is passed over.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}, time::Timestamp};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// use outlive_core::message::{Inbound, Message};
-    /// job.receive(Inbound { pos: 3, at: Timestamp::from_millis(1), message: Message::Trigger });
-    /// assert_eq!(job.seen(), 3);
-    /// ```
+    /// Receives a message. Ignores one that was received before.
     pub fn receive(&mut self, inbound: Inbound) {
         if inbound.pos > self.seen {
             self.seen = inbound.pos;
@@ -292,28 +229,14 @@ impl Job {
         }
     }
 
-    /// Whether the message at a position was received, or there is none before the first one.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert!(job.has_received(0) && !job.has_received(9));
-    /// ```
+    /// Returns `true` if the message at `pos` was received. Always `true` for 0, which stands for no message.
     #[must_use]
     pub fn has_received(&self, pos: u64) -> bool {
         pos <= self.seen
     }
 
-    /// What is to be done now. Messages that need no handler are dealt with on the way; what they change is committed
-    /// with the next change.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Next, Policy, Record, Rules, TaskRules}, time::Timestamp};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert_eq!(job.next(Timestamp::from_millis(0)), Next::Over);
-    /// ```
+    /// Returns what to do now. Handles messages that need no handler on the way; what they change is committed with the
+    /// next change.
     pub fn next(&mut self, now: Timestamp) -> Next {
         if self.change.stuck.is_some() {
             return Next::Wait(Status::Stuck);
@@ -335,20 +258,7 @@ impl Job {
         }
     }
 
-    /// A handler has ended.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Next, Policy, Record, Rules, TaskRules}, time::Timestamp};
-    /// # use outlive_core::{event::Event, message::{Inbound, Message}, payload::Payload};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// use outlive_core::job::{Done, End};
-    /// let at = Timestamp::from_millis(1);
-    /// job.receive(Inbound { pos: 3, at, message: Message::Event(Event::new(Payload::recorded("42"))) });
-    /// let Next::Call(call) = job.next(at) else { panic!("there is an event") };
-    /// job.ended(&call, End::Done(Done::default()), at, at);
-    /// assert_eq!(job.take_change().taken, [3]);
-    /// ```
+    /// Reports the end of a call. What it changes is part of the next [`take_change`](Self::take_change).
     pub fn ended(&mut self, call: &Call, end: End, began: Timestamp, now: Timestamp) {
         self.touch();
         match end {
@@ -361,78 +271,34 @@ impl Job {
         self.record.calls += u64::from(self.record.retry.is_none());
     }
 
-    /// What is to be committed since the last time this was asked.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert!(job.take_change().is_empty());
-    /// ```
+    /// Takes everything to commit since the last call.
     pub fn take_change(&mut self) -> Change {
         std::mem::take(&mut self.change)
     }
 
-    /// What was to be committed could not be, and is to be once more.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Change, Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// job.put_back(Change { taken: vec![3], ..Change::default() });
-    /// assert_eq!(job.take_change().taken, [3]);
-    /// ```
+    /// Puts back a change that could not be committed, so that it is committed again.
     pub fn put_back(&mut self, change: Change) {
-        debug_assert!(self.change.is_empty(), "nothing has happened since it was taken");
+        debug_assert!(self.change.is_empty(), "nothing may change between taking a change and putting it back");
         self.change = change;
     }
 
-    /// Whether a message has come that ends it at once.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert!(!job.is_ended_by_message());
-    /// ```
+    /// Returns `true` if the inbox has a message that ends the instance at once.
     #[must_use]
     pub fn is_ended_by_message(&self) -> bool {
         self.orders.1 > 0
     }
 
-    /// How it stands now. It does not copy the inbox, which may be long.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// let before = job.checkpoint();
-    /// # drop(before);
-    /// ```
+    /// Takes a snapshot. Does not copy the inbox, which may be long.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint { record: self.record.clone(), change: self.change.clone(), begun: self.begun }
     }
 
     /// Undoes the end of a call that could not be committed.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Next, Policy, Record, Rules, TaskRules}, time::Timestamp};
-    /// # use outlive_core::{event::Event, job::{Done, End}, message::{Inbound, Message}, payload::Payload};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// # let at = Timestamp::from_millis(1);
-    /// job.receive(Inbound { pos: 3, at, message: Message::Event(Event::new(Payload::recorded("42"))) });
-    /// let Next::Call(call) = job.next(at) else { panic!("there is an event") };
-    /// let before = job.checkpoint();
-    /// job.ended(&call, End::Done(Done::default()), at, at);
-    /// job.roll_back(before, &call);
-    /// assert_eq!(job.next(at), Next::Call(call), "the event is there again");
-    /// ```
     pub fn roll_back(&mut self, before: Checkpoint, call: &Call) {
         (self.record, self.change, self.begun) = (before.record, before.change, before.begun);
         let Some(inbound) = &call.event else { return };
-        // All that the end of a call takes is the event it was for.
+        // The end of a call takes nothing from the inbox but the event it was for.
         let place = self.inbox.partition_point(|other| other.pos < inbound.pos);
         if self.inbox.get(place).is_none_or(|other| other.pos != inbound.pos) {
             self.orders.0 += usize::from(self.is_order(&inbound.message));
@@ -440,44 +306,20 @@ impl Job {
         }
     }
 
-    /// It cannot go on for this reason, and is set aside with all it has.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}, time::Timestamp};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// job.set_aside("its inbox is damaged".to_owned(), Timestamp::from_millis(1));
-    /// assert!(job.take_change().stuck.is_some());
-    /// ```
+    /// Makes the instance stuck for this reason. Everything it holds is kept.
     pub fn set_aside(&mut self, problem: String, now: Timestamp) {
         let reason = Some(problem.clone().into());
         self.tell(NewsKind::JobStuck, now, Detail { reason, ..Detail::default() });
         self.change.stuck = Some(problem);
     }
 
-    /// Nothing of it is to be left, because there is nothing in it.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// job.remove();
-    /// assert!(job.take_change().is_removed);
-    /// ```
+    /// Removes the instance, because it holds nothing.
     pub fn remove(&mut self) {
         self.change.is_removed = true;
     }
 
-    /// There is something in it after all: a message came before it was gone.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// job.remove();
-    /// job.keep(outlive_core::time::Timestamp::from_millis(1));
-    /// assert!(!job.take_change().is_removed);
-    /// ```
+    /// Keeps the instance after all, because a message arrived before it was removed. If a message had ended it, it
+    /// starts anew.
     pub fn keep(&mut self, now: Timestamp) {
         self.change.is_removed = self.change.is_terminated;
         if std::mem::take(&mut self.change.is_ended) {
@@ -485,20 +327,13 @@ impl Job {
         }
     }
 
-    /// Whether there is something to commit.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert!(!job.has_change());
-    /// ```
+    /// Returns `true` if there is something to commit.
     #[must_use]
     pub fn has_change(&self) -> bool {
         !self.change.is_empty()
     }
 
-    // ---- what all kinds have in common ----
+    // ---- shared by all kinds ----
 
     fn touch(&mut self) {
         self.change.is_touched = true;
@@ -513,9 +348,9 @@ impl Job {
         self.change.news.push(News { at, kind, attempt, detail });
     }
 
-    /// A message is done with.
+    /// Takes a message out of the inbox.
     fn take(&mut self, pos: u64) {
-        // In order of arrival, so that the one meant is found without looking at the others.
+        // The inbox is sorted by position.
         if let Ok(place) = self.inbox.binary_search_by_key(&pos, |inbound| inbound.pos)
             && let Some(inbound) = self.inbox.remove(place)
         {
@@ -525,7 +360,7 @@ impl Job {
         }
     }
 
-    /// Whether a message needs no handler, whatever else is under way.
+    /// Returns `true` if a message needs no handler, whatever else is in progress.
     fn is_order(&self, message: &Message) -> bool {
         match (message, self.rules.kind()) {
             (Message::Event(_), JobKind::Continuous) => true,
@@ -534,7 +369,7 @@ impl Job {
         }
     }
 
-    /// Ends the instance at once if a message says so, whatever else is under way.
+    /// Ends the instance at once if a message asks for it, whatever else is in progress.
     fn end_if_told(&mut self, now: Timestamp) -> Option<Next> {
         while self.orders.1 > 0 {
             let (pos, reason) = self.inbox.iter().rev().find_map(|inbound| match &inbound.message {
@@ -552,8 +387,8 @@ impl Job {
         None
     }
 
-    /// Ends it by a message: all that was accepted before goes, and events that were accepted after begin anew. Returns
-    /// whether there are none.
+    /// Ends the instance because of a message: everything accepted before it is dropped, and events accepted after it
+    /// start a new instance. Returns `true` if there are no such events.
     fn end_at(&mut self, pos: u64, reason: &str, now: Timestamp) -> bool {
         let reason = Some(reason.to_owned().into());
         self.tell(NewsKind::JobTerminated, now, Detail { reason, ..Detail::default() });
@@ -570,7 +405,7 @@ impl Job {
         is_over
     }
 
-    /// Deals with what somebody told it and needs no handler, whatever else is under way.
+    /// Handles the messages that need no handler, whatever else is in progress.
     fn take_orders(&mut self, now: Timestamp) {
         if self.orders.0 == 0 {
             return;
@@ -589,7 +424,7 @@ impl Job {
         }
     }
 
-    /// Removes all of it. What is in the inbox goes too.
+    /// Removes the instance together with its inbox.
     fn terminate(&mut self, reason: &str, now: Timestamp) {
         let reason = Some(reason.to_owned().into());
         self.tell(NewsKind::JobTerminated, now, Detail { reason, ..Detail::default() });
@@ -597,7 +432,7 @@ impl Job {
         (self.change.is_removed, self.change.is_terminated) = (true, true);
     }
 
-    /// A failure that was given up waits for `on_error`.
+    /// Returns the call of `on_error`, if a failure that was given up waits for it.
     fn trouble(&self) -> Option<Next> {
         let trouble = self.record.trouble.as_ref()?;
         Some(Next::Call(Call {
@@ -611,7 +446,7 @@ impl Job {
         }))
     }
 
-    /// What failed is tried again before anything else, and not before its time.
+    /// Returns the retry of what failed. It comes before anything else, but not before it is due.
     fn retry(&self, now: Timestamp) -> Option<Next> {
         let retry = self.record.retry.as_ref()?;
         if retry.due > now {
@@ -623,7 +458,7 @@ impl Job {
         }
     }
 
-    /// A call of `execute`: for a trigger, or for what is due.
+    /// Returns a call of `execute`, for a trigger or for the time that is due.
     fn execution(&self, is_trigger: bool) -> Call {
         let (tick, trigger) = match is_trigger {
             true => (None, Some(self.record.trigger)),
@@ -632,7 +467,7 @@ impl Job {
         Call { tick, trigger, ..self.call(HandlerKind::Execute, None) }
     }
 
-    /// A call of a handler as it is to be made now.
+    /// Returns a call of a handler with its current attempt.
     fn call(&self, handler: HandlerKind, pos: Option<u64>) -> Call {
         let attempt = self.record.retry.as_ref().map_or(1, |retry| retry.failed.saturating_add(1));
         let find = |pos| self.inbox.binary_search_by_key(&pos, |inbound| inbound.pos).ok();
@@ -640,7 +475,7 @@ impl Job {
         Call { handler, attempt, event, tick: None, trigger: None, flush: self.record.flush, failure: None }
     }
 
-    /// Somebody asks for an execution. Several that come before it begins are one.
+    /// Requests an execution. Several triggers before it begins count as one.
     fn triggered(&mut self, pos: u64) {
         if !self.record.is_triggered {
             (self.record.is_triggered, self.record.trigger) = (true, pos);
@@ -670,7 +505,7 @@ impl Job {
         }
     }
 
-    /// Sets or clears the wake of a task, as its handler asked for.
+    /// Sets or clears the wake of a task as its handler asked.
     fn plan(&mut self, plan: Planned, now: Timestamp) {
         match plan {
             Planned::At(at) => {
@@ -681,7 +516,7 @@ impl Job {
         }
     }
 
-    /// An event was handled.
+    /// Finishes an event that was handled.
     fn event_done(&mut self, call: &Call, answer: Option<Payload>, now: Timestamp) {
         let Some(Inbound { pos, at, message: Message::Event(event) }) = &call.event else { return };
         if event.is_asking {
@@ -699,7 +534,7 @@ impl Job {
         self.take(*pos);
     }
 
-    /// An execution came to its end, by success or because it was given up.
+    /// Finishes a successful execution.
     fn executed(&mut self, call: &Call, was_trigger: bool, now: Timestamp) {
         match self.rules.kind() {
             JobKind::Continuous => self.tick_over(call.tick, was_trigger, now),
@@ -708,19 +543,19 @@ impl Job {
         }
     }
 
-    /// Whether nothing was ever made of this instance: no handler has succeeded yet, and nothing is planned.
+    /// Returns `true` if the instance holds nothing yet: no handler has succeeded and nothing is scheduled.
     fn is_void(&self) -> bool {
         let record = &self.record;
         record.state.is_none() && record.events == 0 && record.runs == 0 && record.next.is_none()
     }
 
-    /// What it waits for if there is nothing to do.
+    /// Returns the wait of an instance that has nothing to do.
     fn waiting_until(&self, until: Option<Timestamp>) -> Next {
         Next::Wait(until.map_or(Status::Waiting { until: None }, |until| Status::Sleeping { until }))
     }
 }
 
-/// The answer of a handler that gave one, and of one that did not.
+/// Encodes the reply of a handler; `null` if it gave none.
 fn answered(answer: Option<Payload>) -> Payload {
     Payload::recorded(&format!(r#"{{"ok":{}}}"#, answer.as_ref().map_or("null", Payload::as_str)))
 }

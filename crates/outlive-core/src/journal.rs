@@ -1,4 +1,4 @@
-//! What a run has done, in order: one flat line per fact, the same in memory and in every store.
+//! Journal entries: the ordered record of what a run has done, in one flat form shared by memory and every store.
 
 use std::sync::Arc;
 
@@ -8,117 +8,84 @@ use crate::status::Status;
 use crate::sum::Sum;
 use crate::time::Timestamp;
 
-/// One line of a journal.
+/// One journal entry.
 ///
-/// Its `seq` is dense within the instance, from 1. The `seq` of an outcome is also its delivery number:
-/// outcomes are handed to user code in this order, live and in every replay.
-///
-/// ```
-/// use outlive_core::journal::{Entry, EntryKind};
-/// use outlive_core::payload::Payload;
-/// # use outlive_core::time::Timestamp;
-///
-/// let at = Timestamp::from_millis(0);
-/// let entry = Entry {
-///     op: "step:charge".into(),
-///     site: "src/shop.rs:12".into(),
-///     attempt: 1,
-///     payload: Some(Payload::recorded("42")),
-///     ..Entry::of_run(1, at, EntryKind::StepDone)
-/// };
-/// assert!(entry.kind.is_outcome());
-/// ```
+/// `seq` is dense within the instance and starts at 1. The `seq` of an outcome is also its delivery number: outcomes
+/// are delivered to user code in this order, live and in every replay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its place in the journal.
+    /// Sequence number in the journal.
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
-    /// What happened.
+    /// The kind of entry.
     pub kind: EntryKind,
-    /// The operation it happened to, as its identity in text; empty for what happens to the run as a whole.
+    /// Identity of the operation, as text; empty if the entry is about the run as a whole.
     pub op: Arc<str>,
-    /// Where in the source the operation was called, `file:line`; empty where that is not known.
+    /// Source location of the call, as `file:line`; empty if unknown.
     pub site: Arc<str>,
-    /// Which attempt of a step, from 1; 0 where there is none.
+    /// Attempt of a step, from 1; 0 if the entry is not about an attempt.
     pub attempt: u32,
-    /// When that attempt began.
+    /// When that attempt started.
     pub started: Option<Timestamp>,
-    /// When it is to go on: the end of a sleep, a wait's timeout, a retry. Of a taken or refused signal: its place in
-    /// the inbox.
+    /// When the operation continues: the end of a sleep, the timeout of a wait, the time of a retry. For a taken or
+    /// refused signal, its position in the inbox; for a discarded one, the `seq` of the entry that refused it.
     pub due: Option<Timestamp>,
-    /// The value, the failure or the reason.
+    /// The value, failure or reason.
     pub payload: Option<Payload>,
 }
 
-/// A signal that does not read as what the wait is for.
-///
-/// ```
-/// # use outlive_core::{journal::Refused, payload::Payload};
-/// let refused = Refused { value: Payload::recorded("7"), problem: "expected a boolean".to_owned() };
-/// assert_eq!(refused.value.as_str(), "7");
-/// ```
+/// A signal whose value could not be deserialized to the type the wait expects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// What was sent.
+    /// The value that was sent.
     pub value: Payload,
-    /// What is wrong with it.
+    /// Why it could not be deserialized.
     pub problem: String,
 }
 
-/// What an entry says.
-///
-/// ```
-/// use outlive_core::journal::EntryKind;
-/// assert!(EntryKind::SleepDone.is_outcome() && !EntryKind::SleepSet.is_outcome());
-/// ```
+/// The kind of a journal entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum EntryKind {
-    /// An attempt began, and that had to be known before it ended.
+    /// An attempt started, recorded because its start had to be durable before it ended.
     StepStarted = 1,
-    /// An attempt failed and another is due.
+    /// An attempt failed and a retry is scheduled.
     AttemptFailed = 2,
-    /// A step ended with a value.
+    /// A step succeeded with a value.
     StepDone = 3,
-    /// A step ended with a failure.
+    /// A step failed for good.
     StepFailed = 4,
-    /// All attempts failed; the fallback is to give the value.
+    /// All attempts failed; the fallback provides the value.
     FallingBack = 5,
-    /// A sleep began; it ends at `due`.
+    /// A sleep started; it ends at `due`.
     SleepSet = 10,
     /// A sleep ended.
     SleepDone = 11,
-    /// A wait began that gives up at `due`.
+    /// A wait started that times out at `due`.
     WaitSet = 20,
-    /// A wait got a signal.
+    /// A wait received a signal.
     SignalTaken = 21,
-    /// A wait gave up.
+    /// A wait timed out.
     WaitTimedOut = 22,
-    /// A signal does not read as what the wait is for, and is a dead letter of the run. The payload is its `value` and the
-    /// `problem`.
+    /// A signal could not be deserialized to the type the wait expects and became a dead letter of the run. The payload
+    /// holds its `value` and the `problem`.
     SignalRefused = 23,
-    /// A dead letter was discarded: the one of the entry that `due` has the number of.
+    /// A dead letter was discarded; `due` holds the `seq` of the entry that refused it.
     SignalDiscarded = 24,
     /// An operation ended because the run was cancelled.
     OpCancelled = 30,
-    /// The run was asked to end; the payload is the reason.
+    /// The run accepted a cancel; the payload is the reason.
     CancelTaken = 31,
-    /// Somebody had the run go on after it had failed: failures at the end of the journal are forgotten.
+    /// A failed run was retried: failures at the end of the journal no longer count.
     Retried = 40,
-    /// The run goes on after it was stuck; nothing is forgotten.
+    /// A stuck run was reopened; the whole journal still counts.
     Reopened = 41,
 }
 
 impl EntryKind {
-    /// All of them.
-    ///
-    /// ```
-    /// use outlive_core::journal::EntryKind;
-    /// let outcomes = EntryKind::ALL.into_iter().filter(|kind| kind.is_outcome());
-    /// assert_eq!(outcomes.count(), 6);
-    /// ```
+    /// All kinds.
     pub const ALL: [Self; 16] = [
         Self::StepStarted,
         Self::AttemptFailed,
@@ -138,34 +105,24 @@ impl EntryKind {
         Self::Reopened,
     ];
 
-    /// The number in a column.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::journal::EntryKind::StepDone.code(), 3);
-    /// ```
+    /// Returns the stored code.
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// The kind with this number.
-    ///
-    /// ```
-    /// # use outlive_core::journal::EntryKind;
-    /// assert_eq!(EntryKind::from_code(3), Some(EntryKind::StepDone));
-    /// assert_eq!(EntryKind::from_code(99), None);
-    /// ```
+    /// Returns the kind with this code, if there is one.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// Whether it is the end of an operation, and so is delivered to user code.
+    /// Returns `true` if the entry ends an operation and is therefore delivered to user code.
     ///
     /// ```
     /// # use outlive_core::journal::EntryKind;
     /// assert!(EntryKind::StepFailed.is_outcome());
-    /// assert!(!EntryKind::AttemptFailed.is_outcome(), "another attempt is due");
+    /// assert!(!EntryKind::AttemptFailed.is_outcome(), "the step will be retried");
     /// ```
     #[must_use]
     pub fn is_outcome(self) -> bool {
@@ -180,11 +137,7 @@ impl EntryKind {
         )
     }
 
-    /// The words for it.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::journal::EntryKind::WaitTimedOut.as_str(), "wait timed out");
-    /// ```
+    /// Returns the name shown to people.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -209,42 +162,21 @@ impl EntryKind {
 }
 
 impl Entry {
-    /// An entry about the run as a whole.
-    ///
-    /// ```
-    /// # use outlive_core::journal::{Entry, EntryKind};
-    /// # use outlive_core::time::Timestamp;
-    /// let entry = Entry::of_run(4, Timestamp::from_millis(0), EntryKind::CancelTaken);
-    /// assert!(entry.op.is_empty());
-    /// ```
+    /// Creates an entry about the run as a whole.
     #[must_use]
     pub fn of_run(seq: u64, at: Timestamp, kind: EntryKind) -> Self {
         let none: Arc<str> = Arc::from("");
         Self { seq, at, kind, op: none.clone(), site: none, attempt: 0, started: None, due: None, payload: None }
     }
 
-    /// The entry with which a run goes on that had this status.
-    ///
-    /// ```
-    /// # use outlive_core::journal::{Entry, EntryKind};
-    /// # use outlive_core::{status::Status, time::Timestamp};
-    /// let entry = Entry::reopened(4, Timestamp::from_millis(0), Status::Failed);
-    /// assert_eq!(entry.kind, EntryKind::Retried);
-    /// ```
+    /// Creates the entry with which a run that had this status resumes.
     #[must_use]
     pub fn reopened(seq: u64, at: Timestamp, status: Status) -> Self {
         let kind = if status == Status::Failed { EntryKind::Retried } else { EntryKind::Reopened };
         Self::of_run(seq, at, kind)
     }
 
-    /// The signal that was refused, if that is what the entry says.
-    ///
-    /// ```
-    /// # use outlive_core::{journal::*, payload::Payload, time::Timestamp};
-    /// let mut entry = Entry::of_run(1, Timestamp::from_millis(0), EntryKind::SignalRefused);
-    /// entry.payload = Some(Payload::recorded(r#"{"value":"yes","problem":"expected a boolean"}"#));
-    /// assert_eq!(entry.refused().unwrap().value.as_str(), "\"yes\"");
-    /// ```
+    /// Returns the refused signal, if this is a [`SignalRefused`](EntryKind::SignalRefused) entry.
     #[must_use]
     pub fn refused(&self) -> Option<Refused> {
         #[derive(serde::Deserialize)]
@@ -258,31 +190,15 @@ impl Entry {
         Some(Refused { value: Payload::recorded(kept.value.get()), problem: kept.problem })
     }
 
-    /// The number of the entry whose signal was discarded, if that is what the entry says.
-    ///
-    /// ```
-    /// # use outlive_core::{journal::*, time::Timestamp};
-    /// let due = Some(Timestamp::from_millis(7));
-    /// let entry = Entry { due, ..Entry::of_run(9, Timestamp::from_millis(0), EntryKind::SignalDiscarded) };
-    /// assert_eq!(entry.discarded(), Some(7));
-    /// ```
+    /// Returns the `seq` of the entry whose signal was discarded, if this is a
+    /// [`SignalDiscarded`](EntryKind::SignalDiscarded) entry.
     #[must_use]
     pub fn discarded(&self) -> Option<u64> {
         let due = self.due.filter(|_| self.kind == EntryKind::SignalDiscarded)?;
         u64::try_from(due.as_millis()).ok()
     }
 
-    /// What an attempt or a step failed with, if that is what the entry says.
-    ///
-    /// ```
-    /// # use outlive_core::failure::{Cause, Failure};
-    /// # use outlive_core::journal::{Entry, EntryKind};
-    /// # use outlive_core::time::Timestamp;
-    /// let failure = Failure::new(Cause::Error, "declined");
-    /// let mut entry = Entry::of_run(1, Timestamp::from_millis(0), EntryKind::AttemptFailed);
-    /// entry.payload = Some(failure.to_payload());
-    /// assert_eq!(entry.failure(), Some(failure));
-    /// ```
+    /// Returns the failure of an attempt or step, if this entry records one.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         let payload = self.payload.as_ref()?;
@@ -293,15 +209,7 @@ impl Entry {
         }
     }
 
-    /// A number that changes when anything in the entry does, kept beside it to find damage.
-    ///
-    /// ```
-    /// # use outlive_core::journal::{Entry, EntryKind};
-    /// # use outlive_core::time::Timestamp;
-    /// let entry = Entry::of_run(1, Timestamp::from_millis(0), EntryKind::Reopened);
-    /// let damaged = Entry { seq: 2, ..entry.clone() };
-    /// assert_ne!(entry.checksum(), damaged.checksum());
-    /// ```
+    /// Returns a checksum over every field, stored with the entry to detect corruption.
     #[must_use]
     pub fn checksum(&self) -> u32 {
         let number = |time: Option<Timestamp>| time.unwrap_or_default().as_millis().cast_unsigned();
@@ -323,7 +231,7 @@ impl Entry {
 mod tests {
     use super::*;
 
-    /// Both were summed up as nothing, so a payload that damage had emptied passed for none.
+    /// Regression: both contributed nothing to the checksum, so a payload emptied by corruption looked like no payload.
     #[test]
     fn an_empty_payload_and_none_at_all_have_different_checksums() {
         let none = Entry::of_run(1, Timestamp::from_millis(0), EntryKind::SleepDone);

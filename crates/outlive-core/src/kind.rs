@@ -1,10 +1,10 @@
-//! Which names are those of jobs: `task:orders`, and `task:orders:42` for an instance of it.
+//! Job kinds and the names built from them: `task:orders` for a job, `task:orders:42` for an instance of it.
 
 use std::fmt;
 
 use crate::id::{Name, NameError, check};
 
-/// The kinds of job.
+/// The kind of a job.
 ///
 /// ```
 /// use outlive_core::id::Name;
@@ -16,29 +16,21 @@ use crate::id::{Name, NameError, check};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum JobKind {
-    /// Runs again and again, by a schedule.
+    /// Runs repeatedly on a schedule.
     Continuous,
-    /// Collects events, and handles them together.
+    /// Collects events and handles them together.
     Debounce,
-    /// Handles one event after the other, and wakes itself.
+    /// Handles one event after the other and can schedule its own wakes.
     Task,
-    /// Handles many events at once.
+    /// Handles many events concurrently.
     Pool,
 }
 
 impl JobKind {
-    /// All of them.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::kind::JobKind::ALL.len(), 4);
-    /// ```
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Continuous, Self::Debounce, Self::Task, Self::Pool];
 
-    /// The word for it, as names begin with it.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::kind::JobKind::Pool.as_str(), "pool");
-    /// ```
+    /// Returns the prefix used in names.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -49,41 +41,23 @@ impl JobKind {
         }
     }
 
-    /// The kind with this word.
-    ///
-    /// ```
-    /// use outlive_core::kind::JobKind;
-    /// assert_eq!(JobKind::from_text("debounce"), Some(JobKind::Debounce));
-    /// ```
+    /// Returns the kind with this prefix, if there is one.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// The kind of a job by its name, or by the id of an instance; `None` if it is that of a workflow or a run.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, kind::JobKind};
-    /// assert_eq!(JobKind::of(&Name::recorded("pool:mail:main")), Some(JobKind::Pool));
-    /// assert_eq!(JobKind::of(&Name::recorded("task")), None);
-    /// ```
+    /// Returns the kind of a job from its name or the id of an instance; `None` for workflows and runs.
     #[must_use]
     pub fn of(name: &Name) -> Option<Self> {
         let (kind, _) = name.as_str().split_once(':')?;
         Self::from_text(kind)
     }
 
-    /// The name of a job with its kind.
-    ///
-    /// ```
-    /// # use outlive_core::kind::JobKind;
-    /// assert_eq!(JobKind::Task.job("orders")?.as_str(), "task:orders");
-    /// assert!(JobKind::Task.job("or:ders").is_err());
-    /// # Ok::<(), outlive_core::id::NameError>(())
-    /// ```
+    /// Returns the full name of a job: its kind and name.
     ///
     /// # Errors
-    /// If the name is empty, too long, or has a colon or a control character in it.
+    /// If the name is empty, too long, or contains a colon or a control character.
     pub fn job(self, name: &str) -> Result<Name, NameError> {
         check("job name", name)?;
         if name.contains(':') {
@@ -92,27 +66,16 @@ impl JobKind {
         Name::new("job name", &format!("{self}:{name}"))
     }
 
-    /// The name of an instance of a job.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, kind::JobKind};
-    /// assert_eq!(JobKind::instance(&Name::recorded("task:orders"), "42")?.as_str(), "task:orders:42");
-    /// # Ok::<(), outlive_core::id::NameError>(())
-    /// ```
+    /// Returns the full id of an instance: kind, job name and id.
     ///
     /// # Errors
-    /// If the id is empty, too long, or has a control character in it.
+    /// If the id is empty, too long, or contains a control character.
     pub fn instance(job: &Name, id: &str) -> Result<Name, NameError> {
         check("instance id", id)?;
         Name::new("instance id", &format!("{job}:{id}"))
     }
 
-    /// The job of an instance, out of its whole name.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, kind::JobKind};
-    /// assert_eq!(JobKind::job_of(&Name::recorded("task:orders:paris:42")).as_str(), "task:orders");
-    /// ```
+    /// Returns the full name of the job of an instance.
     #[must_use]
     pub fn job_of(instance: &Name) -> Name {
         let text = instance.as_str();
@@ -120,7 +83,7 @@ impl JobKind {
         Name::recorded(&text[..end])
     }
 
-    /// The id that a user gave to an instance, out of its whole name.
+    /// Returns the part of an instance id that the user chose.
     ///
     /// ```
     /// # use outlive_core::{id::Name, kind::JobKind};
@@ -132,14 +95,7 @@ impl JobKind {
     }
 }
 
-/// What instances are of: workflows, jobs, or either.
-///
-/// ```
-/// use outlive_core::id::Name;
-/// use outlive_core::kind::Kinds;
-///
-/// assert!(Kinds::Jobs.has(&Name::recorded("task:orders")) && !Kinds::Runs.has(&Name::recorded("task:orders")));
-/// ```
+/// A selection of instances: runs, instances of jobs, or both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kinds {
     /// Runs of workflows.
@@ -152,12 +108,7 @@ pub enum Kinds {
 }
 
 impl Kinds {
-    /// Whether instances of a workflow or a job of this name are meant.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, kind::Kinds};
-    /// assert!(Kinds::default().has(&Name::recorded("checkout")) && Kinds::All.has(&Name::recorded("checkout")));
-    /// ```
+    /// Returns `true` if instances of the workflow or job with this name are selected.
     #[must_use]
     pub fn has(self, name: &Name) -> bool {
         match self {

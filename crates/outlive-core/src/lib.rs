@@ -1,5 +1,5 @@
-//! The rules of Outlive, apart from everything that could make them differ from one run to the next: no clock, no
-//! randomness, no I/O and no async runtime. Time and messages are handed in; commits come out.
+//! The deterministic rules of Outlive: no clock, no randomness, no I/O and no async runtime. Callers pass in the time
+//! and the messages and get commits back.
 
 pub mod commit;
 pub mod duration;

@@ -1,4 +1,4 @@
-//! What we tell the world of an instance: one line for each thing that was committed and is no entry of a journal.
+//! Lifecycle events: what the feed reports about an instance besides its journal entries.
 
 use std::borrow::Cow;
 
@@ -8,73 +8,41 @@ use crate::payload::Payload;
 use crate::status::{Status, StatusKind};
 use crate::time::Timestamp;
 
-/// One thing that happened to an instance. Numbered by the store, one by one with the entries of its journal.
-///
-/// ```
-/// use outlive_core::lifecycle::{News, NewsKind};
-/// use outlive_core::time::Timestamp;
-///
-/// let news = News { attempt: 2, ..News::new(NewsKind::JobFailed, Timestamp::from_millis(1)) };
-/// assert_eq!((news.kind.as_str(), news.detail), ("job failed", None));
-/// ```
+/// A lifecycle event of an instance. The store numbers it in one sequence with the journal entries of the instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct News {
     /// When it happened.
     pub at: Timestamp,
-    /// What.
+    /// What happened.
     pub kind: NewsKind,
-    /// The attempt that it is about; 0 if it is about none.
+    /// The attempt it is about; 0 if it is not about an attempt.
     pub attempt: u32,
-    /// More of it, as JSON.
+    /// Details as JSON.
     pub detail: Option<Payload>,
 }
 
 impl News {
-    /// News of a kind, about no attempt.
-    ///
-    /// ```
-    /// # use outlive_core::{lifecycle::{News, NewsKind}, time::Timestamp};
-    /// assert_eq!(News::new(NewsKind::JobStarted, Timestamp::from_millis(7)).attempt, 0);
-    /// ```
+    /// Creates an event without attempt and details.
     #[must_use]
     pub fn new(kind: NewsKind, at: Timestamp) -> Self {
         Self { at, kind, attempt: 0, detail: None }
     }
 
-    /// The same with more of it.
-    ///
-    /// ```
-    /// # use outlive_core::{lifecycle::{News, NewsKind}, payload::Payload, time::Timestamp};
-    /// let news = News::new(NewsKind::TaskScheduled, Timestamp::from_millis(7)).with(Payload::recorded("60000"));
-    /// assert_eq!(news.detail, Some(Payload::recorded("60000")));
-    /// ```
+    /// Adds details.
     #[must_use]
     pub fn with(mut self, detail: Payload) -> Self {
         self.detail = Some(detail);
         self
     }
 
-    /// The end of an instance of a job, with its reason.
-    ///
-    /// ```
-    /// # use outlive_core::{lifecycle::{News, NewsKind}, time::Timestamp};
-    /// assert_eq!(News::terminated("moved away", Timestamp::from_millis(7)).kind, NewsKind::JobTerminated);
-    /// ```
+    /// Creates the event for the termination of an instance of a job.
     #[must_use]
     pub fn terminated(reason: &str, at: Timestamp) -> Self {
         let detail = Detail { reason: Some(reason.to_owned().into()), ..Detail::default() };
         Self::new(NewsKind::JobTerminated, at).with(detail.to_payload())
     }
 
-    /// What a change of a run's status tells, if it tells anything.
-    ///
-    /// ```
-    /// # use outlive_core::{lifecycle::{News, NewsKind}, status::{Status, StatusKind}, time::Timestamp};
-    /// let at = Timestamp::from_millis(1);
-    /// let news = News::of_run(Some(StatusKind::Running), Status::Completed, None, at);
-    /// assert_eq!(news.map(|news| news.kind), Some(NewsKind::RunCompleted));
-    /// assert_eq!(News::of_run(Some(StatusKind::Running), Status::Running, None, at), None);
-    /// ```
+    /// Creates the event for a status change of a run, if the change is reported.
     #[must_use]
     pub fn of_run(before: Option<StatusKind>, now: Status, note: Option<&str>, at: Timestamp) -> Option<Self> {
         let kind = match (before, now) {
@@ -90,21 +58,14 @@ impl News {
         };
         let detail = match note {
             _ if now.is_idle() => Payload::encode(&(now.as_str(), now.until())).ok(),
-            // The note of one that goes on is why it did not before.
+            // The note of a run that continues says why it had stopped before.
             Some(note) if !matches!(now, Status::Pending | Status::Running) => Payload::encode(note).ok(),
             _ => None,
         };
         Some(Self { at, kind, attempt: 0, detail })
     }
 
-    /// The same; if it tells that a run failed, with what it failed with.
-    ///
-    /// ```
-    /// # use outlive_core::{lifecycle::{News, NewsKind}, payload::Payload, time::Timestamp};
-    /// let outcome = Payload::recorded(r#"{"cause":"error","message":"declined"}"#);
-    /// let news = News::new(NewsKind::RunFailed, Timestamp::from_millis(7)).because(Some(&outcome));
-    /// assert_eq!(news.detail, Some(outcome));
-    /// ```
+    /// Adds the failure as details, if this is the event of a failed run.
     #[must_use]
     pub fn because(mut self, outcome: Option<&Payload>) -> Self {
         if let (NewsKind::RunFailed, Some(failure)) = (self.kind, outcome) {
@@ -116,34 +77,20 @@ impl News {
 
 macro_rules! kinds {
     ($($kind:ident = $code:literal $text:literal,)*) => {
-        /// What happened.
-        ///
-        /// ```
-        /// use outlive_core::lifecycle::NewsKind;
-        /// assert_eq!(NewsKind::from_code(NewsKind::JobExecuted.code()), Some(NewsKind::JobExecuted));
-        /// ```
+        /// The kind of a lifecycle event.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         #[non_exhaustive]
-        #[expect(missing_docs, reason = "each says what its name says")]
+        #[expect(missing_docs, reason = "the names are self-explanatory")]
         pub enum NewsKind {
             $($kind = $code,)*
         }
 
         impl NewsKind {
-            /// All of them.
-            ///
-            /// ```
-            /// use outlive_core::lifecycle::NewsKind;
-            /// assert!(NewsKind::ALL.contains(&NewsKind::RunStuck));
-            /// ```
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
 
-            /// The words for it.
-            ///
-            /// ```
-            /// assert_eq!(outlive_core::lifecycle::NewsKind::RunQueued.as_str(), "run queued");
-            /// ```
+            /// Returns the name shown to people.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -180,39 +127,26 @@ kinds! {
 }
 
 impl NewsKind {
-    /// The number in a column.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::lifecycle::NewsKind::RunQueued.code(), 1);
-    /// ```
+    /// Returns the stored code.
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// The kind with this number.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::lifecycle::NewsKind::from_code(255), None);
-    /// ```
+    /// Returns the kind with this code, if there is one.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.code() == code)
     }
 
-    /// How many numbers it takes: two things in one line take two.
-    ///
-    /// ```
-    /// use outlive_core::lifecycle::NewsKind;
-    /// assert_eq!((NewsKind::RunBegun.count(), NewsKind::RunStarted.count()), (2, 1));
-    /// ```
+    /// Returns how many sequence numbers it takes: an event that stands for two takes two.
     #[must_use]
     pub fn count(self) -> u64 {
         if self == Self::RunBegun { 2 } else { 1 }
     }
 }
 
-/// More of what happened to a job, each part of it where it applies: the [`detail`](News::detail) of its news.
+/// The [`detail`](News::detail) of a lifecycle event of a job. Each field is set only where it applies.
 ///
 /// ```
 /// use outlive_core::lifecycle::Detail;
@@ -225,31 +159,31 @@ impl NewsKind {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Detail {
-    /// The position of the event that it is about.
+    /// The position of the event it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<u64>,
-    /// How many events it is about.
+    /// The number of events it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
-    /// Which run of the job, from 1.
+    /// The run of the job, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<u64>,
-    /// Which handler: `execute`, `on_event`, `on_idle`, `on_error`.
+    /// The handler: `execute`, `on_event`, `on_idle` or `on_error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<Cow<'static, str>>,
-    /// For how long it ran.
+    /// How long the handler ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// What went wrong: the message with its causes.
+    /// The error message with its causes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When it is tried again.
+    /// When it is retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
-    /// The delay until then, with chance in it.
+    /// The delay until then, with jitter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
-    /// The delay as the backoff gives it.
+    /// The delay of the backoff, without jitter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_delay_ms: Option<u64>,
     /// The kind of backoff.
@@ -258,31 +192,22 @@ pub struct Detail {
     /// The kind of jitter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Cow<'static, str>>,
-    /// Why: the reason of a flush, of the end of retries, of a termination, of being stuck.
+    /// The reason for a flush, the end of retries, a termination or being stuck.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'static, str>>,
-    /// When something is to happen: a flush, the wake of a task.
+    /// When something is due: a flush, the wake of a task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
 impl Detail {
-    /// As JSON.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::lifecycle::Detail::default().to_payload().as_str(), "{}");
-    /// ```
+    /// Serializes the details.
     #[must_use]
     pub fn to_payload(&self) -> Payload {
         Payload::encode(self).unwrap_or_else(|_| Payload::recorded("{}"))
     }
 
-    /// Back from JSON; `None` if it is something else.
-    ///
-    /// ```
-    /// # use outlive_core::{lifecycle::Detail, payload::Payload};
-    /// assert_eq!(Detail::from_payload(&Payload::recorded("42")), None);
-    /// ```
+    /// Deserializes the details; `None` if the payload is something else.
     #[must_use]
     pub fn from_payload(payload: &Payload) -> Option<Self> {
         payload.decode().ok()

@@ -1,4 +1,4 @@
-//! The store for tests: every row in this process's memory, gone with it.
+//! The in-memory store, for tests.
 
 mod jobs;
 mod row;
@@ -20,34 +20,15 @@ use crate::time::Timestamp;
 
 use self::rows::Rows;
 
-/// A store that keeps everything in memory. A new lease always takes over: an earlier holder can only be an engine of
-/// the same test that was dropped.
-///
-/// ```
-/// use outlive_core::memory::MemoryStore;
-/// use outlive_core::store::Store;
-/// assert_eq!(MemoryStore::new().durability(), "memory: none");
-/// ```
+/// A store that keeps everything in memory and loses it with the process. A new lease always takes over: an earlier
+/// holder can only be an engine of the same test that was dropped.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     rows: Mutex<Rows>,
 }
 
 impl MemoryStore {
-    /// An empty store.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// use outlive_core::memory::MemoryStore;
-    /// use outlive_core::query::{Filter, Query};
-    ///
-    /// let store = MemoryStore::new();
-    /// assert_eq!(store.count(&Filter::new()).await?.total(), 0);
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

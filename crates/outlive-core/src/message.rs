@@ -1,4 +1,4 @@
-//! What can be sent to an instance from outside, and how it lies in the inbox until it is taken.
+//! Messages to an instance, and the form in which they wait in its inbox.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,15 +8,7 @@ use crate::id::Name;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// One thing that somebody tells an instance.
-///
-/// ```
-/// use outlive_core::id::Name;
-/// use outlive_core::message::Message;
-/// use outlive_core::payload::Payload;
-/// let paid = Message::Signal { name: Name::recorded("paid"), payload: Payload::recorded("42") };
-/// assert!(!paid.is_end());
-/// ```
+/// A message to an instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Message {
@@ -27,57 +19,45 @@ pub enum Message {
         /// Its value.
         payload: Payload,
     },
-    /// End, after cleaning up.
+    /// Cancels the instance: it may clean up, then ends.
     Cancel {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// End at once.
+    /// Ends the instance immediately.
     Terminate {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Stop going on until resumed.
+    /// Pauses the instance until it is resumed.
     Pause,
-    /// Go on after a pause by hand.
+    /// Resumes an instance that was paused manually.
     Resume,
-    /// For a job: a value.
+    /// A value for a job.
     Event(Event),
-    /// For a job: execute now, whatever is scheduled.
+    /// Makes a job execute now, regardless of its schedule.
     Trigger,
-    /// For a job: forget what was collected.
+    /// Makes a job drop the events it has collected.
     Clear,
-    /// Discard a dead letter of the run: the signal that this entry refused.
+    /// Discards a dead letter of the run: the signal that this journal entry refused.
     Discard {
-        /// The entry's number.
+        /// The sequence number of the entry.
         seq: u64,
     },
 }
 
 /// A message in an inbox.
-///
-/// ```
-/// use outlive_core::message::{Inbound, Message};
-/// # use outlive_core::time::Timestamp;
-/// let inbound = Inbound { pos: 1, at: Timestamp::from_millis(0), message: Message::Pause };
-/// assert_eq!(inbound.message, Message::Pause);
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inbound {
-    /// Its place in the order of arrival: larger for later messages to the same instance.
+    /// Position in order of arrival: later messages to the same instance have larger positions.
     pub pos: u64,
     /// When it was accepted.
     pub at: Timestamp,
-    /// What it says.
+    /// The message.
     pub message: Message,
 }
 
-/// The kinds of message, as in a column.
-///
-/// ```
-/// use outlive_core::message::{Message, MessageKind};
-/// assert_eq!(Message::Resume.to_parts().0 as u8, MessageKind::Resume as u8);
-/// ```
+/// The kind of a message, as stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is the message of the same name")]
@@ -94,25 +74,13 @@ pub enum MessageKind {
 }
 
 impl Message {
-    /// Whether it is to end the instance.
-    ///
-    /// ```
-    /// # use outlive_core::message::Message;
-    /// assert!(Message::Cancel { reason: "sold out".to_owned() }.is_end());
-    /// assert!(!Message::Pause.is_end());
-    /// ```
+    /// Returns `true` if the message ends the instance.
     #[must_use]
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Cancel { .. } | Self::Terminate { .. })
     }
 
-    /// As three columns: kind, name or reason, payload.
-    ///
-    /// ```
-    /// # use outlive_core::message::{Message, MessageKind};
-    /// let message = Message::Cancel { reason: "sold out".to_owned() };
-    /// assert_eq!(message.to_parts(), (MessageKind::Cancel, Some("sold out".into()), None));
-    /// ```
+    /// Splits the message into three columns: kind, name or reason, payload.
     #[must_use]
     pub fn to_parts(&self) -> (MessageKind, Option<Cow<'_, str>>, Option<&Payload>) {
         match self {
@@ -128,16 +96,10 @@ impl Message {
         }
     }
 
-    /// Back from columns.
+    /// Rebuilds a message from its columns.
     ///
     /// # Errors
-    /// If they are not a message.
-    ///
-    /// ```
-    /// # use outlive_core::message::Message;
-    /// assert_eq!(Message::from_parts(4, None, None).unwrap(), Message::Pause);
-    /// assert!(Message::from_parts(1, Some("paid"), None).is_err(), "a signal has a payload");
-    /// ```
+    /// If the columns do not form a message.
     pub fn from_parts(kind: u8, text: Option<&str>, payload: Option<Payload>) -> Result<Self, UnknownMessage> {
         let reason = || text.unwrap_or_default().to_owned();
         match (kind, text, payload) {
@@ -155,20 +117,13 @@ impl Message {
     }
 }
 
-/// Columns that are no message.
-///
-/// ```
-/// use outlive_core::message::{Message, UnknownMessage};
-/// let error = Message::from_parts(9, None, None).unwrap_err();
-/// assert_eq!(error, UnknownMessage(9));
-/// assert_eq!(error.to_string(), "a message of kind 9 with the wrong columns");
-/// ```
+/// The error for columns that do not form a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownMessage(pub u8);
 
 impl fmt::Display for UnknownMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a message of kind {} with the wrong columns", self.0)
+        write!(f, "invalid columns for a message of kind {}", self.0)
     }
 }
 

@@ -1,35 +1,20 @@
-//! Defects that are put in on purpose, one at a time, to see that the proofs find them. Without the feature `mutants`
-//! there is none, and the compiler leaves out the places where they would be.
+//! Deliberate defects, enabled one at a time to check that the proofs catch them. Without the feature `mutants` all of
+//! them are off and the compiler removes the branches.
 
-/// Lists the defects, and says of each what is broken.
+/// Defines the enum of defects from a list of names and descriptions.
 macro_rules! mutants {
     ($($(#[doc = $sentence:literal])+ $name:ident,)+) => {
-        /// A defect, and the promise of `GUARANTEES.md` that it breaks.
-        ///
-        /// ```
-        /// use outlive_core::mutant::{Mutant, is_on};
-        /// assert!(!is_on(Mutant::CommitUnfenced), "none is on unless somebody asks for it");
-        /// ```
+        /// A deliberate defect and the promise of `GUARANTEES.md` that it breaks.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Mutant {
             $($(#[doc = $sentence])+ $name,)+
         }
 
         impl Mutant {
-            /// All of them.
-            ///
-            /// ```
-            /// use outlive_core::mutant::Mutant;
-            /// assert!(Mutant::ALL.contains(&Mutant::CommitUnfenced));
-            /// ```
+            /// All defects.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// Its name.
-            ///
-            /// ```
-            /// # use outlive_core::mutant::Mutant;
-            /// assert_eq!(Mutant::CommitUnfenced.name(), "CommitUnfenced");
-            /// ```
+            /// Returns the name of the variant.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -37,12 +22,7 @@ macro_rules! mutants {
                 }
             }
 
-            /// What is broken.
-            ///
-            /// ```
-            /// # use outlive_core::mutant::Mutant;
-            /// assert_eq!(Mutant::CommitUnfenced.sentence(), "A commit of a lost lease is taken. Breaks P5.");
-            /// ```
+            /// Returns the description: what is broken, and which promise that violates.
             #[must_use]
             pub fn sentence(self) -> &'static str {
                 match self {
@@ -55,189 +35,176 @@ macro_rules! mutants {
 }
 
 mutants! {
-    // ---- the store in memory ----
-    /// A commit of a lost lease is taken. Breaks P5.
+    // ---- the in-memory store ----
+    /// A commit under a lost lease is accepted. Breaks P5.
     CommitUnfenced,
-    /// A commit is taken wherever its numbers begin. Breaks P2.
+    /// A commit is accepted whatever its first sequence number is. Breaks P2.
     CommitUnnumbered,
-    /// The entries of a commit are kept, the state is not. Breaks P1.
+    /// The entries of a commit are stored but its state is not. Breaks P1.
     CommitHalved,
-    /// A message that a commit takes stays in the inbox. Breaks P4.
+    /// A message taken by a commit stays in the inbox. Breaks P4.
     TakenMessageStays,
-    /// A message wakes nobody. Breaks P4.
+    /// A message does not wake its receiver. Breaks P4.
     MessageWakesNobody,
-    /// A dedup key is not looked at. Breaks P4.
+    /// Dedup keys are ignored. Breaks P4.
     DedupIgnored,
-    /// The same message again, after a lost answer, is kept twice. Breaks P4.
+    /// A message sent again after a lost reply is stored twice. Breaks P4.
     RepeatKeptTwice,
-    /// A message to a run that has ended is accepted. Breaks P4.
+    /// A message to an ended run is accepted. Breaks P4.
     EndedTakesMessage,
-    /// A pause or an end passes a message that the run has not seen. Breaks P4.
+    /// A run pauses or ends despite a message it has not seen. Breaks P4.
     PausePassesMessage,
-    /// A new lease leaves what the dead one drove to the dead. Breaks P5.
+    /// A new lease does not release the instances of the dead owner. Breaks P5.
     LeaseFreesNobody,
-    /// A claim of a lost lease is taken. Breaks P5.
+    /// A claim under a lost lease is accepted. Breaks P5.
     ClaimUnfenced,
-    /// Who claims an instance is not written down as its owner. Breaks P5.
+    /// A claim does not record the new owner of the instance. Breaks P5.
     ClaimOwnsNothing,
     /// An instance is claimed before its start is due. Breaks P6.
     ClaimBeforeDue,
     /// A retried run loses its journal. Breaks P2.
     ReopenForgets,
-    /// A run that gets on is blamed for crashes all the same. Breaks P7.
+    /// A run that makes progress is still blamed for crashes. Breaks P7.
     ProgressUncounted,
-    /// A turn of a job is taken whatever was told before it. Breaks P2.
+    /// A turn of a job is accepted whatever the number of its last lifecycle event is. Breaks P2.
     TurnUnnumbered,
-    /// What a turn has sent stays though the turn is refused. Breaks P1.
+    /// The messages of a refused turn are sent anyway. Breaks P1.
     RefusedTurnSends,
-    /// An event that waits for a time is ready before it. Breaks P6.
+    /// A delayed event is ready before its time. Breaks P6.
     DelayIgnored,
-    /// Lanes of a queue do not take turns: the first is emptied before the next. Breaks P4.
+    /// The lanes of a queue do not take turns: the first is emptied before the next. Breaks P4.
     LanesUnfair,
 
-    // ---- the store on SQLite ----
-    /// SQLite: a write of a lost lease is taken. Breaks P5.
+    // ---- the SQLite store ----
+    /// SQLite: a write under a lost lease is accepted. Breaks P5.
     SqliteUnfenced,
-    /// SQLite: the entries of a commit are kept, the state is not. Breaks P1.
+    /// SQLite: the entries of a commit are stored but its state is not. Breaks P1.
     SqliteHalved,
-    /// SQLite: a pause or an end passes a message that the run has not seen. Breaks P4.
+    /// SQLite: a run pauses or ends despite a message it has not seen. Breaks P4.
     SqlitePassesMessage,
-    /// SQLite: a dedup key is not looked at. Breaks P4.
+    /// SQLite: dedup keys are ignored. Breaks P4.
     SqliteDedupIgnored,
-    /// SQLite: a message wakes nobody. Breaks P4.
+    /// SQLite: a message does not wake its receiver. Breaks P4.
     SqliteWakesNobody,
-    /// SQLite: a new lease leaves what the dead one drove to the dead. Breaks P5.
+    /// SQLite: a new lease does not release the instances of the dead owner. Breaks P5.
     SqliteFreesNobody,
-    /// SQLite: the numbers given last are not kept, and are given again. Breaks P4.
+    /// SQLite: the last assigned numbers are not stored, so they are assigned again. Breaks P4.
     SqliteMarksUnkept,
-    /// SQLite: what is remembered of the file counts though another process has written. Breaks P4.
+    /// SQLite: cached state is trusted although another process has written. Breaks P4.
     SqliteStaleMemory,
-    /// SQLite: the same push again, after a lost answer, is kept twice. Breaks P4.
+    /// SQLite: a push sent again after a lost reply is stored twice. Breaks P4.
     SqlitePushKeptTwice,
-    /// SQLite: what a turn has sent stays though the turn is refused. Breaks P1.
+    /// SQLite: the messages of a refused turn are sent anyway. Breaks P1.
     SqliteRefusedTurnSends,
-    /// SQLite: what a turn has not seen, in its queue or sent to itself, is passed by when it leaves. Breaks P4.
+    /// SQLite: an instance released by a turn misses unseen events in its queue or sent to itself. Breaks P4.
     SqliteTurnPassesItself,
 
-    // ---- the machine ----
-    /// All outcomes that are there are handed over in one poll. Breaks P3.
+    // ---- the workflow machine ----
+    /// All available outcomes are delivered in one poll. Breaks P3.
     DeliverTwo,
-    /// An operation is ready though another one is the current. Breaks P3.
+    /// An operation is ready although another one is current. Breaks P3.
     ReadyBesides,
-    /// Outcomes are numbered as they arrive and handed over in another order. Breaks P3.
+    /// Outcomes are numbered on arrival but delivered in another order. Breaks P3.
     NumberAtArrival,
-    /// A replay hands over in the order of asking, not of the journal. Breaks P3.
+    /// A replay delivers in call order instead of journal order. Breaks P3.
     ReplayAsAsked,
-    /// Polls that a replay does not make are not made up for, so that a join begins with another branch. Breaks P3.
+    /// Polls skipped by a replay are not made up for, so a join starts with another branch. Breaks P3.
     PollsUncounted,
-    /// A body begins in the middle of a replay. Breaks P3.
+    /// A step body starts in the middle of a replay. Breaks P3.
     BodyBeforeFrontier,
-    /// An outcome is handed over before it is durable. Breaks P1.
+    /// An outcome is delivered before it is durable. Breaks P1.
     DeliverUndurable,
-    /// What is recorded of a step is not looked at. Breaks P2.
+    /// The recorded outcome of a step is ignored. Breaks P2.
     RecordIgnored,
-    /// A failure of a step is forgotten in a replay. Breaks P2.
+    /// A replay forgets the failure of a step. Breaks P2.
     FailureForgotten,
-    /// That the fallback was taken is forgotten in a replay. Breaks P2.
+    /// A replay forgets that the fallback was taken. Breaks P2.
     FallbackForgotten,
-    /// Failed attempts are not counted, all are the first. Breaks P2.
+    /// Failed attempts are not counted: every attempt is the first. Breaks P2.
     AttemptsUncounted,
-    /// All calls of one name share one record and one key. Breaks P2.
+    /// All calls with the same name share one record and one key. Breaks P2.
     OccurrencesShared,
-    /// The idempotency key of an attempt is that of the run. Breaks P2.
+    /// The idempotency key of an attempt is the key of the run. Breaks P2.
     KeyShared,
-    /// A step that may run once begins before its start is durable. Breaks P2.
+    /// An at-most-once step starts before its start is durable. Breaks P2.
     OnceUnrecorded,
-    /// A step that may run once is resumed like any other. Breaks P2.
+    /// An at-most-once step is resumed like any other step. Breaks P2.
     OnceResumed,
-    /// A sleep begins anew after a restart. Breaks P6.
+    /// A sleep starts over after a restart. Breaks P6.
     SleepRearmed,
-    /// The time limit of a wait begins anew after a restart. Breaks P6.
+    /// The timeout of a wait starts over after a restart. Breaks P6.
     WaitRearmed,
-    /// The time limit of an attempt begins anew after a restart. Breaks P6.
+    /// The timeout of an attempt starts over after a restart. Breaks P6.
     TimeoutRearmed,
-    /// A retry comes at once after a restart, whenever it was due. Breaks P6.
+    /// A retry runs immediately after a restart, whenever it was due. Breaks P6.
     RetryEarly,
-    /// What is due at a time happens a second before it. Breaks P6.
+    /// Timers fire a second early. Breaks P6.
     TimerEarly,
-    /// A signal is gone with the wait that lost its race. Breaks P4.
+    /// A signal taken by a wait that lost its race is lost. Breaks P4.
     SignalNotGivenBack,
-    /// The last signal of a name is the first to be consumed. Breaks P4.
+    /// The newest signal of a name is consumed first. Breaks P4.
     SignalsLastFirst,
-    /// A message that comes twice counts twice. Breaks P4.
+    /// A message received twice counts twice. Breaks P4.
     MessageTwice,
-    /// A cancel that was taken is forgotten in a replay. Breaks P3.
+    /// A replay forgets an accepted cancel. Breaks P3.
     CancelForgotten,
 
     // ---- the engine ----
-    /// A run is told that its entries are durable before they are written. Breaks P1.
+    /// Entries are acknowledged as durable before they are written. Breaks P1.
     AckBeforeWrite,
-    /// A write whose fate is unknown counts as done. Breaks P1.
+    /// A write with an unknown outcome counts as done. Breaks P1.
     UnknownIsDone,
-    /// A write whose fate is unknown counts as not done. Breaks P5.
+    /// A write with an unknown outcome counts as not done. Breaks P5.
     UnknownIsRefused,
-    /// What the store could not take is not tried again. Breaks P1.
+    /// A write the store could not accept is not retried. Breaks P1.
     RefusedIsDropped,
-    /// What the store could not take is tried again after what came later. Breaks P1.
+    /// A write the store could not accept is retried after later writes. Breaks P1.
     RefusedIsReordered,
-    /// A run whose commit was fenced takes it for done. Breaks P5.
+    /// A run treats a fenced commit as done. Breaks P5.
     FencedIsDone,
-    /// The end of a run passes a message that it has not seen. Breaks P4.
+    /// A run ends despite a message it has not seen. Breaks P4.
     EndPassesMessage,
-    /// A cancel that is there when the code ends is not taken. Breaks P4.
+    /// A cancel that is pending when the code ends is not taken. Breaks P4.
     LastCancelDropped,
-    /// A message is taken though one before it is missing. Breaks P4.
+    /// A message is taken although an earlier one is missing. Breaks P4.
     GapIgnored,
-    /// A paused run is not remembered until its wake. Breaks P6.
+    /// The wake of a paused run is forgotten. Breaks P6.
     WakeForgotten,
-    /// The timer of a run that has a body at work is not set. Breaks P6.
+    /// The timer of a run with a running step body is not set. Breaks P6.
     TimerUnset,
-    /// A claimed run that is in memory is brought in a second time. Breaks P5.
+    /// A claimed run that is already resident is loaded a second time. Breaks P5.
     BroughtInTwice,
-    /// A run is driven by an engine that had lost its lease when it started it. Breaks P5.
+    /// An engine drives a run that it started after losing its lease. Breaks P5.
     DrivenUnleased,
-    /// A run leaves memory while a body of it is at work. Breaks P2.
+    /// A run leaves memory while one of its step bodies is running. Breaks P2.
     EvictedAtWork,
-    /// A run pauses while a body of it is at work. Breaks P2.
+    /// A run pauses while one of its step bodies is running. Breaks P2.
     PausedAtWork,
-    /// Random numbers of a run are not from its seed. Breaks P3.
+    /// The random numbers of a run do not come from its seed. Breaks P3.
     RandomUnseeded,
-    /// A run is told the time of the machine, not of its last delivery. Breaks P3.
+    /// A run sees the clock of the machine instead of the time of its last delivery. Breaks P3.
     TimeUnrecorded,
 }
 
 #[cfg(feature = "mutants")]
 static CHOSEN: std::sync::OnceLock<Mutant> = std::sync::OnceLock::new();
 
-/// Puts one defect in, until the process ends. Answers whether there is one of that name, and no other is in.
-///
-/// ```
-/// assert!(!outlive_core::mutant::set("NoSuchDefect"));
-/// ```
+/// Enables one defect until the process ends. Returns `false` if no defect has that name or another one is already
+/// enabled.
 #[cfg(feature = "mutants")]
 pub fn set(name: &str) -> bool {
     let found = Mutant::ALL.iter().find(|mutant| mutant.name() == name);
     found.is_some_and(|mutant| CHOSEN.set(*mutant).is_ok())
 }
 
-/// Whether this defect is in.
-///
-/// ```
-/// use outlive_core::mutant::{Mutant, is_on};
-/// assert!(!is_on(Mutant::SleepRearmed));
-/// ```
+/// Returns `true` if this defect is enabled.
 #[cfg(feature = "mutants")]
 #[must_use]
 pub fn is_on(mutant: Mutant) -> bool {
     CHOSEN.get() == Some(&mutant)
 }
 
-/// Whether this defect is in: it is not.
-///
-/// ```
-/// use outlive_core::mutant::{Mutant, is_on};
-/// assert!(!is_on(Mutant::SleepRearmed));
-/// ```
+/// Always returns `false`: without the feature `mutants`, no defect can be enabled.
 #[cfg(not(feature = "mutants"))]
 #[must_use]
 pub const fn is_on(_: Mutant) -> bool {

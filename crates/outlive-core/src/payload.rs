@@ -1,4 +1,4 @@
-//! What user code hands over and gets back: JSON text, so that people, SQL and other languages can read it.
+//! Values of user code as JSON text, so that people, SQL and other languages can read them.
 
 use std::fmt;
 use std::io::{Error as IoError, Result as IoResult, Write};
@@ -11,18 +11,11 @@ use serde_json::value::RawValue;
 
 use crate::scratch;
 
-/// The most levels of arrays and objects that a value may have. `serde_json` reads 127, of which a few are ours: an
-/// event lies in a batch, a failure in a record.
-///
-/// ```
-/// use outlive_core::payload::{DEPTH_MAX, Payload};
-/// let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-/// assert!(Payload::parse(&nested(DEPTH_MAX)).is_ok());
-/// assert!(Payload::parse(&nested(DEPTH_MAX + 1)).is_err());
-/// ```
+/// The maximum nesting depth of a value. `serde_json` reads 127 levels, of which Outlive needs a few: an event is
+/// nested in a batch, a failure in a record.
 pub const DEPTH_MAX: usize = 120;
 
-/// One JSON value as text. Cheap to clone.
+/// A JSON value as text. Cheap to clone.
 ///
 /// ```
 /// use outlive_core::payload::Payload;
@@ -34,45 +27,27 @@ pub const DEPTH_MAX: usize = 120;
 pub struct Payload(Arc<str>);
 
 impl Payload {
-    /// Writes `value` as JSON.
+    /// Serializes a value to JSON.
     ///
     /// # Errors
-    /// If the value's `Serialize` fails, it cannot be JSON (a map whose keys are not text), or it is nested deeper than
-    /// [`DEPTH_MAX`].
-    ///
-    /// ```
-    /// # use outlive_core::payload::Payload;
-    /// assert_eq!(Payload::encode(&["tea", "milk"]).unwrap().as_str(), r#"["tea","milk"]"#);
-    /// ```
+    /// If the `Serialize` implementation fails, the value cannot be JSON (such as a map with non-string keys), or it is
+    /// nested deeper than [`DEPTH_MAX`].
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         scratch::text(|text| value.serialize(&mut Serializer::with_formatter(text, Levels(0)))).map(Self)
     }
 
-    /// Reads the JSON as a `T`.
+    /// Deserializes the JSON to a `T`.
     ///
     /// # Errors
     /// If the JSON does not fit the type.
-    ///
-    /// ```
-    /// # use outlive_core::payload::Payload;
-    /// let payload = Payload::recorded("42");
-    /// assert_eq!(payload.decode::<u8>().unwrap(), 42);
-    /// assert!(payload.decode::<String>().is_err());
-    /// ```
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
 
-    /// Takes text that is said to be JSON, and checks it.
+    /// Validates JSON text.
     ///
     /// # Errors
-    /// If it is not one JSON value, or nested deeper than [`DEPTH_MAX`].
-    ///
-    /// ```
-    /// # use outlive_core::payload::Payload;
-    /// assert!(Payload::parse(r#"{"amount":42}"#).is_ok());
-    /// assert!(Payload::parse("forty-two").is_err());
-    /// ```
+    /// If the text is not a single JSON value or is nested deeper than [`DEPTH_MAX`].
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<serde::de::IgnoredAny>(text)?;
         match depth(text) {
@@ -81,52 +56,32 @@ impl Payload {
         }
     }
 
-    /// Text read back from a store, where it was JSON when it was written.
-    ///
-    /// ```
-    /// # use outlive_core::payload::Payload;
-    /// assert_eq!(Payload::recorded("[1,2]").decode::<Vec<u8>>().unwrap(), [1, 2]);
-    /// ```
+    /// Wraps text read back from a store without validating it again.
     #[must_use]
     pub fn recorded(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The JSON text.
-    ///
-    /// ```
-    /// # use outlive_core::payload::Payload;
-    /// assert_eq!(Payload::encode("tea").unwrap().as_str(), r#""tea""#);
-    /// ```
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its length in bytes.
-    ///
-    /// ```
-    /// # use outlive_core::payload::Payload;
-    /// assert_eq!(Payload::encode("tea").unwrap().len(), 5);
-    /// ```
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no text at all, which no JSON value has.
-    ///
-    /// ```
-    /// # use outlive_core::payload::Payload;
-    /// assert!(!Payload::encode("").unwrap().is_empty(), "it is two quotation marks");
-    /// ```
+    /// Returns `true` if the text is empty, which no JSON value is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Writes JSON without spaces, and no more levels of it than can be read back.
+/// A compact JSON formatter that rejects nesting too deep to be read back.
 struct Levels(usize);
 
 impl Levels {
@@ -159,10 +114,10 @@ impl Formatter for Levels {
 }
 
 fn too_deep() -> String {
-    format!("it is nested more than {DEPTH_MAX} levels deep; flatten it, or keep it as text")
+    format!("value is nested more than {DEPTH_MAX} levels deep; flatten it or store it as text")
 }
 
-/// How many levels of arrays and objects JSON text has.
+/// Returns the nesting depth of JSON text.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {
@@ -181,8 +136,8 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// Reads a member that may be missing, for `#[serde(default, deserialize_with = "present")]`. One that is `null` is there:
-/// a plain `Option` would take it for missing.
+/// Deserializes an optional member, for `#[serde(default, deserialize_with = "present")]`. A `null` counts as present;
+/// a plain `Option` would treat it as missing.
 ///
 /// ```
 /// use outlive_core::payload::present;
@@ -199,7 +154,7 @@ fn depth(text: &str) -> usize {
 /// ```
 ///
 /// # Errors
-/// If it is not JSON.
+/// If the member is not JSON.
 pub fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
@@ -222,31 +177,31 @@ mod tests {
 
     use super::*;
 
-    /// JSON was read with "best effort" precision: one random fraction in ten came back as its neighbour, so that a run
-    /// saw another value after a restart than it had seen before.
-    /// What broke: a value was written however deep it was, and what was deeper than 127 levels never read back.
+    /// Regression: a value was written however deep it was, and more than 127 levels could not be read back.
     #[test]
     fn what_is_written_reads_back_or_is_refused_for_its_depth() {
         let nested = |levels| {
             (1..levels).fold(json!([]), |value, n| if n % 2 == 0 { json!([value]) } else { json!({"a": value}) })
         };
         for levels in [1, DEPTH_MAX - 1, DEPTH_MAX] {
-            let payload = Payload::encode(&nested(levels)).expect("it is not too deep");
+            let payload = Payload::encode(&nested(levels)).expect("not too deep");
             assert_eq!(depth(payload.as_str()), levels);
-            assert_eq!(payload.decode::<serde_json::Value>().expect("it reads back"), nested(levels));
-            assert_eq!(Payload::parse(payload.as_str()).expect("it is JSON"), payload);
+            assert_eq!(payload.decode::<serde_json::Value>().expect("can be read back"), nested(levels));
+            assert_eq!(Payload::parse(payload.as_str()).expect("valid JSON"), payload);
         }
-        let error = Payload::encode(&nested(DEPTH_MAX + 1)).expect_err("it is too deep");
-        assert_eq!(error.to_string(), "it is nested more than 120 levels deep; flatten it, or keep it as text");
+        let error = Payload::encode(&nested(DEPTH_MAX + 1)).expect_err("too deep");
+        assert_eq!(error.to_string(), "value is nested more than 120 levels deep; flatten it or store it as text");
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-        assert!(Payload::parse(&deep).expect_err("it is too deep").to_string().contains("120 levels"));
-        assert_eq!(depth(r#"["[[\"[[", {"{": 1}]"#), 2, "brackets in texts do not count");
+        assert!(Payload::parse(&deep).expect_err("too deep").to_string().contains("120 levels"));
+        assert_eq!(depth(r#"["[[\"[[", {"{": 1}]"#), 2, "brackets in strings do not count");
     }
 
+    /// Regression: JSON was parsed with "best effort" precision. One random fraction in ten came back as its neighbor,
+    /// so a run saw a different value after a restart.
     #[test]
     fn a_number_is_read_back_to_the_last_bit() {
         for number in [9.633605973796545, 0.9196939335013967, 0.1, f64::MAX, f64::MIN_POSITIVE, 5e-324, -0.0] {
-            let again: f64 = Payload::encode(&number).expect("a number is JSON").decode().expect("it is a number");
+            let again: f64 = Payload::encode(&number).expect("a number is JSON").decode().expect("a number");
             assert_eq!(again.to_bits(), number.to_bits(), "{number}");
         }
     }

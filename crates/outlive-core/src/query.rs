@@ -1,4 +1,4 @@
-//! Reading what a store holds, beside and never through the write path.
+//! The read path of a store, separate from the write path.
 
 use std::collections::BTreeMap;
 
@@ -13,36 +13,16 @@ use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::status::{Status, StatusKind};
 use crate::time::Timestamp;
 
-/// An instance as it is kept.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-/// # store.write(vec![Write::Start(start.clone())].into()).await?;
-/// use outlive_core::query::Query;
-/// use outlive_core::status::Status;
-///
-/// let order = store.instance(&Name::recorded("order-42")).await?.unwrap();
-/// assert_eq!((order.workflow.as_str(), order.status), ("checkout", Status::Pending));
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// A stored instance.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Instance {
-    /// The store's number for it.
+    /// The number assigned by the store.
     pub num: InstanceNum,
-    /// Its id.
+    /// The id.
     pub id: Name,
-    /// The workflow's registered name.
+    /// The registered name of the workflow.
     pub workflow: Name,
-    /// Where it is in its life.
+    /// The status.
     pub status: Status,
     /// When it was accepted.
     pub created_at: Timestamp,
@@ -50,121 +30,75 @@ pub struct Instance {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// Its input as JSON.
+    /// The input as JSON.
     pub input: Payload,
-    /// The result or the failure, once ended.
+    /// The result or failure, once ended.
     pub outcome: Option<Payload>,
-    /// A sentence for people: why it is stuck, why it was cancelled.
+    /// A note for people: why it is stuck or was cancelled.
     pub note: Option<String>,
-    /// Where its random streams begin.
+    /// The seed of its random streams.
     pub seed: u64,
-    /// Labels to find it by.
+    /// Labels for searching.
     pub tags: BTreeMap<String, String>,
-    /// How often a process died while driving it, since it last made progress or survived for a while.
+    /// How often a process died while driving it, since it last made progress or was driven for some time without a
+    /// crash.
     pub recoveries: u32,
-    /// How many of those deaths it alone can be blamed for: no other instance that was as suspicious was driven.
+    /// How many of those deaths it alone can be blamed for, because no equally suspicious instance was being driven.
     pub blamed: u32,
-    /// Who drives it; [`Epoch(0)`](Epoch) is nobody.
+    /// The epoch that drives it; [`Epoch(0)`](Epoch) if nobody does.
     pub owner: Epoch,
-    /// When it is to be woken if nobody drives it.
+    /// When to wake it, if nobody drives it.
     pub wake: Option<Timestamp>,
-    /// How often the world was told of it, beside the entries of its journal.
+    /// The number of its lifecycle events, not counting journal entries.
     pub news: u64,
 }
 
-/// From this many recoveries without progress, an instance may be what takes the process down.
+/// With this many recoveries without progress, an instance is suspected of crashing the process.
 const SUSPECT_RECOVERIES: u32 = 2;
 
 impl Instance {
-    /// Returns `true` if it may be what takes the process down: it is brought back with some of its kind at a time, so
-    /// that the culprit is found and no other one is blamed.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
-    /// # use outlive_core::query::Query;
-    /// # let order = store.instance(&Name::recorded("order-42")).await?.unwrap();
-    /// assert!(!order.is_suspect(), "no process died while driving it");
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Returns `true` if the instance may be crashing the process. Suspects are resumed a few at a time, so that the
+    /// culprit is found and no other instance is blamed.
     #[must_use]
     pub fn is_suspect(&self) -> bool {
         self.recoveries >= SUSPECT_RECOVERIES
     }
 
-    /// Whether its beginning lies ahead: until then it is not claimed, and only what ends it wakes it.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
-    /// # use outlive_core::query::Query;
-    /// # let order = store.instance(&Name::recorded("order-42")).await?.unwrap();
-    /// assert!(!order.is_early(at), "it was to begin at once");
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Returns `true` if its start is in the future. Until then it is not claimed, and only a message that ends it
+    /// wakes it.
     #[must_use]
     pub fn is_early(&self, now: Timestamp) -> bool {
         self.status == Status::Pending && self.wake.is_some_and(|wake| wake > now)
     }
 }
 
-/// A wake that a store holds.
-///
-/// ```
-/// use outlive_core::id::InstanceNum;
-/// use outlive_core::query::Wake;
-/// # use outlive_core::time::Timestamp;
-/// let wake = |due, num| Wake { due: Timestamp::from_millis(due), num: InstanceNum(num) };
-/// assert!(wake(1, 9) < wake(2, 1), "the earlier comes first");
-/// ```
+/// A stored wake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Wake {
-    /// When.
+    /// When the instance is due.
     pub due: Timestamp,
-    /// Whom.
+    /// The instance to wake.
     pub num: InstanceNum,
 }
 
-/// Where the moments begin that stand for messages, far before any that a clock shows.
+/// Start of the timestamps that stand for messages, far before any time a clock shows.
 const MESSAGES_FROM: i64 = -(1 << 62);
 
 impl Wake {
-    /// Before all others.
+    /// Before all other wakes.
     pub const FIRST: Self = Self { due: Timestamp::MIN, num: InstanceNum(0) };
-    /// After all that stand for [messages](Self::of_message), before all that a clock shows.
+    /// After all wakes that stand for [messages](Self::of_message), before all wakes at a clock time.
     pub const PAST_MESSAGES: Self = Self { due: Timestamp::from_millis(MESSAGES_FROM / 2), num: InstanceNum(0) };
 
-    /// When an instance is due by an [urgent](Urgency::High) message: long ago, in the order of messages. So whoever drives
-    /// instances finds each such message once, ahead of all else that is due, and may leave the wake where it is.
-    ///
-    /// ```
-    /// # use outlive_core::{id::InstanceNum, query::Wake, time::Timestamp};
-    /// assert!(Wake::of_message(3) < Wake::of_message(4) && Wake::of_message(4) < Timestamp::AT_ONCE);
-    /// ```
+    /// Returns when an instance is due because of an [urgent](Urgency::High) message: far in the past, in message
+    /// order. So a worker finds each such message once, before everything else that is due, and can leave the wake in
+    /// place.
     #[must_use]
     pub fn of_message(pos: u64) -> Timestamp {
         Timestamp::from_millis(MESSAGES_FROM.saturating_add_unsigned(pos))
     }
 
-    /// When an instance is due that was to wake at `before`, by a message at `pos`.
+    /// Returns when an instance that was due at `before` is due after a message at `pos`.
     ///
     /// ```
     /// # use outlive_core::{query::{Urgency, Wake}, time::Timestamp};
@@ -182,235 +116,142 @@ impl Wake {
         }
     }
 
-    /// The position of the urgent message by which it is due, if it is.
-    ///
-    /// ```
-    /// # use outlive_core::{id::InstanceNum, query::Wake, time::Timestamp};
-    /// assert_eq!(Wake { due: Wake::of_message(3), num: InstanceNum(1) }.message(), Some(3));
-    /// assert_eq!(Wake { due: Timestamp::AT_ONCE, num: InstanceNum(1) }.message(), None);
-    /// ```
+    /// Returns the position of the urgent message that made the instance due, if one did.
     #[must_use]
     pub fn message(&self) -> Option<u64> {
         let is_message = self.due >= Timestamp::from_millis(MESSAGES_FROM) && *self < Self::PAST_MESSAGES;
         is_message.then(|| MESSAGES_FROM.abs_diff(self.due.as_millis()))
     }
 
-    /// Returns `true` if it may be due because of a message.
-    ///
-    /// ```
-    /// # use outlive_core::{id::InstanceNum, query::Wake, time::Timestamp};
-    /// assert!(Wake { due: Wake::of_message(3), num: InstanceNum(1) }.is_of_message());
-    /// assert!(!Wake { due: Timestamp::from_millis(1_700_000_000_000), num: InstanceNum(1) }.is_of_message());
-    /// ```
+    /// Returns `true` if the instance may be due because of a message.
     #[must_use]
     pub fn is_of_message(&self) -> bool {
         self.due == Timestamp::AT_ONCE || *self < Self::PAST_MESSAGES
     }
 }
 
-/// How a message makes its receiver due.
-///
-/// ```
-/// # use outlive_core::{message::Message, query::Urgency};
-/// assert_eq!(Urgency::of(&Message::Cancel { reason: "withdrawn".into() }), Urgency::High);
-/// assert_eq!(Urgency::of(&Message::Pause), Urgency::Low);
-/// ```
+/// How urgently a message makes its receiver due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
-    /// As all else that is due at once.
+    /// Together with everything else that is due immediately.
     Low,
-    /// Ahead of all else that is due: it ends the receiver, or the receiver is driven by another process.
+    /// Before everything else that is due: the message ends the receiver, or another process drives the receiver.
     High,
 }
 
 impl Urgency {
-    /// The urgency of a message to an instance that nobody drives.
-    ///
-    /// ```
-    /// # use outlive_core::{message::Message, query::Urgency};
-    /// assert_eq!(Urgency::of(&Message::Resume), Urgency::Low);
-    /// ```
+    /// Returns the urgency of a message to an instance that nobody drives.
     #[must_use]
     pub fn of(message: &Message) -> Self {
         if message.is_end() { Self::High } else { Self::Low }
     }
 }
 
-/// An instance that may be what takes the process down.
-///
-/// ```
-/// # use outlive_core::{id::InstanceNum, query::Suspect};
-/// let mut suspects = [(7, 2), (8, 5)].map(|(num, recoveries)| Suspect { num: InstanceNum(num), recoveries });
-/// suspects.sort_by_key(|suspect| std::cmp::Reverse(suspect.recoveries));
-/// assert_eq!(suspects[0].num, InstanceNum(8), "the most suspicious first");
-/// ```
+/// An instance that may be crashing the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Suspect {
-    /// Which.
+    /// The instance.
     pub num: InstanceNum,
     /// Its [recoveries](Instance::recoveries).
     pub recoveries: u32,
 }
 
-/// Which instances to list or count. The default is all runs, and no jobs.
+/// Which instances to list or count. The default is all runs and no jobs. An instance must meet every condition that is
+/// set, and have one of the statuses.
 ///
 /// ```
 /// use outlive_core::query::Filter;
 /// use outlive_core::status::StatusKind;
-/// let open = Filter::new().workflow("checkout").status(StatusKind::Waiting).tag("shop", "paris");
-/// assert_eq!(open.workflow.as_deref(), Some("checkout"));
+/// // Failed or stuck runs of `checkout` that have both tags.
+/// let broken = Filter::new()
+///     .workflow("checkout")
+///     .status(StatusKind::Failed)
+///     .status(StatusKind::Stuck)
+///     .tag("shop", "paris")
+///     .tag("tier", "gold");
+/// assert_eq!((broken.statuses.len(), broken.tags.len()), (2, 2));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Filter {
-    /// Runs, jobs, or both.
+    /// Runs, instances of jobs, or both.
     pub kinds: Kinds,
-    /// Of this workflow, or this job, as `task:orders`.
+    /// The name of the workflow, or of the job with its kind, such as `task:orders`.
     pub workflow: Option<String>,
-    /// In one of these statuses; none given means any.
+    /// The allowed statuses; empty means any.
     pub statuses: Vec<StatusKind>,
-    /// Whose id begins with this.
+    /// The prefix of the id.
     pub id_prefix: Option<String>,
-    /// Accepted at or after this moment.
+    /// The earliest time of creation, inclusive.
     pub created_from: Option<Timestamp>,
-    /// Accepted before this moment.
+    /// The latest time of creation, exclusive.
     pub created_before: Option<Timestamp>,
-    /// With all these tags.
+    /// Tags that the instance must have, all of them.
     pub tags: BTreeMap<String, String>,
 }
 
 impl Filter {
-    /// All runs.
-    ///
-    /// ```
-    /// # use outlive_core::query::Filter;
-    /// assert!(Filter::new().statuses.is_empty());
-    /// ```
+    /// Selects all runs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All instances of jobs.
-    ///
-    /// ```
-    /// # use outlive_core::{kind::Kinds, query::Filter};
-    /// assert_eq!(Filter::jobs().workflow("task:orders").kinds, Kinds::Jobs);
-    /// ```
+    /// Selects all instances of jobs.
     #[must_use]
     pub fn jobs() -> Self {
         Self { kinds: Kinds::Jobs, ..Self::default() }
     }
 
-    /// All runs, and all instances of jobs.
-    ///
-    /// ```
-    /// # use outlive_core::{kind::Kinds, query::Filter};
-    /// assert_eq!(Filter::all().kinds, Kinds::All);
-    /// ```
+    /// Selects all runs and all instances of jobs.
     #[must_use]
     pub fn all() -> Self {
         Self { kinds: Kinds::All, ..Self::default() }
     }
 
-    /// Of one workflow, or of one job.
-    ///
-    /// ```
-    /// # use outlive_core::query::Filter;
-    /// assert_eq!(Filter::new().workflow("checkout").workflow.as_deref(), Some("checkout"));
-    /// ```
+    /// Selects instances of one workflow or one job.
     #[must_use]
     pub fn workflow(mut self, name: impl Into<String>) -> Self {
         self.workflow = Some(name.into());
         self
     }
 
-    /// In this status, or another one given.
-    ///
-    /// ```
-    /// # use outlive_core::query::Filter;
-    /// # use outlive_core::status::StatusKind;
-    /// let bad = Filter::new().status(StatusKind::Failed).status(StatusKind::Stuck);
-    /// assert_eq!(bad.statuses, [StatusKind::Failed, StatusKind::Stuck]);
-    /// ```
+    /// Selects instances with this status. Further calls allow further statuses.
     #[must_use]
     pub fn status(mut self, kind: StatusKind) -> Self {
         self.statuses.push(kind);
         self
     }
 
-    /// Whose id begins with this.
-    ///
-    /// ```
-    /// # use outlive_core::query::Filter;
-    /// assert_eq!(Filter::new().id_prefix("order-").id_prefix.as_deref(), Some("order-"));
-    /// ```
+    /// Selects instances whose id starts with this prefix.
     #[must_use]
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.id_prefix = Some(prefix.into());
         self
     }
 
-    /// Accepted at or after this moment.
-    ///
-    /// ```
-    /// # use outlive_core::query::Filter;
-    /// use std::time::{Duration, SystemTime};
-    /// let today = Filter::new().created_from(SystemTime::now() - Duration::from_secs(86_400));
-    /// assert!(today.created_from.is_some());
-    /// ```
+    /// Selects instances created at or after this time.
     #[must_use]
     pub fn created_from(mut self, from: impl Into<Timestamp>) -> Self {
         self.created_from = Some(from.into());
         self
     }
 
-    /// Accepted before this moment.
-    ///
-    /// ```
-    /// # use outlive_core::query::Filter;
-    /// # use outlive_core::time::Timestamp;
-    /// let old = Filter::new().created_before(Timestamp::from_millis(1_700_000_000_000));
-    /// assert_eq!(old.created_before.unwrap().to_string(), "2023-11-14T22:13:20Z");
-    /// ```
+    /// Selects instances created before this time.
     #[must_use]
     pub fn created_before(mut self, before: impl Into<Timestamp>) -> Self {
         self.created_before = Some(before.into());
         self
     }
 
-    /// With this tag.
-    ///
-    /// ```
-    /// # use outlive_core::query::Filter;
-    /// assert_eq!(Filter::new().tag("shop", "paris").tags["shop"], "paris");
-    /// ```
+    /// Selects instances with this tag. Further calls require further tags.
     #[must_use]
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.insert(key.into(), value.into());
         self
     }
 
-    /// Whether an instance is meant.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
-    /// # use outlive_core::query::{Filter, Query};
-    /// # let order = store.instance(&Name::recorded("order-42")).await?.unwrap();
-    /// assert!(Filter::new().id_prefix("order-").matches(&order));
-    /// assert!(!Filter::new().workflow("refund").matches(&order));
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Returns `true` if the instance matches.
     #[must_use]
     pub fn matches(&self, instance: &Instance) -> bool {
         self.kinds.has(&instance.workflow)
@@ -423,7 +264,7 @@ impl Filter {
     }
 }
 
-/// A part of a list, newest first. It may be short, or even empty, though more follows: only `next` says that.
+/// A page of a list, newest first. It may be short or even empty although more instances follow; check `next`.
 ///
 /// ```
 /// # async fn example() -> Result<(), outlive_core::store::Error> {
@@ -449,349 +290,103 @@ impl Filter {
 pub struct Page {
     /// The instances.
     pub instances: Vec<Instance>,
-    /// Where the next page begins, if there is more: those with a smaller number.
+    /// Where the next page starts, if there is one: instances with a smaller number.
     pub next: Option<InstanceNum>,
 }
 
-/// How many instances there are in each status.
-///
-/// ```
-/// use outlive_core::query::Counts;
-/// use outlive_core::status::StatusKind;
-/// let counts = Counts([(StatusKind::Running, 2), (StatusKind::Stuck, 1)].into());
-/// assert_eq!((counts.total(), counts.of(StatusKind::Stuck)), (3, 1));
-/// ```
+/// The number of instances per status.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts(pub BTreeMap<StatusKind, u64>);
 
 impl Counts {
-    /// All together.
-    ///
-    /// ```
-    /// # use outlive_core::query::Counts;
-    /// assert_eq!(Counts::default().total(), 0);
-    /// ```
+    /// Returns the total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// In one status.
-    ///
-    /// ```
-    /// # use outlive_core::query::Counts;
-    /// # use outlive_core::status::StatusKind;
-    /// assert_eq!(Counts::default().of(StatusKind::Failed), 0);
-    /// ```
+    /// Returns the number of instances with one status.
     #[must_use]
     pub fn of(&self, kind: StatusKind) -> u64 {
         self.0.get(&kind).copied().unwrap_or(0)
     }
 }
 
-/// One line of the feed: something that happened to an instance.
-///
-/// ```
-/// use outlive_core::query::{Line, Told};
-/// fn words(told: &Told) -> &'static str {
-///     match &told.line {
-///         Line::Entry(entry) => entry.kind.as_str(),
-///         Line::News(news) => news.kind.as_str(),
-///     }
-/// }
-/// ```
+/// One item of the feed: something that happened to an instance.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Told {
-    /// Its place among all that is told; grows.
+    /// Position in the feed; increases.
     pub pos: u64,
-    /// Which instance.
+    /// The instance.
     pub num: InstanceNum,
-    /// Its id.
+    /// The id of the instance.
     pub id: Name,
-    /// Its workflow, or its job with the kind.
+    /// The name of its workflow, or of its job with the kind.
     pub workflow: Name,
-    /// Its number among all that is told of this instance, from 1, without a gap.
+    /// Number of the item among all items of this instance, from 1, without gaps.
     pub number: u64,
-    /// What.
+    /// What happened.
     pub line: Line,
 }
 
-/// What a line of the feed says.
-///
-/// ```
-/// use outlive_core::lifecycle::{News, NewsKind};
-/// use outlive_core::query::Line;
-/// # use outlive_core::time::Timestamp;
-/// let line = Line::News(News::new(NewsKind::JobStarted, Timestamp::from_millis(0)));
-/// assert!(matches!(line, Line::News(_)));
-/// ```
+/// The content of a feed item.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Line {
-    /// An entry of its journal.
+    /// A journal entry of the instance.
     Entry(Entry),
-    /// Anything else.
+    /// A lifecycle event.
     News(News),
 }
 
-/// The read path of a store. What it answers was durable when it was read.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-/// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-/// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-/// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-/// # store.write(vec![Write::Start(start.clone())].into()).await?;
-/// use outlive_core::query::{Filter, Query};
-/// use outlive_core::status::StatusKind;
-///
-/// let counts = store.count(&Filter::new().workflow("checkout")).await?;
-/// assert_eq!(counts.of(StatusKind::Pending), 1);
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// The read path of a store. Everything it returns was durable when it was read.
 pub trait Query: Send + Sync {
-    /// The instance of this id.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::{id::Name, query::Query};
-    /// assert_eq!(store.instance(&Name::recorded("order-42")).await?, None);
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Returns the instance with this id.
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>>;
 
-    /// Reads the journal of an instance from `after` on: one [page](crate::page) of at most `limit` entries. A damaged
+    /// Reads the journal of an instance after `after`: one [page](crate::page) of at most `limit` entries. A damaged
     /// entry is an error of kind `Corrupt`.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::{id::InstanceNum, query::Query};
-    /// assert!(store.journal(InstanceNum(1), 0, 100).await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>>;
 
     /// Reads the messages of an instance that are not taken yet, in order of arrival: one [page](crate::page) of at most
-    /// `limit` of them, from position `after` on.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::{id::InstanceNum, query::Query};
-    /// assert!(store.inbox(InstanceNum(1), 0, usize::MAX).await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// `limit` messages after position `after`.
     fn inbox(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Inbound>>;
 
-    /// The earliest wakes due at or before `until`, in order of due time, then number; at most `limit`.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
-    /// # use outlive_core::query::Query;
-    /// assert_eq!(store.wakes(at, 100).await?.len(), 1);
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Returns at most `limit` wakes due at or before `until`, earliest first, then by number.
     fn wakes(&self, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>> {
         self.wakes_after(Wake::FIRST, until, limit)
     }
 
-    /// As [`wakes`](Self::wakes), but only those after one: the next page, whatever became of the one before.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::{query::{Query, Wake}, time::Timestamp};
-    /// let mut last = Wake::FIRST;
-    /// while let Some(wake) = store.wakes_after(last, Timestamp::MAX, 100).await?.last() {
-    ///     last = *wake;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Like [`wakes`](Self::wakes), but only wakes after `after`: the next page, whatever happened to the previous one.
     fn wakes_after(&self, after: Wake, until: Timestamp, limit: usize) -> Answered<'_, Vec<Wake>>;
 
-    /// The [suspects](Instance::is_suspect) among those due at or before `until`.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::{query::Query, time::Timestamp};
-    /// assert!(store.suspects(Timestamp::MAX).await?.is_empty(), "no process died");
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Returns the [suspects](Instance::is_suspect) among the instances due at or before `until`.
     fn suspects(&self, until: Timestamp) -> Answered<'_, Vec<Suspect>>;
 
-    /// Lists those that match, newest (largest number) first, with numbers below `before`: one [page](crate::page) of at
-    /// most `limit`. A store may end it early if it has looked at many that do not match.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
-    /// # use outlive_core::query::{Filter, Query};
-    /// let page = store.list(&Filter::new().id_prefix("order-"), None, 100).await?;
-    /// assert_eq!((page.instances.len(), page.next), (1, None));
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Lists matching instances with numbers below `before`, newest (largest number) first: one [page](crate::page) of
+    /// at most `limit`. A store may end the page early after scanning many that do not match.
     fn list<'a>(&'a self, filter: &'a Filter, before: Option<InstanceNum>, limit: usize) -> Answered<'a, Page>;
 
-    /// How many match, by status.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::commit::{Epoch, OnConflict, Start, Write};
-    /// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-    /// # let (id, workflow, at) = (Name::recorded("order-42"), Name::recorded("checkout"), Timestamp::from_millis(1));
-    /// # let (input, tags, on_conflict) = (Payload::recorded("42"), Default::default(), OnConflict::Join);
-    /// # let start = Start { id, workflow, input, seed: 7, tags, at, due: at, on_conflict, token: 1, owner: Epoch(0) };
-    /// # store.write(vec![Write::Start(start.clone())].into()).await?;
-    /// # use outlive_core::query::{Filter, Query};
-    /// assert_eq!(store.count(&Filter::new()).await?.total(), 1);
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Counts matching instances by status.
     fn count<'a>(&'a self, filter: &'a Filter) -> Answered<'a, Counts>;
 
-    /// What is next in the queue of an instance.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::{id::InstanceNum, query::Query, queue::QueueRead, time::Timestamp};
-    /// let read = QueueRead { now: Timestamp::from_millis(0), after: None, limit: 100 };
-    /// assert!(store.queue(InstanceNum(1), read).await?.events.is_empty());
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Reads the next events in the queue of an instance.
     fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage>;
 
-    /// How many events a job has where.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::{id::Name, query::Query, queue::Depth, time::Timestamp};
-    /// let depth = store.depth(&Name::recorded("pool:mail"), Timestamp::from_millis(0)).await?;
-    /// assert_eq!(depth, Depth::default());
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Counts the events of a job by place.
     fn depth<'a>(&'a self, job: &'a Name, now: Timestamp) -> Answered<'a, Depth>;
 
-    /// Reads the dead letters of a job past a number, in order: one [page](crate::page) of at most `limit`.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::{id::Name, query::Query};
-    /// assert!(store.dead(&Name::recorded("pool:mail"), 0, 100).await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Reads the dead letters of a job after position `after`, in order: one [page](crate::page) of at most `limit`.
     fn dead<'a>(&'a self, job: &'a Name, after: u64, limit: usize) -> Answered<'a, Vec<Dead>>;
 
-    /// The names of the jobs that have instances or dead letters, in order.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::query::Query;
-    /// assert!(store.jobs().await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Returns the names of the jobs that have instances or dead letters, in order.
     fn jobs(&self) -> Answered<'_, Vec<Name>>;
 
-    /// Reads the feed after a position, in order: one [page](crate::page) of at most `limit` lines.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::query::Query;
-    /// assert!(store.feed(0, 100).await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Reads the feed after a position, in order: one [page](crate::page) of at most `limit` items.
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>>;
 
-    /// The position of the feed as it is now, or the number kept under a name.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::{id::Name, query::Query};
-    /// assert_eq!(store.mark(Some(&Name::recorded("sink"))).await?, None);
-    /// assert_eq!(store.mark(None).await?, Some(0));
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Returns the current position of the feed, or the number stored under a name.
     fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>>;
 
-    /// The answer to the event at a position, if it has come and is not forgotten yet.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), outlive_core::store::Error> {
-    /// # let store = outlive_core::memory::MemoryStore::new();
-    /// # use outlive_core::query::Query;
-    /// assert_eq!(store.reply(7).await?, None);
-    /// # Ok(())
-    /// # }
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-    /// ```
+    /// Returns the reply to the event at a position, if it exists and has not been removed yet.
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>>;
 }

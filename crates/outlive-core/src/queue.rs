@@ -1,4 +1,4 @@
-//! Events on their way to the handlers of a job: pushed, queued, and given up.
+//! Events on their way to the handlers of a job: pushed, queued and dead letters.
 
 use std::collections::BTreeMap;
 
@@ -8,90 +8,50 @@ use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// Events for an instance of a job, which is brought into being if there is none. They lie in its inbox, in their
-/// order, or in its queue. Unless somebody in this process drives the instance, it is made due in the same write.
-/// Refused if the instance has ended, or is not of this job; a stuck one keeps them and is not woken.
-///
-/// ```
-/// # async fn example() -> Result<(), outlive_core::store::Error> {
-/// # let store = outlive_core::memory::MemoryStore::new();
-/// # use outlive_core::{id::Name, payload::Payload, store::Store, time::Timestamp};
-/// use outlive_core::commit::{Answer, Write};
-/// use outlive_core::event::Event;
-/// use outlive_core::queue::{Place, Push};
-///
-/// let push = Push {
-///     id: Name::recorded("task:orders:42"),
-///     job: Name::recorded("task:orders"),
-///     events: vec![Event::new(Payload::recorded(r#""paid""#))],
-///     place: Place::Inbox,
-///     at: Timestamp::from_millis(1),
-///     seed: 7,
-///     token: 1,
-/// };
-/// let answers = store.write(vec![Write::Push(push)].into()).await?;
-/// assert!(matches!(answers[..], [Answer::Pushed { created: true, .. }]));
-/// # Ok(())
-/// # }
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::pin::pin!(example()).poll(&mut cx), std::task::Poll::Ready(Ok(())));
-/// ```
+/// Events for an instance of a job, which is created if it does not exist. They go into its inbox, in order, or into
+/// its queue. Unless this process drives the instance, the same write makes it due. Refused if the instance has ended
+/// or belongs to another job; a stuck instance keeps the events and is not woken.
 #[derive(Clone, Debug)]
 pub struct Push {
-    /// To whom.
+    /// The receiving instance.
     pub id: Name,
-    /// The job's name with its kind, as `task:orders`.
+    /// The name of the job with its kind, such as `task:orders`.
     pub job: Name,
-    /// What, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
-    /// Where they lie until they are taken.
+    /// Where they are stored until they are taken.
     pub place: Place,
     /// When they were accepted.
     pub at: Timestamp,
-    /// Where the random numbers of the instance begin, if it is brought into being.
+    /// The seed of the instance, if it is created.
     pub seed: u64,
-    /// Random; tells this push from an equal one when an answer was lost.
+    /// Random; distinguishes this push from an equal one when a reply was lost.
     pub token: u64,
 }
 
-/// Where pushed events lie.
-///
-/// ```
-/// use outlive_core::queue::Place;
-/// assert_ne!(Place::Inbox, Place::Queue);
-/// ```
+/// Where pushed events are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// With the messages of the instance: one after the other, all of them in memory while it is driven.
+    /// In the inbox of the instance: handled in order, all of them in memory while it is driven.
     Inbox,
-    /// In a queue that is read a page at a time, by priority, fairly between keys.
+    /// In a queue that is read page by page, by priority, fairly between keys.
     Queue,
 }
 
-/// What becomes of an event in a queue.
-///
-/// ```
-/// use outlive_core::event::Event;
-/// use outlive_core::payload::Payload;
-/// use outlive_core::queue::{Moved, Spot};
-///
-/// let event = Event::new(Payload::recorded("42"));
-/// let done = Moved { pos: 7, from: Spot::of(&event), key: event.dedup.clone(), to: None };
-/// assert!(done.to.is_none());
-/// ```
+/// A change to an event in a queue.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Moved {
-    /// Which.
+    /// The position of the event.
     pub pos: u64,
-    /// Where it lies.
+    /// Its current spot.
     pub from: Spot,
-    /// Its dedup key, which is free again unless the event stays.
+    /// Its dedup key, which is released unless the event stays.
     pub key: Option<Name>,
-    /// The event as it is from now on; `None` if it is done with.
+    /// The updated event; `None` if it is done.
     pub to: Option<Event>,
 }
 
-/// Where in a queue an event lies, so that what is next is found without looking at the rest.
+/// The sort key of an event in a queue, so that the next events are found without scanning the rest.
 ///
 /// ```
 /// use outlive_core::event::Event;
@@ -103,9 +63,9 @@ pub struct Moved {
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Spot {
-    /// The smaller, the sooner; [`Spot::DELAYED`] for those that wait for a time.
+    /// Smaller ranks come first; [`Spot::DELAYED`] for events that wait for a time.
     pub rank: i64,
-    /// Those of one rank take turns by lane; of the delayed, it is the time.
+    /// Events of one rank take turns by lane; for delayed events it is the due time.
     pub lane: String,
 }
 
@@ -113,13 +73,7 @@ impl Spot {
     /// The rank of events that wait for a time.
     pub const DELAYED: i64 = i64::MAX;
 
-    /// Where an event belongs.
-    ///
-    /// ```
-    /// # use outlive_core::{event::Event, payload::Payload, queue::Spot, time::Timestamp};
-    /// let later = Event { due: Some(Timestamp::from_millis(60_000)), ..Event::new(Payload::recorded("1")) };
-    /// assert_eq!(Spot::of(&later), Spot::delayed_until(Timestamp::from_millis(60_000)));
-    /// ```
+    /// Returns the spot of an event.
     #[must_use]
     pub fn of(event: &Event) -> Self {
         match event.due {
@@ -131,191 +85,117 @@ impl Spot {
         }
     }
 
-    /// The rank of a priority: never 0, which is the inbox.
-    ///
-    /// ```
-    /// # use outlive_core::queue::Spot;
-    /// assert!(Spot::rank_of(i32::MAX) > 0 && Spot::rank_of(1) < Spot::rank_of(0));
-    /// ```
+    /// Returns the rank of a priority; never 0, which stands for the inbox.
     #[must_use]
     pub fn rank_of(priority: i32) -> i64 {
         1 + i64::from(i32::MAX) - i64::from(priority)
     }
 
-    /// Where events lie that wait until a time.
-    ///
-    /// ```
-    /// # use outlive_core::{time::Timestamp, queue::Spot};
-    /// let spots = [5, 60].map(|millis| Spot::delayed_until(Timestamp::from_millis(millis)));
-    /// assert!(spots[0] < spots[1]);
-    /// ```
+    /// Returns the spot of events that wait until `due`.
     #[must_use]
     pub fn delayed_until(due: Timestamp) -> Self {
         Self { rank: Self::DELAYED, lane: format!("{:020}", due.as_millis().max(0)) }
     }
 
-    /// When an event here has its owner wake: at once, or when its time comes.
-    ///
-    /// ```
-    /// # use outlive_core::{queue::Spot, time::Timestamp};
-    /// let due = Timestamp::from_millis(60_000);
-    /// assert_eq!(Spot::delayed_until(due).wake(), due);
-    /// assert_eq!(Spot { rank: 1, lane: String::new() }.wake(), Timestamp::AT_ONCE);
-    /// ```
+    /// Returns when an event at this spot wakes its instance: immediately, or at its due time.
     #[must_use]
     pub fn wake(&self) -> Timestamp {
         if self.rank == Self::DELAYED { self.due() } else { Timestamp::AT_ONCE }
     }
 
-    /// Until when a delayed event waits.
-    ///
-    /// ```
-    /// # use outlive_core::{queue::Spot, time::Timestamp};
-    /// let due = Timestamp::from_millis(60_000);
-    /// assert_eq!(Spot::delayed_until(due).due(), due);
-    /// ```
+    /// Returns the due time of a delayed event.
     #[must_use]
     pub fn due(&self) -> Timestamp {
         Timestamp::from_millis(self.lane.parse().unwrap_or(0))
     }
 }
 
-/// An event, or a batch of them, that was given up.
-///
-/// ```
-/// use outlive_core::queue::Dead;
-/// fn line(dead: &Dead) -> String {
-///     format!("{} of {} after {} attempts: {}", dead.pos, dead.id, dead.attempts, dead.failure)
-/// }
-/// ```
+/// A dead letter: an event, or a batch of events, that was given up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Dead {
-    /// Its position when it was accepted, which is its number among the dead letters.
+    /// The position at which it was accepted, which identifies the dead letter.
     pub pos: u64,
-    /// The job's name with its kind.
+    /// The name of the job with its kind.
     pub job: Name,
-    /// The instance it was for.
+    /// The instance that received it.
     pub id: Name,
     /// When it was given up.
     pub at: Timestamp,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// The last failure, as [`Failure::to_payload`](crate::failure::Failure::to_payload) writes it.
+    /// The last failure, in the format of [`Failure::to_payload`](crate::failure::Failure::to_payload).
     pub failure: Payload,
     /// The event as it was accepted, or the batch.
     pub event: Event,
-    /// Where it goes if it is tried again.
+    /// Where it goes if it is retried.
     pub place: Place,
 }
 
-/// What is to become of dead letters.
-///
-/// ```
-/// # use outlive_core::{id::Name, time::Timestamp};
-/// use outlive_core::queue::{Bury, Letters};
-/// let all = Bury { job: Name::recorded("pool:mail"), letters: Letters::All, is_retry: true, at: Timestamp::from_millis(1) };
-/// assert!(all.is_retry);
-/// ```
+/// A request to retry or discard dead letters.
 #[derive(Clone, Debug)]
 pub struct Bury {
-    /// The job's name with its kind.
+    /// The name of the job with its kind.
     pub job: Name,
-    /// Which of its dead letters.
+    /// The dead letters to process.
     pub letters: Letters,
-    /// Whether they are tried again, as new; else they are dropped.
+    /// `true` to retry them as new events, `false` to discard them.
     pub is_retry: bool,
-    /// When.
+    /// When the request is made.
     pub at: Timestamp,
 }
 
-/// Which dead letters.
-///
-/// ```
-/// use outlive_core::queue::Letters;
-/// assert_ne!(Letters::All, Letters::One(7));
-/// ```
+/// A selection of the dead letters of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Letters {
-    /// All of the job.
+    /// All dead letters of the job.
     All,
-    /// The one with this number.
+    /// The dead letter with this position.
     One(u64),
 }
 
 impl Letters {
-    /// Whether the letter of this number is among them.
-    ///
-    /// ```
-    /// # use outlive_core::queue::Letters;
-    /// assert!(Letters::All.has(7) && !Letters::One(3).has(7));
-    /// ```
+    /// Returns `true` if the dead letter with this position is selected.
     #[must_use]
     pub fn has(self, pos: u64) -> bool {
         self == Self::All || self == Self::One(pos)
     }
 }
 
-/// A part of a queue to be read.
-///
-/// ```
-/// use outlive_core::queue::QueueRead;
-/// # use outlive_core::time::Timestamp;
-/// let read = QueueRead { now: Timestamp::from_millis(0), after: None, limit: 100 };
-/// assert!(read.after.is_none());
-/// ```
+/// A read of the next events of a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueRead {
-    /// Events that wait for a time are ready if it has come.
+    /// The current time: delayed events due by now are ready.
     pub now: Timestamp,
-    /// The lane that had its turn last: the one after it is next.
+    /// The lane that had the last turn; the one after it is next.
     pub after: Option<String>,
-    /// The most that are wanted; of a long queue a store may give fewer.
+    /// The maximum number of events; a store may return fewer of a long queue.
     pub limit: usize,
 }
 
-/// What is next in a queue.
-///
-/// ```
-/// use outlive_core::queue::QueuePage;
-/// assert!(QueuePage::default().events.is_empty());
-/// ```
+/// The next events of a queue.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct QueuePage {
-    /// Those that are ready: by priority, lanes taking turns, in order of arrival.
+    /// The ready events: by priority, with lanes taking turns, in order of arrival.
     pub events: Vec<Queued>,
-    /// When the next of those is ready that wait for a time.
+    /// When the next delayed event is ready.
     pub next_due: Option<Timestamp>,
 }
 
 /// An event in a queue.
-///
-/// ```
-/// use outlive_core::queue::Queued;
-/// fn is_new(queued: &Queued) -> bool {
-///     queued.event.as_ref().is_ok_and(|event| event.failed == 0)
-/// }
-/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Queued {
-    /// Its position.
+    /// Its position in order of arrival.
     pub pos: u64,
-    /// Where it lies.
+    /// Its spot in the queue.
     pub spot: Spot,
     /// When it was accepted.
     pub at: Timestamp,
-    /// The event, or what is wrong with its row.
+    /// The event, or a description of the damage to its row.
     pub event: Result<Event, String>,
 }
 
 impl Queued {
-    /// Its rank and lane for [`take_turns`]: one that waited for a time is ready as any other of its priority.
-    ///
-    /// ```
-    /// # use outlive_core::{event::Event, payload::Payload, queue::{Queued, Spot}, time::Timestamp};
-    /// let event = Event { due: Some(Timestamp::from_millis(5)), ..Event::new(Payload::recorded("1")) };
-    /// let queued = Queued { pos: 1, spot: Spot::of(&event), at: Timestamp::from_millis(1), event: Ok(event) };
-    /// assert_eq!(queued.turn(), (Spot::rank_of(0), String::new()));
-    /// ```
+    /// Returns its rank and lane for [`take_turns`]; a delayed event that is due ranks like any other of its priority.
     #[must_use]
     pub fn turn(&self) -> (i64, String) {
         match &self.event {
@@ -325,23 +205,19 @@ impl Queued {
     }
 }
 
-/// How many events are where.
-///
-/// ```
-/// use outlive_core::queue::Depth;
-/// assert_eq!(Depth::default().queued, 0);
-/// ```
+/// The number of events of a job, by place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Depth {
-    /// In the queue, the delayed and those that are handled just now among them.
+    /// Events in the queue, including delayed ones and those being handled.
     pub queued: u64,
-    /// Waiting for a time.
+    /// Delayed events.
     pub delayed: u64,
-    /// Given up.
+    /// Dead letters.
     pub dead: u64,
 }
 
-/// The most of `ranked` in turns: by rank, then one of each lane after another, beginning after the lane `after`.
+/// Returns up to `limit` items in turns: by rank, then one item of each lane in rotation, starting after the lane
+/// `after`.
 ///
 /// ```
 /// use outlive_core::queue::take_turns;
@@ -355,7 +231,7 @@ pub fn take_turns<T>(ranked: Vec<T>, after: Option<&str>, limit: usize, place: i
         .into_iter()
         .map(|one| {
             let (rank, lane) = place(&one);
-            // Those up to the one that had its turn last come after the others.
+            // Lanes up to the one that had the last turn come after the others.
             let lane = (rank, after.is_some_and(|after| lane.as_str() <= after), lane);
             let nth = lanes.entry(lane.clone()).or_default();
             *nth += u64::from(!is_on(Mutant::LanesUnfair));

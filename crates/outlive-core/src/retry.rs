@@ -1,4 +1,4 @@
-//! When to try again after a failure: the policy alone, given the time and a seed.
+//! Retry policies as pure functions of the time and a seed.
 
 mod backoff;
 mod error;
@@ -12,8 +12,8 @@ pub use self::jitter::Jitter;
 use crate::duration::IntoDuration;
 use crate::time::Timestamp;
 
-/// How often to try again, and how long to wait before. Values are checked by [`Retry::check`], not where they are
-/// given; the calls can come in any order.
+/// How often to retry, and how long to wait before each retry. Values are validated by [`Retry::check`], not by the
+/// builder methods, so the calls can come in any order.
 ///
 /// ```
 /// use outlive_core::retry::{Jitter, Retry};
@@ -25,132 +25,74 @@ use crate::time::Timestamp;
 /// # Ok::<(), outlive_core::retry::PolicyError>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a policy does nothing until it is given to a step or a job"]
+#[must_use = "a policy does nothing until it is passed to a step or a job"]
 pub struct Retry {
     retries_max: Option<u32>,
     backoff: Backoff,
-    /// The factor given to the policy itself, which holds whatever backoff is chosen later.
+    /// The factor set on the policy itself; it applies to any backoff chosen later.
     factor: Option<f64>,
-    /// The cap given to the policy itself, which holds whatever backoff is chosen later.
+    /// The cap set on the policy itself; it applies to any backoff chosen later.
     delay_max: Option<Duration>,
     jitter: Jitter,
     duration_max: Option<Duration>,
-    /// The first duration that could not be read.
+    /// The first duration that could not be parsed.
     problem: Option<PolicyError>,
 }
 
 impl Retry {
-    /// Up to `retries` more times after the first attempt: `retries + 1` attempts in all. Delays are those of
-    /// [`Backoff::standard`] with a tenth of jitter until something else is said.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(3).retries_max(), Some(3));
-    /// ```
+    /// Retries up to `retries` times after the first attempt, for `retries + 1` attempts in total. The default delays
+    /// are those of [`Backoff::standard`] with 10% jitter.
     pub fn times(retries: u32) -> Self {
         Self::up_to(Some(retries))
     }
 
-    /// Until it succeeds, or the time of [`max_duration`](Self::max_duration) is up.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::forever().retries_max(), None);
-    /// ```
+    /// Retries until an attempt succeeds or [`max_duration`](Self::max_duration) is over.
     pub fn forever() -> Self {
         Self::up_to(None)
     }
 
-    /// The same delay every time; see [`Backoff::constant`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(3).constant("5s").base_delay(3).as_secs(), 5);
-    /// ```
+    /// Uses the same delay every time; see [`Backoff::constant`].
     pub fn constant(self, delay: impl IntoDuration) -> Self {
         self.backoff(Backoff::constant(delay))
     }
 
-    /// `initial`, then `increment` more each time; see [`Backoff::linear`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(3).linear("1s", "2s").base_delay(3).as_secs(), 5);
-    /// ```
+    /// Starts with `initial` and adds `increment` each time; see [`Backoff::linear`].
     pub fn linear(self, initial: impl IntoDuration, increment: impl IntoDuration) -> Self {
         self.backoff(Backoff::linear(initial, increment))
     }
 
-    /// `base`, then twice as long each time, or by another [`factor`](Self::factor); see [`Backoff::exponential`].
-    /// There is no cap unless [`max_delay`](Self::max_delay) gives one.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(3).exponential("1 hour").base_delay(3).as_secs(), 4 * 3600);
-    /// ```
+    /// Starts with `base` and doubles each time, or multiplies by [`factor`](Self::factor); see
+    /// [`Backoff::exponential`]. There is no cap unless [`max_delay`](Self::max_delay) sets one.
     pub fn exponential(self, base: impl IntoDuration) -> Self {
         self.backoff(Backoff::exponential(base))
     }
 
-    /// As the function says, which is given the number of the retry; see [`Backoff::custom`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// # use std::time::Duration;
-    /// let retry = Retry::times(3).custom(|k| Duration::from_secs(u64::from(k) * 7));
-    /// assert_eq!(retry.base_delay(3).as_secs(), 21);
-    /// ```
+    /// Calls a function with the number of the retry to get the delay; see [`Backoff::custom`].
     pub fn custom(self, delay: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
         self.backoff(Backoff::custom(delay))
     }
 
-    /// The delays of [`Backoff::standard`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(9).standard().base_delay(9).as_secs(), 30);
-    /// ```
+    /// Uses the delays of [`Backoff::standard`].
     pub fn standard(self) -> Self {
         self.backoff(Backoff::standard())
     }
 
-    /// The delays of [`Backoff::aggressive`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(9).aggressive().base_delay(9).as_secs(), 5);
-    /// ```
+    /// Uses the delays of [`Backoff::aggressive`].
     pub fn aggressive(self) -> Self {
         self.backoff(Backoff::aggressive())
     }
 
-    /// The delays of [`Backoff::patient`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(9).patient().base_delay(9).as_secs(), 120);
-    /// ```
+    /// Uses the delays of [`Backoff::patient`].
     pub fn patient(self) -> Self {
         self.backoff(Backoff::patient())
     }
 
-    /// The delays of [`Backoff::simple`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(9).simple().base_delay(9).as_secs(), 1);
-    /// ```
+    /// Uses the delays of [`Backoff::simple`].
     pub fn simple(self) -> Self {
         self.backoff(Backoff::simple())
     }
 
-    /// The delays of a backoff made elsewhere, with its own cap unless [`max_delay`](Self::max_delay) gives another.
-    ///
-    /// ```
-    /// # use outlive_core::retry::{Backoff, Retry};
-    /// let retry = Retry::times(9).backoff(Backoff::exponential("1s").max_delay("1 minute"));
-    /// assert_eq!(retry.base_delay(9).as_secs(), 60);
-    /// ```
+    /// Uses an existing backoff, with its own cap unless [`max_delay`](Self::max_delay) sets another.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         if let Some(problem) = backoff.problem() {
             self.problem.get_or_insert_with(|| problem.clone());
@@ -159,64 +101,44 @@ impl Retry {
         self.hold()
     }
 
-    /// By how much an exponential delay grows each time; see [`Backoff::factor`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(3).factor(10.0).exponential("1s").base_delay(3).as_secs(), 100);
-    /// ```
+    /// Sets the growth factor of an exponential delay; see [`Backoff::factor`].
     pub fn factor(mut self, factor: f64) -> Self {
         self.factor = Some(factor);
         self.hold()
     }
 
-    /// The longest delay, before jitter; see [`Backoff::max_delay`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(9).max_delay("10s").exponential("1s").base_delay(9).as_secs(), 10);
-    /// ```
+    /// Sets the longest delay before jitter; see [`Backoff::max_delay`].
     pub fn max_delay(mut self, delay: impl IntoDuration) -> Self {
         self.delay_max = self.read("max_delay", delay).or(self.delay_max);
         self.hold()
     }
 
-    /// How far delays may differ by chance; a tenth either way if not given. [`factor`](Self::factor) is of the backoff;
-    /// for the jitter's own see [`Jitter::factor`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::{Jitter, Retry};
-    /// assert_eq!(Retry::times(3).jitter(Jitter::none()).delay(1, 42).as_secs(), 1);
-    /// ```
+    /// Sets the jitter; the default is 10% either way. [`factor`](Self::factor) belongs to the backoff; for the factor
+    /// of the jitter, see [`Jitter::factor`].
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// The time for all attempts together, counted from the start of the first: a retry that would start later is not
-    /// made.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// let retry = Retry::forever().max_duration("1 hour");
-    /// assert_eq!(retry.duration_max().unwrap().as_secs(), 3600);
-    /// ```
+    /// Sets the total time for all attempts, counted from the start of the first one. A retry that would start later is
+    /// not made.
     pub fn max_duration(mut self, duration: impl IntoDuration) -> Self {
         self.duration_max = self.read("max_duration", duration).or(self.duration_max);
         self
     }
 
-    /// Whether the values make sense, alone and together.
+    /// Validates the values, individually and in combination.
     ///
     /// ```
     /// # use outlive_core::retry::Retry;
     /// let error = Retry::times(3).exponential("1 minute").max_delay("30s").check().unwrap_err();
-    /// assert_eq!(error.to_string(), "max_delay 30s is below the base delay 1m; give at least 1m");
+    /// assert_eq!(error.to_string(), "max_delay 30s is less than the base delay 1m; use at least 1m");
     /// ```
     ///
     /// # Errors
-    /// If a duration could not be read (the first of them is reported), a delay is zero, the cap is below the first
-    /// delay, the factor does not grow, the jitter's proportion or factor is out of range, or no time is left to retry.
+    /// If a duration could not be parsed (the first one is reported), a delay is zero, the cap is below the first
+    /// delay, the factor does not increase delays, the proportion or factor of the jitter is out of range, or
+    /// `max_duration` is zero.
     pub fn check(&self) -> Result<(), PolicyError> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
@@ -225,14 +147,14 @@ impl Retry {
         self.jitter.check()?;
         match self.duration_max {
             Some(duration) if duration.is_zero() => Err(PolicyError::new(
-                "max_duration 0s is zero; give the time for all attempts together, or leave it out",
+                "max_duration 0s must be greater than zero; set the total time for all attempts, or leave it out",
             )),
             _ => Ok(()),
         }
     }
 
-    /// What follows when `failed` attempts have failed, the first of which began at `first_started`. The seed is all
-    /// there is of chance; who keeps the answer need not keep the seed.
+    /// Decides what happens after `failed` failed attempts, the first of which started at `first_started`. The seed is
+    /// the only source of randomness; a caller that stores the result does not need to store the seed.
     ///
     /// ```
     /// # use outlive_core::retry::{Jitter, Next, Reason, Retry};
@@ -245,7 +167,7 @@ impl Retry {
     /// ```
     #[must_use]
     pub fn next(&self, failed: u32, first_started: Timestamp, now: Timestamp, seed: u64) -> Next {
-        debug_assert!(failed > 0, "only a failed attempt is followed by a retry");
+        debug_assert!(failed > 0, "a retry requires a failed attempt");
         if self.retries_max.is_some_and(|max| failed > max) {
             return Next::Exhausted(Reason::MaxAttempts);
         }
@@ -257,80 +179,43 @@ impl Retry {
         Next::RetryAt { due, delay }
     }
 
-    /// The delay before retry `k`, counted from 1, with jitter. The same seed always gives the same delay.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// let retry = Retry::times(3);
-    /// assert_eq!(retry.delay(2, 42), retry.delay(2, 42));
-    /// assert!((1.8..=2.2).contains(&retry.delay(2, 42).as_secs_f64()));
-    /// ```
+    /// Returns the delay before retry `k`, counted from 1, with jitter. The same seed always gives the same delay.
     #[must_use]
     pub fn delay(&self, k: u32, seed: u64) -> Duration {
         self.jitter.delay(&self.backoff, k, seed)
     }
 
-    /// The delay before retry `k`, counted from 1, without jitter.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(3).base_delay(3).as_secs(), 4);
-    /// ```
+    /// Returns the delay before retry `k`, counted from 1, without jitter.
     #[must_use]
     pub fn base_delay(&self, k: u32) -> Duration {
         self.backoff.delay(k)
     }
 
-    /// How many retries there may be after the first attempt; none if there is no limit.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::from(3).retries_max(), Some(3));
-    /// ```
+    /// Returns the maximum number of retries after the first attempt; `None` if there is no limit.
     #[must_use]
     pub fn retries_max(&self) -> Option<u32> {
         self.retries_max
     }
 
-    /// The time for all attempts together, if there is a limit.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(3).duration_max(), None);
-    /// ```
+    /// Returns the total time for all attempts, if there is a limit.
     #[must_use]
     pub fn duration_max(&self) -> Option<Duration> {
         self.duration_max
     }
 
-    /// Whether there is a limit to the time for all attempts together, which makes the start of the first worth keeping.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert!(Retry::forever().max_duration("1 hour").has_max_duration());
-    /// ```
+    /// Returns `true` if the total time is limited, in which case the start of the first attempt must be recorded.
     #[must_use]
     pub fn has_max_duration(&self) -> bool {
         self.duration_max.is_some()
     }
 
-    /// The kind of backoff, as in [`Backoff::kind`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// assert_eq!(Retry::times(3).simple().backoff_kind(), "constant");
-    /// ```
+    /// Returns the kind of backoff; see [`Backoff::kind`].
     #[must_use]
     pub fn backoff_kind(&self) -> &'static str {
         self.backoff.kind()
     }
 
-    /// The kind of jitter, as in [`Jitter::kind`].
-    ///
-    /// ```
-    /// # use outlive_core::retry::{Jitter, Retry};
-    /// assert_eq!(Retry::times(3).jitter(Jitter::full()).jitter_kind(), "full");
-    /// ```
+    /// Returns the kind of jitter; see [`Jitter::kind`].
     #[must_use]
     pub fn jitter_kind(&self) -> &'static str {
         self.jitter.kind()
@@ -348,7 +233,7 @@ impl Retry {
         }
     }
 
-    /// Puts the policy's own factor and cap on the backoff, so that it does not matter which was given first.
+    /// Applies the factor and cap of the policy to the backoff, so that the order of calls does not matter.
     fn hold(mut self) -> Self {
         if let Some(factor) = self.factor {
             self.backoff = self.backoff.factor(factor);
@@ -370,57 +255,40 @@ impl Retry {
     }
 }
 
-/// That many retries, with the delays of [`Backoff::standard`].
+/// Creates a policy with this many retries and the delays of [`Backoff::standard`].
 impl From<u32> for Retry {
     fn from(retries: u32) -> Self {
         Self::times(retries)
     }
 }
 
-/// What follows a failed attempt.
-///
-/// ```
-/// # use outlive_core::retry::{Next, Reason, Retry};
-/// # use outlive_core::time::Timestamp;
-/// let now = Timestamp::from_millis(0);
-/// assert_eq!(Retry::times(0).next(1, now, now, 42), Next::Exhausted(Reason::MaxAttempts));
-/// ```
+/// What to do after a failed attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Next {
-    /// Another attempt.
+    /// Retry.
     RetryAt {
-        /// When it may start.
+        /// When the next attempt may start.
         due: Timestamp,
-        /// How long that is from now.
+        /// The delay until then.
         delay: Duration,
     },
-    /// No other attempt.
+    /// Give up.
     Exhausted(Reason),
 }
 
-/// Why there is no other attempt.
-///
-/// ```
-/// # use outlive_core::retry::Reason;
-/// assert_eq!(Reason::MaxAttempts.as_str(), "max attempts");
-/// assert_eq!(Reason::from_text("max duration"), Some(Reason::MaxDuration));
-/// ```
+/// Why there are no more retries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Reason {
     /// All retries have been made.
     MaxAttempts,
-    /// The next one would start after the time for all attempts together.
+    /// The next attempt would start after the total time for all attempts.
     MaxDuration,
 }
 
 impl Reason {
-    /// The name in the journal.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::retry::Reason::MaxDuration.as_str(), "max duration");
-    /// ```
+    /// Returns the name used in the journal.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -429,12 +297,7 @@ impl Reason {
         }
     }
 
-    /// The reason of that name.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Reason;
-    /// assert_eq!(Reason::from_text("max attempts"), Some(Reason::MaxAttempts));
-    /// ```
+    /// Returns the reason with this name, if there is one.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         [Self::MaxAttempts, Self::MaxDuration].into_iter().find(|reason| reason.as_str() == text)
@@ -460,7 +323,7 @@ mod tests {
         retry.check().expect_err("should be refused").to_string()
     }
 
-    /// Fails every attempt at once and gives how many retries there were, how long they took and why they ended.
+    /// Fails every attempt immediately. Returns the number of retries, how long they took and why they ended.
     fn exhaust(retry: &Retry) -> (u32, Duration, Reason) {
         let mut now = START;
         for failed in 1.. {
@@ -567,7 +430,7 @@ mod tests {
             Retry::times(3).max_delay("1s").exponential("5s"),
             Retry::times(3).backoff(Backoff::exponential("5s").max_delay("1s")),
         ] {
-            assert_eq!(refusal(&retry), "max_delay 1s is below the base delay 5s; give at least 5s");
+            assert_eq!(refusal(&retry), "max_delay 1s is less than the base delay 5s; use at least 5s");
         }
     }
 
@@ -597,7 +460,7 @@ mod tests {
     fn no_time_at_all_is_refused() {
         assert_eq!(
             refusal(&Retry::times(3).max_duration("0s")),
-            "max_duration 0s is zero; give the time for all attempts together, or leave it out"
+            "max_duration 0s must be greater than zero; set the total time for all attempts, or leave it out"
         );
     }
 
@@ -615,7 +478,7 @@ mod tests {
         ];
         for (what, retry) in table {
             let error = retry.check().expect_err("should be refused");
-            assert!(error.to_string().starts_with(&format!("{what}: duration \"5 parsecs\" is not ")), "{error}");
+            assert!(error.to_string().starts_with(&format!("{what}: duration \"5 parsecs\" is not valid")), "{error}");
             assert!(error.source().is_some());
             assert_eq!(error.duration().map(|error| error.text()), Some(bad));
         }

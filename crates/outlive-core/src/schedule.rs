@@ -1,4 +1,4 @@
-//! When a recurring job runs: the rules alone, given the time.
+//! Schedules of recurring jobs as pure functions of the time.
 
 mod cron;
 mod error;
@@ -13,10 +13,10 @@ pub use self::error::ScheduleError;
 use crate::duration::{IntoDuration, text};
 use crate::time::Timestamp;
 
-/// When a job runs, one run after the other. Each run has a **tick**, its nominal time, which it may come later than.
+/// When a job runs, one run after the other. Each run has a **tick**, its nominal time; the run itself may start later.
 ///
-/// The tick that follows depends on the one before, on when that run ended and on what is done about [`Missed`] ticks,
-/// and on nothing else. So a long run and a process that was down are the same case.
+/// The next tick depends only on the previous one, on when that run ended and on the policy for [`Missed`] ticks. So a
+/// long run and a process that was down are the same case.
 ///
 /// ```
 /// use outlive_core::schedule::{Missed, Schedule};
@@ -26,7 +26,7 @@ use crate::time::Timestamp;
 /// let schedule = Schedule::every("1 minute")?;
 /// assert_eq!(schedule.first(at(0), true), Some(at(0)));
 /// assert_eq!(schedule.next(at(0), at(3_000), Missed::CatchUpOne), Some(at(60_000)));
-/// // Down for five minutes and a half: one run at once, for the tick of minute five; then on as before.
+/// // Down for five and a half minutes: one run immediately, for the tick of minute five; then back to normal.
 /// assert_eq!(schedule.next(at(0), at(330_000), Missed::CatchUpOne), Some(at(300_000)));
 /// assert_eq!(schedule.next(at(300_000), at(332_000), Missed::CatchUpOne), Some(at(360_000)));
 /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
@@ -42,24 +42,15 @@ enum Kind {
 }
 
 impl Schedule {
-    /// At a fixed rate: ticks lie this far apart, however long a run takes. A part of a millisecond counts as a whole
-    /// one.
-    ///
-    /// ```
-    /// # use outlive_core::schedule::Schedule;
-    /// assert_eq!(Schedule::every("30 minutes")?.to_string(), "every 30m");
-    /// let error = Schedule::every(0).unwrap_err();
-    /// assert_eq!(error.to_string(), r#"every 0s is zero; give the time between two runs, as in "30 minutes""#);
-    /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
-    /// ```
+    /// Runs at a fixed rate: ticks are this far apart, however long a run takes. A fraction of a millisecond rounds up.
     ///
     /// # Errors
-    /// If it is zero or no duration.
+    /// If the value is zero or not a duration.
     pub fn every(interval: impl IntoDuration) -> Result<Self, ScheduleError> {
         read("every", interval).map(|interval| Self(Kind::Every(interval)))
     }
 
-    /// With a fixed delay: the next run begins this long after the one before has ended. No tick is ever missed.
+    /// Runs with a fixed delay: the next run starts this long after the previous one ended. No tick is ever missed.
     ///
     /// ```
     /// # use outlive_core::{schedule::{Missed, Schedule}, time::Timestamp};
@@ -70,22 +61,13 @@ impl Schedule {
     /// ```
     ///
     /// # Errors
-    /// If it is zero or no duration.
+    /// If the value is zero or not a duration.
     pub fn pause_between(pause: impl IntoDuration) -> Result<Self, ScheduleError> {
         read("pause_between", pause).map(|pause| Self(Kind::PauseBetween(pause)))
     }
 
-    /// The first tick of a job that was started at `started`: that moment itself if `is_immediate`, else the first tick
-    /// after it. None if the calendar has no such moment any more.
-    ///
-    /// ```
-    /// # use outlive_core::{schedule::{Cron, Schedule}, time::Timestamp};
-    /// let started = Timestamp::from_millis(1);
-    /// let schedule = Schedule::from(Cron::new("@hourly")?);
-    /// assert_eq!(schedule.first(started, true), Some(started));
-    /// assert_eq!(schedule.first(started, false).unwrap().to_string(), "1970-01-01T01:00:00Z");
-    /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
-    /// ```
+    /// Returns the first tick of a job started at `started`: that time itself if `is_immediate`, otherwise the first
+    /// tick after it. `None` if no such time is left in the calendar.
     #[must_use]
     pub fn first(&self, started: Timestamp, is_immediate: bool) -> Option<Timestamp> {
         match &self.0 {
@@ -95,15 +77,16 @@ impl Schedule {
         }
     }
 
-    /// The tick after a run: `tick` is the one that ran or was given up, `ended` is when that was over. If the answer
-    /// is not after `ended`, it is a missed tick to be run at once. None if the calendar has no such moment any more.
+    /// Returns the tick after a run: `tick` is the one that ran or was given up, `ended` is when that run was over. If
+    /// the result is not after `ended`, it is a missed tick that should run immediately. `None` if no such time is left
+    /// in the calendar.
     ///
     /// ```
     /// # use outlive_core::{schedule::{Cron, Missed, Schedule}, time::Timestamp};
     /// let schedule = Schedule::from(Cron::new("0 9 * * *")?.zone("Europe/Paris")?);
     /// let tick: Timestamp = Timestamp::from_millis(1_774_684_800_000);
     /// assert_eq!(tick.to_string(), "2026-03-28T08:00:00Z");
-    /// // Clocks are set forward in the night, so that 9 o'clock comes an hour earlier.
+    /// // Clocks go forward that night, so 9 o'clock comes an hour earlier.
     /// assert_eq!(schedule.next(tick, tick, Missed::Skip).unwrap().to_string(), "2026-03-29T07:00:00Z");
     /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
     /// ```
@@ -116,8 +99,8 @@ impl Schedule {
         }
     }
 
-    /// The tick that is to run next if `tick` was, and it is `now`: `tick` itself, unless so much time has passed that
-    /// others were missed too. Then it is one of those, or a later one, as is to be done about missed ones.
+    /// Returns the tick to run at `now` if `tick` was planned: `tick` itself, unless so much time has passed that later
+    /// ticks were missed too. Then it is one of those or the next one, depending on the policy for missed ticks.
     ///
     /// ```
     /// # use outlive_core::{schedule::{Missed, Schedule}, time::Timestamp};
@@ -136,14 +119,14 @@ impl Schedule {
         let is_missed = follower.is_some_and(|follower| follower <= now) && !matches!(self.0, Kind::PauseBetween(_));
         match missed {
             _ if !is_missed => Some(tick),
-            // It is one of the latest itself, if there are not as many after it.
+            // `tick` itself is among the latest `runs` if fewer than `runs` came after it.
             Missed::All(runs) if runs > 1 && self.next(tick, now, Missed::All(runs - 1)) == follower => Some(tick),
             missed => self.next(tick, now, missed),
         }
     }
 }
 
-/// By the calendar.
+/// Creates a schedule that follows the calendar.
 impl From<Cron> for Schedule {
     fn from(cron: Cron) -> Self {
         Self(Kind::Cron(cron))
@@ -160,7 +143,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// What is done about ticks that came while the run before them went on, or while nothing ran at all.
+/// The policy for ticks that passed while the previous run was still going, or while no process was running.
 ///
 /// ```
 /// use outlive_core::schedule::{Missed, Schedule};
@@ -179,13 +162,13 @@ impl fmt::Display for Schedule {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[non_exhaustive]
 pub enum Missed {
-    /// One run at once, for the latest of them.
+    /// One run immediately, for the latest missed tick.
     #[default]
     CatchUpOne,
-    /// None: the next run is for the first tick after the one before has ended.
+    /// No catching up: the next run is for the first tick after the previous run ended.
     Skip,
-    /// One run after the other for the latest of them, up to that many. With a cron pattern, finding the first takes
-    /// time in proportion to that number, unless there cannot be as many.
+    /// One run after the other for the latest missed ticks, up to this many. With a cron pattern, finding the first one
+    /// takes time proportional to this number, unless there cannot be that many.
     All(u32),
 }
 
@@ -207,7 +190,7 @@ fn read(what: &'static str, time: impl IntoDuration) -> Result<Duration, Schedul
     }
 }
 
-/// `time` after that moment, if there is such a moment.
+/// Returns `at` plus `time`, unless that is past the end of time.
 fn later(at: Timestamp, time: Duration) -> Option<Timestamp> {
     Some(at.after(time)).filter(|due| due.since(at) >= time)
 }
@@ -249,7 +232,7 @@ mod tests {
         time.map(|time| time.as_millis() / 1_000)
     }
 
-    /// The ticks that run one after the other if each takes no time, from a run of tick 0 that ended at `ended`.
+    /// Returns the ticks that run in sequence if each run takes no time, after a run of tick 0 that ended at `ended`.
     fn runs(schedule: &Schedule, ended: i64, missed: Missed, count: usize) -> Vec<i64> {
         let next = |tick: &Timestamp| schedule.next(*tick, at(ended).max(*tick), missed);
         std::iter::successors(next(&at(0)), next).take(count).map(|tick| tick.as_millis() / 1_000).collect()
@@ -258,14 +241,14 @@ mod tests {
     #[test]
     fn missed_ticks_are_dealt_with_as_the_policy_says() {
         let table = [
-            // Not late: the next one, whatever the policy.
+            // Not late: the next tick, whatever the policy.
             (0, Missed::CatchUpOne, [60, 120, 180]),
             (59, Missed::Skip, [60, 120, 180]),
             (59, Missed::All(9), [60, 120, 180]),
-            // A tick at the very end of the run before is one that did not run.
+            // A tick exactly at the end of the previous run has been missed.
             (60, Missed::CatchUpOne, [60, 120, 180]),
             (60, Missed::Skip, [120, 180, 240]),
-            // Several missed.
+            // Several missed ticks.
             (200, Missed::CatchUpOne, [180, 240, 300]),
             (200, Missed::Skip, [240, 300, 360]),
             (200, Missed::All(0), [240, 300, 360]),
@@ -323,7 +306,7 @@ mod tests {
             assert_eq!(seconds(schedule.first(at(100), false)), Some(later), "{schedule}");
         }
         let hourly = Schedule::from(Cron::new("@hourly").unwrap());
-        assert_eq!(seconds(hourly.first(at(3_600), false)), Some(7_200), "not at once means after the start");
+        assert_eq!(seconds(hourly.first(at(3_600), false)), Some(7_200), "not immediate means after the start");
     }
 
     #[test]
@@ -336,9 +319,12 @@ mod tests {
     fn no_time_between_runs_is_refused() {
         assert_eq!(Schedule::every(0), Err(ScheduleError::Zero { what: "every" }));
         let error = Schedule::pause_between("0 ms").unwrap_err().to_string();
-        assert_eq!(error, "pause_between 0s is zero; give the time between two runs, as in \"30 minutes\"");
+        assert_eq!(
+            error,
+            "pause_between 0s must be greater than zero; set the time between two runs, such as \"30 minutes\""
+        );
         let error = Schedule::every("5 parsecs").unwrap_err().to_string();
-        assert!(error.starts_with("every: duration \"5 parsecs\" is not understood; "), "{error}");
+        assert!(error.starts_with("every: duration \"5 parsecs\" is not valid; "), "{error}");
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! Memory in which text is put together before it gets a place of its own.
+//! A reusable per-thread buffer for building text.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The most that is kept for the next text.
+/// The largest buffer that is kept for reuse.
 const KEPT_MAX: usize = 64 * 1024;
 
 thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The text that `write` writes. It may itself put texts together.
+/// Returns the text that `write` writes. `write` may call this function again.
 pub(crate) fn text<E>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<Arc<str>, E> {
     let mut buffer = BUFFER.take();
     buffer.clear();

@@ -1,45 +1,30 @@
-//! Checksums: they find damage, not malice.
+//! Checksums that detect corruption, not tampering.
 
-/// The checksum of fields, in their order.
+/// A checksum over a sequence of fields.
 ///
 /// ```
 /// use outlive_core::sum::Sum;
 /// let sum = |one: &str, other: &str| Sum::new().text(one).text(other).end();
-/// assert_ne!(sum("tea", "milk"), sum("team", "ilk"), "the end of a field counts");
+/// assert_ne!(sum("tea", "milk"), sum("team", "ilk"), "field boundaries count");
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a checksum is of use once it is ended"]
+#[must_use = "call `end` to get the checksum"]
 pub struct Sum(u64);
 
 impl Sum {
-    /// Of no field.
-    ///
-    /// ```
-    /// # use outlive_core::sum::Sum;
-    /// assert_ne!(Sum::new().end(), Sum::new().number(0).end());
-    /// ```
-    #[expect(clippy::new_without_default, reason = "a checksum of nothing is nobody's default")]
+    /// Creates a checksum without fields.
+    #[expect(clippy::new_without_default, reason = "a checksum of nothing is not a useful default")]
     pub fn new() -> Self {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// One more field, a number. Any other number leads to another sum.
-    ///
-    /// ```
-    /// # use outlive_core::sum::Sum;
-    /// assert_ne!(Sum::new().number(1).end(), Sum::new().number(2).end());
-    /// ```
+    /// Adds a number. Different numbers always lead to different states.
     pub fn number(self, number: u64) -> Self {
         let mixed = (self.0 ^ number).wrapping_mul(0xff51_afd7_ed55_8ccd);
         Self(mixed ^ (mixed >> 32))
     }
 
-    /// One more field, a text: its length, then its bytes, eight to a number, the first the lowest.
-    ///
-    /// ```
-    /// # use outlive_core::sum::Sum;
-    /// assert_ne!(Sum::new().text("tea").end(), Sum::new().text("tea\0").end());
-    /// ```
+    /// Adds text: its length, then its bytes as little-endian numbers of eight bytes.
     pub fn text(self, text: &str) -> Self {
         let (words, rest) = text.as_bytes().as_chunks::<8>();
         let sum = self.number(text.len() as u64);
@@ -52,31 +37,21 @@ impl Sum {
         sum.number(u64::from_le_bytes(last))
     }
 
-    /// One more field, a text or none.
-    ///
-    /// ```
-    /// # use outlive_core::sum::Sum;
-    /// assert_ne!(Sum::new().optional(None).end(), Sum::new().optional(Some("")).end());
-    /// ```
+    /// Adds optional text.
     pub fn optional(self, text: Option<&str>) -> Self {
-        // No text is as long as this.
+        // Distinct from any length.
         text.map_or(self.number(u64::MAX), |text| self.text(text))
     }
 
-    /// All of it, for whoever needs a number for a text.
+    /// Returns all 64 bits, for callers that need a hash.
     pub(crate) fn whole(self) -> u64 {
         self.0
     }
 
-    /// The sum.
-    ///
-    /// ```
-    /// # use outlive_core::sum::Sum;
-    /// assert_eq!(Sum::new().text("tea").number(2).end(), Sum::new().text("tea").number(2).end());
-    /// ```
+    /// Returns the checksum.
     #[must_use]
     pub fn end(self) -> u32 {
-        // The lower half holds both halves of the last product.
+        // The lower half mixes both halves of the last product.
         self.0 as u32
     }
 }
@@ -85,7 +60,7 @@ impl Sum {
 mod tests {
     use super::*;
 
-    /// The end undid the last step of mixing, so that the upper half of the last number counted for nothing.
+    /// Regression: `end` undid the last mixing step, so the upper half of the last number had no influence.
     #[test]
     fn every_bit_of_every_field_counts() {
         let sum = |text: &[u8], number: u64| Sum::new().number(number).text(str::from_utf8(text).expect("ASCII")).end();

@@ -1,59 +1,35 @@
-//! A moment in time as the engine sees it: milliseconds since 1970, handed in from outside.
+//! Timestamps in milliseconds since the Unix epoch, always passed in by the caller.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment, in whole milliseconds since 1970 in UTC. Arithmetic saturates; it never overflows or panics.
-///
-/// ```
-/// use outlive_core::time::Timestamp;
-/// use std::time::Duration;
-///
-/// let noon = Timestamp::from_millis(43_200_000);
-/// assert_eq!(noon.to_string(), "1970-01-01T12:00:00Z");
-/// assert_eq!(noon.after(Duration::from_secs(1)).since(noon), Duration::from_secs(1));
-/// ```
+/// A point in time, in whole milliseconds since the Unix epoch. Arithmetic saturates; it never overflows or panics.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The earliest moment there is.
+    /// The earliest timestamp.
     pub const MIN: Self = Self(i64::MIN);
-    /// A moment that has passed by any clock: what is due then is due at once, even if the clock is set back.
-    ///
-    /// ```
-    /// # use outlive_core::time::Timestamp;
-    /// assert!(Timestamp::AT_ONCE <= Timestamp::from(std::time::SystemTime::now()));
-    /// ```
+    /// A timestamp in the past of every clock: whatever is due then is due immediately, even if the clock is set back.
     pub const AT_ONCE: Self = Self(0);
-    /// The latest moment there is.
+    /// The latest timestamp.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// The moment that many milliseconds after 1970 began.
-    ///
-    /// ```
-    /// # use outlive_core::time::Timestamp;
-    /// assert_eq!(Timestamp::from_millis(0).to_string(), "1970-01-01T00:00:00Z");
-    /// ```
+    /// Creates a timestamp from milliseconds since the Unix epoch.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since 1970.
-    ///
-    /// ```
-    /// # use outlive_core::time::Timestamp;
-    /// assert_eq!(Timestamp::from_millis(7).as_millis(), 7);
-    /// ```
+    /// Returns the milliseconds since the Unix epoch.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// This moment and `duration` more. A part of a millisecond counts as a whole one, so nothing comes early.
+    /// Returns the timestamp `duration` later. A fraction of a millisecond rounds up, so nothing happens early.
     ///
     /// ```
     /// # use outlive_core::time::Timestamp;
@@ -68,7 +44,7 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(whole).unwrap_or(i64::MAX)))
     }
 
-    /// How long it is from `earlier` to this moment; zero if that lies ahead.
+    /// Returns the time elapsed since `earlier`; zero if `earlier` is later than this timestamp.
     ///
     /// ```
     /// # use outlive_core::time::Timestamp;
@@ -94,7 +70,7 @@ impl From<SystemTime> for Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 in UTC, or the bare number of milliseconds for a moment outside the calendar's years.
+    /// Writes RFC 3339 in UTC, or the number of milliseconds if the calendar cannot represent the timestamp.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(moment) => write!(f, "{moment}"),
@@ -109,7 +85,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// As milliseconds since 1970: exact, and the same in every language.
+/// Serializes as milliseconds since the Unix epoch: exact, and the same in every language.
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i64(self.0)

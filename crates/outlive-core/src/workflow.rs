@@ -1,9 +1,24 @@
-//! The machine of a run: what was recorded, what is outstanding, and what may be handed to user code next.
+//! The workflow machine: records what a run does and decides which outcome user code sees next.
 //!
-//! User code advances only by delivery, and at most one operation becomes ready between two quiet points. The machine
-//! is told what happens ([`Machine::poll`], [`Machine::finish`], [`Machine::receive`], [`Machine::act`]) and the time;
-//! it answers with entries to be made durable ([`Machine::take_outgoing`]) and with who is next
-//! ([`Machine::deliver`]). It never waits, and never asks what time it is.
+//! A workflow is an ordinary `async` function that must survive a crash. Its stack is never saved. After a crash the
+//! function runs again from the start, and every operation (step, sleep or wait) that already has an outcome in the
+//! journal gets that outcome instead of running again. This works only if the replay shows user code the same outcomes
+//! in the same order, even where it races operations with `select!` or `join!`.
+//!
+//! **Delivery** is the rule that makes it so. The driver polls the user's future until it is quiet: nothing moves
+//! without new input. Then the machine takes the undelivered outcome with the lowest journal number, makes that one
+//! operation ready, and the driver polls again. At most one operation becomes ready between two quiet points, so the
+//! order of outcomes in the journal is the order in which user code saw them, the first time and in every replay. An
+//! outcome is delivered only once it is durable, so user code never acts on something that a crash can undo.
+//!
+//! A run with no recorded outcome left to deliver is at its **frontier**. There, step bodies begin, sleeps and waits
+//! are set, signals are bound to waits, control messages are taken and timers fire. During a replay nothing may begin
+//! before that: an outcome that is still to be delivered could make user code drop the operation, and then its body
+//! must not have run. Once the replay is over, an operation begins as soon as it is polled.
+//!
+//! The machine is pure. It takes what happens ([`Machine::poll`], [`Machine::finish`], [`Machine::receive`],
+//! [`Machine::act`]) and the time as input, and returns the entries to make durable ([`Machine::take_outgoing`]) and
+//! the operation to poll next ([`Machine::deliver`]). It never blocks and never reads a clock.
 
 mod ask;
 mod attempt;
@@ -33,57 +48,33 @@ use op::{Op, Phase};
 use record::{Records, signal_mark};
 use signals::Signals;
 
-/// An operation while it is outstanding. Numbers are used again.
-///
-/// ```
-/// # use outlive_core::{time::Timestamp, workflow::*};
-/// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
-/// let slot: Slot = machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
-/// assert!(!machine.has_begun(slot), "it was called, not polled");
-/// ```
+/// Handle of an outstanding operation. Slots are reused once the operation is closed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub usize);
 
-/// What polling an operation comes to.
-///
-/// ```
-/// use outlive_core::workflow::{Outcome, Polled};
-/// let polled = Polled::Ready(Outcome::Slept);
-/// assert!(matches!(polled, Polled::Ready(Outcome::Slept)));
-/// ```
+/// The result of polling an operation.
 #[derive(Debug)]
 pub enum Polled {
-    /// Nothing to do, and no body may be kept.
+    /// Nothing to do. The caller drops the operation's body if it still has one.
     Pending,
-    /// A body runs, or is to begin.
+    /// The body runs or has to be started.
     Work(Attempt),
-    /// Done; the operation is not outstanding any more.
+    /// The outcome; the operation is no longer outstanding.
     Ready(Outcome),
 }
 
 /// One try of a step.
-///
-/// ```
-/// use outlive_core::workflow::Attempt;
-/// let first = Attempt { number: 1, deadline: None, fallback_for: None };
-/// assert!(first.fallback_for.is_none(), "it is the step's own body that runs");
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attempt {
-    /// From 1.
+    /// The attempt number, from 1.
     pub number: u32,
-    /// When it must be over, if it must.
+    /// When the attempt times out, if it does.
     pub deadline: Option<Timestamp>,
-    /// Set if it is the fallback that is to run: what the last attempt failed with.
+    /// Set if the fallback runs instead of the body: the failure of the last attempt.
     pub fallback_for: Option<Box<Failure>>,
 }
 
-/// Why a run cannot go on, in a sentence with a way out.
-///
-/// ```
-/// let trouble = outlive_core::workflow::Trouble("the journal cannot be read".to_owned());
-/// assert_eq!(trouble.to_string(), "the journal cannot be read");
-/// ```
+/// Why a run is stuck and what to do about it, as one sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble(pub String);
 
@@ -93,37 +84,27 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// How the machine is used.
-///
-/// ```
-/// # use outlive_core::{time::Timestamp, workflow::*};
-/// let mut shadow = Machine::new(Mode::Shadow, 7, Timestamp::AT_ONCE, &[]).unwrap();
-/// assert!(!shadow.act(Timestamp::from_millis(1)), "it begins nothing");
-/// ```
+/// The purpose a machine is created for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// To drive a run.
+    /// Drives a run.
     Live,
-    /// To look what the code asks for, given a journal: nothing is begun and nothing recorded.
+    /// Shows what the code asks for, given a journal, without starting or recording anything.
     Shadow,
 }
 
-/// Entries and what they take from the inbox, to be made durable together.
-///
-/// ```
-/// assert!(outlive_core::workflow::Outgoing::default().entries.is_empty());
-/// ```
+/// Journal entries and the messages they take from the inbox, to be made durable together.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// The last number before them.
+    /// The last sequence number before these entries.
     pub seq_before: u64,
-    /// The entries, dense.
+    /// The entries, numbered without gaps.
     pub entries: Vec<Entry>,
-    /// The messages they take.
+    /// The inbox positions of the messages that they take.
     pub taken: Vec<u64>,
 }
 
-/// The machine of one run.
+/// The state machine of one run.
 ///
 /// ```
 /// use outlive_core::payload::Payload;
@@ -133,13 +114,13 @@ pub struct Outgoing {
 /// let now = Timestamp::from_millis(1_000);
 /// let mut machine = Machine::new(Mode::Live, 7, now, &[]).unwrap();
 ///
-/// // User code calls a step and awaits it: its body may run.
+/// // User code calls a step and awaits it, so its body runs.
 /// let slot = machine.open(OpKind::Step, base("", OpKind::Step, "charge", None), "src/shop.rs:12".into());
 /// machine.begin(slot, Spec::Step(StepSpec::default()));
 /// assert!(matches!(machine.poll(slot, now), Polled::Work(attempt) if attempt.number == 1));
 /// machine.finish(slot, Ok(Payload::recorded("42")), now);
 ///
-/// // What it came to is handed over once it is durable, and not before.
+/// // The outcome is delivered once it is durable, and not before.
 /// let outgoing = machine.take_outgoing().unwrap();
 /// assert_eq!(machine.deliver(), None);
 /// machine.durable(outgoing.entries[0].seq);
@@ -152,73 +133,66 @@ pub struct Machine {
     seed: u64,
     records: Records,
     identities: Identities,
-    /// Names that operations had before, and go on under: nobody else may write under them.
+    /// Old names under which renamed operations are still recorded. No other operation may use them.
     renamed: BTreeSet<Arc<str>>,
     ops: Vec<Option<Op>>,
     free: Vec<usize>,
-    /// Outstanding operations with an outcome that is not delivered, by delivery number.
+    /// Outstanding operations with an undelivered outcome, ordered by delivery number.
     queue: VecDeque<(u64, Slot)>,
     /// The one operation that may become ready before the next quiet point.
     current: Option<Slot>,
-    /// Delivered operations that were polled when another one was current, by delivery number.
+    /// Operations that have their delivery but were polled while another one was current, by delivery number.
     held: BTreeSet<(u64, Slot)>,
-    /// How many operations have been delivered to and have not consumed it.
+    /// The number of deliveries that user code has not consumed.
     unconsumed: usize,
-    /// Whether no outstanding operation has a recorded outcome, as found at a quiet point.
+    /// Whether the last quiet point found no outstanding operation with a recorded outcome.
     is_frontier: bool,
-    /// Operations that were polled before they may begin.
+    /// Operations that were polled before they were allowed to begin.
     idle: Vec<Slot>,
-    /// Steps whose start is being made durable.
+    /// Steps whose start entry is not durable yet.
     starting: Vec<Slot>,
     /// Waits by signal name, in order of their first poll.
     waiting: BTreeMap<Box<str>, Vec<Slot>>,
     timers: BTreeSet<(Timestamp, Slot)>,
     signals: Signals,
-    /// Control messages that are not taken yet.
+    /// Control messages that have not been taken yet.
     controls: VecDeque<(u64, Message)>,
-    /// Control messages whose effect is the run's next state: they leave the inbox with it.
+    /// Control messages that take effect with the run's next state and leave the inbox with it.
     controls_done: Vec<u64>,
-    /// The reason, once somebody wants the run ended at once.
+    /// The reason of a terminate message, once there is one.
     terminate: Option<String>,
-    /// Up to this inbox position, all messages have been received.
+    /// All messages up to this inbox position have been received.
     seen: u64,
-    /// Messages beyond it that have been received too.
+    /// Messages beyond `seen` that have been received too.
     received: BTreeSet<u64>,
-    /// The reason, once a cancel is taken.
+    /// The reason of the cancel message, once it is taken.
     cancel: Option<String>,
     is_held: bool,
-    /// Nothing may begin or be delivered any more: the engine shuts down.
+    /// Set when the engine shuts down: nothing begins or is delivered any more.
     is_frozen: bool,
-    /// Whether a message came since it was last asked.
+    /// Whether a message arrived since the last [`take_news`](Self::take_news).
     has_news: bool,
-    /// How many operations have a body at work.
+    /// The number of operations with a running body.
     working: usize,
     seq: u64,
     durable: u64,
-    /// The number of the outcome that was delivered last.
+    /// The number of the last delivered outcome.
     delivered: u64,
     outgoing: Outgoing,
-    /// The time of the last delivery: what user code is told it is.
+    /// The time of the last delivery, which is the time user code sees.
     now: Timestamp,
-    /// Operations to be polled again because of something the machine did.
+    /// Operations that have to be polled again because of something the machine did.
     wakes: Vec<Slot>,
     trouble: Option<Trouble>,
-    /// The operation that was polled first last, and where it was called.
+    /// The operation that most recently had its first poll, and its call site.
     last_begun: Option<(Arc<str>, Arc<str>)>,
 }
 
 impl Machine {
-    /// A machine for a run that began at `started` and has this journal.
+    /// Creates a machine for a run that started at `started` and has this journal.
     ///
     /// # Errors
-    /// If the journal cannot be what was written.
-    ///
-    /// ```
-    /// # use outlive_core::{journal::*, time::Timestamp, workflow::*};
-    /// let gap = Entry::of_run(2, Timestamp::AT_ONCE, EntryKind::Reopened);
-    /// let trouble = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[gap]).err().unwrap();
-    /// assert!(trouble.to_string().contains("entry 2 follows entry 0"));
-    /// ```
+    /// Returns an error if the journal is damaged.
     pub fn new(mode: Mode, seed: u64, started: Timestamp, journal: &[Entry]) -> Result<Self, Trouble> {
         let records = Records::fold(journal).map_err(|problem| {
             Trouble(format!(
@@ -267,9 +241,9 @@ impl Machine {
         })
     }
 
-    // ---- what operations call ----
+    // ---- called by operations ----
 
-    /// An operation is called: it gets its identity here.
+    /// Opens an operation when user code calls it, and assigns its identity.
     pub fn open(&mut self, kind: OpKind, base: Arc<str>, site: Arc<str>) -> Slot {
         let identity = self.identities.take(base);
         let op = Op {
@@ -289,7 +263,7 @@ impl Machine {
                 Slot(index)
             }
             None => {
-                // Most runs have one at a time.
+                // Most runs have one outstanding operation at a time.
                 self.ops.reserve_exact(usize::from(self.ops.is_empty()));
                 self.ops.push(Some(op));
                 Slot(self.ops.len() - 1)
@@ -297,25 +271,16 @@ impl Machine {
         }
     }
 
-    /// The operation just called has another identity than it seemed: it has a key.
-    ///
-    /// ```
-    /// # use outlive_core::{time::Timestamp, workflow::*};
-    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
-    /// let slot = machine.open(OpKind::Step, base("", OpKind::Step, "charge", None), "src/shop.rs:12".into());
-    /// machine.rename(slot, base("", OpKind::Step, "charge", Some("42")));
-    /// machine.begin(slot, Spec::Step(StepSpec::default()));
-    /// assert_eq!(&*machine.key(slot).unwrap(), "step:charge[42]");
-    /// ```
+    /// Changes the identity of an operation that was just opened, because it turns out to have a key.
     pub fn rename(&mut self, slot: Slot, base: Arc<str>) {
         let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
-        debug_assert!(matches!(op.phase, Phase::Called), "an operation has its key before it is polled");
+        debug_assert!(matches!(op.phase, Phase::Called), "a key must be set before the first poll");
         self.identities.undo(&op.identity);
         op.identity = self.identities.take(base);
     }
 
-    /// The operation may be recorded under the name it had in an earlier version of the code. It may have had several:
-    /// the first with a record counts.
+    /// Adds a name that the operation had in an earlier version of the code. If it has no record under its own name,
+    /// the first alias with a record counts.
     ///
     /// ```
     /// # use outlive_core::{journal::*, time::Timestamp, workflow::*};
@@ -324,7 +289,7 @@ impl Machine {
     /// let slot = machine.open(OpKind::Sleep, "sleep[new]".into(), "src/shop.rs:12".into());
     /// machine.alias(slot, "sleep[old]".into());
     /// machine.begin(slot, Spec::SleepUntil(Timestamp::MAX));
-    /// assert_eq!(machine.deliver(), Some(slot), "it is over, as recorded under the old name");
+    /// assert_eq!(machine.deliver(), Some(slot), "the sleep is over, as recorded under its old name");
     /// ```
     pub fn alias(&mut self, slot: Slot, base: Arc<str>) {
         if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
@@ -332,7 +297,7 @@ impl Machine {
         }
     }
 
-    /// An operation is polled for the first time, now that it is known what it is to do.
+    /// Begins an operation on its first poll, when its options are known: finds its record, if it has one.
     pub fn begin(&mut self, slot: Slot, spec: Spec) {
         let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
         op.spec = Some(spec);
@@ -342,7 +307,7 @@ impl Machine {
             let (name, site) = (op.key.clone(), op.site.clone());
             op.phase = Phase::Refused;
             return self.fail(format!(
-                "{name} ({site}) was the name of another step in this run, which goes on under it (`.was`); \
+                "{name} ({site}) was the name of another step in this run, which still uses it (`.was`); \
                  give this one another name"
             ));
         }
@@ -362,7 +327,7 @@ impl Machine {
             let (name, site) = (op.key.clone(), op.site.clone());
             op.phase = Phase::Refused;
             return self.fail(format!(
-                "{name} ({site}) was called while another {} without a key is outstanding; \
+                "{name} ({site}) was called while another {} without a key was outstanding; \
                  give each a `.key(..)` or a `scope(..)`",
                 op_words(&name)
             ));
@@ -381,12 +346,12 @@ impl Machine {
         }
     }
 
-    /// An operation is polled. Before the first time, [`begin`](Self::begin) it.
+    /// Polls an operation, which must have [begun](Self::begin).
     pub fn poll(&mut self, slot: Slot, now: Timestamp) -> Polled {
         if self.may_begin() && matches!(self.phase(slot), Some(Phase::Idle)) {
             self.idle.retain(|other| *other != slot);
             self.begin_work(slot, now);
-            // It is being polled: nobody needs to be told.
+            // It is being polled right now, so it needs no wake.
             self.wakes.retain(|other| *other != slot);
         }
         match self.phase(slot) {
@@ -398,21 +363,13 @@ impl Machine {
         }
     }
 
-    /// Whether an operation has been polled before.
+    /// Returns `true` if the operation has been polled before.
     #[must_use]
     pub fn has_begun(&self, slot: Slot) -> bool {
         !matches!(self.phase(slot), Some(Phase::Called) | None)
     }
 
-    /// An operation is dropped, consumed or not. A signal that nobody consumed goes back to its place.
-    ///
-    /// ```
-    /// # use outlive_core::{time::Timestamp, workflow::*};
-    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
-    /// let slot = machine.open(OpKind::Sleep, "sleep".into(), "src/shop.rs:12".into());
-    /// machine.close(slot);
-    /// assert_eq!(machine.key(slot), None);
-    /// ```
+    /// Closes an operation that was consumed or dropped. An unconsumed signal returns to its place in the queue.
     pub fn close(&mut self, slot: Slot) {
         let Some(op) = self.ops.get_mut(slot.0).and_then(Option::take) else { return };
         self.free.push(slot.0);
@@ -447,22 +404,22 @@ impl Machine {
         }
     }
 
-    /// The time that user code is told: that of the last delivery, so every replay sees the same.
+    /// Returns the time as user code sees it: the time of the last delivery, so every replay sees the same.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    // ---- what the driver calls ----
+    // ---- called by the driver ----
 
-    /// Hands the next outcome to its operation, at a quiet point. `Some` is the operation to poll; `None` means that
-    /// there is nothing to hand over: the run is at its frontier.
+    /// Delivers the next outcome at a quiet point and returns the operation to poll. Returns `None` if there is nothing
+    /// to deliver.
     pub fn deliver(&mut self) -> Option<Slot> {
         if self.is_held || self.is_frozen || self.is_over() {
             return None;
         }
         self.current = None;
-        // Who was delivered to before and asked at the wrong moment is next: nothing later may overtake it.
+        // An operation that was polled out of turn goes first: no later delivery may overtake it.
         if let Some((_, slot)) = self.held.pop_first() {
             self.current = Some(slot);
             return Some(slot);
@@ -488,17 +445,9 @@ impl Machine {
         Some(slot)
     }
 
-    /// Acts at the frontier: begins what was polled too early, takes control messages, gives signals to waits and
-    /// ends what is due. Answers whether anything is to be polled again ([`take_wakes`](Self::take_wakes)).
-    ///
-    /// ```
-    /// # use outlive_core::{time::Timestamp, workflow::*};
-    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
-    /// let slot = machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
-    /// machine.begin(slot, Spec::Step(StepSpec::default()));
-    /// assert!(machine.act(Timestamp::from_millis(1)));
-    /// assert_eq!(machine.take_wakes(), [slot], "its body may run");
-    /// ```
+    /// Acts at the frontier: takes control messages, begins operations that were polled too early, binds signals to
+    /// waits and fires due timers. Returns `true` if any operation has to be polled again
+    /// ([`take_wakes`](Self::take_wakes)).
     pub fn act(&mut self, now: Timestamp) -> bool {
         if self.mode == Mode::Shadow || self.is_frozen || self.is_over() {
             return false;
@@ -517,20 +466,14 @@ impl Machine {
         !self.wakes.is_empty()
     }
 
-    /// The operations to be polled again because of what the machine did.
+    /// Takes the operations that have to be polled again because of what the machine did.
     pub fn take_wakes(&mut self) -> Vec<Slot> {
-        // Memory that is empty is kept.
+        // Keeps the buffer if it is empty.
         if self.wakes.is_empty() { Vec::new() } else { std::mem::take(&mut self.wakes) }
     }
 
-    /// All messages up to the last of these have come. What is not for now is kept.
-    ///
-    /// ```
-    /// # use outlive_core::{message::*, time::Timestamp, workflow::*};
-    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
-    /// machine.receive_all(vec![Inbound { pos: 3, at: Timestamp::AT_ONCE, message: Message::Pause }]);
-    /// assert_eq!(machine.seen(), 3);
-    /// ```
+    /// Receives messages without a gap: all up to the last of these have arrived. Those that cannot be acted on yet are
+    /// kept.
     pub fn receive_all(&mut self, inbox: Vec<Inbound>) {
         let last = inbox.iter().map(|inbound| inbound.pos).max().unwrap_or(0);
         inbox.into_iter().for_each(|inbound| self.receive(inbound));
@@ -539,14 +482,7 @@ impl Machine {
         self.received.retain(|pos| *pos > seen);
     }
 
-    /// A message came; one from elsewhere may have come before it that is not known here yet.
-    ///
-    /// ```
-    /// # use outlive_core::{message::*, time::Timestamp, workflow::*};
-    /// # let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).unwrap();
-    /// machine.receive(Inbound { pos: 3, at: Timestamp::AT_ONCE, message: Message::Pause });
-    /// assert!(machine.has_received(3) && machine.seen() == 0, "1 and 2 may be on their way");
-    /// ```
+    /// Receives one message. Messages from other processes with lower positions may not have been received yet.
     pub fn receive(&mut self, inbound: Inbound) {
         if (inbound.pos <= self.seen || !self.received.insert(inbound.pos)) && !is_on(Mutant::MessageTwice) {
             return;
@@ -559,9 +495,9 @@ impl Machine {
         }
     }
 
-    /// Everything up to `seq` is durable.
+    /// Marks everything up to `seq` as durable.
     pub fn durable(&mut self, seq: u64) {
-        debug_assert!(seq <= self.seq, "only what was handed out can become durable");
+        debug_assert!(seq <= self.seq, "only entries that were handed out can become durable");
         self.durable = self.durable.max(seq);
         let durable = self.durable;
         let ops = &mut self.ops;
@@ -578,7 +514,7 @@ impl Machine {
         });
     }
 
-    /// What is to be made durable now.
+    /// Takes the entries that have to be made durable now.
     pub fn take_outgoing(&mut self) -> Option<Outgoing> {
         if !self.has_outgoing() {
             return None;
@@ -587,35 +523,35 @@ impl Machine {
         Some(std::mem::replace(&mut self.outgoing, next))
     }
 
-    // ---- inside ----
+    // ---- internals ----
 
     fn phase(&self, slot: Slot) -> Option<&Phase> {
         self.ops.get(slot.0)?.as_ref().map(|op| &op.phase)
     }
 
-    /// Whether what is polled may begin at once. In the middle of a replay it may not: an outcome that is still to be
-    /// delivered could drop it, and then it must not have run.
+    /// Returns `true` if an operation may begin as soon as it is polled. During a replay it may not: an outcome that is
+    /// still to be delivered could drop the operation, and then it must not have run.
     fn may_begin(&self) -> bool {
         if self.mode == Mode::Shadow || self.is_held || self.is_frozen || self.is_over() {
             return false;
         }
-        // A delivery that is not consumed yet, however old, may drop what is polled before it.
+        // An unconsumed delivery, however old, may drop an operation that is polled before it is consumed.
         is_on(Mutant::BodyBeforeFrontier)
             || self.unconsumed == 0 && (self.is_frontier || (!self.is_replaying() && self.controls.is_empty()))
     }
 
-    /// Whether something that an earlier process recorded is still to be delivered or asked for.
+    /// Returns `true` if something that an earlier process recorded is still to be delivered or asked for.
     fn is_replaying(&self) -> bool {
         let is_recorded = |(seq, _): &(u64, Slot)| *seq <= self.records.seq;
         self.records.has_unasked() || self.queue.front().is_some_and(is_recorded)
     }
 
-    /// Whether an outcome waits to be delivered.
+    /// Returns `true` if an outcome waits to be delivered.
     fn has_next(&self) -> bool {
         self.queue.front().is_some_and(|(seq, _)| *seq <= self.durable) || !self.held.is_empty()
     }
 
-    /// Whether nothing of the run may begin any more.
+    /// Returns `true` if nothing may begin any more because the run is stuck or terminated.
     fn is_over(&self) -> bool {
         self.trouble.is_some() || self.terminate.is_some()
     }
@@ -671,7 +607,7 @@ impl Machine {
         }
     }
 
-    /// Gives an operation its outcome and a delivery number.
+    /// Records the outcome of an operation, which gives it a delivery number.
     fn settle(&mut self, slot: Slot, kind: EntryKind, outcome: Outcome, now: Timestamp) {
         self.disarm(slot);
         let waited = match self.op(slot) {
@@ -696,7 +632,7 @@ impl Machine {
         self.queue.insert(place, (seq, slot));
     }
 
-    /// Adds an entry about an operation, with the attempt that is under way.
+    /// Appends an entry about an operation, with its current attempt.
     fn push(&mut self, slot: Slot, kind: EntryKind, now: Timestamp, fill: impl FnOnce(&mut Entry)) {
         let Some(op) = self.ops.get(slot.0).and_then(Option::as_ref) else { return };
         let (attempt, started) = match op.phase {
@@ -717,12 +653,12 @@ impl Machine {
             payload: None,
         };
         fill(&mut entry);
-        // Nearly every commit has one.
+        // Nearly every commit has a single entry.
         self.outgoing.entries.reserve_exact(usize::from(self.outgoing.entries.is_empty()));
         self.outgoing.entries.push(entry);
     }
 
-    /// A body that is still there is to be dropped: it is when its operation is polled.
+    /// Wakes an operation that still has a body, because the body is dropped when the operation is polled.
     fn drop_body(&mut self, slot: Slot) {
         if self.op(slot).is_some_and(Op::is_working) {
             self.wakes.push(slot);
@@ -741,7 +677,7 @@ impl Machine {
         }
     }
 
-    /// Sets the time at which an operation is to go on by itself.
+    /// Sets the time at which an operation continues by itself.
     fn arm(&mut self, slot: Slot, due: Timestamp) {
         self.set_phase(slot, Phase::Armed);
         self.set_timer(slot, due);
@@ -768,15 +704,15 @@ mod tests {
     use crate::failure::Cause;
     use crate::payload::Payload;
 
-    /// The number after the last one there is overflowed.
+    /// The position after the highest possible one overflowed.
     #[test]
     fn a_message_at_the_last_place_there_is_is_received() {
-        let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).expect("an empty journal");
+        let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).expect("an empty journal is valid");
         machine.receive_all(vec![Inbound { pos: u64::MAX, at: Timestamp::AT_ONCE, message: Message::Pause }]);
         assert!(machine.has_received(u64::MAX));
     }
 
-    /// The number after the last one there is overflowed.
+    /// The attempt after the highest possible one overflowed.
     #[test]
     fn a_step_with_the_last_attempt_there_is_goes_on() {
         let at = Timestamp::AT_ONCE;
@@ -787,7 +723,7 @@ mod tests {
             payload: Some(Failure::new(Cause::Error, "declined").to_payload()),
             ..Entry::of_run(1, at, EntryKind::AttemptFailed)
         };
-        let mut machine = Machine::new(Mode::Live, 7, at, &[failed]).expect("a sound journal");
+        let mut machine = Machine::new(Mode::Live, 7, at, &[failed]).expect("the journal is valid");
         let slot = machine.open(OpKind::Step, base("", OpKind::Step, "a", None), "src/shop.rs:31".into());
         machine.begin(slot, Spec::Step(StepSpec::default()));
         machine.act(at);
@@ -801,24 +737,24 @@ mod tests {
 
     #[test]
     fn nothing_begins_before_a_delivery_that_was_carried_is_consumed() {
-        // `a` and `b` are carried while `c` is awaited; then the first of the two counts. `a` has it already, but in a
-        // replay `b` was polled before it, and its body ran for nothing.
+        // User code keeps `a` and `b` while it awaits `c`, then races the two. `a` already has its outcome, but a
+        // replay polled `b` first and ran its body for nothing.
         let now = Timestamp::from_millis(1);
         let mut machine =
-            Machine::new(Mode::Live, 7, now, &[step(1, "step:a"), step(2, "step:c")]).expect("it is whole");
+            Machine::new(Mode::Live, 7, now, &[step(1, "step:a"), step(2, "step:c")]).expect("the journal is valid");
         let [a, b, c] = ["step:a", "step:b", "step:c"].map(|op| {
             let slot = machine.open(OpKind::Step, op.into(), "src/shop.rs:12".into());
             machine.begin(slot, Spec::Step(StepSpec::default()));
             assert!(matches!(machine.poll(slot, now), Polled::Pending));
             slot
         });
-        assert_eq!(machine.deliver(), Some(a), "nobody polls it");
+        assert_eq!(machine.deliver(), Some(a), "user code does not poll it yet");
         assert_eq!(machine.deliver(), Some(c));
         assert!(matches!(machine.poll(c, now), Polled::Ready(_)));
-        assert!(matches!(machine.poll(b, now), Polled::Pending), "it may be dropped by what `a` has got");
-        assert!(matches!(machine.poll(a, now), Polled::Pending), "it was not its turn");
+        assert!(matches!(machine.poll(b, now), Polled::Pending), "the outcome of `a` may drop it");
+        assert!(matches!(machine.poll(a, now), Polled::Pending), "it is not its turn");
         assert_eq!(machine.deliver(), Some(a));
         assert!(matches!(machine.poll(a, now), Polled::Ready(_)));
-        assert!(matches!(machine.poll(b, now), Polled::Work(_)), "nobody has dropped it");
+        assert!(matches!(machine.poll(b, now), Polled::Work(_)), "it was not dropped");
     }
 }

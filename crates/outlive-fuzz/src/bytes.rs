@@ -1,4 +1,4 @@
-//! Bytes as choices: each question takes some of them, and when they are used up the answer is the plainest one.
+//! Turns bytes into choices: each choice consumes some of them, and once they are used up the simplest one is made.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ impl<'a> Bytes<'a> {
         self.0.arbitrary().unwrap_or_default()
     }
 
-    /// From 0 up to but not including `end`.
+    /// Returns a number from 0 up to but not including `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0.int_in_range(0..=end - 1).unwrap_or(0)
     }
 
-    /// True once in `often` times.
+    /// Returns `true` once in `often` times on average.
     pub(crate) fn is(&mut self, often: u8) -> bool {
         self.0.int_in_range(0..=often - 1).unwrap_or(0) == often - 1
     }
@@ -42,13 +42,13 @@ impl<'a> Bytes<'a> {
         self.any::<String>()
     }
 
-    /// A moment near the others, or any.
+    /// Returns a moment near the others, or any.
     pub(crate) fn moment(&mut self) -> Timestamp {
         let millis = if self.is(8) { self.any::<i64>() } else { i64::from(self.any::<u8>()) };
         Timestamp::from_millis(millis)
     }
 
-    /// Some milliseconds, or any length there is.
+    /// Returns some milliseconds, or any duration.
     pub(crate) fn duration(&mut self) -> Duration {
         if self.is(4) {
             Duration::new(self.any::<u64>(), u32::try_from(self.below(1_000_000_000)).unwrap_or(0))

@@ -1,8 +1,8 @@
-//! Any text as a duration: read or refused, never a panic and never zero by accident.
+//! Parses any text as a duration: accepted or rejected, never a panic and never zero by accident.
 
 use outlive_core::duration::{LONGEST, parse};
 
-/// Reads the bytes as the text of a duration.
+/// Parses the bytes as the text of a duration.
 ///
 /// ```
 /// outlive_fuzz::duration::run(b"1h 30m");
@@ -10,12 +10,12 @@ use outlive_core::duration::{LONGEST, parse};
 /// ```
 ///
 /// # Panics
-/// If what was read is not what its own words say.
+/// If the parsed duration is not what the text says.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match parse(text) {
         Ok(duration) => {
-            assert!(duration <= LONGEST, "{text:?} is longer than the longest: {duration:?}");
+            assert!(duration <= LONGEST, "{text:?} is longer than the limit: {duration:?}");
             let is_more = text.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
             assert_eq!(!duration.is_zero(), is_more, "{text:?} is {duration:?}");
             for again in [

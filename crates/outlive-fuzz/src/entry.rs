@@ -1,4 +1,4 @@
-//! Any row of a store as an entry, a message or an instance: read, or found to be damaged.
+//! Reads any row of a store as an entry, a message or an instance: decoded, or found to be damaged.
 
 use outlive_core::id::Name;
 use outlive_core::journal::{Entry, EntryKind};
@@ -13,7 +13,7 @@ thread_local! {
     static READER: Reader = Reader::new().expect("SQLite opens in memory");
 }
 
-/// Has a row read that is damaged, or that was never written.
+/// Reads a row that is damaged, or that was never written.
 ///
 /// ```
 /// outlive_fuzz::entry::run(&[3; 64]);
@@ -27,31 +27,31 @@ pub fn run(bytes: &[u8]) {
         0 => {
             let entry = any_entry(&mut bytes);
             let (columns, is_damaged) = damaged(entry_columns(&entry), &mut bytes);
-            let read = reader.entry(&columns, entry.seq).expect("SQLite takes any columns");
+            let read = reader.entry(&columns, entry.seq).expect("SQLite accepts any columns");
             assert!(read.as_ref() == Ok(&entry) || is_damaged && read.is_err(), "{entry:?} as {read:?}: {columns:?}");
         }
         1 => {
             let inbound = any_message(&mut bytes);
             let (columns, is_damaged) = damaged(message_columns(&inbound), &mut bytes);
-            let read = reader.message(&columns).expect("SQLite takes any columns");
+            let read = reader.message(&columns).expect("SQLite accepts any columns");
             assert!(read.as_ref() == Ok(&inbound) || is_damaged && read.is_err(), "{inbound:?} as {read:?}");
         }
         2 => {
             let columns: Vec<Value> = (0..18).map(|_| value(&mut bytes)).collect();
-            let (instance, _) = reader.instance(&columns).expect("SQLite takes any columns");
-            // What is shown of it is shown all the same.
+            let (instance, _) = reader.instance(&columns).expect("SQLite accepts any columns");
+            // Formatting it must not panic.
             let _ = (format!("{instance:?}"), instance.status.to_string(), instance.is_early(instance.created_at));
         }
         _ => {
             let columns: Vec<Value> = (0..=bytes.below(12)).map(|_| value(&mut bytes)).collect();
             let expected = bytes.any();
-            let _ = reader.entry(&columns, expected).expect("SQLite takes any columns");
-            let _ = reader.message(&columns).expect("SQLite takes any columns");
+            let _ = reader.entry(&columns, expected).expect("SQLite accepts any columns");
+            let _ = reader.message(&columns).expect("SQLite accepts any columns");
         }
     });
 }
 
-/// Some columns are replaced by others. Answers whether any was.
+/// Replaces some columns with others. Returns whether any was replaced.
 fn damaged(mut columns: Vec<Value>, bytes: &mut Bytes<'_>) -> (Vec<Value>, bool) {
     let count = bytes.below(3);
     for _ in 0..count {

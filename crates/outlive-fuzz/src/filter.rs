@@ -1,4 +1,4 @@
-//! Any filter on any instances: every store finds what `Filter::matches` says, and nothing else.
+//! Applies any filter to any instances: every store finds what `Filter::matches` says, and nothing else.
 
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ thread_local! {
     static STAGE: Stage = Stage::new().expect("stores open in an empty folder");
 }
 
-/// Fills the stores, and asks them.
+/// Fills the stores, and queries them.
 ///
 /// ```
 /// outlive_fuzz::filter::run(b"shop=paris");
 /// ```
 ///
 /// # Panics
-/// If a store finds what the filter does not match, or does not find what it does.
+/// If a store finds what the filter does not match, or misses what it does.
 pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let starts: Vec<(Start, Status)> = (1..=bytes.below(4)).map(|token| start(&mut bytes, token)).collect();
@@ -74,7 +74,7 @@ async fn check(store: &dyn Store, epoch: Epoch, starts: &[(Start, Status)], filt
     let all = store.list(&Filter::all(), None, usize::MAX).await?.instances;
     compare(store, filter, &all).await?;
     for Instance { num, id, .. } in all {
-        // The first ends an open one, the second a stuck one.
+        // The first ends an open run, the second a stuck one.
         let message = Message::Terminate { reason: String::new() };
         let send = Send { id: id.clone(), num: None, message, at: Timestamp::AT_ONCE, dedup: None, token: 1 };
         let batch = vec![enter(num, epoch, Status::Completed), Write::Send(send), Write::Purge(id, None)];
@@ -90,7 +90,7 @@ fn enter(num: InstanceNum, epoch: Epoch, status: Status) -> Write {
     Write::Commit(Commit { num, epoch, seq_before: 0, entries: vec![], taken: vec![], state })
 }
 
-/// All pages of one instance each, and the counts, against the meaning of the filter.
+/// Compares all pages of one instance each, and the counts, with the meaning of the filter.
 async fn compare(store: &dyn Store, filter: &Filter, all: &[Instance]) -> Result<(), Error> {
     let expected: Vec<&Instance> = all.iter().filter(|instance| filter.matches(instance)).collect();
     let mut found = Vec::new();
@@ -149,7 +149,7 @@ fn filter(bytes: &mut Bytes<'_>) -> Filter {
     filter
 }
 
-/// A tag as it is typed.
+/// Parses a tag as it is typed.
 fn pair(bytes: &mut Bytes<'_>) -> Option<(String, String)> {
     let text = if bytes.is(6) { bytes.text() } else { format!("{}={}", word(bytes), word(bytes)) };
     let pair = typed::pair(&text);
@@ -157,7 +157,7 @@ fn pair(bytes: &mut Bytes<'_>) -> Option<(String, String)> {
     pair.ok().inspect(|(key, value)| assert_eq!(format!("{key}={value}"), text))
 }
 
-/// Made of what is special in SQL, JSON and Unicode, or anything.
+/// Returns a word made of what is special in SQL, JSON and Unicode, or of anything.
 fn word(bytes: &mut Bytes<'_>) -> String {
     if bytes.is(5) {
         return bytes.text();

@@ -1,5 +1,5 @@
-//! Any entries as the journal of a run, and any doings after it: refused, or driven without a panic; and what a machine
-//! writes, the next one reads.
+//! Loads any entries as the journal of a run, followed by any actions: rejected, or driven without a panic. What one
+//! machine writes, the next one reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use outlive_core::workflow::{Machine, Mode, OpKind, Polled, Slot, Spec, StepSpec
 
 use crate::bytes::Bytes;
 
-/// Operations as a journal names them: those that [`Driver::call`] calls, and some that nobody does.
+/// Operations as a journal names them: those that [`Driver::call`] calls, and some that nothing calls.
 const OPS: [&str; 10] =
     ["step:a", "step:a#2", "step:b", "sleep", "sleep#2", "wait:a", "wait:b", "step:a[k]", "step:gone", ""];
 
@@ -28,7 +28,7 @@ const PAYLOADS: [&str; 7] = [
     "[1]",
 ];
 
-/// Loads a journal, and drives the run on from there.
+/// Loads a journal, and drives the run from there.
 ///
 /// ```
 /// outlive_fuzz::journal::run(&[1; 200]);
@@ -67,7 +67,7 @@ fn any_entry(bytes: &mut Bytes<'_>, seq: u64) -> Entry {
 struct Driver<'a> {
     machine: Machine,
     bytes: Bytes<'a>,
-    /// All that was loaded or handed out.
+    /// All entries that were loaded or handed out.
     journal: Vec<Entry>,
     open: Vec<Slot>,
     /// The number of the last entry handed out.
@@ -164,7 +164,7 @@ impl Driver<'_> {
         }
     }
 
-    /// What goes to the store has no gap.
+    /// Checks that what goes to the store has no gap.
     fn hand_out(&mut self) {
         let Some(outgoing) = self.machine.take_outgoing() else { return };
         assert_eq!(outgoing.seq_before, self.handed);
@@ -219,7 +219,7 @@ impl Driver<'_> {
         }
     }
 
-    /// What was loaded and written can be loaded.
+    /// Checks that what was loaded and written can be loaded again.
     fn end(mut self) {
         self.hand_out();
         while let Some(slot) = self.open.pop() {

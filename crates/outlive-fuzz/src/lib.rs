@@ -1,5 +1,5 @@
-//! What arbitrary bytes are thrown at, one function per target. Each panics if a promise is broken, and so can be
-//! driven by the fuzzer (`fuzz/`) as well as by a plain test over the bytes that the fuzzer has found.
+//! Fuzz targets, one function each. A target panics if a promise is broken, so it can be driven by the fuzzer (`fuzz/`)
+//! as well as by a plain test over the inputs that the fuzzer has found.
 
 mod bytes;
 pub mod duration;
@@ -11,11 +11,11 @@ pub mod payload;
 pub mod program;
 pub mod retry;
 pub mod store;
-// The command line is a program; what it reads is fuzzed from its source.
+// The CLI is a binary crate, so its parser is included from its source.
 #[path = "../../outlive-cli/src/typed.rs"]
 mod typed;
 
-/// A target: what the fuzzer calls it, and what it does with bytes.
+/// A target: its name, and the function that takes the bytes.
 ///
 /// ```
 /// let (name, run) = outlive_fuzz::TARGETS[0];

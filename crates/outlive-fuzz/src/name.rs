@@ -1,4 +1,4 @@
-//! Any text as a name, and as a part of an identity: no two operations ever get the same one.
+//! Uses any text as a name, and as part of an identity: no two operations ever get the same one.
 
 use outlive_core::id::{LENGTH_MAX, Name, check};
 use outlive_core::workflow::{OpKind, base, numbered_scope};
@@ -12,7 +12,7 @@ use crate::bytes::Bytes;
 /// ```
 ///
 /// # Panics
-/// If a name is accepted that should not be or the other way round, or two operations get one identity.
+/// If a name is wrongly accepted or rejected, or two operations get the same identity.
 pub fn run(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         check_name(text);
@@ -33,7 +33,7 @@ fn check_name(text: &str) {
     assert_eq!(check("run id", text).is_ok(), is_good);
 }
 
-/// An operation by all that makes it another one.
+/// An operation, with everything that distinguishes it.
 #[derive(PartialEq, Debug)]
 struct Call {
     scopes: Vec<(String, u32)>,
@@ -58,7 +58,7 @@ impl Call {
     }
 }
 
-/// Made of what identities are made of, or anything.
+/// Returns a word made of what identities are made of, or of anything.
 fn word(bytes: &mut Bytes<'_>) -> String {
     if bytes.is(4) {
         return bytes.text();

@@ -1,4 +1,4 @@
-//! Any text as JSON: a payload, a recorded failure, and what people type for one.
+//! Reads any text as JSON: a payload, a recorded failure, and what people type for one.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use crate::typed::compact;
 /// ```
 ///
 /// # Panics
-/// If what was read is not the same when it is written and read again.
+/// If what was read changes when it is written and read again.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let payload = Payload::recorded(text);
     let parsed = Payload::parse(text);
     decode_as_anything(&payload);
     if let Ok(value) = payload.decode::<Value>() {
-        assert_eq!(parsed.as_ref().ok(), Some(&payload), "{text:?} is JSON and was refused");
+        assert_eq!(parsed.as_ref().ok(), Some(&payload), "{text:?} is JSON, but was rejected");
         let again = Payload::encode(&value).expect("a value is JSON");
         assert_eq!(again.decode::<Value>().ok(), Some(value.clone()), "{text:?}");
         let short = compact(text);

@@ -1,4 +1,5 @@
-//! Any bytes as a workflow program with a schedule of faults: it gives what its words mean, whatever happens to it.
+//! Reads any bytes as a workflow program with a schedule of faults: it returns what the program means, whatever happens
+//! to it.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -14,32 +15,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::bytes::Bytes;
 
-/// Runs a program through its faults, and compares what it gives with what it means.
+/// Runs a program through its faults, and compares what it returns with what it means.
 ///
 /// ```
 /// outlive_fuzz::program::run(b"some program");
 /// ```
 ///
 /// # Panics
-/// If a run ends otherwise than its program means, or does not end.
+/// If a run ends differently from what its program means, or does not end.
 pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let plan = Plan::any(&mut bytes);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime needs nothing").block_on(plan.perform());
+    runtime.expect("a runtime can be created").block_on(plan.perform());
 }
 
 /// A part of a program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Node {
     Step(String),
-    /// Fails that often before it succeeds.
+    /// Fails this often before it succeeds.
     Flaky(String, u32),
     /// Fails for good.
     Failing(String),
-    /// May run once, and be lost.
+    /// Runs at most once, and may be lost.
     Once(String),
-    /// Never ends, but for its timeout.
+    /// Never ends, except by its timeout.
     Hang(String),
     Sleep(u64),
     Wait(String),
@@ -51,7 +52,7 @@ enum Node {
 }
 
 impl Node {
-    /// What may be left of an output after this part of it; nothing if this part cannot have given its beginning.
+    /// Returns what may be left of an output after this part; empty if this part cannot have produced its beginning.
     fn rests<'a>(&self, output: &'a [String]) -> Vec<&'a [String]> {
         let one = |words: &[String]| match output.split_first() {
             Some((first, rest)) if words.contains(first) => vec![rest],
@@ -73,7 +74,7 @@ impl Node {
     }
 }
 
-/// A program, what comes from outside, and what goes wrong.
+/// A program, the messages from outside, and the faults.
 #[derive(Debug)]
 struct Plan {
     program: Node,
@@ -88,7 +89,7 @@ impl Plan {
     fn any(bytes: &mut Bytes<'_>) -> Self {
         let kinds: [fn(u64) -> Fault; 5] =
             [Fault::CrashBefore, Fault::CrashAfter, Fault::UnknownBefore, Fault::UnknownAfter, Fault::Refuse];
-        // A fourth crash without progress sets a run aside, as it should.
+        // A fourth crash without progress makes a run stuck, as it should.
         let (count, mut write) = (bytes.below(4), 0);
         let fault = |_| {
             write += 1 + bytes.below(12);
@@ -123,7 +124,7 @@ impl Plan {
         }
     }
 
-    /// What may be done more than once.
+    /// Returns a node that may be repeated.
     fn leaf(bytes: &mut Bytes<'_>, name: String) -> Node {
         match bytes.below(5) {
             0 => Node::Step(name),
@@ -162,7 +163,7 @@ impl Plan {
         self.check(ended, &world);
     }
 
-    /// Plays the whole story from wherever it is. `None` if the process has died in it.
+    /// Runs the whole story from wherever it is. Returns `None` if the process died in it.
     async fn story(&self, test: &TestEngine, faults: &Faults) -> Option<std::result::Result<Vec<String>, Error>> {
         let run = insist(async || test.start(workflow, &self.program).id("r").await).await?;
         for name in &self.signals {
@@ -192,7 +193,7 @@ impl Plan {
         match ended {
             Ok(output) => {
                 let is_meant = self.program.rests(&output).iter().any(|rest| rest.is_empty());
-                assert!(is_meant, "{output:?} is not what it means: {self:?}");
+                assert!(is_meant, "{output:?} is not what the program means: {self:?}");
             }
             Err(error) => assert!(self.has_cancel && error.is_cancelled(), "{error}: {self:?}"),
         }
@@ -203,7 +204,7 @@ impl Plan {
     }
 }
 
-/// Repeats what a client asks for until the store takes it. `None` if the run has ended.
+/// Repeats a request until the store accepts it. Returns `None` if the run has ended.
 async fn insist<T>(mut ask: impl AsyncFnMut() -> std::result::Result<T, Error>) -> Option<T> {
     loop {
         match ask().await {
@@ -215,7 +216,7 @@ async fn insist<T>(mut ask: impl AsyncFnMut() -> std::result::Result<T, Error>) 
     }
 }
 
-/// What bodies do, over all lives of the process.
+/// The side effects of step bodies, over all process lifetimes.
 #[derive(Clone)]
 struct World {
     ledger: Arc<Mutex<BTreeMap<String, u64>>>,
@@ -223,7 +224,7 @@ struct World {
 }
 
 impl World {
-    /// A side effect that takes some turns and gives its own name.
+    /// Performs a side effect that takes some turns.
     async fn work(&self, label: String) {
         *self.ledger.lock().unwrap_or_else(PoisonError::into_inner).entry(label).or_default() += 1;
         let turns = {
@@ -324,7 +325,7 @@ async fn play_step(ctx: &Ctx, node: &Node) -> Result<String> {
             };
             Ok(ctx.step(name, body).await?)
         }
-        other => Err(format!("{other:?} is no step").into()),
+        other => Err(format!("{other:?} is not a step").into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Any numbers as a retry policy: no panic, no overflow, and delays within the bounds that its words say.
+//! Uses any numbers as a retry policy: no panic, no overflow, and delays within the bounds it states.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use outlive_core::retry::{Backoff, Jitter, Next, Reason, Retry};
 
 use crate::bytes::Bytes;
 
-/// Makes a policy, and asks it for a delay.
+/// Creates a policy, and asks it for a delay.
 ///
 /// ```
 /// outlive_fuzz::retry::run(&[7; 64]);
 /// ```
 ///
 /// # Panics
-/// If a policy that passes its own check answers with a delay that it must not have.
+/// If a valid policy returns a delay that it must not.
 pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let policy = Policy::any(&mut bytes);
@@ -114,7 +114,7 @@ impl Policy {
         self.budget.into_iter().fold(retry, Retry::max_duration)
     }
 
-    /// The delay before chance has its say.
+    /// Checks the delay before jitter.
     fn check_base(&self, retry: &Retry, k: u32, base: Duration) {
         let cap = self.cap.unwrap_or(LONGEST);
         match self.shape {
@@ -133,7 +133,7 @@ impl Policy {
         }
     }
 
-    /// The delay with chance in it.
+    /// Checks the delay with jitter.
     fn check_delay(&self, retry: &Retry, base: Duration, delay: Duration) {
         let within = |low: Duration, high: Duration| assert!(low <= delay && delay <= high, "{self:?}: {delay:?}");
         match self.chance {
@@ -158,12 +158,12 @@ impl Policy {
     }
 }
 
-/// The same but for what a float cannot hold.
+/// Equal except for floating-point error.
 fn is_near(a: Duration, b: Duration) -> bool {
     a.abs_diff(b).as_secs_f64() <= b.as_secs_f64() * 1e-9 + 1e-9
 }
 
-/// A usual number, or any.
+/// Returns a usual number, or any.
 fn number(bytes: &mut Bytes<'_>) -> f64 {
     let usual = [0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 10.0, -1.0];
     if bytes.is(3) { bytes.any() } else { bytes.pick(&usual) }

@@ -1,4 +1,5 @@
-//! Any writes to a store in any order: journals without a gap, no write by one who lost the lease, no wake for the ended.
+//! Writes anything to a store in any order: journals have no gap, nothing is written without the lease, and ended runs
+//! have no wake.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +16,14 @@ use outlive_core::time::Timestamp;
 
 use crate::bytes::Bytes;
 
-/// Writes to a store in memory.
+/// Writes to a memory store.
 ///
 /// ```
 /// outlive_fuzz::store::run(&[9; 100]);
 /// ```
 ///
 /// # Panics
-/// If a store takes a write that it must not take, or loses what it has taken.
+/// If the store accepts a write that it must not, or loses one that it accepted.
 pub fn run(bytes: &[u8]) {
     let mut author = Author { bytes: Bytes::new(bytes), store: MemoryStore::new(), epochs: vec![], is_leased: false };
     let mut before = Shape::of(&author.store);
@@ -39,18 +40,18 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// The store in memory answers at once.
+/// Polls once: the memory store replies immediately.
 fn now<T>(answer: Answered<'_, T>) -> T {
     let mut answer = answer;
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     match answer.as_mut().poll(&mut cx) {
         std::task::Poll::Ready(Ok(value)) => value,
-        std::task::Poll::Ready(Err(Error { message, .. })) => panic!("the store in memory failed: {message}"),
-        std::task::Poll::Pending => panic!("the store in memory does not wait"),
+        std::task::Poll::Ready(Err(Error { message, .. })) => panic!("the memory store failed: {message}"),
+        std::task::Poll::Pending => panic!("the memory store does not wait"),
     }
 }
 
-/// All that a store holds.
+/// Everything that a store holds.
 #[derive(PartialEq, Debug)]
 struct Shape(BTreeMap<InstanceNum, (Instance, Vec<Entry>, Vec<u64>)>);
 
@@ -63,13 +64,13 @@ impl Shape {
         assert_eq!(wakes.len(), all.iter().filter(|instance| instance.wake.is_some()).count());
         let whole = |instance: Instance| {
             let entries = now(store.journal(instance.num, 0, usize::MAX));
-            assert!(entries.iter().map(|entry| entry.seq).eq(1..=entries.len() as u64), "a gap: {entries:?}");
+            assert!(entries.iter().map(|entry| entry.seq).eq(1..=entries.len() as u64), "gap in {entries:?}");
             let inbox: Vec<u64> =
                 now(store.inbox(instance.num, 0, usize::MAX)).iter().map(|inbound| inbound.pos).collect();
             assert!(inbox.is_sorted());
             let is_open = !instance.status.is_ended() && instance.status != Status::Stuck;
             assert!(is_open || instance.wake.is_none() && instance.owner == Epoch(0), "{instance:?}");
-            assert!(!instance.status.is_ended() || inbox.is_empty(), "an ended one has no messages: {instance:?}");
+            assert!(!instance.status.is_ended() || inbox.is_empty(), "an ended run has no messages: {instance:?}");
             (instance.num, (instance, entries, inbox))
         };
         Self(all.into_iter().map(whole).collect())
@@ -84,7 +85,7 @@ impl Shape {
 struct Author<'a> {
     bytes: Bytes<'a>,
     store: MemoryStore,
-    /// Every lease there was; the last is the current one.
+    /// All leases so far; the last is the current one.
     epochs: Vec<Epoch>,
     is_leased: bool,
 }
@@ -98,10 +99,10 @@ impl Author<'_> {
         };
         if let Some(epoch) = epoch {
             let is_holder = self.is_leased && self.epochs.last() == Some(&epoch);
-            assert!(is_holder || matches!(answer, Answer::Fenced), "{write:?} by one without a lease: {answer:?}");
+            assert!(is_holder || matches!(answer, Answer::Fenced), "{write:?} without a lease: {answer:?}");
         }
         if matches!(answer, Answer::Fenced | Answer::Unseen(_) | Answer::Refused(_)) {
-            assert_eq!(before, after, "{write:?} was answered {answer:?}, and changed something");
+            assert_eq!(before, after, "{write:?} returned {answer:?}, but changed something");
         }
         for (num, (old, entries, _)) in &before.0 {
             let Some((new, more, _)) = after.0.get(num) else {
@@ -111,7 +112,7 @@ impl Author<'_> {
             };
             assert_eq!(more.get(..entries.len()), Some(&entries[..]), "{write:?} changed the journal");
             let is_reopened = matches!(write, Write::Reopen(_));
-            assert!(!old.status.is_ended() || is_reopened || old == new, "{write:?} changed an ended one: {new:?}");
+            assert!(!old.status.is_ended() || is_reopened || old == new, "{write:?} changed an ended run: {new:?}");
         }
     }
 
@@ -214,7 +215,7 @@ impl Author<'_> {
         Name::recorded(self.bytes.pick(&["a", "b", "c"]))
     }
 
-    /// The lease there is, or another.
+    /// Returns the current lease, or another.
     fn epoch(&mut self) -> Epoch {
         let last = self.epochs.last().copied().unwrap_or_default();
         let others = [&self.epochs[..], &[Epoch(0), Epoch(last.0 + 1), Epoch(u64::MAX)]].concat();

@@ -1,4 +1,4 @@
-//! Makes up what a store is asked for: random writes, most of which make sense.
+//! Makes up random writes for a store, most of which make sense.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::model::{Held, Snapshot};
 
 const WRITES_MAX: usize = 5;
 
-/// Writes for a store that holds `held`, under the lease `epoch`.
+/// Makes up writes for a store that contains `held`, under the lease `epoch`.
 pub(crate) struct Author<'a> {
     pub(crate) chance: &'a mut Chance,
     pub(crate) held: &'a Snapshot,
     pub(crate) epoch: Epoch,
-    /// How many steps there have been, for what must not happen at the same moment twice.
+    /// Number of steps so far, for writes that must not happen at the same moment twice.
     pub(crate) tick: usize,
 }
 
@@ -122,7 +122,7 @@ impl Author<'_> {
         Claim { nums, epoch: self.epoch, at: self.moment() }
     }
 
-    /// One of few ids, so that they meet.
+    /// Returns one of a few ids, so that writes collide.
     fn id(&mut self) -> Name {
         Name::recorded(self.chance.pick(&["a", "b", "c", "d", "e", "f", "g", "h", "i"]))
     }
@@ -131,7 +131,7 @@ impl Author<'_> {
         self.held.held.get(self.chance.below(self.held.held.len()))
     }
 
-    /// Most fit into a page; some take several.
+    /// Returns a payload. Most fit into a page; some take several.
     fn payload(&mut self) -> Payload {
         let len = match self.chance.below(12) {
             0 => 5_000 + self.chance.below(5_000),

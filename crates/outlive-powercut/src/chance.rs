@@ -1,11 +1,11 @@
-//! Chance from a seed: the same seed gives the same numbers on every machine.
+//! Seeded random numbers: the same seed gives the same numbers on every machine.
 
-/// A stream of numbers (SplitMix64).
+/// A stream of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// The stream of these numbers, in this order.
+    /// Creates a stream seeded by these numbers, in this order.
     pub(crate) fn of<const N: usize>(parts: [u64; N]) -> Self {
         let mut mixed = Self(0);
         for part in parts {
@@ -21,18 +21,18 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 up to but not including `end`; 0 if that is nothing.
+    /// Returns a number from 0 up to but not including `end`; 0 if `end` is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         let number = self.next().checked_rem(end as u64).unwrap_or(0);
         usize::try_from(number).unwrap_or(0)
     }
 
-    /// True once in `often` times.
+    /// Returns `true` once in `often` times on average.
     pub(crate) fn is(&mut self, often: u64) -> bool {
         self.next().is_multiple_of(often)
     }
 
-    /// Some of it, or nothing, half the time each.
+    /// Returns the value or nothing, with equal probability.
     pub(crate) fn maybe<T>(&mut self, value: T) -> Option<T> {
         self.is(2).then_some(value)
     }

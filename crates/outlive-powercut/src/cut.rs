@@ -1,4 +1,4 @@
-//! What a power cut may leave of a disk, at each moment of what was done to it.
+//! Every state a power cut may leave a disk in, at each moment of its log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,53 +6,53 @@ use std::sync::Arc;
 use crate::chance::Chance;
 use crate::log::{self, FileNum, Image, Op};
 
-/// A moment of a log: what is on the disk for good, what is on its way, and what was promised.
+/// A moment of a log: what is durable, what is pending, and what was promised.
 pub(crate) struct Moment<'a> {
     log: &'a [Op],
-    /// How much of the log has happened.
+    /// Number of operations of the log that have happened.
     pub(crate) position: usize,
     files: Vec<File>,
     names: BTreeMap<Arc<str>, FileNum>,
-    /// What names were made to lead to since they were last synced, in order.
+    /// Files that names were made to point to since they were last synced, in order.
     names_pending: BTreeMap<Arc<str>, Vec<Option<FileNum>>>,
-    /// The last step that the store has said is done.
+    /// The last step that the store has acknowledged.
     pub(crate) acked: usize,
-    /// The last step that it was asked for.
+    /// The last step that the store was asked for.
     pub(crate) begun: usize,
 }
 
 #[derive(Clone, Default)]
 struct File {
     synced: Vec<u8>,
-    /// Where in the log the writes and truncations are that came later, and what is known of them.
+    /// Positions of later writes and truncations in the log, with what is known about them.
     later: Vec<(usize, Fate)>,
 }
 
-/// What is known of a write.
+/// The known state of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// No sync has followed yet.
     Pending,
-    /// A sync that followed has failed: it may be there or not, and no later sync changes that.
+    /// A later sync has failed: it may be there or not, and no later sync changes that.
     Doubtful,
     /// It is there, but comes after one that may not be.
     Certain,
 }
 
-/// What becomes of writes that no sync has followed.
+/// The part of the unsynced writes that survives a cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Survival {
     Nothing,
     Everything,
-    /// The first of them, the last of those perhaps in part.
+    /// The first few survive, the last of those possibly in part.
     Prefix,
-    /// Any of them, each whole.
+    /// Any of them survive, each whole.
     Some,
-    /// Any sectors of any of them.
+    /// Any sectors of any of them survive.
     Torn {
         sector: usize,
     },
-    /// Only that the file has another length; what lies in the new part is this byte.
+    /// Only the new length of the file survives; the new part is filled with this byte.
     Length {
         junk: u8,
     },
@@ -72,14 +72,14 @@ impl Survival {
 }
 
 impl<'a> Moment<'a> {
-    /// Before anything of the log has happened, on a disk that holds `base` after step `step`.
+    /// Creates the moment before anything in the log has happened, on a disk that holds `base` after step `step`.
     pub(crate) fn first(base: &Image, step: usize, log: &'a [Op]) -> Self {
         let names = base.keys().cloned().zip(0..).collect();
         let files = base.values().map(|content| File { synced: content.clone(), later: Vec::new() }).collect();
         Self { log, position: 0, files, names, names_pending: BTreeMap::new(), acked: step, begun: step }
     }
 
-    /// Goes on by one; false at the end.
+    /// Advances by one operation. Returns `false` at the end.
     pub(crate) fn advance(&mut self) -> bool {
         let log = self.log;
         let Some(op) = log.get(self.position) else { return false };
@@ -107,12 +107,12 @@ impl<'a> Moment<'a> {
         true
     }
 
-    /// What is left if all unsynced writes survive, or none.
+    /// Returns what is left with the same survival for everything.
     pub(crate) fn image(&self, survival: Survival) -> Image {
         self.left(&mut Chance::of([0]), |_| survival)
     }
 
-    /// What is left if chance decides for each file and each name.
+    /// Returns what is left if chance decides for each file and each name.
     pub(crate) fn random_image(&self, chance: &mut Chance) -> Image {
         self.left(chance, |chance| chance.pick(&Survival::ALL))
     }
@@ -160,14 +160,14 @@ impl<'a> Moment<'a> {
     }
 
     fn file(&mut self, file: FileNum) -> &mut File {
-        // A file without a name was not made in the log; nothing of it is left anyway.
+        // A file without a name was not created in the log; nothing of it is left anyway.
         self.files.resize(self.files.len().max(file + 1), File::default());
         &mut self.files[file]
     }
 }
 
 impl File {
-    /// What is pending is there for good.
+    /// Makes everything pending durable.
     fn sync(&mut self, log: &[Op]) {
         self.turn(Fate::Certain);
         if self.later.iter().all(|(_, fate)| *fate == Fate::Certain) {
@@ -175,13 +175,13 @@ impl File {
         }
     }
 
-    /// Gives all that is pending this fate.
+    /// Gives everything pending this fate.
     fn turn(&mut self, into: Fate) {
         self.later.iter_mut().filter(|(_, fate)| *fate == Fate::Pending).for_each(|(_, fate)| *fate = into);
     }
 }
 
-/// Has a name lead to a file, or nowhere.
+/// Makes a name point to a file, or to nothing.
 fn lead(names: &mut BTreeMap<Arc<str>, FileNum>, name: Arc<str>, leads: Option<Option<FileNum>>) {
     match leads {
         None => {}
@@ -198,7 +198,7 @@ fn apply(content: &mut Vec<u8>, op: &Op) {
     }
 }
 
-/// Applies any sectors of a write, or a truncation or not.
+/// Applies random sectors of a write; applies a truncation or not.
 fn tear(content: &mut Vec<u8>, op: &Op, sector: usize, chance: &mut Chance) {
     let Op::Write { at, bytes, .. } = op else {
         if chance.is(2) {
@@ -228,7 +228,7 @@ mod tests {
         Op::Write { file: 0, at, bytes: bytes.to_vec() }
     }
 
-    /// All that may be left at the end of a log, in many tries.
+    /// Returns what may be left at the end of a log, in many tries.
     fn left(base: &Image, log: &[Op]) -> Vec<Image> {
         let mut moment = Moment::first(base, 0, log);
         while moment.advance() {}
@@ -247,7 +247,7 @@ mod tests {
     fn what_was_not_synced_may_be_lost_in_any_order() {
         let images = left(&image("a", b"--"), &[write(0, b"1"), write(1, b"2")]);
         for content in [b"--", b"1-", b"-2", b"12"] {
-            assert!(images.contains(&image("a", content)), "{content:?} never came");
+            assert!(images.contains(&image("a", content)), "{content:?} never occurred");
         }
     }
 

@@ -1,4 +1,4 @@
-//! A disk in memory that remembers what was done to it, and in which order.
+//! An in-memory disk that records what was done to it, in order.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -11,42 +11,42 @@ use crate::fault::{Fault, Faults, Io};
 use crate::locks::{HandleNum, Locks};
 use crate::log::{self, FileNum, Image, Op};
 
-/// How much memory connections share at a time, in bytes: SQLite asks for no other size.
+/// Size of a shared memory region in bytes: SQLite asks for no other size.
 pub(crate) const REGION_BYTES: usize = 32_768;
 
-/// What a sync does.
+/// The effect of a sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Syncs {
-    /// What it says.
+    /// Makes data durable.
     #[default]
     Honest,
-    /// Nothing, and says that it did.
+    /// Does nothing, and reports success.
     Lying,
 }
 
-/// A disk. Whoever has it open shares it.
+/// A disk, shared by everything that has it open.
 #[derive(Debug, Default)]
 pub(crate) struct Disk(Mutex<State>);
 
-/// What is known of an open file.
+/// An open file.
 #[derive(Debug)]
 pub(crate) struct Handle {
     num: HandleNum,
     file: FileNum,
     /// Whether its next sync makes names durable too.
     syncs_folder: bool,
-    /// A file without a name, or one that is to go when it is closed.
+    /// The name of a file that is removed when it is closed.
     is_passing: Option<Arc<str>>,
 }
 
-/// How a file is to be opened.
+/// How to open a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
-    /// Whether to make it if it is not there.
+    /// Whether to create it if it does not exist.
     pub(crate) makes: bool,
     /// Whether its first sync makes names durable too.
     pub(crate) syncs_folder: bool,
-    /// Whether it goes when it is closed.
+    /// Whether it is removed when it is closed.
     pub(crate) is_passing: bool,
 }
 
@@ -72,12 +72,12 @@ struct File {
     shared: Vec<Region>,
 }
 
-/// For whoever runs the tests.
+/// The interface for tests.
 impl Disk {
-    /// A disk that holds this, and remembers what is done to it from now on.
+    /// Replaces the contents of the disk.
     pub(crate) fn insert(&self, image: Image, syncs: Syncs) {
         let mut state = self.state();
-        assert_eq!(state.open_count, 0, "the files of a disk are closed before another one takes its place");
+        assert_eq!(state.open_count, 0, "all files must be closed before the disk is replaced");
         let mut names = BTreeMap::new();
         let mut files = Vec::new();
         for (name, content) in image {
@@ -88,51 +88,51 @@ impl Disk {
         *state = State { names, files, handle_last, syncs, ..State::default() };
     }
 
-    /// From now on all that is done is remembered.
+    /// Starts recording operations.
     pub(crate) fn record(&self) {
         self.state().is_recording = true;
     }
 
-    /// What was done. Nothing is remembered any more.
+    /// Stops recording and returns the operations.
     pub(crate) fn stop(&self) -> Vec<Op> {
         let mut state = self.state();
         state.is_recording = false;
         std::mem::take(&mut state.log)
     }
 
-    /// What was done so far.
+    /// Returns the operations recorded so far.
     pub(crate) fn log(&self) -> Vec<Op> {
         self.state().log.clone()
     }
 
-    /// Puts a mark into what is remembered.
+    /// Adds a mark to the recorded operations.
     pub(crate) fn mark(&self, mark: Op) {
         self.state().remember(mark);
     }
 
-    /// Nothing is done to the disk while `act` runs. It must not touch the disk itself.
+    /// Blocks all operations on the disk while `act` runs, which must not touch the disk itself.
     pub(crate) fn hold<T>(&self, act: impl FnOnce() -> T) -> T {
         let _held = self.state();
         act()
     }
 
-    /// Has I/O fail, or be good again.
+    /// Makes I/O fail, or succeed again.
     pub(crate) fn set_fault(&self, fault: Option<Fault>) {
         self.state().faults.set(fault);
     }
 
-    /// How many files are open.
+    /// Returns how many files are open.
     pub(crate) fn open_count(&self) -> usize {
         self.state().open_count
     }
 
-    /// How many I/O have failed.
+    /// Returns how many I/O operations have failed.
     pub(crate) fn failed(&self) -> u64 {
         self.state().faults.failed()
     }
 }
 
-/// For SQLite.
+/// The interface for SQLite.
 impl Disk {
     pub(crate) fn open(&self, name: Option<&str>, opening: Opening) -> Result<Handle, c_int> {
         let mut state = self.state();
@@ -180,7 +180,7 @@ impl Disk {
     pub(crate) fn write(&self, handle: &Handle, at: usize, bytes: &[u8]) -> Result<(), c_int> {
         let mut state = self.state();
         let met = state.faults.meet(Io::Write);
-        // A write that fails has often done half of it. One that finds no room has not where the file is long enough.
+        // A failed write has often been done in part. One that finds no space has not where the file is long enough.
         let is_growing = at + bytes.len() > state.files[handle.file].content.len();
         let bytes = match met {
             Ok(()) => bytes,
@@ -234,19 +234,19 @@ impl Disk {
         Ok(())
     }
 
-    /// How long the file of this name is, if there is one.
+    /// Returns the length of the file with this name, if it exists.
     pub(crate) fn len_of(&self, name: &str) -> Option<usize> {
         let state = self.state();
         state.names.get(name).map(|file| state.files[*file].content.len())
     }
 
-    /// Does something with the locks on a file.
+    /// Runs `act` on the locks of a file.
     pub(crate) fn with_locks<T>(&self, handle: &Handle, act: impl FnOnce(&mut Locks, HandleNum) -> T) -> T {
         act(&mut self.state().files[handle.file].locks, handle.num)
     }
 
-    /// A piece of the memory that those who have this file open share, made if it `makes`. It stays where it is until
-    /// the last of them has given it back.
+    /// Returns a region of the memory shared by everything that has this file open, created if `makes`. It stays in
+    /// place until the last of them has given it back.
     pub(crate) fn share(&self, handle: &Handle, index: usize, makes: bool) -> Result<Option<*const AtomicU64>, c_int> {
         let mut state = self.state();
         state.faults.meet(Io::Map)?;
@@ -289,7 +289,7 @@ impl State {
         file
     }
 
-    /// Has a name lead nowhere. Whoever has the file open keeps it.
+    /// Removes a name. Handles that have the file open keep it.
     fn unlink(&mut self, name: &str) -> bool {
         let Some((name, _)) = self.names.remove_entry(name) else { return false };
         self.remember(Op::Delete { name });

@@ -1,4 +1,4 @@
-//! A store on a disk that fails: it says so, loses nothing, and goes on when the disk is good again.
+//! Runs a store on a failing disk: it must report errors, lose nothing, and continue when the disk works again.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::model::{Model, Snapshot, Step, shown, told};
 use crate::stage::{Look, Setting, Stage};
 use crate::wait::wait;
 
-/// How often something is tried before the disk is repaired.
+/// Number of tries before the disk is repaired.
 const TRIES_BEFORE_REPAIR: u64 = 3;
-/// How often it is tried in all.
+/// Total number of tries.
 const TRIES_MAX: u64 = 2 * TRIES_BEFORE_REPAIR;
-/// How many batches are written before the store is closed and opened again, and after it.
+/// Number of batches written before the store is closed and reopened, and after.
 const BATCHES: usize = 8;
-/// How often chance decides what is left if the power goes.
+/// Number of random images checked after the power cut.
 const RANDOM_IMAGES: u64 = 2;
 
 const CLOSED: &str = "the store is closed";
 
-/// How it went.
+/// The result of one run on a failing disk.
 ///
 /// ```
 /// use outlive_powercut::{Lasting, Trouble, fail_io};
@@ -36,15 +36,15 @@ const CLOSED: &str = "the store is closed";
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// How many I/O failed; if none, the store asked for fewer.
+    /// Number of I/O operations that failed; if none, the store needed fewer.
     pub failed: u64,
-    /// How often the store answered with an error.
+    /// How often the store returned an error.
     pub errors: u64,
-    /// How many steps it acknowledged.
+    /// Number of steps it acknowledged.
     pub steps: u64,
 }
 
-/// Has the `nth` I/O of a store fail, and perhaps those after it until the disk is repaired.
+/// Makes the `nth` I/O operation of a store fail, and possibly all later ones until the disk is repaired.
 ///
 /// ```
 /// use outlive_powercut::{Lasting, Trouble, fail_io};
@@ -53,8 +53,8 @@ pub struct Outcome {
 /// ```
 ///
 /// # Errors
-/// If the store lost or tore something, answered with something else than an error it may give, did not answer at
-/// all, or did not go on by itself.
+/// If the store lost or tore something, returned something other than an allowed error, did not reply, or did not
+/// continue by itself.
 pub fn fail_io(seed: u64, trouble: Trouble, lasting: Lasting, nth: u64) -> Result<Outcome, String> {
     let stage = Stage::new(Setting::Full)?;
     stage.disk().insert(Image::new(), stage.syncs());
@@ -69,11 +69,12 @@ pub fn fail_io(seed: u64, trouble: Trouble, lasting: Lasting, nth: u64) -> Resul
 }
 
 struct Failing {
-    /// `None` while it is closed. First, as fields go in this order: the disk goes after those who have it open.
+    /// `None` while it is closed. Declared first, as fields drop in this order: the disk must go after everything that
+    /// has it open.
     store: Option<SqliteStore>,
     stage: Stage,
     model: Model,
-    /// What the store has acknowledged.
+    /// The steps that the store has acknowledged.
     steps: Vec<Step>,
     chance: Chance,
     outcome: Outcome,
@@ -103,13 +104,13 @@ impl Failing {
         let now = Timestamp::from_millis(1);
         let store = self.store.as_ref().ok_or(CLOSED)?;
         let epoch = insist(&self.stage, &mut self.outcome, || wait(store.lease(now)))?;
-        // One whose answer was an error may have been given all the same.
+        // A lease may have been given although the reply was an error.
         while self.model.epoch < epoch {
             self.model.tell(&Step::Lease(now))?;
             self.steps.push(Step::Lease(now));
         }
         if self.model.epoch != epoch {
-            return Err(format!("the lease is {epoch:?}, the model says {:?}", self.model.epoch));
+            return Err(format!("the lease is {epoch:?}, but the model has {:?}", self.model.epoch));
         }
         self.settle()
     }
@@ -125,26 +126,27 @@ impl Failing {
             let answer = wait(store.write(batch.clone()))?;
             if let Err(error) = &answer {
                 kinds.push(error.kind);
-                // Once more means nothing new: it is the same batch on the same disk.
+                // A repeat shows nothing new: it is the same batch on the same disk.
                 if kinds.len() == 1 {
                     check_word(error.kind, stage, steps, &batch)?;
                 }
             }
             Ok(answer)
         })?;
-        // What follows a write is over before anything else begins, so that the same I/O is the nth each time.
+        // The work that follows a write must be over before anything else begins, so that the nth I/O operation is the
+        // same each time.
         told(wait(store.release(Epoch(0)))?)?;
         let is_in_doubt = kinds.contains(&ErrorKind::Unknown);
         let expected = comparable(self.model.write(&batch)?, &batch, is_in_doubt);
         let answer = comparable(answers, &batch, is_in_doubt);
         self.steps.push(Step::Write(batch));
         if answer != expected {
-            return Err(format!("a batch was answered with {answer}, the model says {expected}"));
+            return Err(format!("a batch returned {answer}, but the model {expected}"));
         }
         self.settle()
     }
 
-    /// Looks at what the store holds after a step.
+    /// Checks the contents of the store after a step.
     fn settle(&mut self) -> Result<(), String> {
         self.outcome.steps += 1;
         let store = self.store.as_ref().ok_or(CLOSED)?;
@@ -152,7 +154,7 @@ impl Failing {
         found.compare(&self.model.snapshot()?)
     }
 
-    /// Cuts the power: what was acknowledged is there, whatever else is.
+    /// Cuts the power: everything acknowledged must be there, whatever else is.
     fn cut_power(&mut self) -> Result<(), String> {
         self.stage.disk().set_fault(None);
         let log = self.stage.disk().stop();
@@ -162,8 +164,8 @@ impl Failing {
     }
 }
 
-/// The answers to a batch. When it was in doubt, a purge of what is not there is answered as if it had just been done,
-/// as it carries nothing to know it by.
+/// Makes results comparable. When the batch was in doubt, purging a missing instance returns the same as if it had just
+/// been purged, as a purge carries nothing to identify it by.
 fn comparable(mut answers: Vec<Answer>, batch: &[Write], is_in_doubt: bool) -> String {
     for (answer, write) in answers.iter_mut().zip(batch) {
         let is_gone = matches!(answer, Answer::Done | Answer::Refused(Refusal::NotFound));
@@ -174,8 +176,8 @@ fn comparable(mut answers: Vec<Answer>, batch: &[Write], is_in_doubt: bool) -> S
     shown(answers)
 }
 
-/// Holds what the store says of a batch that it could not write against what a power cut would leave now: nothing of
-/// it, or all or nothing of it if the store says that it does not know.
+/// Checks what the store reports about a batch it could not write against what a power cut would leave now: nothing of
+/// it, or all or nothing of it if the store reports that it does not know.
 fn check_word(kind: ErrorKind, stage: &Stage, steps: &[Step], batch: &Arc<Vec<Write>>) -> Result<(), String> {
     let mut model = Model::after(steps)?;
     let mut expected = vec![model.snapshot()?];
@@ -183,10 +185,10 @@ fn check_word(kind: ErrorKind, stage: &Stage, steps: &[Step], batch: &Arc<Vec<Wr
         model.write(batch)?;
         expected.push(model.snapshot()?);
     }
-    look_after_cut(&stage.disk().log(), &expected).map_err(|found| format!("the store said {kind:?}: {found}"))
+    look_after_cut(&stage.disk().log(), &expected).map_err(|found| format!("the store reported {kind:?}: {found}"))
 }
 
-/// Looks at what a power cut may leave at the end of a log: one of what is expected.
+/// Checks that a power cut at the end of a log leaves one of the expected states.
 fn look_after_cut(log: &[Op], expected: &[Snapshot]) -> Result<(), String> {
     let mut moment = Moment::first(&Image::new(), 0, log);
     while moment.advance() {}
@@ -207,7 +209,7 @@ fn look(image: Image, expected: &[Snapshot]) -> Result<(), String> {
     compared.find(Result::is_ok).unwrap_or_else(|| found.compare(&expected[0]))
 }
 
-/// Asks for the same until it is done, as an engine does, and has the disk repaired when that does not help.
+/// Repeats a request until it succeeds, as an engine does, and repairs the disk when that does not help.
 fn insist<T>(
     stage: &Stage,
     outcome: &mut Outcome,
@@ -222,13 +224,13 @@ fn insist<T>(
         outcome.errors += 1;
         tries += 1;
         if error.kind == ErrorKind::Corrupt {
-            return Err(format!("the disk fails, and the store says that the file is damaged: {error}"));
+            return Err(format!("the disk fails, but the store reports a damaged file: {error}"));
         }
         if tries == TRIES_BEFORE_REPAIR {
             stage.disk().set_fault(None);
         }
         if tries == TRIES_MAX {
-            return Err(format!("the disk is good again, and the store does not go on: {error}"));
+            return Err(format!("the disk works again, but the store does not continue: {error}"));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Which I/O fails, how, and for how long.
+//! Decides which I/O operation fails, how, and for how long.
 
 use std::ffi::c_int;
 
 use rusqlite::ffi;
 
-/// What is asked of a disk.
+/// A kind of I/O operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Io {
     Open,
@@ -13,11 +13,11 @@ pub(crate) enum Io {
     Truncate,
     Sync,
     Delete,
-    /// Memory that connections share.
+    /// Mapping memory that connections share.
     Map,
 }
 
-/// What is wrong with a disk.
+/// A kind of disk trouble.
 ///
 /// ```
 /// use outlive_powercut::Trouble;
@@ -25,14 +25,14 @@ pub(crate) enum Io {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trouble {
-    /// It fails: opens, reads, writes, truncations, syncs, deletions and maps.
+    /// I/O errors: opens, reads, writes, truncations, syncs, deletions and maps fail.
     Failing,
-    /// It is full: writes fail.
+    /// The disk is full: writes fail.
     Full,
 }
 
 impl Trouble {
-    /// All of them.
+    /// All kinds of trouble.
     ///
     /// ```
     /// # use outlive_powercut::Trouble;
@@ -41,7 +41,7 @@ impl Trouble {
     pub const ALL: [Self; 2] = [Self::Failing, Self::Full];
 }
 
-/// How long it is wrong.
+/// The duration of the trouble.
 ///
 /// ```
 /// use outlive_powercut::Lasting;
@@ -49,28 +49,28 @@ impl Trouble {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lasting {
-    /// One I/O fails.
+    /// One I/O operation fails.
     Once,
-    /// From that one on all of them fail, until somebody repairs the disk.
+    /// All I/O operations fail from that one on, until the disk is repaired.
     UntilRepaired,
 }
 
-/// What goes wrong from the `nth` I/O on.
+/// A fault from the `nth` I/O operation on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     pub(crate) trouble: Trouble,
     pub(crate) lasting: Lasting,
-    /// Which one fails first: 1 is the next.
+    /// The first operation that fails: 1 is the next.
     pub(crate) nth: u64,
 }
 
-/// Counts I/O, and has it fail when it is time.
+/// Counts I/O operations, and makes them fail when due.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     fault: Option<Fault>,
-    /// How many I/O that could have failed there have been since the fault was set.
+    /// Number of operations since the fault was set that could have failed.
     count: u64,
-    /// How many have failed.
+    /// Number of operations that have failed.
     failed: u64,
 }
 
@@ -84,7 +84,7 @@ impl Faults {
     }
 
     /// # Errors
-    /// What SQLite is to be told, if it is time.
+    /// The code to return to SQLite, if this operation fails.
     pub(crate) fn meet(&mut self, io: Io) -> Result<(), c_int> {
         let Some(Fault { trouble, lasting, nth }) = self.fault else { return Ok(()) };
         if trouble == Trouble::Full && io != Io::Write {
@@ -99,7 +99,7 @@ impl Faults {
     }
 }
 
-/// What SQLite's own VFS would say.
+/// Returns the code that SQLite's own VFS would.
 fn code(trouble: Trouble, io: Io) -> c_int {
     match (trouble, io) {
         (Trouble::Full, _) => ffi::SQLITE_FULL,

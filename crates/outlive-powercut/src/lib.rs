@@ -1,5 +1,5 @@
-//! Cuts the power under the SQLite store of Outlive, and has its I/O fail: a disk in memory behind a VFS of SQLite,
-//! which keeps what was synced apart from what was only written. Never shipped; the one crate with unsafe code.
+//! Cuts the power under Outlive's SQLite store, and makes its I/O fail: an in-memory disk behind a custom SQLite VFS
+//! that separates what was synced from what was only written. Never shipped; the only crate with unsafe code.
 
 mod author;
 mod chance;

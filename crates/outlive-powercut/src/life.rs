@@ -1,4 +1,4 @@
-//! One life of a store: from opening the file to the end of the power, with all that it was asked for.
+//! One life of a store: from opening the file to the power cut, with everything it was asked for.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::model::{Model, Snapshot, Step, shown, told};
 use crate::stage::{EMPTY, Look, Stage};
 use crate::wait::{wait, wait_for_ack};
 
-/// How many steps a life has at most, and at least half as many.
+/// Limit on the steps of a life, which has at least half as many.
 const STEPS_MAX: usize = 32;
 
-/// What a store was asked for, and what it held after each step. Step 0 is the empty disk.
+/// The steps a store was asked for, and its contents after each. Step 0 is the empty disk.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     steps: Vec<Step>,
@@ -24,19 +24,19 @@ pub(crate) struct History {
     snapshots: Vec<Snapshot>,
 }
 
-/// What happened to a disk in one life, from what it held to what was done to it.
+/// One life of a disk: its initial contents and the operations on it.
 #[derive(Debug)]
 pub(crate) struct Life {
     pub(crate) base: Image,
-    /// The step after which `base` is.
+    /// The step after which the disk holds `base`.
     pub(crate) step: usize,
     pub(crate) log: Vec<Op>,
     pub(crate) history: History,
 }
 
 impl Life {
-    /// How often the database itself was synced. It is the first file of a disk: SQLite makes it first, and its log's
-    /// name begins with its own.
+    /// Returns how often the database file was synced. It is the first file of a disk: SQLite creates it first, and the
+    /// name of its log begins with its own.
     pub(crate) fn checkpoints(&self) -> u64 {
         self.log.iter().filter(|op| matches!(op, Op::Sync { file: 0 })).count() as u64
     }
@@ -49,7 +49,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Up to and with a step.
+    /// Returns the history up to and including a step.
     pub(crate) fn up_to(&self, step: usize) -> Self {
         Self {
             steps: self.steps[..step].to_vec(),
@@ -70,7 +70,7 @@ impl History {
         &self.snapshots[step]
     }
 
-    /// After which step a file has this digest: one of the range if there is one, else any.
+    /// Returns the step after which the file has this digest: one in the range if possible, otherwise any.
     pub(crate) fn find(&self, digest: u64, from: usize, to: usize) -> Option<usize> {
         let is_it = |step: &usize| self.digests.get(*step) == Some(&digest);
         (from..=to).find(is_it).or_else(|| (0..self.digests.len()).rev().find(is_it))
@@ -83,20 +83,20 @@ impl History {
     }
 }
 
-/// A life that is being lived.
+/// A life in progress.
 struct Living<'a> {
     stage: &'a Stage,
-    /// `None` only while it is opened again.
+    /// `None` only while it is being reopened.
     store: Option<SqliteStore>,
     model: Model,
     history: History,
     chance: Chance,
 }
 
-/// Has a store live on what lies on a disk, until the power goes.
+/// Runs a store on the contents of a disk until the power goes.
 ///
 /// # Errors
-/// If it does not do what the store in memory does, although nothing fails.
+/// If it behaves differently from the memory store, although nothing fails.
 pub(crate) fn live(stage: &Stage, base: Image, history: History, chance: Chance) -> Result<Life, String> {
     let step = history.len();
     let model = Model::after(history.steps())?;
@@ -123,7 +123,7 @@ impl Living<'_> {
                     self.lease()?;
                 }
                 1 => {
-                    // A process that ends in peace: SQLite tidies up.
+                    // A process that ends cleanly: SQLite tidies up.
                     self.store = None;
                     self.open()?;
                     self.lease()?;
@@ -156,7 +156,7 @@ impl Living<'_> {
         self.ask(Step::Lease(now))
     }
 
-    /// Asks for a step, and compares the answer with that of the model.
+    /// Performs a step, and compares the result with the model's.
     fn ask(&mut self, step: Step) -> Result<(), String> {
         let (disk, number) = (self.stage.disk(), self.history.len() + 1);
         let store = self.store.as_ref().ok_or("the store is closed")?;
@@ -169,16 +169,16 @@ impl Living<'_> {
                 String::new()
             }
         };
-        // To give back a lease that nobody has changes nothing, and waits for the checkpoint that may follow a write.
+        // Releasing a lease that nothing holds changes nothing, and waits for the checkpoint that may follow a write.
         told(wait(store.release(Epoch(0)))?)?;
         let expected = self.model.tell(&step)?;
         if answer != expected {
-            return Err(format!("step {number} was answered with {answer}, the model says {expected}"));
+            return Err(format!("step {number} returned {answer}, but the model {expected}"));
         }
         self.settle(step)
     }
 
-    /// Looks at what the store holds after a step.
+    /// Checks the contents of the store after a step.
     fn settle(&mut self, step: Step) -> Result<(), String> {
         let snapshot = self.model.snapshot()?;
         let store = self.store.as_ref().ok_or("the store is closed")?;

@@ -1,22 +1,22 @@
-//! Who may read or write a file at the same time, by SQLite's rules.
+//! File locks by SQLite's rules: who may read or write a file at the same time.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
 use rusqlite::ffi;
 
-/// An open file, by the order of opening.
+/// An open file, numbered in order of opening.
 pub(crate) type HandleNum = u64;
 
 /// The locks on one file.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     levels: BTreeMap<HandleNum, c_int>,
-    /// Of the memory that connections share: eight slots.
+    /// Slots of the memory that connections share: eight of them.
     slots: BTreeMap<HandleNum, Slots>,
 }
 
-/// Slots that one handle holds, a bit each.
+/// The slots that one handle holds, one bit each.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slots {
     shared: u32,
@@ -24,7 +24,7 @@ struct Slots {
 }
 
 impl Locks {
-    /// Raises the lock of a handle, or says that others are in the way.
+    /// Raises the lock of a handle, or returns busy if others are in the way.
     pub(crate) fn raise(&mut self, handle: HandleNum, level: c_int) -> Result<(), c_int> {
         let own = self.level(handle);
         if own >= level {
@@ -36,7 +36,7 @@ impl Locks {
             ffi::SQLITE_LOCK_RESERVED if highest >= ffi::SQLITE_LOCK_RESERVED => return Err(ffi::SQLITE_BUSY),
             ffi::SQLITE_LOCK_EXCLUSIVE if highest >= ffi::SQLITE_LOCK_RESERVED => return Err(ffi::SQLITE_BUSY),
             ffi::SQLITE_LOCK_EXCLUSIVE if highest >= ffi::SQLITE_LOCK_SHARED => {
-                // It keeps new readers out until those there are have gone.
+                // It keeps new readers out until the current ones are gone.
                 self.levels.insert(handle, ffi::SQLITE_LOCK_PENDING);
                 return Err(ffi::SQLITE_BUSY);
             }
@@ -53,12 +53,12 @@ impl Locks {
         }
     }
 
-    /// Whether anybody is about to write.
+    /// Whether any handle is about to write.
     pub(crate) fn is_reserved(&self) -> bool {
         self.levels.values().any(|level| *level >= ffi::SQLITE_LOCK_RESERVED)
     }
 
-    /// Takes or frees slots, or says that others are in the way.
+    /// Takes or frees slots, or returns busy if others are in the way.
     pub(crate) fn slots(&mut self, handle: HandleNum, mask: u32, flags: c_int) -> Result<(), c_int> {
         let others = self.slots.iter().filter(|(other, _)| **other != handle).map(|(_, slots)| *slots);
         let taken = others.fold(Slots::default(), |all, one| Slots {
@@ -82,18 +82,18 @@ impl Locks {
         Ok(())
     }
 
-    /// Frees the slots of a handle. Says whether nobody else has any.
+    /// Frees the slots of a handle. Returns `true` if no other handle has any.
     pub(crate) fn free_slots(&mut self, handle: HandleNum) -> bool {
         self.slots.remove(&handle);
         self.slots.is_empty()
     }
 
-    /// Has a handle count as one that shares memory, with or without a slot.
+    /// Registers a handle as sharing memory, with or without a slot.
     pub(crate) fn share(&mut self, handle: HandleNum) {
         self.slots.entry(handle).or_default();
     }
 
-    /// Frees all that a handle holds.
+    /// Frees everything that a handle holds.
     pub(crate) fn free(&mut self, handle: HandleNum) {
         self.levels.remove(&handle);
         self.slots.remove(&handle);

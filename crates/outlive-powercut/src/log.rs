@@ -1,27 +1,27 @@
-//! What was done to a disk, in order, with marks that say what was promised meanwhile.
+//! The operations on a disk, in order, with marks that say what was promised when.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A file, by the order in which files were made. A name may lead to one file after another.
+/// A file, numbered in order of creation. A name may point to one file after another.
 pub(crate) type FileNum = usize;
 
-/// What lies on a disk: files by name.
+/// The contents of a disk: files by name.
 pub(crate) type Image = BTreeMap<Arc<str>, Vec<u8>>;
 
-/// One thing that was done, or promised.
+/// An operation, or a mark.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// A name now leads to this new file.
+    /// A name now points to this new file.
     Create {
         name: Arc<str>,
         file: FileNum,
     },
-    /// A name leads nowhere any more.
+    /// A name is removed.
     Delete {
         name: Arc<str>,
     },
-    /// All names are as they are now for good.
+    /// All names are durable as they are now.
     SyncFolder,
     Write {
         file: FileNum,
@@ -32,22 +32,22 @@ pub(crate) enum Op {
         file: FileNum,
         len: usize,
     },
-    /// All that was written to this file is there for good.
+    /// Everything written to this file is durable.
     Sync {
         file: FileNum,
     },
-    /// A sync failed. What was waiting for it can be read until the power goes; it may be on the disk or not, and no
-    /// later sync makes it durable: this is what Linux does.
+    /// A sync failed. The pending data can be read until the power goes; it may be on the disk or not, and no later
+    /// sync makes it durable: this is what Linux does.
     SyncFailed {
         file: FileNum,
     },
     /// The store was asked for this step.
     Begun(usize),
-    /// The store has said that this step is done.
+    /// The store has acknowledged this step.
     Acked(usize),
 }
 
-/// Writes into a file, which grows as it must.
+/// Writes into a file, which grows as needed.
 pub(crate) fn write(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     if content.len() < at + bytes.len() {
         content.resize(at + bytes.len(), 0);

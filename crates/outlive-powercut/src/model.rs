@@ -1,4 +1,4 @@
-//! What the store must hold: the same told to the store in memory.
+//! The model: a memory store that performs the same steps, and thus holds what the real store must hold.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use outlive_core::time::Timestamp;
 
 use crate::wait::wait;
 
-/// How many letters of a value are shown to people.
+/// Limit on the characters shown of a value.
 const BRIEF_MAX: usize = 600;
 
 /// One thing that a store is asked for, all or nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Open the file, and make it a store if it is none.
+    /// Opens the file, and creates a store in it if there is none.
     Open,
     Lease(Timestamp),
     Write(Arc<Vec<Write>>),
     Release(Epoch),
 }
 
-/// All that a store shows.
+/// Everything that a store shows.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) held: Vec<Held>,
@@ -34,7 +34,7 @@ pub(crate) struct Snapshot {
     counts: Counts,
 }
 
-/// An instance, and all that is kept for it.
+/// An instance, and everything stored for it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Held {
     pub(crate) instance: Instance,
@@ -42,19 +42,19 @@ pub(crate) struct Held {
     pub(crate) inbox: Vec<Inbound>,
 }
 
-/// A store in memory that is told each step.
+/// A memory store that performs each step.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     store: MemoryStore,
-    /// The lease given last.
+    /// The last lease.
     pub(crate) epoch: Epoch,
 }
 
 impl Model {
-    /// What a store is after these steps.
+    /// Creates the model after these steps.
     ///
     /// # Errors
-    /// None that the store in memory would give.
+    /// Only if the memory store fails.
     pub(crate) fn after(steps: &[Step]) -> Result<Self, String> {
         let mut model = Self::default();
         for step in steps {
@@ -63,7 +63,7 @@ impl Model {
         Ok(model)
     }
 
-    /// Does a step, and says how it was answered.
+    /// Performs a step, and returns the result as text.
     pub(crate) fn tell(&mut self, step: &Step) -> Result<String, String> {
         match step {
             Step::Open => Ok(String::new()),
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// Writes a batch, and gives the answers.
+    /// Writes a batch, and returns the results.
     pub(crate) fn write(&mut self, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, String> {
         told(wait(self.store.write(Arc::clone(batch)))?)
     }
@@ -87,7 +87,7 @@ impl Model {
 }
 
 impl Snapshot {
-    /// Asks a store for all it shows. The outer error is that it does not answer.
+    /// Reads everything a store shows. The outer error means that it does not reply.
     pub(crate) fn of(store: &dyn Query) -> Result<Result<Self, Error>, String> {
         let page = match wait(store.list(&Filter::all(), None, usize::MAX))? {
             Ok(page) => page,
@@ -107,7 +107,7 @@ impl Snapshot {
         Ok(wakes.and_then(|wakes| Ok(Self { held, wakes, counts: counts? })))
     }
 
-    /// Says the first difference, if there is one.
+    /// Returns the first difference as an error, if there is one.
     pub(crate) fn compare(&self, expected: &Self) -> Result<(), String> {
         if self == expected {
             return Ok(());
@@ -120,12 +120,12 @@ impl Snapshot {
     }
 }
 
-/// As much of a value as helps.
+/// Formats as much of a value as helps.
 fn brief(value: &impl Debug) -> String {
     format!("{value:?}").chars().take(BRIEF_MAX).collect()
 }
 
-/// The answers, but for what a store may have forgotten when it is asked the same again.
+/// Formats the results, except for what a store may have forgotten when a write is repeated.
 pub(crate) fn shown(answers: Vec<Answer>) -> String {
     let comparable = answers.into_iter().map(|answer| match answer {
         Answer::Sent { num, pos, is_new, .. } => Answer::Sent { num, pos, before: 0, is_new },
@@ -134,7 +134,7 @@ pub(crate) fn shown(answers: Vec<Answer>) -> String {
     format!("{:?}", comparable.collect::<Vec<_>>())
 }
 
-/// An answer, or what is wrong in words.
+/// Turns an error into text.
 pub(crate) fn told<T>(answer: Result<T, Error>) -> Result<T, String> {
     answer.map_err(|error| format!("{:?}: {error}", error.kind))
 }

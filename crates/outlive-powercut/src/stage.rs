@@ -1,4 +1,4 @@
-//! Where everything happens: one disk, and the folder in which the store finds its name and its lock.
+//! The stage: one disk, and the folder in which the store finds its name and its lock.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use crate::disk::{Disk, Syncs};
 use crate::model::told;
 use crate::vfs::Vfs;
 
-/// How many pages may wait in the log: few, so that checkpoints are many.
+/// Limit on the pages in the log: few, so that there are many checkpoints.
 const CHECKPOINT_PAGES: u32 = 25;
 
-/// The digest of a file without a table.
+/// The digest of a file without tables.
 pub(crate) const EMPTY: u64 = 0;
 
-/// What the store and its disk are told about durability.
+/// The durability settings of the store and its disk.
 ///
 /// ```
 /// use outlive_powercut::Setting;
@@ -26,16 +26,16 @@ pub(crate) const EMPTY: u64 = 0;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Setting {
-    /// `synchronous=FULL`, as users have it: nothing that was acknowledged may be lost.
+    /// `synchronous=FULL`, as users have it: nothing acknowledged may be lost.
     #[default]
     Full,
-    /// `synchronous=NORMAL`: a power cut takes what was written last, but never a part of a batch.
+    /// `synchronous=NORMAL`: a power cut loses what was written last, but never a part of a batch.
     Relaxed,
-    /// `synchronous=FULL` on a disk whose syncs do nothing: a power cut may take and tear anything.
+    /// `synchronous=FULL` on a disk whose syncs do nothing: a power cut may lose and tear anything.
     LyingSync,
 }
 
-/// A disk with a name.
+/// A named disk.
 #[derive(Debug)]
 pub(crate) struct Stage {
     vfs: Vfs,
@@ -43,18 +43,18 @@ pub(crate) struct Stage {
     setting: Setting,
 }
 
-/// How thoroughly the pages of a file are looked at.
+/// How thoroughly to check the pages of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Look {
     /// Each page by itself.
     Quick,
-    /// Each index against its table too.
+    /// Also each index against its table.
     Thorough,
 }
 
 impl Stage {
     pub(crate) fn new(setting: Setting) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|e| format!("no folder for the lock of the store: {e}"))?;
+        let folder = tempfile::tempdir().map_err(|e| format!("failed to create a folder for the store's lock: {e}"))?;
         Ok(Self { vfs: Vfs::register(), folder, setting })
     }
 
@@ -77,14 +77,14 @@ impl Stage {
         SqliteStore::open(&self.path(), options)
     }
 
-    /// Opens the store where nothing should keep it from opening.
+    /// Opens the store where nothing should prevent it.
     pub(crate) fn open(&self) -> Result<SqliteStore, String> {
-        told(self.store()).map_err(|error| format!("the store cannot be opened: {error}"))
+        told(self.store()).map_err(|error| format!("failed to open the store: {error}"))
     }
 
-    /// All rows of all tables in a number, if the file is sound.
+    /// Hashes all rows of all tables, if the file is sound.
     pub(crate) fn digest(&self, look: Look) -> Result<u64, String> {
-        self.read(look).map_err(|error| format!("the file cannot be read: {error}"))?
+        self.read(look).map_err(|error| format!("failed to read the file: {error}"))?
     }
 
     fn read(&self, look: Look) -> rusqlite::Result<Result<u64, String>> {
@@ -102,7 +102,7 @@ impl Stage {
     }
 }
 
-/// All rows of all tables in a number.
+/// Hashes all rows of all tables.
 fn digest(connection: &Connection) -> rusqlite::Result<u64> {
     let mut names = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")?;
     let names: Vec<String> = names.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;

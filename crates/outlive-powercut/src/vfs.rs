@@ -1,4 +1,4 @@
-//! A disk as SQLite sees it: a VFS of its own for each, under a name of its own.
+//! A disk as SQLite sees it: each has its own VFS with its own name.
 
 mod file;
 
@@ -14,13 +14,13 @@ use rusqlite::ffi;
 use self::file::VfsFile;
 use crate::disk::{Disk, Opening};
 
-/// The longest name of a file, in bytes.
+/// The longest file name, in bytes.
 const PATH_MAX: c_int = 1_024;
 
-/// How many there have been.
+/// Number of disks registered so far.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A registered VFS. Whoever opens a file through it closes it before this goes.
+/// A registered VFS. Every file opened through it must be closed before this is dropped.
 #[derive(Debug)]
 pub(crate) struct Vfs {
     name: CString,
@@ -37,11 +37,11 @@ impl Vfs {
         let raw = Box::into_raw(Box::new(table(name.as_ptr(), Arc::as_ptr(&disk))));
         // SAFETY: the table is complete, and it, the name and the disk live until `drop` has unregistered it.
         let code = unsafe { ffi::sqlite3_vfs_register(raw, 0) };
-        assert_eq!(code, ffi::SQLITE_OK, "SQLite registers every VFS that has a name");
+        assert_eq!(code, ffi::SQLITE_OK, "SQLite registers any VFS that has a name");
         Self { name, disk, raw }
     }
 
-    /// What SQLite calls it.
+    /// Returns the name under which SQLite knows it.
     pub(crate) fn name(&self) -> &str {
         self.name.to_str().unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl Drop for Vfs {
         assert_eq!(self.disk.open_count(), 0, "a file is still open");
         // SAFETY: `raw` was registered by `register` and is unregistered only here.
         unsafe { ffi::sqlite3_vfs_unregister(self.raw) };
-        // SAFETY: it came from `Box::into_raw`, and SQLite, which has no file open in it, knows it no more.
+        // SAFETY: it came from `Box::into_raw`, and SQLite, which has no file open in it, no longer knows it.
         drop(unsafe { Box::from_raw(self.raw) });
     }
 }
@@ -88,7 +88,7 @@ fn table(name: *const c_char, disk: *const Disk) -> ffi::sqlite3_vfs {
     }
 }
 
-/// What SQLite is told.
+/// Returns the code for SQLite.
 fn code(done: Result<(), c_int>) -> c_int {
     done.err().unwrap_or(ffi::SQLITE_OK)
 }
@@ -96,20 +96,20 @@ fn code(done: Result<(), c_int>) -> c_int {
 /// # Safety
 /// `vfs` must be one that [`Vfs::register`] made and that is still registered.
 unsafe fn disk_of(vfs: *mut ffi::sqlite3_vfs) -> Arc<Disk> {
-    // SAFETY: by the caller's word `vfs` is valid, and its data is the disk that `Vfs` keeps alive.
+    // SAFETY: the caller guarantees that `vfs` is valid, and its data is the disk that `Vfs` keeps alive.
     let disk = unsafe { (*vfs).pAppData.cast::<Disk>() };
-    // SAFETY: the disk is held in an `Arc`, of which this makes one more.
+    // SAFETY: the disk is held in an `Arc`, and this adds one reference.
     unsafe { Arc::increment_strong_count(disk) };
-    // SAFETY: this is the one that was just counted.
+    // SAFETY: this takes the reference that was just added.
     unsafe { Arc::from_raw(disk) }
 }
 
-/// The name of a file without its folder: a disk has only one.
+/// Returns the name of a file without its folder: a disk has only one.
 ///
 /// # Safety
 /// `path` must be a C string.
 unsafe fn name_of<'a>(path: *const c_char) -> Option<&'a str> {
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     let path = unsafe { CStr::from_ptr(path) }.to_str().ok()?;
     path.rsplit('/').next()
 }
@@ -123,9 +123,9 @@ unsafe extern "C" fn open(
 ) -> c_int {
     let journals = ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_SUPER_JOURNAL | ffi::SQLITE_OPEN_WAL;
     let opening = Opening {
-        // The store makes an empty file before it has SQLite open it, and does so beside the VFS.
+        // The store creates an empty file before SQLite opens it, and does so outside the VFS.
         makes: flags & (ffi::SQLITE_OPEN_CREATE | ffi::SQLITE_OPEN_MAIN_DB) != 0,
-        // As SQLite's own VFS has it: of a log or journal that may be new.
+        // As in SQLite's own VFS: only for a log or journal that may be new.
         syncs_folder: flags & ffi::SQLITE_OPEN_CREATE != 0 && flags & journals != 0,
         is_passing: flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0,
     };
@@ -134,11 +134,11 @@ unsafe extern "C" fn open(
     // SAFETY: SQLite gives a C string, or null for a file without a name.
     let name = if name.is_null() { None } else { unsafe { name_of(name) } };
     if !flags_out.is_null() {
-        // SAFETY: it is not null, so SQLite has room for an answer there.
+        // SAFETY: it is not null, so SQLite has space for the result there.
         unsafe { *flags_out = flags };
     }
     let opened = disk.open(name, opening);
-    // SAFETY: SQLite gives room for `szOsFile` bytes, which is the size of a `VfsFile`.
+    // SAFETY: SQLite provides `szOsFile` bytes, which is the size of a `VfsFile`.
     unsafe { file::put(file, disk, opened) }
 }
 
@@ -160,9 +160,9 @@ unsafe extern "C" fn access(
     let disk = unsafe { disk_of(vfs) };
     // SAFETY: SQLite gives a C string.
     let len = unsafe { name_of(name) }.and_then(|name| disk.len_of(name));
-    // As SQLite's own VFS has it: an empty file counts as none when it is asked whether there is one.
+    // As in SQLite's own VFS: an empty file does not count as existing.
     let is_there = len.is_some_and(|len| len > 0 || flags != ffi::SQLITE_ACCESS_EXISTS);
-    // SAFETY: SQLite has room for an answer there.
+    // SAFETY: SQLite has space for the result there.
     unsafe { *answer = c_int::from(is_there) };
     ffi::SQLITE_OK
 }
@@ -178,26 +178,26 @@ unsafe extern "C" fn full_path(
     if bytes.len() > usize::try_from(room).unwrap_or(0) {
         return ffi::SQLITE_CANTOPEN;
     }
-    // SAFETY: there is room for `room` bytes, which is enough, and it is not where the name lies.
+    // SAFETY: there is space for `room` bytes, which is enough, and it does not overlap the name.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr().cast::<c_char>(), answer, bytes.len()) };
     ffi::SQLITE_OK
 }
 
-/// SQLite seeds its numbers from the VFS of the system; this one is asked for none that matter.
+/// SQLite seeds its random numbers from the system's VFS; none that matter come from this one.
 unsafe extern "C" fn randomness(_: *mut ffi::sqlite3_vfs, len: c_int, answer: *mut c_char) -> c_int {
-    // SAFETY: SQLite has room for `len` bytes there.
+    // SAFETY: SQLite has space for `len` bytes there.
     unsafe { ptr::write_bytes(answer, 7, usize::try_from(len).unwrap_or(0)) };
     len
 }
 
-/// Waits much less than it is asked to: nobody holds a lock here for long.
+/// Sleeps much less than requested: no lock is held for long here.
 unsafe extern "C" fn sleep(_: *mut ffi::sqlite3_vfs, micros: c_int) -> c_int {
     thread::sleep(Duration::from_micros(50));
     micros
 }
 
 unsafe extern "C" fn current_time(_: *mut ffi::sqlite3_vfs, answer: *mut f64) -> c_int {
-    // SAFETY: SQLite has room for an answer there.
+    // SAFETY: SQLite has space for the result there.
     unsafe { *answer = 2_460_000.5 };
     ffi::SQLITE_OK
 }
@@ -223,8 +223,8 @@ mod tests {
         let vfs = Vfs::register();
         let (first, second) = (connect(&vfs), connect(&vfs));
         first.execute_batch("CREATE TABLE t (n INTEGER); BEGIN IMMEDIATE; INSERT INTO t VALUES (1)").expect("writes");
-        second.busy_timeout(Duration::ZERO).expect("waits for nobody");
-        let busy = second.execute_batch("BEGIN IMMEDIATE").expect_err("the first one writes");
+        second.busy_timeout(Duration::ZERO).expect("does not wait");
+        let busy = second.execute_batch("BEGIN IMMEDIATE").expect_err("the first one is writing");
         assert_eq!(busy.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
         let count = || second.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0));
         assert_eq!(count(), Ok(0));

@@ -1,4 +1,4 @@
-//! Waiting for an answer of a store, and hearing of it at the very moment it is given.
+//! Waits for a store's reply, and records the very moment it is given.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use crate::disk::Disk;
 use crate::log::Op;
 
-/// How long an answer may take: a store that takes longer hangs.
+/// How long a reply may take: a store that takes longer hangs.
 const LOOKS_MAX: usize = 600;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Wakes the thread that waits.
+/// Wakes the waiting thread.
 struct Awake(Thread);
 
 impl Wake for Awake {
@@ -23,7 +23,7 @@ impl Wake for Awake {
     }
 }
 
-/// Marks the answer where it is given, in the thread of the store, before that does anything else to the disk.
+/// Marks the reply when it is given, in the thread of the store, before that does anything else to the disk.
 struct Ack {
     disk: Arc<Disk>,
     step: usize,
@@ -37,7 +37,7 @@ impl Wake for Ack {
     }
 }
 
-/// Waits for an answer.
+/// Waits for a reply.
 ///
 /// # Errors
 /// If there is none.
@@ -49,7 +49,7 @@ pub(crate) fn wait<T>(mut answer: Pin<Box<dyn Future<Output = T> + Send + '_>>) 
     }
 }
 
-/// Waits for the answer to a step, and has the disk know when it was given.
+/// Waits for the reply to a step, and marks on the disk when it was given.
 ///
 /// # Errors
 /// If there is none.
@@ -60,9 +60,9 @@ pub(crate) fn wait_for_ack<T>(
 ) -> Result<T, String> {
     let waker = Waker::from(Arc::new(Ack { disk: disk.clone(), step, thread: thread::current() }));
     disk.mark(Op::Begun(step));
-    // The store cannot answer while its disk is held, so it finds the waker in place when it does.
+    // The store cannot reply while its disk is blocked, so the waker is in place when it does.
     match disk.hold(|| answer.as_mut().poll(&mut Context::from_waker(&waker))) {
-        Poll::Ready(_) => Err(format!("step {step} was answered without a look at the disk")),
+        Poll::Ready(_) => Err(format!("step {step} got a reply without any disk access")),
         Poll::Pending => wait_on(answer, &waker),
     }
 }
@@ -74,5 +74,5 @@ fn wait_on<T>(mut answer: Pin<Box<dyn Future<Output = T> + Send + '_>>, waker: &
             return Ok(answer);
         }
     }
-    Err(format!("no answer in {:?}", LOOK_EVERY * u32::try_from(LOOKS_MAX).unwrap_or(u32::MAX)))
+    Err(format!("no reply within {:?}", LOOK_EVERY * u32::try_from(LOOKS_MAX).unwrap_or(u32::MAX)))
 }

@@ -1,4 +1,4 @@
-//! One seeded world: a store lives, the power is cut at every moment, and what is left is looked at.
+//! One seeded world: a store runs, the power is cut at every moment, and what is left is checked.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::model::{Model, Snapshot, Step, shown, told};
 use crate::stage::{Look, Setting, Stage};
 use crate::wait::wait;
 
-/// How many images are made of each moment; the first two are not left to chance.
+/// Number of images of each moment; the first two are not random.
 const IMAGES_PER_MOMENT: u64 = 10;
-/// One state in so many is opened as a whole store.
+/// One in this many states is opened as a whole store.
 const WHOLE_EVERY: u64 = 40;
-/// One state in so many has its indexes held against their tables.
+/// One in this many states has its indexes checked against their tables.
 const THOROUGH_EVERY: u64 = 10;
-/// After so many lives, each on what a cut has left of the one before, a world begins anew.
+/// Number of lives, each on what a cut has left of the previous one, before a world starts over.
 const LIVES_MAX: u64 = 4;
 
-/// What was tried in a world, and what was found.
+/// Totals and findings of a world.
 ///
 /// ```
 /// use outlive_powercut::{Setting, cut_power};
@@ -32,28 +32,28 @@ const LIVES_MAX: u64 = 4;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// How many different states were looked at: what lies on the disk, and what was acknowledged.
+    /// Number of different states checked: the contents of the disk, and what was acknowledged.
     pub states: u64,
-    /// How many of them were opened as a whole store, compared through its queries, and written to again.
+    /// Number of states that were opened as a whole store, compared through its queries, and written to again.
     pub whole: u64,
-    /// At how many moments the power was cut.
+    /// Number of moments at which the power was cut.
     pub cuts: u64,
-    /// How many lives a store had.
+    /// Number of lives of a store.
     pub lives: u64,
-    /// How many steps it acknowledged in them.
+    /// Number of steps it acknowledged in them.
     pub steps: u64,
-    /// How often the database itself was synced in them: when its log was moved into it.
+    /// How often the database file was synced in them: when its log was checkpointed into it.
     pub checkpoints: u64,
-    /// How many states lacked a step that was acknowledged.
+    /// Number of states that lacked an acknowledged step.
     pub lost: u64,
-    /// How many states were damaged, or lay between two steps.
+    /// Number of states that were damaged, or between two steps.
     pub torn: u64,
-    /// The first of these, in words, with the way to see it again.
+    /// Describes the first of these, with the way to reproduce it.
     pub first: Option<String>,
 }
 
 impl Tally {
-    /// Both together.
+    /// Adds two tallies.
     ///
     /// ```
     /// use outlive_powercut::Tally;
@@ -76,7 +76,7 @@ impl Tally {
     }
 }
 
-/// Cuts the power under a store until so many different states were looked at. `seen` is called for each of them.
+/// Cuts the power under a store until this many different states were checked. Calls `seen` for each of them.
 ///
 /// ```
 /// use outlive_powercut::{Setting, cut_power};
@@ -85,7 +85,7 @@ impl Tally {
 /// ```
 ///
 /// # Errors
-/// If the store does something else than the one in memory while nothing fails.
+/// If the store behaves differently from the memory store while nothing fails.
 pub fn cut_power(seed: u64, setting: Setting, states_max: u64, seen: &dyn Fn()) -> Result<Tally, String> {
     let mut world =
         World { stage: Stage::new(setting)?, seed, states_max, keys: HashSet::new(), tally: Tally::default(), seen };
@@ -108,24 +108,24 @@ struct World<'a> {
     stage: Stage,
     seed: u64,
     states_max: u64,
-    /// The states that were looked at in this life.
+    /// The states checked in this life.
     keys: HashSet<u64>,
     tally: Tally,
     seen: &'a dyn Fn(),
 }
 
-/// What a state turned out to be.
+/// The verdict on a state.
 enum Verdict {
-    /// The state after this step, which is one it may be.
+    /// The state after this step, which is an allowed one.
     Good(usize),
-    /// The state after this step, and a later one was acknowledged.
+    /// The state after this step, although a later one was acknowledged.
     Lost(usize),
-    /// Something else.
+    /// Anything else.
     Torn(String),
 }
 
 impl World<'_> {
-    /// Cuts the power at each moment of a life. Gives one of the states, for the next life.
+    /// Cuts the power at each moment of a life. Returns one of the states, for the next life.
     fn cut(&mut self, life: &Life) -> Option<(Image, History)> {
         self.keys.clear();
         let mut moment = Moment::first(&life.base, life.step, &life.log);
@@ -157,7 +157,7 @@ impl World<'_> {
         }
     }
 
-    /// Looks at one state. Gives the step it is after, if it is a whole one.
+    /// Checks one state. Returns the step it is after, if it is a whole one.
     fn look(&mut self, life: &Life, moment: &Moment<'_>, number: u64, image: Image) -> Option<usize> {
         self.tally.states += 1;
         (self.seen)();
@@ -175,11 +175,11 @@ impl World<'_> {
             Verdict::Good(step) => return Some(step),
             Verdict::Lost(step) => {
                 self.tally.lost += 1;
-                (format!("step {step} is the last on the disk, and {acked} was acknowledged"), Some(step))
+                (format!("step {step} is the last on the disk, but {acked} was acknowledged"), Some(step))
             }
             Verdict::Torn(found) => {
                 self.tally.torn += 1;
-                (format!("{found} (steps {acked} to {begun} would be right)"), None)
+                (format!("{found} (expected step {acked} to {begun})"), None)
             }
         };
         let (seed, lives, position) = (self.seed, self.tally.lives, moment.position);
@@ -198,12 +198,12 @@ impl World<'_> {
         match life.history.find(digest, moment.acked, moment.begun) {
             Some(step) if step < moment.acked => Verdict::Lost(step),
             Some(step) if step <= moment.begun => Verdict::Good(step),
-            Some(step) => Verdict::Torn(format!("step {step} is on the disk, which nobody has asked for yet")),
-            None => Verdict::Torn("what is on the disk is the state after no step".to_owned()),
+            Some(step) => Verdict::Torn(format!("step {step} is on the disk, but was not requested yet")),
+            None => Verdict::Torn("the disk does not match the state after any step".to_owned()),
         }
     }
 
-    /// Opens a state as a store does, compares all it shows, and has it go on.
+    /// Opens a state as a store does, compares everything it shows, and writes to it again.
     fn open_whole(&self, history: &History, step: usize, image: Image) -> Result<(), String> {
         self.stage.disk().insert(image, self.stage.syncs());
         let store = self.stage.open()?;
@@ -221,7 +221,7 @@ impl World<'_> {
                 Step::Open | Step::Release(_) => expected.clone(),
             };
             if answer != expected {
-                return Err(format!("after the cut {next:?} was answered with {answer}, the model says {expected}"));
+                return Err(format!("after the cut {next:?} returned {answer}, but the model {expected}"));
             }
             held = model.snapshot()?;
         }
@@ -231,7 +231,7 @@ impl World<'_> {
     }
 }
 
-/// Tells states apart: what lies on the disk, and what was acknowledged.
+/// Identifies a state: the contents of the disk, and what was acknowledged.
 fn key(image: &Image, acked: usize) -> u64 {
     let mut sum = acked as u64;
     let mut eat = |word: u64| sum = (sum.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);

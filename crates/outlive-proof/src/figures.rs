@@ -1,4 +1,4 @@
-//! What a tool's run came to: counts, time, and the command that repeats it, kept in a file for the page.
+//! The figures of a tool's run: counts, time, and the command that reproduces it, stored in a file for the page.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,23 +13,23 @@ use crate::tools::{Lines, Order, Tool};
 pub(crate) struct Figures {
     /// The tool's name.
     pub(crate) tool: String,
-    /// What it does.
+    /// Description of the tool.
     pub(crate) sentence: String,
     /// Whether this was the long form.
     pub(crate) is_long: bool,
-    /// Repeats it.
+    /// The command that reproduces the run.
     pub(crate) command: String,
-    /// What was counted, and how many.
+    /// Labels and counts.
     pub(crate) lines: Lines,
-    /// Time on the wall.
+    /// Wall-clock time in seconds.
     pub(crate) secs: f64,
-    /// Time of all cores, of this process and of those it started.
+    /// CPU time in seconds, of this process and its children.
     pub(crate) cpu_secs: f64,
 }
 
 impl Figures {
-    /// Runs a tool, and keeps what it came to if it passed.
-    #[expect(clippy::disallowed_methods, reason = "how long a tool took is a matter of real time")]
+    /// Runs a tool, and stores its figures if it passed.
+    #[expect(clippy::disallowed_methods, reason = "measures real time")]
     pub(crate) fn of(tool: Tool, order: &Order) -> Result<Self, String> {
         let (start, cpu) = (Instant::now(), cpu());
         let lines = tool.run(order)?;
@@ -44,12 +44,12 @@ impl Figures {
             secs: start.elapsed().as_secs_f64(),
             cpu_secs: (self::cpu() - cpu).as_secs_f64(),
         };
-        figures.keep().map_err(|error| format!("the figures could not be kept: {error}"))?;
+        figures.keep().map_err(|error| format!("failed to store the figures: {error}"))?;
         Ok(figures)
     }
 
-    /// Says it to people.
-    #[expect(clippy::print_stdout, reason = "this is what the command is for")]
+    /// Prints the figures.
+    #[expect(clippy::print_stdout, reason = "this is the output of the command")]
     pub(crate) fn tell(&self) {
         println!("{}: passed in {:.1} s ({:.1} CPU-s)", self.tool, self.secs, self.cpu_secs);
         for (what, figure) in &self.lines {
@@ -63,7 +63,7 @@ impl Figures {
         fs::write(folder().join(format!("{}-{form}.json", self.tool)), serde_json::to_vec_pretty(self)?)
     }
 
-    /// All that are kept.
+    /// Reads all stored figures.
     pub(crate) fn kept() -> io::Result<Vec<Self>> {
         let mut paths: Vec<_> =
             fs::read_dir(folder())?.map(|file| file.map(|file| file.path())).collect::<Result<_, _>>()?;
@@ -72,14 +72,14 @@ impl Figures {
     }
 }
 
-/// Where figures are kept.
+/// Returns the folder in which figures are stored.
 fn folder() -> PathBuf {
     PathBuf::from("target/figures")
 }
 
-/// The time of all cores that this process and those it has waited for have used so far.
+/// Returns the CPU time used so far by this process and the children it has waited for.
 fn cpu() -> Duration {
-    // Fields 14 to 17 after the name, in hundredths of a second: user and system, own and of children.
+    // Fields 14 to 17, in hundredths of a second: user and system time, own and of children.
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let hundredths: u64 = fields.iter().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();

@@ -1,4 +1,4 @@
-//! All tools in processes of their own, a few at a time: some wait more than they work.
+//! Runs all tools as separate processes, a few at a time, as some mostly wait.
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -7,11 +7,11 @@ use std::{env, thread};
 
 use crate::tools::Tool;
 
-/// How many tools run at once. The one with the real clock hardly works, and the others do not always use all cores.
+/// How many tools run at once. The one on the real clock is mostly idle, and the others do not always use all cores.
 const LANES: usize = 3;
 
 /// Runs every tool with the given options and prints each result as it ends. Returns `true` if all passed.
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is what the command is for")]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the output of the command")]
 pub(crate) fn run_all(options: &[String]) -> bool {
     let mut tools = Tool::all();
     // The slowest first, so that no lane ends long after the others.
@@ -38,7 +38,7 @@ pub(crate) fn run_all(options: &[String]) -> bool {
     !has_failed.into_inner()
 }
 
-/// Runs one, and gives what it said.
+/// Runs one tool, and returns its output.
 fn run(tool: Tool, options: &[String]) -> Result<String, String> {
     let failed = |problem: String| format!("{tool:?} FAILED: {problem}\n");
     let this = env::current_exe().map_err(|error| failed(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Runs the proofs: each tool tries to break a promise in its own way, and says how often it tried.
+//! Runs the proof tools: each tries to break a promise in its own way and counts how often it tried.
 
 mod figures;
 mod lanes;
@@ -16,29 +16,29 @@ use crate::tools::{Order, Tool, be_mutant};
 #[derive(Parser)]
 #[command(name = "outlive-proof")]
 struct Args {
-    /// What to run. Without it: all of them, a few at a time.
+    /// The tool to run. Without it, all of them run, a few at a time.
     tool: Option<Tool>,
-    /// The long form, for a night instead of a coffee.
+    /// Runs the long form, which takes a night instead of a coffee break.
     #[arg(long)]
     long: bool,
-    /// Where chance begins.
+    /// The seed for everything random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How much of it, instead of what the form says.
+    /// How much to try, instead of the amount of the chosen form.
     #[arg(long)]
     count: Option<u64>,
-    /// One scenario of `real` alone, such as `deploys`.
+    /// Runs a single scenario of `real`, such as `deploys`.
     #[arg(long)]
     only: Option<String>,
     /// Writes the page from the figures of all runs so far, and runs nothing.
     #[arg(long)]
     page: Option<std::path::PathBuf>,
-    /// Lives as a process with this defect: how `mutants` calls itself.
+    /// Runs as a process with this defect: how `mutants` calls itself.
     #[arg(long, hide = true)]
     mutant: Option<String>,
 }
 
-#[expect(clippy::print_stderr, reason = "a command says what went wrong there")]
+#[expect(clippy::print_stderr, reason = "a command reports errors on stderr")]
 fn main() -> ExitCode {
     if let Some(code) = tools::child() {
         return code;
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         return match page::write(path) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("the page could not be written to {}: {error}", path.display());
+                eprintln!("failed to write the page to {}: {error}", path.display());
                 ExitCode::FAILURE
             }
         };

@@ -1,8 +1,8 @@
-//! How fast the writer is: 1,000 runs take 200 steps each, all in step, 1,000 single-entry commits to a batch.
+//! Measures the writer: 1,000 runs take 200 steps each in lockstep, in batches of 1,000 single-entry commits.
 //!
-//! `cargo run --release -p outlive-sqlite --example writer [folder]`
-#![expect(clippy::print_stdout, reason = "a program that prints its result")]
-#![expect(clippy::disallowed_methods, reason = "a measurement asks the machine for the time")]
+//! `cargo run --release -p outlive-sqlite --example writer [DIR]`
+#![expect(clippy::print_stdout, reason = "prints its result")]
+#![expect(clippy::disallowed_methods, reason = "a measurement needs the time of the machine")]
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ fn commits(step: u64, epoch: Epoch, payload: &Payload) -> Vec<Write> {
     (0..RUNS).map(commit).collect()
 }
 
-/// The time all threads of this process have used, in steps of 10 ms.
+/// Returns the CPU time of all threads of this process, in steps of 10 ms.
 fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let after_name = stat.rsplit(')').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One transaction's worth of writes: which function answers which write, and what they share.
+//! One transaction's worth of writes: dispatches each write to its function and holds the state they share.
 
 use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::journal::Entry;
@@ -9,16 +9,16 @@ use crate::ledger::Ledger;
 use crate::row::{self, FeedPlace};
 
 const UNKNOWN_WRITE: &str =
-    "outlive-core has a kind of write that outlive-sqlite does not know; use the same release of both";
+    "outlive-sqlite does not know this kind of write; use the same release of outlive-core and outlive-sqlite";
 
-/// The writes of one transaction. Each function checks all it has to before its first statement, so that a refused
-/// write leaves nothing behind without a savepoint; an `Err` is trouble with the file and undoes the whole batch.
+/// The writes of one transaction. Each function makes all its checks before its first statement, so that a refused
+/// write leaves nothing behind without a savepoint. An `Err` is a problem with the file and rolls back the whole batch.
 pub(crate) struct Batch<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) ledger: &'a mut Ledger,
     /// The epoch under which this handle executes, 0 if it does not.
     pub(crate) epoch: u64,
-    /// Whether this very batch was written before and it is not known if it is durable.
+    /// Whether this very batch may already be durable from an earlier attempt.
     pub(crate) again: Again,
     insert_entry: CachedStatement<'a>,
 }
@@ -31,7 +31,7 @@ pub(crate) enum Again {
 }
 
 impl<'a> Batch<'a> {
-    /// Begins with the first write; the transaction is open. `epoch` is the one this handle was given last.
+    /// Starts a batch in an open transaction. `epoch` is the last one this handle was given.
     pub(crate) fn new(
         connection: &'a Connection,
         ledger: &'a mut Ledger,
@@ -43,7 +43,7 @@ impl<'a> Batch<'a> {
         Ok(Self { connection, ledger, epoch, again, insert_entry: row::prepare_entry(connection)? })
     }
 
-    /// Answers one write.
+    /// Applies one write and returns its outcome.
     pub(crate) fn apply(&mut self, write: &Write) -> rusqlite::Result<Answer> {
         match write {
             Write::Commit(commit) => self.commit(commit),
@@ -62,12 +62,12 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether a write under this epoch is that of the lease held here.
+    /// Returns `true` if `epoch` is the one of the lease held here.
     pub(crate) fn holds(&self, epoch: Epoch) -> bool {
         epoch.0 != 0 && (epoch.0 == self.epoch || is_on(Mutant::SqliteUnfenced))
     }
 
-    /// Adds one line to the journal of an instance of which the world was told `news` times beside.
+    /// Appends an entry to the journal of an instance whose lifecycle events have taken `news` numbers so far.
     pub(crate) fn insert(&mut self, num: u64, entry: &Entry, news: u64) -> rusqlite::Result<()> {
         let place = FeedPlace { pos: self.ledger.next_in_feed(), number: entry.seq + news };
         row::insert_entry(&mut self.insert_entry, num, entry, place)

@@ -1,74 +1,74 @@
-//! When the log is moved into the file, and when it is begun anew: decisions, apart from doing it.
+//! Decides when to checkpoint the WAL and when to restart it; the writer carries it out.
 //!
-//! A passive checkpoint costs little and waits for nobody, but a log that somebody reads at each moment is never begun
-//! anew by it. A restart waits for readers, and no write is taken meanwhile. If a reader stays for long, waiting again
-//! and again makes writes many times slower, so after a failed restart the next one is tried when the log has doubled.
-//! Nothing is lost by that: once the reader is gone, a passive checkpoint moves all of the log, and SQLite begins it
-//! anew with the next write.
+//! A passive checkpoint is cheap and waits for nobody, but it never restarts a WAL that always has a reader. A restart
+//! waits for readers, and no write is accepted meanwhile. If a reader stays long, waiting for it repeatedly makes
+//! writes many times slower, so after a failed restart the next one is tried when the WAL has doubled. Nothing is lost
+//! by that: once the reader is gone, a passive checkpoint moves all of the WAL into the file, and SQLite restarts it
+//! with the next write.
 
-/// A checkpoint is made when about this many pages wait in the log. A page that is written again and again is in the
-/// log as often, and SQLite passes all of them by to add one more: a longer log makes small writes slower.
+/// How many pages wait in the WAL, approximately, before a checkpoint. A page that is written repeatedly is in the WAL
+/// as often, and SQLite steps over all its copies to add another: a longer WAL makes small writes slower.
 pub(crate) const CHECKPOINT_PAGES: i64 = 1_000;
 
-/// Past so many times that, the log was moved into the file before and is not used again, because somebody read it just
-/// then.
+/// The multiple of that length at which to restart the WAL. One that long was checkpointed before but not reused,
+/// because somebody was reading it at that moment.
 const RESTART_AT: i64 = 2;
 
-/// Past this many pages people should know that a reader holds the log open.
+/// The WAL length in pages from which to warn that a reader holds it open.
 const PAGES_LONG: i64 = 10_000;
 
-/// What a checkpoint is for.
+/// Why a checkpoint is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
-    /// Keeping the log short.
+    /// To keep the WAL short.
     Order,
-    /// A write was refused, perhaps for want of room.
+    /// To make room: a write was refused, perhaps because the disk is full.
     Room,
 }
 
-/// What to do about the log.
+/// What to do about the WAL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     Nothing,
-    /// Move what nobody reads into the file.
+    /// Move the pages that nobody reads into the file.
     Passive,
-    /// Wait for readers, so that the log is begun anew.
+    /// Wait for readers, so that the WAL is restarted.
     Restart,
 }
 
-/// The log, as a checkpoint found it.
+/// The state of the WAL, as a checkpoint found it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Log {
-    /// Whether a reader was in the way.
+    /// `true` if a reader was in the way.
     pub(crate) is_busy: bool,
     pub(crate) pages: i64,
-    /// How many of them are in the file.
+    /// How many of the pages are in the file.
     pub(crate) moved: i64,
 }
 
 impl Log {
-    /// Returns `true` if it is so long that people should know.
+    /// Returns `true` if the WAL is long enough to warn about.
     pub(crate) fn is_long(&self) -> bool {
         self.pages >= PAGES_LONG
     }
 }
 
-/// Decides on checkpoints.
+/// The checkpoint policy.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     pages_max: i64,
-    /// How long the log gets before readers are waited for.
+    /// The WAL length from which a checkpoint waits for readers.
     restart_at: i64,
 }
 
 impl Checkpoints {
-    /// With about how many pages that may wait in the log.
+    /// Creates a policy under which about `pages_max` pages may wait in the WAL.
     pub(crate) fn new(pages_max: i64) -> Self {
         Self { pages_max, restart_at: RESTART_AT * pages_max }
     }
 
-    /// Returns `true` if so little was written that the log need not be looked at: to look costs as much as a small
-    /// write, and a few writes more or less do not matter.
+    /// Returns `true` if too little was written to inspect the WAL: inspecting it costs as much as a small write, and a
+    /// few writes more or less do not matter.
     pub(crate) fn can_wait(&self, pages_written: i64) -> bool {
         pages_written < self.pages_max / 16
     }
@@ -85,7 +85,7 @@ impl Checkpoints {
         }
     }
 
-    /// Remembers what came of a restart.
+    /// Records the result of a restart.
     pub(crate) fn restarted(&mut self, log: Log) {
         if log.is_busy {
             self.restart_at = log.pages.saturating_mul(2).max(self.restart_at);
@@ -97,7 +97,7 @@ impl Checkpoints {
 mod tests {
     use super::*;
 
-    /// What broke: while somebody read for long, every few dozen pages a restart was waited for in vain, 100 ms each.
+    /// What broke: during a long read, a restart was attempted in vain every few dozen pages, 100 ms each time.
     #[test]
     fn a_reader_that_stays_is_waited_for_a_few_times_only() {
         let mut checkpoints = Checkpoints::new(1_000);

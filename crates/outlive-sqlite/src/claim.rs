@@ -1,4 +1,4 @@
-//! Taking instances in order to drive them.
+//! Claims instances for a driver.
 
 use outlive_core::commit::{Absolve, Answer, Claim, Claimed};
 use outlive_core::journal::Entry;
@@ -35,14 +35,15 @@ impl Batch<'_> {
         Ok(Answer::Claimed(claimed))
     }
 
-    /// The instance, if nobody else drives it and it can be driven.
+    /// Returns the instance if it can be driven and no other process drives it.
     fn claimable(&self, num: u64, now: Timestamp) -> rusqlite::Result<Option<Read>> {
         Ok(row::by_num(self.connection, num)?.filter(|found| {
             let instance = &found.instance;
-            // One whose status is damaged is claimed too: its driver sets it aside, or its wake would come for ever.
+            // An instance with a damaged status is claimed too: its driver marks it stuck, or it would stay due
+            // forever.
             let is_stuck = instance.status == Status::Stuck && found.is_status_known;
             let is_open = !instance.status.is_ended() && !is_stuck;
-            // A claim whose answer was lost has made this epoch the owner, and nobody has been told.
+            // A claim whose reply was lost made this epoch the owner, and no driver knows.
             let is_free = [0, self.epoch].contains(&instance.owner.0);
             is_open && !instance.is_early(now) && is_free
         }))
@@ -63,7 +64,7 @@ impl Batch<'_> {
         let started_at = *instance.started_at.get_or_insert(claim.at);
         let (journal, inbox) = self.contents(num, damage)?;
         if journal.is_err() || inbox.is_err() {
-            // Before anything is written: a transaction that has met a damaged page takes nothing more.
+            // Before anything is written: a transaction that has hit a damaged page accepts no more writes.
             let damage = Damage { journal: journal.as_ref().err().cloned(), inbox: inbox.as_ref().err().cloned() };
             self.ledger.know_damage(num, damage);
         }
@@ -94,7 +95,7 @@ impl Batch<'_> {
         Ok(Claimed { is_first, had_paused, instance, journal, inbox })
     }
 
-    /// Sets the recoveries of instances back.
+    /// Lowers the recovery counts of instances.
     pub(crate) fn absolve(&mut self, absolve: &Absolve) -> rusqlite::Result<Answer> {
         if !self.holds(absolve.epoch) {
             return Ok(Answer::Fenced);
@@ -111,7 +112,8 @@ impl Batch<'_> {
         Ok(Answer::Done)
     }
 
-    /// The journal and the inbox of an instance, each or what is wrong with it; `damage` is what is wrong with its row.
+    /// Reads the journal and the inbox of an instance, each as its contents or as what is wrong with it. `damage` is
+    /// what is wrong with the row.
     fn contents(&self, num: u64, damage: Option<String>) -> rusqlite::Result<Contents> {
         let known = self.ledger.damage(num).cloned().unwrap_or_default();
         let journal = match known.journal.or(damage) {

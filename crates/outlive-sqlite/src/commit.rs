@@ -1,4 +1,4 @@
-//! What a run's progress changes: the hot path, one row for an entry and nothing else.
+//! Applies the commits of runs: the hot path, one row per journal entry and nothing else.
 
 use outlive_core::commit::{Answer, Commit, State};
 use outlive_core::id::Name;
@@ -45,13 +45,13 @@ impl Batch<'_> {
         Ok(Answer::Done)
     }
 
-    /// The state, if this commit is what becomes of an instance whose claim met damage.
+    /// Returns the state if this commit marks an instance stuck whose claim found damage.
     fn sets_aside<'a>(&self, commit: &'a Commit) -> Option<&'a State> {
         let state = commit.state.as_ref().filter(|state| state.status == Status::Stuck)?;
         (commit.entries.is_empty() && self.ledger.damage(commit.num.0).is_some()).then_some(state)
     }
 
-    /// Sets a damaged instance aside. Its driver could not read where its journal ends, so that is not asked for.
+    /// Marks a damaged instance stuck. Its driver could not read where its journal ends, so that is not checked.
     pub(crate) fn set_aside(&mut self, num: u64, state: &State) -> rusqlite::Result<Answer> {
         match self.ledger.outline(self.connection, num)? {
             Some((facts, workflow)) if facts.is_open() => {
@@ -62,8 +62,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Whether this very commit was applied before and its answer lost. Then nothing of it is applied again: since
-    /// then a message may have come that its wake would pass by.
+    /// Returns `true` if this very commit was applied before and its reply was lost. Nothing of it is applied again: a
+    /// message may have arrived since that its wake would miss.
     fn has_applied(&self, commit: &Commit, facts: &Facts) -> rusqlite::Result<bool> {
         if let Some(last) = commit.entries.last() {
             if last.seq > facts.seq || !is_dense(commit) {
@@ -78,7 +78,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Whether an ended or stuck instance is in just this state.
+    /// Returns `true` if an ended or stuck instance is in exactly this state.
     fn has_entered(&self, num: u64, state: &State) -> rusqlite::Result<bool> {
         let sql =
             "SELECT 1 FROM instance WHERE num = ?1 AND status = ?2 AND outcome IS ?3 AND note IS ?4 AND ended_at IS ?5";
@@ -89,7 +89,7 @@ impl Batch<'_> {
         Ok(statement.query_row(key, |_| Ok(())).optional()?.is_some())
     }
 
-    /// What a state has not seen that takes these.
+    /// Returns the messages that the owner had not seen when it chose `state`, without those in `taken`.
     pub(crate) fn unseen_by(
         &self,
         num: u64,
@@ -103,13 +103,13 @@ impl Batch<'_> {
         if facts.inbox_last <= seen || is_on(Mutant::SqlitePassesMessage) {
             return Ok(Vec::new());
         }
-        // A damaged message cannot be told to anybody: the claim that met it has said so already.
+        // A damaged message cannot be handed out; the claim that found it has already reported it.
         let mut later = row::messages(self.connection, num, seen, Room::unbounded())?.unwrap_or_default();
         later.retain(|inbound| !taken.contains(&inbound.pos));
         Ok(later)
     }
 
-    /// Applies a commit that has been found good.
+    /// Applies a commit that has passed all checks.
     fn take(&mut self, commit: &Commit, mut facts: Facts) -> rusqlite::Result<()> {
         let num = commit.num.0;
         for entry in &commit.entries {
@@ -148,7 +148,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Puts an instance into a state, and forgets its facts unless it is driven on.
+    /// Puts an instance into a state, and drops its cached facts unless it is driven further.
     pub(crate) fn enter(&mut self, num: u64, state: &State, mut facts: Facts, workflow: Name) -> rusqlite::Result<()> {
         let kind = state.status.kind();
         let is_open = !state.status.is_ended() && kind != StatusKind::Stuck;
@@ -183,7 +183,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes all messages of an instance, and all events in its queue if it is a job's.
+    /// Removes all messages of an instance, and all queued events if it belongs to a job.
     pub(crate) fn empty_inbox(&mut self, num: u64, workflow: &Name) -> rusqlite::Result<()> {
         if JobKind::of(workflow).is_some() {
             self.ledger.add(workflow, QUEUED, -self.queue_len(num)?);

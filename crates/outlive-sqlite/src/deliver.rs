@@ -1,4 +1,4 @@
-//! What comes in from outside: new instances, and messages to those there are.
+//! Writes that come from outside: starts of new instances, and messages to existing ones.
 
 use outlive_core::commit::{self, Answer, OnConflict, Refusal, Start};
 use outlive_core::id::{InstanceNum, Name};
@@ -32,7 +32,7 @@ const KEEP: &str = "INSERT INTO inbox (instance, rank, lane, pos, at, kind, text
 
 const CANCEL: &str = "UPDATE instance SET status = ?2, note = ?3, ended_at = ?4, news = ?5 WHERE num = ?1";
 
-/// Who has an id that a start asks for.
+/// The instance that has the id a start asks for.
 struct Bearer {
     num: u64,
     token: u64,
@@ -41,7 +41,7 @@ struct Bearer {
     status: StatusKind,
 }
 
-/// To whom a message goes.
+/// The receiving instance of a message.
 pub(crate) struct Receiver {
     pub(crate) num: u64,
     pub(crate) status: Status,
@@ -53,7 +53,7 @@ pub(crate) struct Receiver {
 
 impl Batch<'_> {
     pub(crate) fn start(&mut self, start: &Start) -> rusqlite::Result<Answer> {
-        // Nearly every start is of a new id, so that is tried before anything is read.
+        // Nearly every start has a new id, so try to create it before reading anything.
         if let Some(num) = self.create(start)? {
             return Ok(Answer::Started { num, created: true, is_driven: self.holds(start.owner) });
         }
@@ -82,7 +82,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Makes the instance unless its id is taken.
+    /// Creates the instance unless its id is taken.
     pub(crate) fn create(&mut self, start: &Start) -> rusqlite::Result<Option<InstanceNum>> {
         let num = self.ledger.marks.num + 1;
         let is_driven = self.holds(start.owner);
@@ -145,7 +145,7 @@ impl Batch<'_> {
         };
         let num = InstanceNum(receiver.num);
         if let Some(pos) = self.pos_of_token(receiver.num, send.token)? {
-            // One that came before it may not be known to whoever hears of this.
+            // The driver that gets this reply may not know of an earlier message.
             let before = self.last_before(receiver.num, pos)?;
             return Ok(Answer::Sent { num, pos, before, is_new: true });
         }
@@ -187,7 +187,7 @@ impl Batch<'_> {
         Ok(pos.optional()?.map(i64::cast_unsigned))
     }
 
-    /// The last message before another that is not taken.
+    /// Returns the position of the last message before `pos` that is not taken, or 0.
     pub(crate) fn last_before(&self, num: u64, pos: u64) -> rusqlite::Result<u64> {
         let mut statement = self
             .connection
@@ -202,7 +202,7 @@ impl Batch<'_> {
         Ok(pos.optional()?.map(i64::cast_unsigned))
     }
 
-    /// Keeps a message that has been found good, and sees to it that its receiver hears of it.
+    /// Stores a message that has passed all checks, and wakes its receiver.
     fn accept(&mut self, receiver: &Receiver, send: &commit::Send) -> rusqlite::Result<u64> {
         let pos = self.ledger.marks.pos + 1;
         self.ledger.marks.pos = pos;
@@ -223,7 +223,7 @@ impl Batch<'_> {
         Ok(pos)
     }
 
-    /// Writes down the token and the key, so that the same message is known again.
+    /// Records the token and the dedup key, so that the same message is recognized later.
     fn remember(&self, num: u64, pos: u64, send: &commit::Send) -> rusqlite::Result<()> {
         let mut statement =
             self.connection.prepare_cached("INSERT INTO sent (instance, token, pos) VALUES (?1, ?2, ?3)")?;
@@ -236,7 +236,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Adds a message to the inbox, or to a spot of the queue.
+    /// Adds a message to the inbox, or to a spot in the queue.
     pub(crate) fn keep(&mut self, num: u64, inbound: &Inbound, spot: Option<&Spot>) -> rusqlite::Result<()> {
         let (kind, text, payload) = inbound.message.to_parts();
         self.connection.prepare_cached(KEEP)?.execute(params![
@@ -256,8 +256,9 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Makes the receiver of message `pos` due, unless it is stuck or driven in this process, where its driver is told. One
-    /// driven by another process is made due as well: that is how its driver hears of it.
+    /// Makes the receiver of message `pos` due, unless it is stuck, or driven in this process, where its driver is
+    /// notified directly. One driven by another process is made due as well: that is how its driver learns of the
+    /// message.
     pub(crate) fn wake(&self, receiver: &Receiver, pos: u64, urgency: Urgency) -> rusqlite::Result<()> {
         let is_driven_here = receiver.owner != 0 && receiver.owner == self.epoch;
         let due = Wake::by_message(receiver.wake, pos, if receiver.owner != 0 { Urgency::High } else { urgency });
@@ -270,7 +271,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Ends a stuck instance of a job: nothing of it is left but that this is told.
+    /// Ends a stuck instance of a job: everything is removed, and only a lifecycle event remains.
     fn end_stuck_job(&mut self, receiver: &Receiver, reason: &str, at: Timestamp, seq: u64) -> rusqlite::Result<()> {
         let news = receiver.news + 1;
         self.tell(receiver.num, seq + news, &News::terminated(reason, at))?;

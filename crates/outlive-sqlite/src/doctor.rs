@@ -1,4 +1,4 @@
-//! Whether a store keeps its own rules: reads the file from end to end and says what does not hold, changing nothing.
+//! Checks the invariants of a store: reads the whole file, reports what does not hold, and changes nothing.
 //!
 //! ```
 //! use outlive_sqlite::{Options, SqliteStore, doctor};
@@ -6,15 +6,15 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! let file = folder.path().join("shop.db");
-//! let _open = SqliteStore::open(&file, Options::default())?; // it may be at work meanwhile
+//! let _open = SqliteStore::open(&file, Options::default())?; // it may be in use meanwhile
 //! let report = doctor::examine(&file)?;
 //! assert!(report.is_sound(), "{:?}", report.findings);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! All but the check of SQLite's own pages is read from one snapshot. While that lasts, a program that executes the
-//! file goes on, but its log cannot be used again and grows.
+//! Every check except SQLite's own integrity check reads from one snapshot. Meanwhile a program that executes the file
+//! keeps running, but its WAL cannot be reused and grows.
 
 mod journals;
 mod lines;
@@ -36,18 +36,18 @@ use crate::place;
 use crate::row;
 use rules::{OF_JOBS, RULES};
 
-/// Of one kind of problem, this many are listed.
+/// The maximum number of listed findings per kind of problem.
 const LISTED_MAX: u64 = 1_000;
 
-/// The settings besides those for readers: all pages are read once, most of them in the order of an index.
+/// Settings in addition to those of readers: every page is read once, most of them in index order.
 const SETTINGS: &str = "PRAGMA cache_size = -65536";
 
-/// How often progress is reported.
+/// The number of rows between two progress reports.
 const ROWS_PER_REPORT: u64 = 10_000;
 
-const INTEGRITY: &str = "pages and indexes of the file";
+const INTEGRITY: &str = "pages and indexes";
 
-/// What was found in a store.
+/// The result of examining a store.
 ///
 /// ```
 /// # use outlive_sqlite::{Options, SqliteStore, doctor};
@@ -60,22 +60,22 @@ const INTEGRITY: &str = "pages and indexes of the file";
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many instances there are, of workflows and jobs.
+    /// The number of instances, runs and jobs together.
     pub instances: u64,
-    /// How many of them are instances of jobs; the others are runs.
+    /// The number of instances that belong to jobs; the others are runs.
     pub jobs: u64,
-    /// How many entries all journals have together.
+    /// The number of journal entries.
     pub entries: u64,
-    /// How many messages lie in inboxes.
+    /// The number of messages in inboxes and queues.
     pub messages: u64,
-    /// What does not hold; of each kind of problem the first thousand.
+    /// The findings, at most a thousand for each kind of problem.
     pub findings: Vec<Finding>,
-    /// How many findings there are, listed or not.
+    /// The number of findings, listed or not.
     pub findings_count: u64,
 }
 
 impl Report {
-    /// Whether all holds that should.
+    /// Returns `true` if there are no findings.
     ///
     /// ```
     /// assert!(outlive_sqlite::doctor::Report::default().is_sound());
@@ -86,7 +86,7 @@ impl Report {
     }
 }
 
-/// One thing that does not hold.
+/// One violated invariant.
 ///
 /// ```
 /// # use outlive_sqlite::{Options, SqliteStore, doctor};
@@ -100,11 +100,11 @@ impl Report {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Finding {
-    /// Of which kind it is.
+    /// The kind of problem.
     pub problem: Problem,
-    /// The instance it is about, if it is about one.
+    /// The instance concerned, if any.
     pub num: Option<InstanceNum>,
-    /// The id of that instance, if it is still there.
+    /// The id of that instance, if it still exists.
     pub id: Option<String>,
     /// What was found.
     pub found: String,
@@ -125,31 +125,31 @@ pub struct Finding {
 pub enum Problem {
     /// A page, an index or a table of the file is damaged.
     File,
-    /// A number of the whole file is missing or behind.
+    /// A file-wide number is missing or behind.
     Mark,
-    /// A row of an instance is not what was written.
+    /// The row of an instance is not what was written.
     Row,
-    /// A status and what stands beside it cannot be together.
+    /// A status contradicts the columns that belong to it.
     Status,
-    /// A live instance has nothing to bring it back: no wake, no lease, and it waits for nobody.
+    /// A live instance that nothing will resume: no wake, no lease, and it does not wait for anybody.
     NoWake,
-    /// A wake or an owner that cannot be.
+    /// An impossible wake or owner.
     Owner,
-    /// A message that nobody will look at.
+    /// A message that nobody will process.
     Unheard,
-    /// A message is not what was written, or lies where it cannot.
+    /// A message that is not what was written, or is in the wrong place.
     Inbox,
-    /// A journal with a gap, out of order, damaged, or that no machine can be made of.
+    /// A journal that is damaged, out of order, has a gap, or cannot be replayed.
     Journal,
-    /// A message, a taken signal or a dedup key without its token, or two messages in one place.
+    /// A message, taken signal or dedup key without its token, or two messages at one position.
     Token,
-    /// Rows of an instance that is gone.
+    /// Rows of an instance that no longer exists.
     Orphan,
-    /// The index of tags has one too many or too few.
+    /// The tag index has an entry too many or too few.
     Tag,
-    /// A count that is not the number of rows.
+    /// A counter that differs from the number of rows.
     Counter,
-    /// What was told of an instance has a gap, is out of order, or is not all there.
+    /// The lifecycle events of an instance have a gap, are out of order, or are incomplete.
     Feed,
 }
 
@@ -174,7 +174,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The check that is being made, to show progress. A check that takes long is reported again and again.
+/// The check in progress, for progress displays. A long check is reported repeatedly.
 ///
 /// ```
 /// # use outlive_sqlite::{Options, SqliteStore, doctor};
@@ -188,20 +188,20 @@ impl fmt::Display for Problem {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Check {
-    /// What it looks at.
+    /// What the check examines.
     pub name: &'static str,
-    /// Which one it is, from 1.
+    /// The number of the check, from 1.
     pub number: usize,
-    /// How many there are.
+    /// The number of checks.
     pub of: usize,
-    /// How many rows it has looked at so far, if it looks at them one by one.
+    /// How many rows the check has read so far, if it reads them one by one.
     pub rows: u64,
 }
 
-/// Examines the store in this file. Nothing is changed; somebody may be at work on it, or nobody.
+/// Examines the store in this file. Changes nothing, and works whether or not a process executes the store.
 ///
 /// # Errors
-/// If the file cannot be read, or is no store. Whatever is wrong inside of it is a finding.
+/// Returns an error if the file cannot be read or is not a store. Whatever is wrong inside the store is a finding.
 ///
 /// ```
 /// let error = outlive_sqlite::doctor::examine("mistyped.db".as_ref()).unwrap_err();
@@ -211,10 +211,10 @@ pub fn examine(path: &Path) -> Result<Report, Error> {
     examine_with(path, |_| {})
 }
 
-/// The same, and tells which check is being made.
+/// Like [`examine`], and reports each check to `tell`.
 ///
 /// # Errors
-/// As [`examine`].
+/// Same as [`examine`].
 ///
 /// ```
 /// # use outlive_sqlite::{Options, SqliteStore, doctor};
@@ -229,7 +229,7 @@ pub fn examine_with(path: &Path, mut tell: impl FnMut(Check)) -> Result<Report, 
     let trouble = |e: rusqlite::Error| error::while_reading(path, &e);
     connection.execute_batch(SETTINGS).map_err(trouble)?;
     thread::scope(|scope| {
-        // The longest check needs nothing of the others, so it has a connection and a thread to itself.
+        // The longest check does not depend on the others, so it gets its own connection and thread.
         let integrity = scope.spawn(|| integrity(path));
         let checks = checks();
         let of = checks.len() + 1;
@@ -248,7 +248,7 @@ pub fn examine_with(path: &Path, mut tell: impl FnMut(Check)) -> Result<Report, 
             Ok(lines) => lines.into_iter().for_each(|line| sheet.damage(line)),
             Err(e) => sheet.could_not(INTEGRITY, &e).map_err(|()| trouble(e))?,
         }
-        // What is wrong with the file itself explains the rest.
+        // Damage to the file itself comes first, as it explains the rest.
         sheet.report.findings.sort_by_key(|finding| finding.problem != Problem::File);
         Ok(sheet.report)
     })
@@ -256,17 +256,14 @@ pub fn examine_with(path: &Path, mut tell: impl FnMut(Check)) -> Result<Report, 
 
 type Examination = Box<dyn Fn(&mut Sheet<'_>) -> rusqlite::Result<()>>;
 
-/// All that is looked at, in order.
+/// Returns all checks, in order.
 fn checks() -> Vec<(&'static str, Examination)> {
     let mut checks: Vec<(&'static str, Examination)> = vec![
-        // All is read from one snapshot, which ends with the connection.
-        (
-            "rows of instances",
-            Box::new(|sheet| sheet.connection.execute_batch("BEGIN").and_then(|()| rows::instances(sheet))),
-        ),
+        // Begins the snapshot that all checks read from; it ends with the connection.
+        ("instances", Box::new(|sheet| sheet.connection.execute_batch("BEGIN").and_then(|()| rows::instances(sheet)))),
         ("messages", Box::new(rows::messages)),
         ("journals", Box::new(journals::examine)),
-        ("lines of the feed", Box::new(lines::examine)),
+        ("feed", Box::new(lines::examine)),
     ];
     for rule in RULES.iter().chain(&OF_JOBS) {
         checks.push((rule.name, Box::new(|sheet| rule.apply(sheet))));
@@ -274,7 +271,7 @@ fn checks() -> Vec<(&'static str, Examination)> {
     checks
 }
 
-/// What SQLite finds wrong with its own pages and indexes.
+/// Returns what SQLite finds wrong with its own pages and indexes.
 fn integrity(path: &Path) -> Result<rusqlite::Result<Vec<String>>, Error> {
     let connection = open::existing(path)?;
     let read = || {
@@ -286,7 +283,7 @@ fn integrity(path: &Path) -> Result<rusqlite::Result<Vec<String>>, Error> {
     Ok(read())
 }
 
-/// What the checks read from and write to.
+/// What the checks read from, and the report they write to.
 struct Sheet<'a> {
     connection: &'a Connection,
     report: Report,
@@ -301,7 +298,7 @@ impl Sheet<'_> {
         (self.tell)(self.now);
     }
 
-    /// One more row was looked at.
+    /// Counts one more row.
     fn count_row(&mut self) {
         self.now.rows += 1;
         if self.now.rows.is_multiple_of(ROWS_PER_REPORT) {
@@ -322,7 +319,7 @@ impl Sheet<'_> {
 
     fn damage(&mut self, found: String) {
         let remedy = "keep a copy, then try `sqlite3 FILE .recover`, or restore a backup";
-        self.find(Problem::File, None, found, "the file is whole, and its indexes say what its tables say", remedy);
+        self.find(Problem::File, None, found, "the file is intact, and its indexes match its tables", remedy);
     }
 
     fn id_of(&self, num: i64) -> Option<String> {
@@ -330,7 +327,7 @@ impl Sheet<'_> {
         statement.query_row([num], |row| Ok(row::text(row, 0).into_owned())).optional().ok()?
     }
 
-    /// A check met an error: a finding, unless it is one of those that pass.
+    /// Records an error of a check as a finding, unless it is temporary.
     fn could_not(&mut self, name: &str, e: &rusqlite::Error) -> Result<(), ()> {
         let passes = [
             ErrorCode::DatabaseBusy,
@@ -343,7 +340,7 @@ impl Sheet<'_> {
         match e.sqlite_error_code() {
             Some(code) if passes.contains(&code) => Err(()),
             _ => {
-                self.damage(format!("the check of {name} came to an end: {e}"));
+                self.damage(format!("the check of {name} failed: {e}"));
                 Ok(())
             }
         }

@@ -1,4 +1,4 @@
-//! The doorbell: a socket beside the store that other processes ring after a commit, so that an idle executor can sleep.
+//! The doorbell: a socket next to the store that other processes ring after a commit, so an idle executor can sleep.
 
 #[cfg(not(unix))]
 pub(crate) use absent::{Doorbell, Ringer};
@@ -20,31 +20,31 @@ mod unix {
 
     use crate::place::Identity;
 
-    /// The longest name that every Unix takes for a socket.
+    /// The longest socket path that every Unix accepts.
     const NAME_MAX: usize = 100;
 
-    /// The executor's end: it is rung until the value is dropped, and then removed.
+    /// The executor's end. Dropping it removes the socket.
     #[derive(Debug)]
     pub(crate) struct Doorbell {
         path: PathBuf,
         socket: Arc<UnixDatagram>,
         is_over: Arc<AtomicBool>,
-        /// The file, as long as `path` leads to it.
+        /// The socket file that `path` led to when it was bound.
         identity: Option<Identity>,
     }
 
     impl Doorbell {
-        /// Puts up the doorbell of the store at `store`, which the caller has the lock of. `rung` is called from a thread
-        /// of its own, soon after somebody has rung.
+        /// Puts up the doorbell of the store at `store`, whose lock the caller holds. Calls `rung` on a separate thread
+        /// soon after each ring.
         ///
         /// # Errors
-        /// If there is something else in its place, or the system has no such sockets.
+        /// Returns an error if another file has the socket's name, or the system does not support such sockets.
         pub(crate) fn put_up(store: &Path, rung: impl Fn() + Send + 'static) -> io::Result<Self> {
             let path = path_of(store);
             match fs::symlink_metadata(&path) {
-                // Its owner has died: else it would have the lock.
+                // Its owner has died, or it would hold the lock.
                 Ok(found) if found.file_type().is_socket() => fs::remove_file(&path)?,
-                Ok(_) => return Err(io::Error::other("there is something else in its place")),
+                Ok(_) => return Err(io::Error::other("another file has its name")),
                 Err(_) => {}
             }
             let name = Name::of(&path)?;
@@ -52,7 +52,7 @@ mod unix {
             let is_over = Arc::new(AtomicBool::new(false));
             let identity = Identity::at(&path);
             let bell = Self { path, socket, is_over, identity };
-            // Who may write the store may ring.
+            // Every user that can write the store can ring.
             let mode = fs::metadata(store)?.permissions().mode() & 0o666;
             fs::set_permissions(&bell.path, Permissions::from_mode(mode))?;
             let (socket, is_over) = (bell.socket.clone(), bell.is_over.clone());
@@ -72,7 +72,7 @@ mod unix {
     impl Drop for Doorbell {
         fn drop(&mut self) {
             self.is_over.store(true, Ordering::SeqCst);
-            // Its thread comes back from waiting.
+            // Unblocks the receiving thread.
             let _ = self.socket.shutdown(std::net::Shutdown::Both);
             if Identity::at(&self.path) == self.identity {
                 let _ = fs::remove_file(&self.path);
@@ -80,11 +80,11 @@ mod unix {
         }
     }
 
-    /// The end of everybody else.
+    /// The other processes' end.
     #[derive(Debug)]
     pub(crate) struct Ringer {
         path: PathBuf,
-        /// Made when it is first needed.
+        /// Created on first use.
         way: Option<(UnixDatagram, Name)>,
     }
 
@@ -93,11 +93,11 @@ mod unix {
             Self { path: path_of(store), way: None }
         }
 
-        /// Rings if there is a doorbell. It never waits: a doorbell that takes no more rings has enough of them.
+        /// Rings if there is a doorbell. Never blocks: a full socket buffer already holds enough rings.
         pub(crate) fn ring(&mut self) {
             let is_there = fs::symlink_metadata(&self.path).is_ok_and(|found| found.file_type().is_socket());
             if is_there && self.try_ring().is_err() {
-                // Its owner may have died, and the next one finds what was written.
+                // Its owner may have died; the next one finds the write anyway.
                 self.way = None;
             }
         }
@@ -113,16 +113,16 @@ mod unix {
         }
     }
 
-    /// A name for a socket that the system takes.
+    /// A socket path short enough for the system.
     #[derive(Debug)]
     struct Name {
         path: PathBuf,
-        /// Kept open while the name is in use, as the name may go by its number.
+        /// Kept open while the path is in use, as the path may refer to its descriptor.
         _folder: Option<File>,
     }
 
     impl Name {
-        /// Names of sockets are short. Linux has a short name for each open folder.
+        /// Shortens a path that is too long for a socket: Linux has a short name for each open directory.
         fn of(path: &Path) -> io::Result<Self> {
             if path.as_os_str().len() <= NAME_MAX {
                 return Ok(Self { path: path.to_owned(), _folder: None });
@@ -148,7 +148,7 @@ mod absent {
     use std::io;
     use std::path::Path;
 
-    /// There are no such sockets here.
+    /// Never constructed: this platform has no such sockets.
     #[derive(Debug)]
     pub(crate) enum Doorbell {}
 
@@ -158,7 +158,7 @@ mod absent {
         }
     }
 
-    /// Rings nowhere.
+    /// Does nothing.
     #[derive(Debug)]
     pub(crate) struct Ringer;
 

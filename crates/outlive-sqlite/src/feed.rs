@@ -1,4 +1,4 @@
-//! The feed: what is told to the world, written as it happens and read by position.
+//! The feed of lifecycle events: appended as they happen, read by position, trimmed when old.
 
 use outlive_core::commit::{Age, Answer, Trim};
 use outlive_core::id::{InstanceNum, Name};
@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 use crate::batch::Batch;
 use crate::row;
 
-/// About how many lines are forgotten in one write.
+/// The approximate number of rows trimmed in one write.
 const TRIM_MAX: u32 = 4_096;
 
 const TELL: &str = "INSERT INTO news (pos, instance, number, at, kind, attempt, detail) \
@@ -29,17 +29,17 @@ const NEWS: &str = "SELECT pos, instance, number, at, kind, attempt, detail FROM
 const WHOSE: &str = "SELECT id, workflow FROM instance WHERE num = ?1 \
      UNION ALL SELECT id, workflow FROM gone WHERE num = ?1 LIMIT 1";
 
-/// Where instances were removed, and where news was told of them or not.
+/// The positions at which instances were removed, and those at which they were removed or had a lifecycle event.
 const REMOVED: &str = "SELECT pos, num FROM gone WHERE pos > ?1 ORDER BY pos LIMIT ?2";
 const REPORTED: &str = "SELECT pos, instance FROM news WHERE pos > ?1 UNION ALL SELECT pos, num FROM gone WHERE pos > ?1 \
      ORDER BY pos LIMIT ?2";
 
-/// The maximum number of feed lines read at once to find the instances they belong to.
+/// The maximum number of feed rows read at once to find the instances they belong to.
 const TOUCHED_MAX: usize = 10_000;
 
 const END: &str = "SELECT max(coalesce((SELECT max(pos) FROM entry), 0), coalesce((SELECT max(pos) FROM news), 0))";
 
-/// Up to where news may have been forgotten: past it, the numbers of an instance have no gap.
+/// Records the position up to which the feed may have been trimmed: past it, the numbers of an instance have no gap.
 const TRIMMED: &str = "INSERT INTO meta (key, value) VALUES ('trimmed', ?1) \
      ON CONFLICT DO UPDATE SET value = max(value, excluded.value)";
 
@@ -48,15 +48,15 @@ pub(crate) struct Change<'a> {
     pub(crate) num: u64,
     pub(crate) workflow: &'a Name,
     pub(crate) before: Option<StatusKind>,
-    /// The number of its last entry.
+    /// The number of its last journal entry.
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
-    /// What it ended with, if it did.
+    /// The outcome it ended with, if any.
     pub(crate) outcome: Option<&'a Payload>,
 }
 
 impl Batch<'_> {
-    /// Tells the world of an instance, under a number.
+    /// Appends a lifecycle event of an instance to the feed, under the given number.
     pub(crate) fn tell(&mut self, num: u64, number: u64, news: &News) -> rusqlite::Result<()> {
         let pos = self.ledger.next_in_feed();
         self.connection.prepare_cached(TELL)?.execute(params![
@@ -71,8 +71,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Tells the world of the status of a run, if it has changed to one that is worth it. Jobs tell of themselves.
-    /// Answers how often it was told of the run by now, `news` times before.
+    /// Reports the status of a run if it has changed to one worth reporting. Jobs report for themselves. Returns how
+    /// many numbers the run's lifecycle events have taken, given `news` before.
     pub(crate) fn tell_status(
         &mut self,
         change: Change<'_>,
@@ -96,7 +96,7 @@ impl Batch<'_> {
         Ok(Answer::Done)
     }
 
-    /// Forgets the oldest lines, and whose they were once none of them is left.
+    /// Removes the oldest lifecycle events, and the names of removed instances that have none left.
     pub(crate) fn trim(&mut self, trim: &Trim) -> rusqlite::Result<Answer> {
         let mut statement = self.connection.prepare_cached("SELECT pos, at FROM news ORDER BY pos")?;
         let mut rows = statement.query([])?;
@@ -121,12 +121,12 @@ impl Batch<'_> {
     }
 }
 
-/// Marks of users lie beside those of the file.
+/// Returns the key of a user's mark; the table also holds the store's own marks.
 fn key_of(name: &Name) -> String {
     format!("mark:{name}")
 }
 
-/// The number kept under a name, or the position of the feed.
+/// Returns the number stored under a name, or without a name the last position of the feed.
 pub(crate) fn mark(connection: &Connection, name: Option<&Name>) -> rusqlite::Result<Option<u64>> {
     let value: Option<i64> = match name {
         Some(name) => {
@@ -138,9 +138,9 @@ pub(crate) fn mark(connection: &Connection, name: Option<&Name>) -> rusqlite::Re
     Ok(value.map(i64::cast_unsigned))
 }
 
-/// Which instances were changed past a position, or `None` if lines past it have been trimmed.
+/// Returns which instances changed past a position, or `None` if the feed past it has been trimmed.
 pub(crate) fn touched(connection: &Connection, after: u64, touch: Touch) -> rusqlite::Result<Option<Touched>> {
-    // Both belong to one state of the file.
+    // Both queries must see one state of the file.
     let whole = connection.unchecked_transaction()?;
     let mut trimmed = whole.prepare_cached("SELECT 1 FROM meta WHERE key = 'trimmed' AND value > ?1")?;
     if trimmed.exists([after.cast_signed()])? {
@@ -157,10 +157,10 @@ pub(crate) fn touched(connection: &Connection, after: u64, touch: Touch) -> rusq
     Ok(Some(Touched { nums: rows.into_iter().map(|(_, num)| num).collect(), last, is_all }))
 }
 
-/// What was told after a position, in order: one page. The two parts are read side by side, so that no more of either
-/// is in memory than goes on the page.
+/// Returns one page of the feed past a position, in order. The two tables are merged while reading, so that no more of
+/// either is in memory than goes on the page.
 pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Told>> {
-    // Both parts and the names belong to one state of the file.
+    // Both tables and the names must be of one state of the file.
     let whole = connection.unchecked_transaction()?;
     let (mut entries, mut news) = (whole.prepare_cached(ENTRIES)?, whole.prepare_cached(NEWS)?);
     let (mut entries, mut news) = (entries.query([after.cast_signed()])?, news.query([after.cast_signed()])?);
@@ -176,7 +176,7 @@ pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlit
             true => std::mem::replace(&mut entry, next(&mut entries, of_entry)?),
             false => std::mem::replace(&mut line, next(&mut news, of_news)?),
         };
-        // A damaged entry is the trouble of its own run.
+        // A damaged entry affects only its own run.
         if let Some(told) = place.map(|place| whose(&whole, place)).transpose()?.flatten() {
             room.take(&told);
             page.push(told);
@@ -185,7 +185,7 @@ pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlit
     Ok(page)
 }
 
-/// A row of the feed; a damaged one has no line.
+/// A row of the feed; `line` is `None` if it is damaged.
 struct Place {
     pos: u64,
     num: u64,

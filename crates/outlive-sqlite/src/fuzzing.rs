@@ -1,4 +1,4 @@
-//! Rows that were never written, for the fuzzer to have them read.
+//! Lets the fuzzer read rows that were never written.
 
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
@@ -10,38 +10,38 @@ use crate::row;
 
 pub use rusqlite;
 
-/// Has columns of any kind read as the row of a table.
+/// Reads arbitrary columns as the row of a table.
 pub struct Reader(Connection);
 
 impl Reader {
-    /// A reader without a file.
+    /// Creates a reader without a file.
     ///
     /// # Errors
-    /// If SQLite cannot be had.
+    /// Returns an error if SQLite cannot open a database in memory.
     pub fn new() -> rusqlite::Result<Self> {
         Ok(Self(Connection::open_in_memory()?))
     }
 
-    /// Reads a line of a journal, which is to be number `expected`.
+    /// Reads a journal entry, which should be number `expected`.
     ///
     /// # Errors
-    /// If SQLite refuses the columns.
+    /// Returns an error if SQLite refuses the columns.
     pub fn entry(&self, columns: &[Value], expected: u64) -> rusqlite::Result<Result<Entry, String>> {
         self.read(columns, |read| row::entry(read, expected))
     }
 
-    /// Reads a message of an inbox.
+    /// Reads a message from an inbox.
     ///
     /// # Errors
-    /// If SQLite refuses the columns.
+    /// Returns an error if SQLite refuses the columns.
     pub fn message(&self, columns: &[Value]) -> rusqlite::Result<Result<Inbound, String>> {
         self.read(columns, row::message)
     }
 
-    /// Reads an instance, with what is wrong with its row.
+    /// Reads an instance, and what is wrong with its row.
     ///
     /// # Errors
-    /// If SQLite refuses the columns.
+    /// Returns an error if SQLite refuses the columns.
     pub fn instance(&self, columns: &[Value]) -> rusqlite::Result<(Instance, Option<String>)> {
         self.read(columns, |read| {
             let read = row::instance(read);
@@ -56,7 +56,7 @@ impl Reader {
     }
 }
 
-/// The columns of a line of a journal, as they are written.
+/// Returns the columns of a journal entry, as they are written.
 #[must_use]
 pub fn entry_columns(entry: &Entry) -> Vec<Value> {
     let time = |at: outlive_core::time::Timestamp| Value::Integer(at.as_millis());
@@ -74,7 +74,7 @@ pub fn entry_columns(entry: &Entry) -> Vec<Value> {
     ]
 }
 
-/// The columns of a message in an inbox, as they are written.
+/// Returns the columns of a message in an inbox, as they are written.
 #[must_use]
 pub fn message_columns(inbound: &Inbound) -> Vec<Value> {
     let (kind, text, payload) = inbound.message.to_parts();

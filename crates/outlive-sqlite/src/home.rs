@@ -1,8 +1,8 @@
-//! Where a store is executed, recorded in the file itself, so that a rename does not hide the executor.
+//! Records in the file under which path it is executed, so that a rename does not hide the executor.
 //!
-//! SQLite keeps the log beside the name of a file. A file that is opened under a second name gets a second log, and is
-//! damaged when both are moved into it. The lock lies beside the name too, so it does not keep the second one out: what
-//! the file says of itself does.
+//! SQLite derives the name of the WAL from the name of the file. A file that is opened under a second name gets a
+//! second WAL, and is damaged when both are checkpointed into it. The lock also goes by name, so it does not keep a
+//! second opener out; the record in the file does.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::error;
 use crate::lease;
 
-/// The key in `meta` is this and the path, as values there are numbers.
+/// The prefix of the key in `meta`. The path is part of the key because values there are numbers.
 const KEY: &str = "home:";
 
 const FIND: &str = "SELECT key FROM meta WHERE key >= 'home:' AND key < 'home;' LIMIT 1";
@@ -20,7 +20,7 @@ const FIND: &str = "SELECT key FROM meta WHERE key >= 'home:' AND key < 'home;' 
 /// Refuses a store that a process executes under another name.
 ///
 /// # Errors
-/// [`ErrorKind::Locked`](outlive_core::store::ErrorKind::Locked) if one does.
+/// Returns [`ErrorKind::Locked`](outlive_core::store::ErrorKind::Locked) if one does.
 pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
     match find(connection).map_err(|e| error::on_open(path, &e))? {
         Some(home) if home != path => lease::check_home(path, &home),
@@ -33,8 +33,8 @@ fn find(connection: &Connection) -> rusqlite::Result<Option<PathBuf>> {
     Ok(key.map(|key| PathBuf::from(key.strip_prefix(KEY).unwrap_or(&key))))
 }
 
-/// Records that the store is executed under this path. Returns `true` if that is new. A path that is no text is not
-/// recorded.
+/// Records that the store is executed under this path. Returns `true` if that is new. A path that is not valid UTF-8 is
+/// not recorded.
 pub(crate) fn record(connection: &Connection, path: &Path) -> rusqlite::Result<bool> {
     let path = path.to_str().map(Path::new);
     if find(connection)?.as_deref() == path {

@@ -1,4 +1,4 @@
-//! Who executes: a lock on a file beside the store, which the kernel frees when its holder dies, and the epoch.
+//! The lease: a lock on a file next to the store, which the kernel releases when its holder dies, and the epoch.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -16,13 +16,13 @@ use crate::batch::Batch;
 use crate::place::{self, Identity, links, private};
 use crate::row;
 
-/// How often the file is opened anew because somebody removes it just then.
+/// How often taking the lock is retried when others remove the file or ask who holds it at that moment.
 const TAKES_MAX: u32 = 100;
 
-/// How long to ask who executes a store takes, about.
+/// The approximate time it takes to ask who executes a store.
 const ASKING: Duration = Duration::from_millis(1);
 
-/// Who executes a store.
+/// The process that executes a store, if any.
 ///
 /// ```
 /// use outlive_sqlite::Executor;
@@ -32,19 +32,19 @@ const ASKING: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Executor {
-    /// No process does.
+    /// No process executes it.
     Nobody,
-    /// A process does.
+    /// A process executes it.
     Process {
-        /// Its number, if it has written it down.
+        /// The process id, if it has been recorded.
         pid: Option<u32>,
     },
-    /// It cannot be found out: this user may not read the lock of the store.
+    /// Not known: this user may not read the lock of the store.
     Unknown,
 }
 
 impl Executor {
-    /// Looks who executes the store in this file, now. Nothing is written, and nobody is held up.
+    /// Returns who executes the store in this file right now. Writes nothing and blocks nobody.
     ///
     /// ```
     /// use outlive_core::{store::Store, time::Timestamp};
@@ -80,7 +80,7 @@ impl Executor {
     }
 }
 
-/// The lock while it is held. It ends with the value, or with the process.
+/// A held lock. It is released when the value is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
@@ -91,15 +91,15 @@ impl Lock {
     /// Takes the lock of the store at `store`.
     ///
     /// # Errors
-    /// [`ErrorKind::Locked`] if another process, or another handle of this one, holds it; [`ErrorKind::Open`] if the
-    /// lock is not a plain file.
+    /// Returns [`ErrorKind::Locked`] if another process, or another handle of this one, holds it, and
+    /// [`ErrorKind::Open`] if the lock is not a regular file.
     pub(crate) fn take(store: &Path) -> Result<Self, Error> {
         let path = path_of(store);
         for _ in 0..TAKES_MAX {
             let mut file = open(&path)?;
             match file.try_lock() {
                 Ok(()) => {}
-                // Nobody executes it; somebody has asked who does, and is done at once.
+                // Nobody executes it; somebody is only asking who does, and is done in a moment.
                 Err(TryLockError::WouldBlock) if is_free(&file) => {
                     thread::sleep(ASKING);
                     continue;
@@ -108,42 +108,42 @@ impl Lock {
                 Err(TryLockError::Error(e)) => return Err(trouble(&path, &e)),
             }
             let mut lock = Self { file, path: path.clone() };
-            // Only now is it certain that the name leads to what is locked, and not elsewhere.
+            // Only now is it certain that the name leads to the file that is locked.
             if lock.is_in_place() {
-                // Which process this is, and which file it executes, should that be renamed. If it cannot be written, the
-                // lock holds all the same.
+                // Records this process, and the file it executes in case that is renamed. The lock holds even if this
+                // cannot be written.
                 let pid = std::process::id();
                 let text = Identity::at(store).map_or_else(|| pid.to_string(), |file| format!("{pid}\n{file}\n"));
                 let _ = lock.file.set_len(0).and_then(|()| lock.file.write_all(text.as_bytes()));
                 return Ok(lock);
             }
         }
-        Err(trouble(&path, &io::Error::other("others keep removing it, or asking who holds it")))
+        Err(trouble(&path, &io::Error::other("other processes keep removing it or asking who holds it")))
     }
 
-    /// Makes and locks the file again if somebody has removed it, so that others find it locked. If another process was
-    /// faster, this one is fenced by the epoch.
+    /// Creates and locks the file again if somebody has removed it, so that others find it locked. If another process
+    /// was faster, the epoch fences this one.
     pub(crate) fn restore(&mut self, store: &Path) {
         if self.is_in_place() {
             return;
         }
         if let Ok(lock) = Self::take(store) {
             tracing::warn!(
-                "{} was removed while this process executes the store, and is made again; leave it where it is",
+                "{} was removed while this process executes the store and has been created again; do not remove it",
                 self.path.display()
             );
             *self = lock;
         }
     }
 
-    /// Whether whoever opens the file by its name opens the one that is locked here.
+    /// Returns `true` if the name still leads to the file that is locked here.
     fn is_in_place(&self) -> bool {
         self.file.metadata().is_ok_and(|locked| Identity::at(&self.path) == Some(Identity::of(&locked)))
     }
 }
 
 impl Drop for Lock {
-    /// The file stays: to remove it would let two processes lock two files of the same name.
+    /// Releases the lock but leaves the file: removing it would let two processes lock two files of the same name.
     fn drop(&mut self) {
         if self.is_in_place() {
             let _ = self.file.set_len(0);
@@ -152,22 +152,22 @@ impl Drop for Lock {
     }
 }
 
-/// Opens the lock file, and makes it if there is none. Nothing is locked or written through a link: what it leads to
-/// belongs to somebody else.
+/// Opens the lock file, creating it if it does not exist. Never locks or writes through a link: its target belongs to
+/// somebody else.
 fn open(path: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
     let opened = match fs::symlink_metadata(path) {
         Ok(found) if !found.is_file() || links(&found) > 1 => {
             let message = format!(
-                "{} is a link or no plain file, and locking it would change another file; remove it",
+                "{} is a link or not a regular file, and locking it would change another file; remove it",
                 path.display()
             );
             return Err(Error::new(ErrorKind::Open, message));
         }
         Ok(_) => options.open(path),
         Err(_) => match private(options.create_new(true)).open(path) {
-            // Another process has made it just now.
+            // Another process has just created it.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => OpenOptions::new().read(true).write(true).open(path),
             made => made,
         },
@@ -176,7 +176,7 @@ fn open(path: &Path) -> Result<File, Error> {
 }
 
 fn trouble(path: &Path, e: &io::Error) -> Error {
-    let message = format!("{} cannot be locked ({e}); let this user write it and its folder", path.display());
+    let message = format!("cannot lock {} ({e}); make it and its directory writable", path.display());
     Error::new(ErrorKind::Unavailable, message)
 }
 
@@ -186,7 +186,8 @@ fn path_of(store: &Path) -> PathBuf {
     path.into()
 }
 
-/// Whether nobody holds the lock alone. Those who ask who executes the store hold it together, for a moment.
+/// Returns `true` if nobody holds the lock exclusively. Processes that ask who executes the store share it for a
+/// moment.
 fn is_free(file: &File) -> bool {
     file.try_lock_shared().is_ok_and(|()| file.unlock().is_ok())
 }
@@ -195,21 +196,21 @@ fn pid_in(file: &mut File) -> Option<u32> {
     holder(file).0
 }
 
-/// Refuses the store at `path` if a process executes this very file by the lock beside `home`. A copy is another file, and
-/// one that was moved while nobody executed it has no such process.
+/// Refuses the store at `path` if a process executes this very file under the lock next to `home`. A copy is another
+/// file, and a file that was moved while nobody executed it has no such process.
 ///
 /// # Errors
-/// [`ErrorKind::Locked`] if one does.
+/// Returns [`ErrorKind::Locked`] if one does.
 pub(crate) fn check_home(path: &Path, home: &Path) -> Result<(), Error> {
     let (here, there) = (path_of(path), path_of(home));
     let is_plain = fs::symlink_metadata(&there).is_ok_and(|found| found.is_file());
-    // The same folder by another way, such as a bind mount, has the same lock and the same log.
+    // The same directory by another route, such as a bind mount, has the same lock and the same WAL.
     if !cfg!(unix) || !is_plain || Identity::at(&here) == Identity::at(&there) {
         return Ok(());
     }
     let Ok(mut file) = File::open(&there) else { return Ok(()) };
     let (pid, store) = holder(&mut file);
-    // Only then is it tried: whoever takes the lock just now must not find it taken.
+    // The lock is tried only after this check, so that it does not get in the way of a process about to take it.
     if store.is_none() || store != Identity::at(path) {
         return Ok(());
     }
@@ -227,7 +228,7 @@ pub(crate) fn check_home(path: &Path, home: &Path) -> Result<(), Error> {
     }
 }
 
-/// What a lock file says: the process that holds it, and the store that it executes.
+/// Reads a lock file: the process that holds it, and the store that it executes.
 fn holder(file: &mut File) -> (Option<u32>, Option<Identity>) {
     let mut text = String::new();
     if file.read_to_string(&mut text).is_err() {
@@ -251,7 +252,7 @@ fn held(store: &Path, file: &mut File) -> Error {
 }
 
 impl Batch<'_> {
-    /// Begins a new epoch, and makes due what was driven in an earlier one.
+    /// Begins a new epoch, and makes instances due that were driven in an earlier one.
     pub(crate) fn take_over(&mut self, now: Timestamp) -> rusqlite::Result<(u64, usize)> {
         let mut driven = 0;
         let sql =
@@ -265,7 +266,7 @@ impl Batch<'_> {
         Ok((self.ledger.marks.epoch, driven))
     }
 
-    /// The one that alone can be blamed for a death: the only one driven of the most suspicious sort.
+    /// Returns the instance that alone can be blamed for a crash: the only driven one of the most suspicious sort.
     fn culprit(&self) -> rusqlite::Result<Option<i64>> {
         let sql = "SELECT num, min(recoveries, 2) AS sort FROM instance WHERE owner <> 0 ORDER BY sort DESC LIMIT 2";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -278,7 +279,7 @@ impl Batch<'_> {
         })
     }
 
-    /// Makes due what is still driven, for whoever comes next. What a later holder drives is not touched.
+    /// Makes instances due that are still driven, for the next holder. Does nothing if a later holder has taken over.
     pub(crate) fn let_go(&mut self) -> rusqlite::Result<()> {
         if self.epoch == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What the writer remembers of the file, so that the hot path reads nothing: valid as long as nobody else writes.
+//! The writer's cache of the file, so that the hot path reads nothing; valid as long as nobody else writes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::row;
 
-/// Past this many, the facts are forgotten and read again as they are needed.
+/// The maximum number of cached facts. Beyond it, all are dropped and read again as needed.
 const FACTS_MAX: usize = 262_144;
 
 const LOAD: &str = "SELECT status, recoveries, workflow, (SELECT max(seq) FROM entry WHERE instance = num), \
@@ -19,31 +19,32 @@ const LOAD: &str = "SELECT status, recoveries, workflow, (SELECT max(seq) FROM e
 const COUNT: &str = "INSERT INTO counter (workflow, status, n) VALUES (?1, ?2, ?3) \
      ON CONFLICT DO UPDATE SET n = n + excluded.n";
 
-/// Positions of the feed are set aside in steps, so that few batches have to write how far it is. Those of a step that
-/// nobody used when somebody else writes are never used.
+/// Feed positions are reserved in steps, so that few batches have to store the end of the feed. Positions of a step
+/// that are unused when somebody else writes are never used.
 const FEED_STEP: u64 = 1 << 16;
 
-/// As [`LOAD`], for an instance whose journal or inbox cannot be read.
+/// Like [`LOAD`], for an instance whose journal or inbox cannot be read.
 const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL, news FROM instance WHERE num = ?1";
 
-/// What a commit has to know of an instance.
+/// What a commit needs to know about an instance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
-    /// The number of its last entry.
+    /// The number of its last journal entry.
     pub(crate) seq: u64,
     pub(crate) status: StatusKind,
-    /// As the column has it: 0 if nothing speaks against it.
+    /// As stored in the column; 0 if there are none.
     pub(crate) recoveries: i64,
-    /// No message lies past this position; 0 if there is none at all.
+    /// No message is past this position; 0 if there is none at all.
     pub(crate) inbox_last: u64,
-    /// How often the world was told of it, beside its entries.
+    /// How many feed numbers its lifecycle events have taken, besides those of its entries.
     pub(crate) news: u64,
 }
 
-/// The facts of an instance, and for the counters its workflow.
+/// The facts of an instance, and its workflow for the counters.
 type Known = (Facts, Name);
 
-/// Numbers are given in order: one multiplication spreads them well enough, and nobody chooses them.
+/// Hashes instance numbers. They are assigned in order, so one multiplication spreads them well enough, and nobody can
+/// choose them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spread(u64);
 
@@ -62,64 +63,65 @@ impl Hasher for Spread {
 }
 
 impl Facts {
-    /// Whether it can be driven at all.
+    /// Returns `true` if the instance can be driven at all.
     pub(crate) fn is_open(&self) -> bool {
         !self.status.is_ended() && self.status != StatusKind::Stuck
     }
 }
 
-/// The numbers of the file that only grow.
+/// File-wide numbers that only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Marks {
-    /// The epoch given last.
+    /// The last epoch.
     pub(crate) epoch: u64,
-    /// The instance number given last.
+    /// The last instance number.
     pub(crate) num: u64,
-    /// The inbox position given last, of all inboxes together.
+    /// The last inbox position, across all inboxes.
     pub(crate) pos: u64,
-    /// The last position of the feed that is set aside.
+    /// The last reserved feed position.
     pub(crate) feed: u64,
-    /// The inbox position at which tokens of pushes were last forgotten, with the table they go to since in its last bit.
+    /// The inbox position at which push tokens were last discarded, shifted left by one; the last bit is the table that
+    /// tokens have gone to since.
     pub(crate) pushed: u64,
 }
 
-/// The writer's memory of the file. Between batches it says what the file says.
+/// The writer's cache of the file. Between batches it agrees with the file.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// `PRAGMA data_version` when this was read: another value means that another connection has written.
+    /// `PRAGMA data_version` at the last check: another value means that another connection has written.
     version: Option<i64>,
     pub(crate) marks: Marks,
-    /// The marks as the file has them; they differ from `marks` within a batch only.
+    /// The marks as stored in the file; they differ from `marks` only within a batch.
     marks_kept: Marks,
     facts: HashMap<u64, Known, BuildHasherDefault<Spread>>,
-    /// How many positions of the feed are left of those set aside.
+    /// How many reserved feed positions are left.
     feed_left: u64,
-    /// By how much the counters change in this batch.
+    /// The counter changes of this batch.
     moves: BTreeMap<(Name, u8), i64>,
-    /// What is wrong with instances whose claim met damage. SQLite commits nothing more in a transaction that has
-    /// met a damaged page, so what is known here is not read again until the instance is reopened.
+    /// What is wrong with instances whose claim found damage. SQLite commits nothing in a transaction that has hit a
+    /// damaged page, so known damage is not read again until the instance is reopened.
     damage: HashMap<u64, Damage>,
 }
 
-/// What the ledger was before a part of a batch.
+/// The ledger before a part of a batch, for restoring it.
 pub(crate) struct Saved {
     marks: Marks,
     feed_left: u64,
     moves: BTreeMap<(Name, u8), i64>,
 }
 
-/// In the counters, beside the codes of statuses: events in the queues of a job, and its dead letters.
+/// Counter codes besides those of statuses: events in the queues of a job, and its dead letters.
 pub(crate) const QUEUED: u8 = 20;
 pub(crate) const DEAD: u8 = 21;
 
-/// What is wrong with the journal and the inbox of an instance, each if anything is.
+/// What is wrong with the journal and the inbox of an instance, if anything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Damage {
     pub(crate) journal: Option<String>,
     pub(crate) inbox: Option<String>,
 }
 
-/// Whether somebody else has written since the ledger was last held against the file.
+/// Whether another connection has written since the ledger last checked the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Foreign {
     Unchanged,
@@ -127,14 +129,14 @@ pub(crate) enum Foreign {
 }
 
 impl Ledger {
-    /// Forgets all, after a batch that was not written.
+    /// Drops everything cached, after a batch that was not written.
     pub(crate) fn forget(&mut self) {
-        // The version stays known: a change by others that was not told yet must still be told. So does damage.
+        // The version is kept, as a foreign write that was not reported yet must still be. So is known damage.
         let (version, damage) = (self.version, std::mem::take(&mut self.damage));
         *self = Self { version, damage, ..Self::default() };
     }
 
-    /// Asks whether somebody else has written, and remembers having asked.
+    /// Checks whether another connection has written since the last check.
     pub(crate) fn look(&mut self, connection: &Connection) -> rusqlite::Result<Foreign> {
         let now: i64 = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let before = self.version.replace(now);
@@ -145,8 +147,8 @@ impl Ledger {
         Ok(Foreign::Changed)
     }
 
-    /// Reads the marks if they are not known. An epoch of 0 says either that, or that there has been no lease yet,
-    /// when reading them again costs nothing that matters.
+    /// Reads the marks if they are not known. All zeros mean either that, or a store that has not been used yet, where
+    /// reading them again is cheap.
     pub(crate) fn load_marks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         if self.marks != Marks::default() {
             return Ok(());
@@ -164,7 +166,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The facts of an instance, read if they are not known.
+    /// Returns the facts of an instance, reading them if they are not cached.
     pub(crate) fn facts(&mut self, connection: &Connection, num: u64) -> rusqlite::Result<Option<Facts>> {
         if let Some((facts, _)) = self.facts.get(&num) {
             return Ok(Some(*facts));
@@ -174,38 +176,38 @@ impl Ledger {
         Ok(Some(facts))
     }
 
-    /// The facts of an instance but for its journal and its inbox, which are not looked at.
+    /// Reads the facts of an instance except those from its journal and its inbox, which are not touched.
     pub(crate) fn outline(&self, connection: &Connection, num: u64) -> rusqlite::Result<Option<Known>> {
         load(connection, num, OUTLINE)
     }
 
-    /// What is known to be wrong with an instance.
+    /// Returns what is known to be wrong with an instance.
     pub(crate) fn damage(&self, num: u64) -> Option<&Damage> {
         self.damage.get(&num)
     }
 
-    /// With how many instances something is known to be wrong.
+    /// Returns the number of instances that are known to be damaged.
     pub(crate) fn damage_count(&self) -> usize {
         self.damage.len()
     }
 
-    /// Remembers what is wrong with an instance.
+    /// Records what is wrong with an instance.
     pub(crate) fn know_damage(&mut self, num: u64, damage: Damage) {
         self.drop_facts(num);
         self.damage.insert(num, damage);
     }
 
-    /// Has an instance be looked at once more.
+    /// Forgets known damage, so that the instance is read again.
     pub(crate) fn forget_damage(&mut self, num: u64) {
         self.damage.remove(&num);
     }
 
-    /// The facts of an instance if they are known.
+    /// Returns the facts of an instance if they are cached.
     pub(crate) fn known(&mut self, num: u64) -> Option<&mut Facts> {
         self.facts.get_mut(&num).map(|(facts, _)| facts)
     }
 
-    /// The workflow of an instance, read if its facts are not known.
+    /// Returns the workflow of an instance, reading it if its facts are not cached.
     pub(crate) fn workflow(&self, connection: &Connection, num: u64) -> rusqlite::Result<Name> {
         match self.facts.get(&num) {
             Some((_, workflow)) => Ok(workflow.clone()),
@@ -215,7 +217,7 @@ impl Ledger {
         }
     }
 
-    /// Remembers the facts of an instance.
+    /// Caches the facts of an instance.
     pub(crate) fn know(&mut self, num: u64, facts: Facts, workflow: Name) {
         if self.facts.len() >= FACTS_MAX {
             self.facts.clear();
@@ -223,24 +225,24 @@ impl Ledger {
         self.facts.insert(num, (facts, workflow));
     }
 
-    /// Forgets the facts of an instance that nobody drives any more.
+    /// Drops the facts of an instance that is no longer driven.
     pub(crate) fn drop_facts(&mut self, num: u64) {
         self.facts.remove(&num);
     }
 
-    /// Forgets the facts of all instances, as their rows were changed together.
+    /// Drops the facts of all instances, after a change to all of their rows.
     pub(crate) fn drop_all_facts(&mut self) {
         self.facts.clear();
     }
 
-    /// Counts what is no status: by how much a number of a job changes.
+    /// Changes a counter of a job that is not about a status: queued events or dead letters.
     pub(crate) fn add(&mut self, job: &Name, what: u8, by: i64) {
         if by != 0 {
             *self.moves.entry((job.clone(), what)).or_default() += by;
         }
     }
 
-    /// The next position of the feed.
+    /// Returns the next feed position, reserving more if none is left.
     pub(crate) fn next_in_feed(&mut self) -> u64 {
         if self.feed_left == 0 {
             self.marks.feed += FEED_STEP;
@@ -250,18 +252,18 @@ impl Ledger {
         self.marks.feed - self.feed_left
     }
 
-    /// What a part of a batch can be taken back to.
+    /// Saves the state to which a part of a batch can be rolled back.
     pub(crate) fn save(&self) -> Saved {
         Saved { marks: self.marks, feed_left: self.feed_left, moves: self.moves.clone() }
     }
 
-    /// Takes a part of a batch back. What was remembered of instances may not be so any more.
+    /// Rolls back a part of a batch. Cached facts may be stale after that, so all are dropped.
     pub(crate) fn restore(&mut self, saved: Saved) {
         (self.marks, self.feed_left, self.moves) = (saved.marks, saved.feed_left, saved.moves);
         self.facts.clear();
     }
 
-    /// Counts one instance out of a status and into another.
+    /// Moves one instance from the counter of one status to another.
     pub(crate) fn count(&mut self, workflow: &Name, from: Option<StatusKind>, to: Option<StatusKind>) {
         if from == to {
             return;
@@ -273,7 +275,7 @@ impl Ledger {
         }
     }
 
-    /// Writes what has gathered during the batch: counters and marks.
+    /// Writes the counters and marks that changed during the batch.
     pub(crate) fn flush(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         for ((workflow, status), by) in std::mem::take(&mut self.moves) {
             if by != 0 {
@@ -303,7 +305,7 @@ fn load(connection: &Connection, num: u64, sql: &str) -> rusqlite::Result<Option
     let mut statement = connection.prepare_cached(sql)?;
     let read = statement.query_row([num.cast_signed()], |row| {
         let facts = Facts {
-            // A status that does not exist counts as stuck: nothing is written to such an instance.
+            // An unknown status counts as stuck: nothing is written to such an instance.
             status: row::int(row, 0).and_then(row::status_kind).unwrap_or(StatusKind::Stuck),
             recoveries: row::int(row, 1).unwrap_or(i64::MAX),
             seq: row::int(row, 3).unwrap_or(0).cast_unsigned(),

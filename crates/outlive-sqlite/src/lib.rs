@@ -1,5 +1,5 @@
-//! The embedded store of Outlive: one ordinary SQLite file that one process executes on, and that any other may read,
-//! start on and signal while it does.
+//! The embedded store: an ordinary SQLite file. One process executes it, and any number of others can read it, start
+//! runs and send signals at the same time.
 //!
 //! ```
 //! use outlive_core::store::Store;

@@ -1,4 +1,4 @@
-//! Opening the file: whether it can serve as a store, and whether SQLite does what it was told.
+//! Opens the file: checks that it can serve as a store and that SQLite applied the requested settings.
 
 use std::cell::Cell;
 use std::fs::OpenOptions;
@@ -18,11 +18,12 @@ use crate::place;
 use crate::schema::{self, Content};
 use crate::still::Still;
 
-/// Earlier ones can corrupt a file that two connections write and checkpoint (sqlite.org/wal.html#walresetbug).
+/// The oldest supported SQLite. Earlier versions can corrupt a file that two connections write and checkpoint
+/// (sqlite.org/wal.html#walresetbug).
 const LIBRARY_MIN: i32 = 3_051_003;
 
-/// Between two tries for the lock of another connection: at first, for about as long as one write takes, and then. It does
-/// not grow, or who has waited long would be passed by those who come.
+/// The delays between attempts to take a lock that another connection holds: short ones for about as long as one write
+/// takes, then longer ones. They do not grow further, or newcomers would overtake a connection that has waited long.
 const FIRST_WAITS: i32 = 20;
 const FIRST_WAIT: Duration = Duration::from_micros(100);
 const LATER_WAIT: Duration = Duration::from_micros(250);
@@ -32,23 +33,23 @@ thread_local! {
     static PATIENCE: Cell<Duration> = const { Cell::new(BUSY_MAX) };
 }
 
-/// Has statements on this thread wait that long for another process to unlock the file.
+/// Sets how long a statement on this thread waits for another process to unlock the file.
 pub(crate) fn set_patience(patience: Duration) {
     PATIENCE.set(patience);
 }
 
-/// How often the lock for changing to WAL mode is tried for.
+/// The delay between attempts to take the lock for switching to WAL mode.
 const WAL_WAIT: Duration = Duration::from_millis(10);
 
-/// The writer makes its own checkpoints, where it can look at their result.
-/// The log is cut to 16 MiB when it is begun anew after it had grown.
+/// The writer runs checkpoints itself, so that it can inspect their results.
+/// A WAL that has grown is truncated to 16 MiB when it is restarted.
 const WRITER: &str = "PRAGMA cache_size = -65536; PRAGMA temp_store = memory; PRAGMA wal_autocheckpoint = 0;
      PRAGMA journal_size_limit = 16777216;";
 
 const READER: &str = "PRAGMA cache_size = -16384; PRAGMA temp_store = memory; PRAGMA wal_autocheckpoint = 0;
      PRAGMA query_only = on;";
 
-/// How a store is opened.
+/// Options for opening a store.
 ///
 /// ```
 /// use outlive_sqlite::{Durability, Options};
@@ -59,19 +60,19 @@ pub struct Options {
     durability: Durability,
     absent: Absent,
     pages_max: Option<u32>,
-    /// How many pages may wait in the log, if it is not for the writer to say.
+    /// How many pages may wait in the WAL; `None` uses the writer's default.
     pub(crate) checkpoint_pages: Option<i64>,
-    /// The SQLite VFS that the file is in, if not that of the system.
+    /// The SQLite VFS that holds the file; `None` uses the system's.
     vfs: Option<String>,
-    /// How long a write waits for another process to unlock the file, if it is not for the writer to say.
+    /// How long a write waits for another process to unlock the file; `None` uses the writer's default.
     pub(crate) patience: Option<Duration>,
-    /// How often an executor with a doorbell looks for foreign writes, if it is not for the writer to say.
+    /// How often an executor with a doorbell polls for foreign writes; `None` uses the writer's default.
     pub(crate) net: Option<Duration>,
-    /// Whether nothing here writes the file, which may then be one that cannot be written at all.
+    /// `true` if nothing here writes the file, so the file may be unwritable.
     is_view: bool,
 }
 
-/// What becomes of a file that is not there.
+/// What to do when the file does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Absent {
     #[default]
@@ -79,7 +80,7 @@ enum Absent {
     Refuse,
 }
 
-/// What an answered write has survived.
+/// How durable an acknowledged write is.
 ///
 /// ```
 /// use outlive_sqlite::Durability;
@@ -88,16 +89,16 @@ enum Absent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// It is on the disk: a power cut takes nothing that was answered.
+    /// On disk: a power cut loses no acknowledged write.
     #[default]
     Full,
-    /// It is with the operating system: the end of the process takes nothing, but a power cut takes what was written
-    /// since the last checkpoint. For what can be done again.
+    /// Handed to the operating system: a process crash loses nothing, but a power cut loses everything written since
+    /// the last checkpoint. For work that can be redone.
     Relaxed,
 }
 
 impl Options {
-    /// The default: [`Durability::Full`].
+    /// Returns the default options: [`Durability::Full`], and the file is created if it does not exist.
     ///
     /// ```
     /// # use outlive_sqlite::Options;
@@ -108,7 +109,7 @@ impl Options {
         Self::default()
     }
 
-    /// How durable an answered write is to be.
+    /// Sets how durable an acknowledged write is.
     ///
     /// ```
     /// use outlive_sqlite::{Durability, Options};
@@ -121,7 +122,8 @@ impl Options {
         self
     }
 
-    /// Have the file be there already: for those who read and send, whom a mistyped name would show an empty store.
+    /// Requires the file to exist. For readers and senders, which would otherwise see an empty store when the name is
+    /// mistyped.
     ///
     /// ```
     /// use outlive_sqlite::{Options, SqliteStore};
@@ -133,12 +135,12 @@ impl Options {
         self
     }
 
-    /// Whether what one of them opened serves the other.
+    /// Returns `true` if threads started with one set of options can serve the other.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         *self == Self { absent: self.absent, ..other.clone() }
     }
 
-    /// For tests: a disk that is full at this many pages.
+    /// For tests: simulates a disk that is full at this many pages.
     #[doc(hidden)]
     #[must_use]
     pub fn pages_max(mut self, pages: u32) -> Self {
@@ -146,7 +148,7 @@ impl Options {
         self
     }
 
-    /// For tests: a checkpoint as soon as this many pages wait in the log.
+    /// For tests: checkpoints as soon as this many pages wait in the WAL.
     #[doc(hidden)]
     #[must_use]
     pub fn checkpoint_pages(mut self, pages: u32) -> Self {
@@ -154,12 +156,12 @@ impl Options {
         self
     }
 
-    /// For those who read a file that they do not write.
+    /// Returns options for reading a file that this process does not write.
     pub(crate) fn view() -> Self {
         Self { is_view: true, ..Self::default() }
     }
 
-    /// For tests: how long a write waits for another process to unlock the file.
+    /// For tests: sets how long a write waits for another process to unlock the file.
     #[doc(hidden)]
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
@@ -167,7 +169,7 @@ impl Options {
         self
     }
 
-    /// For tests: how often an executor looks for writes by processes that have not rung.
+    /// For tests: sets how often an executor polls for writes by processes that have not rung.
     #[doc(hidden)]
     #[must_use]
     pub fn net(mut self, every: Duration) -> Self {
@@ -175,7 +177,7 @@ impl Options {
         self
     }
 
-    /// For tests: a registered SQLite VFS that holds the file. Its name and its lock are still in the file system.
+    /// For tests: opens the file through a registered SQLite VFS. Its name and its lock are still in the file system.
     #[doc(hidden)]
     #[must_use]
     pub fn vfs(mut self, name: impl Into<String>) -> Self {
@@ -184,20 +186,20 @@ impl Options {
     }
 }
 
-/// The connection that writes, with what it does to keep what it answers.
+/// The writing connection, and how it makes acknowledged writes durable.
 pub(crate) struct Opened {
     pub(crate) connection: Connection,
     /// The settings, read back.
     pub(crate) durability: String,
 }
 
-/// One at a time: see [`make_file`].
+/// Serializes opening within this process: see [`make_file`].
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// Opens the connection that writes, and makes the file if there is none.
+/// Opens the writing connection, creating the file if it does not exist.
 ///
 /// # Errors
-/// If the file cannot serve as a store, with the reason and the way out.
+/// Returns an error if the file cannot serve as a store, with the reason and what to do.
 pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
     let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     check_library()?;
@@ -205,7 +207,7 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
     make_file(path)?;
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options)?;
     check_access(&connection, path)?;
-    // Whose file it is comes first, or we would change the settings of another application's database.
+    // Inspect first, or we would change the settings of another application's database.
     let content = schema::inspect(&connection, path)?;
     if let Content::Store = content {
         home::check(&connection, path)?;
@@ -219,26 +221,26 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
     Ok(Opened { connection, durability })
 }
 
-/// A connection that reads.
+/// A reading connection.
 pub(crate) struct Reading {
     pub(crate) connection: Connection,
-    /// The file, if it is read as one that never changes.
+    /// The file as it was when opened, if SQLite reads it as immutable.
     pub(crate) still: Option<Still>,
 }
 
-/// Opens a connection that reads.
+/// Opens a reading connection.
 ///
 /// # Errors
-/// If the file is gone or cannot be read.
+/// Returns an error if the file is gone or cannot be read.
 pub(crate) fn reader(path: &Path, options: &Options) -> Result<Reading, Error> {
     let reading = reading(path, options)?;
     reading.connection.execute_batch(READER).map_err(|e| error::on_open(path, &e))?;
     Ok(reading)
 }
 
-/// Opens a connection that reads. A view may also be of a file that cannot be written: SQLite keeps two files next to one
-/// that it reads, and does without them only if it may take the file for one that never changes. That is not done for
-/// whoever writes the file as well: it does change, and what SQLite met will pass.
+/// Opens a reading connection. A view also works on a file that cannot be written: SQLite keeps two more files next to
+/// one that it reads, and does without them only if it may treat the file as immutable. A handle that also writes the
+/// file does not do this: the file does change, and the error is temporary.
 fn reading(path: &Path, options: &Options) -> Result<Reading, Error> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
     match connection.query_row("PRAGMA application_id", [], |_| Ok(())) {
@@ -251,15 +253,15 @@ fn reading(path: &Path, options: &Options) -> Result<Reading, Error> {
             let connection = connect(still.uri().as_ref(), access, options)?;
             Ok(Reading { connection, still: Some(still) })
         }
-        // Another error comes again to whoever reads next.
+        // The next read meets any other error again, and reports it.
         _ => Ok(Reading { connection, still: None }),
     }
 }
 
-/// Opens a connection that reads a store nobody here has open.
+/// Opens a reading connection to an existing store that this process does not have open.
 ///
 /// # Errors
-/// If the file is gone, cannot be read or is no store.
+/// Returns an error if the file is gone, cannot be read or is not a store.
 pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
     check_library()?;
     check_place(path, Absent::Refuse)?;
@@ -267,16 +269,16 @@ pub(crate) fn existing(path: &Path) -> Result<Connection, Error> {
     match schema::inspect(&connection, path)? {
         Content::Store => home::check(&connection, path).map(|()| connection),
         Content::Empty => {
-            let message = format!("{} is empty; name a file that a program has made", path.display());
+            let message = format!("{} is empty; pass a store that a program has created", path.display());
             Err(Error::new(ErrorKind::Open, message))
         }
     }
 }
 
-/// Whether a file is a SQLite database at all. It is SQLite that looks: see [`make_file`].
+/// Returns `true` if the file is a SQLite database at all. Only SQLite opens the file: see [`make_file`].
 ///
 /// # Errors
-/// If that cannot be found out.
+/// Returns an error if the file does not exist or cannot be read.
 pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
     check_place(path, Absent::Refuse)?;
     let connection = reading(path, &Options::view())?.connection;
@@ -287,7 +289,7 @@ pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// What the writer's settings are, read back; an error if they are not those asked for.
+/// Reads the writer's settings back. Returns an error if they differ from those requested.
 fn read_back(connection: &Connection, path: &Path, options: &Options) -> Result<String, Error> {
     let trouble = |e: rusqlite::Error| error::on_open(path, &e);
     let journal: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).map_err(trouble)?;
@@ -298,8 +300,8 @@ fn read_back(connection: &Connection, path: &Path, options: &Options) -> Result<
     };
     if journal != "wal" || level != level_asked {
         let message = format!(
-            "SQLite runs {} with journal_mode={journal}, synchronous={level} where wal and {level_asked} were set, and \
-             would not keep what it answers; put the file on a local disk",
+            "SQLite runs {} with journal_mode={journal}, synchronous={level} instead of wal and {level_asked}, which \
+             could lose acknowledged writes; put the file on a local disk",
             path.display()
         );
         return Err(Error::new(ErrorKind::Open, message));
@@ -312,8 +314,8 @@ fn check_library() -> Result<(), Error> {
         return Ok(());
     }
     let message = format!(
-        "SQLite {} is linked, which can corrupt a file that is read while it is written; link 3.51.3 or later: update \
-         the crate that needs an old `libsqlite3-sys` (see `cargo tree -i libsqlite3-sys`), or install SQLite and build \
+        "the linked SQLite {} can corrupt a file that is read while it is written; link 3.51.3 or later: update the \
+         crate that needs an old `libsqlite3-sys` (see `cargo tree -i libsqlite3-sys`), or install SQLite and build \
          with LIBSQLITE3_SYS_USE_PKG_CONFIG=1",
         rusqlite::version()
     );
@@ -325,41 +327,42 @@ fn check_place(path: &Path, absent: Absent) -> Result<(), Error> {
     if let Ok(found) = path.metadata()
         && !found.is_file()
     {
-        // SQLite would wait for the other end of a pipe, and find an empty database in a device.
-        let what = if found.is_dir() { "is a folder; name a file in it" } else { "is not a regular file; name one" };
+        // SQLite would wait for the other end of a pipe, and see an empty database in a device.
+        let what = if found.is_dir() { "is a directory; name a file in it" } else { "is not a regular file; name one" };
         return Err(Error::new(ErrorKind::Open, format!("{name} {what}")));
     }
     if absent == Absent::Refuse && !path.exists() {
-        let message = format!("{name} does not exist; look at the name, or start the program that makes it");
+        let message = format!("{name} does not exist; check the path, or start the program that creates it");
         return Err(Error::new(ErrorKind::Open, message));
     }
     match path.parent() {
         Some(folder) if !folder.is_dir() => {
-            let message = format!("the folder of {name} does not exist; make it first: mkdir -p {}", folder.display());
+            let message =
+                format!("the directory of {name} does not exist; create it first: mkdir -p {}", folder.display());
             Err(Error::new(ErrorKind::Open, message))
         }
         _ => place::check_links(path),
     }
 }
 
-/// Makes the file if there is none. One that is there is never opened but by SQLite: closing it again would free the
-/// locks that other handles of this process have on it, because POSIX locks belong to the process.
+/// Creates the file if it does not exist. Only SQLite ever opens an existing file: closing it here would release the
+/// locks that other handles of this process hold on it, because POSIX locks belong to the process.
 fn make_file(path: &Path) -> Result<(), Error> {
     let mut options = OpenOptions::new();
     match place::private(options.write(true).create_new(true)).open(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
             let message =
-                format!("{} cannot be made ({e}); let this user write its folder, or name another", path.display());
+                format!("cannot create {} ({e}); make its directory writable, or use another path", path.display());
             Err(Error::new(ErrorKind::Open, message))
         }
         _ => Ok(()),
     }
 }
 
-/// SQLite opens for reading what cannot be written, and says so only when asked.
+/// Refuses a file that this user cannot write: SQLite silently opens it read-only.
 fn check_access(connection: &Connection, path: &Path) -> Result<(), Error> {
     if connection.is_readonly(MAIN_DB).map_err(|e| error::on_open(path, &e))? {
-        let message = format!("{} can only be read; let this user write it, or name another file", path.display());
+        let message = format!("{} is read-only; make it writable, or use another file", path.display());
         return Err(Error::new(ErrorKind::Open, message));
     }
     Ok(())
@@ -369,7 +372,7 @@ fn connect(path: &Path, access: OpenFlags, options: &Options) -> Result<Connecti
     let trouble = |e: rusqlite::Error| error::on_open(path, &e);
     let mut flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if cfg!(unix) {
-        // The name is canonical: a link in it was put there since.
+        // The path is canonical, so any link in it was put there since.
         flags |= OpenFlags::SQLITE_OPEN_NOFOLLOW;
     }
     let connection = match &options.vfs {
@@ -379,18 +382,18 @@ fn connect(path: &Path, access: OpenFlags, options: &Options) -> Result<Connecti
     let mut connection = connection.map_err(trouble)?;
     wait_for_others(&mut connection).map_err(trouble)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // Else SQLite prepares a statement again whenever a value is bound that could change its plan. Ours are meant.
+    // Otherwise SQLite re-prepares a statement whenever a bound value could change its plan. Our plans are intended.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(trouble)?;
     Ok(connection)
 }
 
-/// Has a connection wait while another one writes, for [`BUSY_MAX`] at most. SQLite's own waits soon get as long as a
-/// hundred writes take; most locks are held for the time of one.
+/// Makes a connection wait while another one writes, up to this thread's limit ([`BUSY_MAX`] by default). SQLite's own
+/// delays soon grow as long as a hundred writes; most locks are held for the time of one.
 pub(crate) fn wait_for_others(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait as fn(i32) -> bool))
 }
 
-/// Waits before try number `tries`. Answers whether to try again.
+/// Sleeps before attempt number `tries`. Returns `true` to try again.
 fn wait(tries: i32) -> bool {
     let (first, later) = (tries.min(FIRST_WAITS), (tries - FIRST_WAITS).max(0));
     let waited = FIRST_WAIT * first.unsigned_abs() + LATER_WAIT * later.unsigned_abs();
@@ -398,7 +401,7 @@ fn wait(tries: i32) -> bool {
     waited < PATIENCE.get()
 }
 
-/// Puts the file into WAL mode, which it then keeps. SQLite does not wait by itself for the lock that this takes.
+/// Switches the file to WAL mode, which persists. SQLite does not wait for the lock this takes, so this function does.
 fn set_wal(connection: &Connection, path: &Path) -> Result<(), Error> {
     let mut waited = Duration::ZERO;
     loop {
@@ -432,10 +435,10 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         let error = read_back(&connection, Path::new("runs.db"), &Options::default()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Open);
-        assert!(error.message.contains("journal_mode=memory, synchronous=2 where wal and 2 were set"), "{error}");
+        assert!(error.message.contains("journal_mode=memory, synchronous=2 instead of wal and 2"), "{error}");
     }
 
-    /// What broke: reading the journal of each run prepared its statement again, which took longer than the reading.
+    /// What broke: reading the journal of each run re-prepared its statement, which took longer than the read itself.
     #[test]
     fn a_statement_is_prepared_once_whatever_is_bound_to_it() {
         let folder = tempfile::tempdir().unwrap();

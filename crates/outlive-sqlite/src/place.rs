@@ -1,4 +1,4 @@
-//! Which file a name means: one canonical name per store, and a check that the name still leads to the same file.
+//! Identifies files: one canonical path per store, and a check that the path still leads to the same file.
 
 use std::fmt;
 use std::fs::{self, Metadata, OpenOptions};
@@ -7,14 +7,14 @@ use std::str::FromStr;
 
 use outlive_core::store::{Error, ErrorKind};
 
-/// The name of a store's file: absolute, and on Unix free of symbolic links, so that everybody who opens the file finds
-/// the same lock and the same log beside it. The file need not exist yet.
+/// Returns the path of a store's file: absolute, and on Unix free of symbolic links, so that everybody who opens the
+/// file finds the same lock and the same WAL next to it. The file need not exist yet.
 ///
 /// # Errors
-/// If it is not the name of a file, or a link that leads nowhere.
+/// Returns an error if the path cannot name a file, or is a dangling link.
 pub(crate) fn canonical(path: &Path) -> Result<PathBuf, Error> {
     let absolute = std::path::absolute(path).map_err(|e| {
-        let message = format!("{path:?} is not the name of a file ({e}); give one such as shop.db");
+        let message = format!("{path:?} is not a file name ({e}); use a path such as shop.db");
         Error::new(ErrorKind::Open, message)
     })?;
     if !cfg!(unix) {
@@ -25,7 +25,7 @@ pub(crate) fn canonical(path: &Path) -> Result<PathBuf, Error> {
     }
     if absolute.is_symlink() {
         let message = format!(
-            "{} is a symbolic link to a file that does not exist; remove the link, or name the file itself",
+            "{} is a symbolic link to a file that does not exist; remove the link, or use the path of the file itself",
             absolute.display()
         );
         return Err(Error::new(ErrorKind::Open, message));
@@ -34,10 +34,10 @@ pub(crate) fn canonical(path: &Path) -> Result<PathBuf, Error> {
     Ok(folder.zip(absolute.file_name()).map_or(absolute.clone(), |(folder, name)| folder.join(name)))
 }
 
-/// Refuses a file that has more than one name: SQLite keeps a log beside each of them, and two logs damage the file.
+/// Refuses a file that has more than one name: SQLite keeps a WAL next to each of them, and two WALs damage the file.
 ///
 /// # Errors
-/// [`ErrorKind::Open`] if it has.
+/// Returns [`ErrorKind::Open`] if it has.
 pub(crate) fn check_links(path: &Path) -> Result<(), Error> {
     let links = fs::metadata(path).map_or(1, |found| links(&found));
     if links < 2 {
@@ -51,26 +51,26 @@ pub(crate) fn check_links(path: &Path) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Open, message))
 }
 
-/// How many names a file has.
+/// Returns the number of hard links to a file.
 #[cfg(unix)]
 pub(crate) fn links(file: &Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::nlink(file)
 }
 
-/// How many names a file has, where the system does not say.
+/// Returns 1, as the system does not report the number of hard links.
 #[cfg(not(unix))]
 pub(crate) fn links(_: &Metadata) -> u64 {
     1
 }
 
-/// Makes what is created readable for its owner alone: payloads are nobody else's business.
+/// Makes a created file accessible only to its owner, as it holds payloads.
 pub(crate) fn private(options: &mut OpenOptions) -> &OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
 
-/// A file, whatever its name. Where the system gives no such number, all files are taken to be the same.
+/// The identity of a file, independent of its name. Where the system has none, all files count as the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity(u64, u64);
 
@@ -86,7 +86,7 @@ impl Identity {
         Self(0, 0)
     }
 
-    /// The file that has this name now; a link is not followed.
+    /// Returns the file at this path now, without following a link.
     pub(crate) fn at(path: &Path) -> Option<Self> {
         fs::symlink_metadata(path).ok().map(|found| Self::of(&found))
     }

@@ -1,4 +1,4 @@
-//! Events for jobs, and dead letters that are tried again.
+//! Pushes events to jobs, and retries or discards dead letters.
 
 use outlive_core::commit::{Answer, Refusal, Start};
 use outlive_core::event::Event;
@@ -16,15 +16,15 @@ use crate::deliver::Receiver;
 use crate::ledger::{DEAD, QUEUED};
 use crate::queue;
 
-/// The most dead letters that are dealt with in one write.
+/// The maximum number of dead letters handled in one write.
 const BURY_MAX: usize = 1_000;
 
-/// After so many more positions, nobody repeats a push from before.
+/// For how many positions after a switch of token tables a push from before it may still be repeated.
 const TOKENS_LATE: u64 = 1 << 17;
-/// After so many positions the older half of the tokens is forgotten.
+/// The number of positions between two switches, each of which discards the older half of the tokens.
 const TOKENS_KEPT: u64 = 1 << 20;
 
-/// Where the tokens of late are, and where the older ones.
+/// The two token tables, which take turns: one holds the recent tokens, the other the older ones.
 const REMEMBER: [&str; 2] = [
     "INSERT INTO pushed_a (token, instance, created, first, positions) VALUES (?1, ?2, ?3, ?4, ?5) \
          ON CONFLICT DO NOTHING",
@@ -39,8 +39,8 @@ const KNOWN: &str = "SELECT instance, created, first, positions FROM pushed_a WH
 
 impl Batch<'_> {
     pub(crate) fn push(&mut self, push: &Push) -> rusqlite::Result<Answer> {
-        // Nearly every push is new. One to an instance that is there, with nothing that may be known already, has no
-        // need to look: its token says so when it is written down.
+        // Nearly every push is new. A push to an existing instance, without dedup keys, needs no lookup first:
+        // inserting its token shows whether it is new.
         let found = self.receiver(&push.id)?;
         let is_plain = push.events.iter().all(|event| event.dedup.is_none()) && !push.events.is_empty();
         let is_open = found.as_ref().is_some_and(|found| found.workflow == push.job && !found.status.is_ended());
@@ -62,13 +62,13 @@ impl Batch<'_> {
         Ok(answer)
     }
 
-    /// Whether tokens were moved to the older table so lately that a repeated push may be found there.
+    /// Returns `true` if the tables were switched so recently that the older one may hold the token of a repeated push.
     fn has_forgotten_lately(&self) -> bool {
         let marks = self.ledger.marks;
         marks.pushed > 1 && marks.pos - (marks.pushed >> 1) < TOKENS_LATE
     }
 
-    /// Keeps events, whatever is known of their token, for an instance that was found or not.
+    /// Stores events without checking their token, creating the instance if none was found.
     fn push_to(&mut self, found: Option<Receiver>, push: &Push) -> rusqlite::Result<Answer> {
         if let Some(receiver) = found.as_ref().filter(|receiver| receiver.workflow != push.job) {
             return Ok(Answer::Refused(Refusal::Conflict { workflow: receiver.workflow.clone() }));
@@ -96,7 +96,7 @@ impl Batch<'_> {
         Ok(answer)
     }
 
-    /// Keeps the events whose dedup key is new. Answers their positions, and 0 for the others.
+    /// Stores the events whose dedup key is new. Returns their positions, and 0 for the others.
     fn keep_all(&mut self, receiver: &Receiver, push: &Push) -> rusqlite::Result<Vec<u64>> {
         let mut positions = Vec::with_capacity(push.events.len());
         let mut queued = 0;
@@ -125,10 +125,10 @@ impl Batch<'_> {
         Ok(positions)
     }
 
-    /// Writes a token down. Answers whether it was not known before.
+    /// Records a token. Returns `true` if it is new.
     fn remember_push(&mut self, num: u64, created: bool, positions: &[u64], token: u64) -> rusqlite::Result<bool> {
         let marks = &mut self.ledger.marks;
-        // One that kept nothing counts as well, or its like would never be forgotten.
+        // A push that stored nothing takes a position too, or the tokens of such pushes would never be discarded.
         marks.pos += u64::from(positions.iter().all(|pos| *pos == 0));
         if marks.pos - (marks.pushed >> 1) > TOKENS_KEPT {
             marks.pushed = marks.pos << 1 | (!marks.pushed & 1);
@@ -144,7 +144,7 @@ impl Batch<'_> {
         Ok(written > 0 || is_on(Mutant::SqlitePushKeptTwice))
     }
 
-    /// The answer to this very push, if it was written before and the answer lost.
+    /// Returns the outcome of this very push if it was written before and the reply was lost.
     fn pushed_before(&self, push: &Push) -> rusqlite::Result<Option<Answer>> {
         if is_on(Mutant::SqlitePushKeptTwice) {
             return Ok(None);
@@ -159,7 +159,7 @@ impl Batch<'_> {
             Some(text) => Payload::recorded(&text).decode().unwrap_or_default(),
             None => (first..).take(push.events.len()).collect(),
         };
-        // One that came before may not be known to whoever hears of this. In a queue nobody misses one by its position.
+        // The driver that gets this reply may not know of an earlier message. In a queue, positions show no gaps.
         let before = match positions.iter().find(|pos| **pos > 0) {
             Some(kept) if push.place == Place::Inbox => self.last_before(num, *kept)?,
             _ => 0,
@@ -197,10 +197,11 @@ impl Batch<'_> {
         Ok(Answer::Buried { count, nums })
     }
 
-    /// Gives a dead letter to its instance again; `None` if that has ended otherwise, or has another event with its key.
+    /// Sends a dead letter to its instance again. Returns `None` if the instance has ended otherwise, or if another
+    /// event holds its dedup key.
     fn revive(&mut self, dead: &Dead, at: Timestamp) -> rusqlite::Result<Option<InstanceNum>> {
         if let Some(key) = &dead.event.dedup {
-            // The key may be its own, and must not keep it out.
+            // The dead letter may itself hold the key, which must not keep it out.
             let values = params![dead.id.as_str(), key.as_str(), dead.pos.cast_signed()];
             self.connection.prepare_cached(FREE_KEY)?.execute(values)?;
         }
@@ -211,7 +212,7 @@ impl Batch<'_> {
             place: dead.place,
             at,
             seed: dead.pos,
-            // It leaves the dead in the same write, so that it cannot be revived twice and no token is looked for.
+            // It is removed from the dead letters in the same write, so it cannot be retried twice and needs no token.
             token: dead.pos,
         };
         let found = self.receiver(&push.id)?;

@@ -1,4 +1,4 @@
-//! The read path: each answer is one short read.
+//! Implements `Query` for the reader: each call makes short reads only.
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
@@ -17,8 +17,8 @@ use crate::row::{self, Read};
 use crate::scan::{self, Counting, Listing};
 use crate::view::SqliteReader;
 
-/// Those of one moment, and those after it: together a page. As one condition, SQLite would begin at the first of the
-/// moment each time, and there may be very many.
+/// The wakes at one moment, and those after it, which together make a page. With a single condition, SQLite would start
+/// at the first wake of that moment each time, and there may be very many.
 const WAKES_AT: &str = "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake = ?1 AND wake <= ?2 AND num > ?3 ORDER BY num LIMIT ?4";
 const WAKES_PAST: &str =
     "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake > ?1 AND wake <= ?2 ORDER BY wake, num LIMIT ?3";

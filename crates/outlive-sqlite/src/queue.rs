@@ -1,4 +1,4 @@
-//! Reading the queues of jobs: what is next, without looking at what is not, and how much there is.
+//! Reads the queues of jobs: the next events without scanning the others, the depth, dead letters and replies.
 
 use outlive_core::event::Event;
 use outlive_core::id::Name;
@@ -13,11 +13,11 @@ use crate::batch::Batch;
 use crate::ledger::{DEAD, QUEUED};
 use crate::row;
 
-/// The most events of one page, and so the most lanes that are looked at for it.
+/// The maximum number of events on a page, and so of lanes read for it.
 const PAGE_MAX: usize = 16_384;
 
-/// The most events that are looked at of those whose time has come: the longest due. They lie by their time, so that
-/// only among these the first by priority is found.
+/// The maximum number of due delayed events read for a page, longest due first. They are ordered by time, so only these
+/// are compared by priority.
 const DUE_MAX: usize = 1_024;
 
 macro_rules! select_events {
@@ -39,13 +39,13 @@ const FIRST_LANE: &str = "SELECT lane FROM inbox WHERE instance = ?1 AND rank = 
 const DEAD_LETTERS: &str = "SELECT pos, id, at, attempts, queued, text, failure, payload FROM dead \
      WHERE job = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3";
 
-/// What is next in the queue of an instance.
+/// Returns the next events in the queue of an instance.
 pub(crate) fn read(connection: &Connection, num: u64, read: &QueueRead) -> rusqlite::Result<QueuePage> {
     let whole = connection.unchecked_transaction()?;
     let limit = read.limit.min(PAGE_MAX);
     let now = Spot::delayed_until(read.now);
     let mut ready = events(&whole, DUE, num, &Part { spot: now.clone(), after: 0, limit: DUE_MAX })?;
-    // Those whose time has come do not count: if they are of a low priority, the others go first.
+    // Delayed events that are due do not count: if their priority is low, the others go first.
     let mut wanted = limit;
     let mut rank = 0;
     while wanted > 0
@@ -68,7 +68,7 @@ fn next_rank(connection: &Connection, num: u64, after: i64) -> rusqlite::Result<
     statement.query_row(params![num.cast_signed(), after, Spot::DELAYED], |row| row.get(0)).optional()
 }
 
-/// As much of a rank as is wanted, the same of each lane; what short lanes do not have, the others give.
+/// Returns as many events of a rank as wanted, the same number from each lane; longer lanes make up for short ones.
 fn of_rank(connection: &Connection, num: u64, lanes: Vec<Spot>, wanted: usize) -> rusqlite::Result<Vec<Queued>> {
     let mut ready = Vec::new();
     let mut parts: Vec<_> = lanes.into_iter().map(|spot| Part { spot, after: 0, limit: 0 }).collect();
@@ -88,7 +88,7 @@ fn of_rank(connection: &Connection, num: u64, lanes: Vec<Spot>, wanted: usize) -
     Ok(ready)
 }
 
-/// The lanes whose turn is next, beginning after the one that had its turn last.
+/// Returns the lanes in turn order, starting after the one that had the last turn.
 fn lanes(connection: &Connection, num: u64, rank: i64, read: &QueueRead) -> rusqlite::Result<Vec<Spot>> {
     let lanes_max = read.limit.min(PAGE_MAX);
     let mut lanes: Vec<String> = Vec::new();
@@ -106,7 +106,7 @@ fn lanes(connection: &Connection, num: u64, rank: i64, read: &QueueRead) -> rusq
                 .optional()?,
         };
         match next {
-            // All have been seen.
+            // Back at the first lane.
             Some(lane) if has_wrapped && lanes.first() == Some(&lane) => break,
             Some(lane) => {
                 after = Some(lane.clone());
@@ -119,7 +119,7 @@ fn lanes(connection: &Connection, num: u64, rank: i64, read: &QueueRead) -> rusq
     Ok(lanes.into_iter().map(|lane| Spot { rank, lane }).collect())
 }
 
-/// A part of a queue: what lies at a spot past a position.
+/// A part of a queue: the events at a spot past a position.
 struct Part {
     spot: Spot,
     after: u64,
@@ -139,12 +139,12 @@ fn queued(row: &Row<'_>) -> Queued {
     let spot = Spot { rank: row::int(row, 6).unwrap_or(0), lane: row::text(row, 7).into_owned() };
     let event = row::message(row).and_then(|inbound| match inbound.message {
         Message::Event(event) => Ok(event),
-        other => Err(format!("message {pos} is no event but {other:?}")),
+        other => Err(format!("message {pos} is not an event but {other:?}")),
     });
     Queued { pos, spot, at: row::time(row, 1).unwrap_or_default(), event }
 }
 
-/// How much a job has where.
+/// Returns how many events of a job are queued, delayed or dead.
 pub(crate) fn depth(connection: &Connection, job: &Name, now: Timestamp) -> rusqlite::Result<Depth> {
     let mut statement = connection.prepare_cached("SELECT n FROM counter WHERE workflow = ?1 AND status = ?2")?;
     let mut counted = |what: u8| -> rusqlite::Result<u64> {
@@ -160,7 +160,7 @@ pub(crate) fn depth(connection: &Connection, job: &Name, now: Timestamp) -> rusq
     Ok(Depth { queued, delayed: delayed.cast_unsigned(), dead })
 }
 
-/// Dead letters of a job past a number.
+/// Returns the dead letters of a job past a number.
 pub(crate) fn dead(connection: &Connection, job: &Name, after: u64, limit: usize) -> rusqlite::Result<Vec<Dead>> {
     let mut statement = connection.prepare_cached(DEAD_LETTERS)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -188,7 +188,7 @@ pub(crate) fn dead(connection: &Connection, job: &Name, after: u64, limit: usize
     Ok(page)
 }
 
-/// The answer to the event at a position.
+/// Returns the reply to the event at a position.
 pub(crate) fn reply(connection: &Connection, pos: u64) -> rusqlite::Result<Option<Payload>> {
     let mut statement = connection.prepare_cached("SELECT outcome FROM reply WHERE pos = ?1")?;
     let outcome = statement.query_row([pos.cast_signed()], |row| Ok(Payload::recorded(&row::text(row, 0))));
@@ -196,7 +196,7 @@ pub(crate) fn reply(connection: &Connection, pos: u64) -> rusqlite::Result<Optio
 }
 
 impl Batch<'_> {
-    /// How many events are in the queue of an instance.
+    /// Returns the number of events in the queue of an instance.
     pub(crate) fn queue_len(&self, num: u64) -> rusqlite::Result<i64> {
         let mut statement =
             self.connection.prepare_cached("SELECT count(*) FROM inbox WHERE instance = ?1 AND rank > 0")?;

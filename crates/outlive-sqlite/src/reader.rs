@@ -1,4 +1,4 @@
-//! Threads that read, each on its own connection, so that no caller blocks and no read waits for a write.
+//! Reading threads, each on its own connection, so that no caller blocks and no read waits for a write.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ type Question = Box<dyn FnOnce(&Connection) + Send>;
 
 pub(crate) struct Reader {
     path: PathBuf,
-    /// The file, if it is read as one that never changes.
+    /// The file as it was when opened, if SQLite reads it as immutable.
     still: Option<Still>,
     /// `None` only while it is dropped.
     questions: Option<Sender<Question>>,
@@ -26,7 +26,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts `threads` threads, which take what is asked in turn.
+    /// Starts `threads` threads that share one queue of reads.
     pub(crate) fn start(path: &Path, options: &Options, name: &str, threads: usize) -> Result<Self, Error> {
         let (questions, asked) = mpsc::channel::<Question>();
         let mut reader = Self { path: path.to_owned(), still: None, questions: Some(questions), threads: Vec::new() };
@@ -45,7 +45,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Reads on one of the threads. If the returned future is dropped before a thread gets to it, nothing is read.
+    /// Reads on one of the threads. If the returned future is dropped before a thread picks it up, nothing is read.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -58,7 +58,7 @@ impl Reader {
         });
         Box::pin(async move {
             if let Some(questions) = &self.questions {
-                // If the thread is gone, so is `reply`, and that is what the caller hears.
+                // If the thread is gone, so is `reply`, and the caller gets that error.
                 let _ = questions.send(question);
             }
             let read = answer.await.map_err(|_| error::gone(&self.path))?;
@@ -67,7 +67,7 @@ impl Reader {
         })
     }
 
-    /// Reads again and again until `read` breaks with a result. Others are served in between, and if the returned
+    /// Calls `read` repeatedly until it breaks with a result. Other callers are served in between, and if the returned
     /// future is dropped, no further read begins.
     pub(crate) fn ask_in_parts<S: Send + 'static, T: Send + 'static>(
         &self,
@@ -95,15 +95,14 @@ impl Drop for Reader {
     }
 }
 
-/// Waits for the next question; `None` when nobody can ask any more.
+/// Waits for the next read. Returns `None` once the reader is dropped.
 fn next(asked: &Mutex<Receiver<Question>>) -> Option<Question> {
     asked.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-/// The system has no thread to give.
+/// The error when the system cannot start another thread.
 pub(crate) fn no_thread(path: &Path, e: &std::io::Error) -> Error {
-    let message =
-        format!("no thread could be started for {} ({e}); raise the limit on threads (ulimit -u)", path.display());
+    let message = format!("could not start a thread for {} ({e}); raise the thread limit (ulimit -u)", path.display());
     Error::new(ErrorKind::Open, message)
 }
 
@@ -124,12 +123,12 @@ mod tests {
         (folder, reader)
     }
 
-    /// Asks, and returns before there is an answer.
+    /// Polls once, and returns while the read is pending.
     fn ask<T>(answer: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) {
         assert!(answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
 
-    /// What broke: six lists whose callers had gone away ran to their ends, and the next count waited for them all.
+    /// What broke: six lists whose callers were gone ran to completion, and the next count waited for all of them.
     #[tokio::test]
     async fn what_nobody_waits_for_is_not_read() {
         let (_folder, reader) = reader(1);
@@ -160,7 +159,7 @@ mod tests {
         slow.await.unwrap();
     }
 
-    /// What broke: a list that nobody waited for any more went on to its end.
+    /// What broke: a list that nobody waited for any more ran to completion.
     #[tokio::test]
     async fn a_read_in_parts_stops_when_nobody_waits_for_it() {
         fn read(parts: &mut Arc<AtomicU32>, _: &Connection) -> rusqlite::Result<ControlFlow<()>> {

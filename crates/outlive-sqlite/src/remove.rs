@@ -1,4 +1,4 @@
-//! Removing all that is kept of an instance.
+//! Removes everything stored about an instance.
 
 use outlive_core::commit::{Answer, Refusal};
 use outlive_core::id::{InstanceNum, Name};
@@ -20,7 +20,7 @@ const ALL_OF_IT: [&str; 6] = [
     "DELETE FROM instance WHERE num = ?1",
 ];
 
-/// What stays: whose its news were.
+/// Keeps the names of the instance for its lifecycle events.
 const LEAVE: &str = "INSERT OR REPLACE INTO gone (num, pos, news, id, workflow) \
      SELECT num, ?2, news, id, workflow FROM instance WHERE num = ?1";
 
@@ -38,7 +38,7 @@ impl Batch<'_> {
         Ok(Answer::Done)
     }
 
-    /// Removes an instance whatever its state.
+    /// Removes an instance in any state.
     pub(crate) fn remove(&mut self, num: u64, workflow: &Name, status: StatusKind) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached(LEAVE)?

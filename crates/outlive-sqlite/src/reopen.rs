@@ -1,4 +1,4 @@
-//! Having a failed or stuck instance go on.
+//! Reopens a failed or stuck instance, so that it continues.
 
 use outlive_core::commit::{Answer, Refusal, Reopen};
 use outlive_core::journal::Entry;
@@ -11,7 +11,7 @@ use crate::batch::{Again, Batch};
 use crate::feed::Change;
 use crate::row::{self, Read};
 
-/// The outcome of a job is its record, which it goes on with.
+/// The outcome of a job is its record, with which it continues.
 const OPEN: &str = "UPDATE instance SET status = ?2, wake = ?3, outcome = iif(?5, outcome, NULL), note = NULL, \
      ended_at = NULL, recoveries = 0, news = ?4 WHERE num = ?1";
 
@@ -43,7 +43,7 @@ impl Batch<'_> {
         Ok(Answer::Done)
     }
 
-    /// Whether entry `seq` is the one that this reopening would have written.
+    /// Returns `true` if entry `seq` is the one that this reopening would have written.
     fn has_reopened(&self, num: u64, seq: u64, reopen: &Reopen) -> rusqlite::Result<bool> {
         let stored = row::entries(self.connection, num, seq.saturating_sub(1), Room::new(1))?.unwrap_or_default();
         let is_it = |before| stored.first() == Some(&Entry::reopened(seq, reopen.at, before));

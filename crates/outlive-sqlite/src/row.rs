@@ -1,4 +1,4 @@
-//! Rows to values and back. Reading never fails on what a row says: damage shows in the checksum kept beside it.
+//! Converts rows to values and back. Reading never fails on the contents of a row: its checksum shows damage.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::error;
 
-/// What [`instance`] reads, in its order.
+/// The columns that [`instance`] reads, in its order.
 macro_rules! select_instance {
     () => {
         "SELECT num, status, owner, wake, until, recoveries, created_at, started_at, ended_at, seed, sum, id, \
@@ -39,37 +39,37 @@ const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, pa
 const MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum FROM inbox \
      WHERE instance = ?1 AND rank = 0 AND lane = '' AND pos > ?2 ORDER BY pos";
 
-/// What [`instance`] reads, of every instance.
+/// Selects what [`instance`] reads, for every instance.
 pub(crate) const ALL_INSTANCES: &str = concat!(select_instance!(), "TRUE");
 
-/// What [`entry`] reads, then instance and place, of every journal in its order.
+/// Selects what [`entry`] reads, then the instance and the feed position, for every journal in order.
 pub(crate) const ALL_ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum, instance, pos FROM entry \
      INDEXED BY entry_by_instance ORDER BY instance, seq";
 
-/// What [`message`] reads, then the instance and its spot, of every inbox.
+/// Selects what [`message`] reads, then the instance and the spot, for every inbox and queue.
 pub(crate) const ALL_MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum, instance, rank, lane FROM inbox";
 
 const WAY_OUT: &str = "restore the file from a backup, or purge the instance";
 
-/// An instance, and what is wrong with its row if anything is.
+/// An instance, and what is wrong with its row, if anything.
 pub(crate) struct Read {
     pub(crate) instance: Instance,
     pub(crate) damage: Option<String>,
-    /// Whether the status is one there is; if not, it reads as stuck.
+    /// `false` if the status is unknown; it then reads as stuck.
     pub(crate) is_status_known: bool,
 }
 
-/// The instance of this number.
+/// Reads the instance with this number.
 pub(crate) fn by_num(connection: &Connection, num: u64) -> rusqlite::Result<Option<Read>> {
     connection.prepare_cached(BY_NUM)?.query_row([num.cast_signed()], |row| Ok(instance(row))).optional()
 }
 
-/// The instance of this id.
+/// Reads the instance with this id.
 pub(crate) fn by_id(connection: &Connection, id: &Name) -> rusqlite::Result<Option<Read>> {
     connection.prepare_cached(BY_ID)?.query_row([id.as_str()], |row| Ok(instance(row))).optional()
 }
 
-/// The instance of a row.
+/// Reads the instance of a row.
 pub(crate) fn instance(row: &Row<'_>) -> Read {
     let kind = int(row, 1).and_then(status_kind);
     let (id, workflow, input) = (text(row, 11), text(row, 12), text(row, 15));
@@ -78,9 +78,9 @@ pub(crate) fn instance(row: &Row<'_>) -> Read {
     let created_at = time(row, 6).unwrap_or_default();
     let sum = instance_sum(&id, &workflow, &input, tags.as_deref(), seed, created_at);
     let damage = match kind {
-        None => Some(format!("the status of instance {id:?} does not exist; {WAY_OUT}")),
+        None => Some(format!("the status of instance {id:?} is unknown; {WAY_OUT}")),
         Some(_) if int(row, 10) != Some(i64::from(sum)) => {
-            Some(format!("the row of instance {id:?} does not fit its checksum; {WAY_OUT}"))
+            Some(format!("the row of instance {id:?} does not match its checksum; {WAY_OUT}"))
         }
         Some(_) => None,
     };
@@ -108,7 +108,7 @@ pub(crate) fn instance(row: &Row<'_>) -> Read {
 }
 
 impl Read {
-    /// For people: what is wrong with the row takes the place of its note.
+    /// Returns the instance for display: if something is wrong with the row, that replaces its note.
     pub(crate) fn annotated(self) -> Instance {
         let mut instance = self.instance;
         instance.note = self.damage.or(instance.note);
@@ -116,33 +116,33 @@ impl Read {
     }
 }
 
-/// The kind of status in a column.
+/// Returns the status kind for the code in a column.
 pub(crate) fn status_kind(code: i64) -> Option<StatusKind> {
     u8::try_from(code).ok().and_then(StatusKind::from_code)
 }
 
-/// What one more recovery adds if the instance is blamed for it.
+/// What a recovery adds to the stored number if the instance is blamed for it.
 pub(crate) const BLAMED: i64 = (1 << 32) + 1;
 
-/// The recoveries of an instance, and those it is blamed for: both are one number in the file, the latter from bit 32 on.
-/// One that cannot be was certainly not progress.
+/// Splits a stored number into the recoveries of an instance and those it is blamed for, which start at bit 32. An
+/// invalid number counts as the maximum: it certainly does not stand for progress.
 pub(crate) fn recoveries(stored: Option<i64>) -> (u32, u32) {
     let stored = stored.filter(|stored| *stored >= 0).map_or(u64::MAX, i64::cast_unsigned);
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves of it")]
+    #[expect(clippy::cast_possible_truncation, reason = "splits the number into its halves")]
     (stored as u32, (stored >> 32) as u32)
 }
 
-/// The recoveries of an instance as their column has them.
+/// Returns the recoveries of an instance as stored in their column.
 pub(crate) fn stored_recoveries(instance: &Instance) -> i64 {
     i64::from(instance.blamed) << 32 | i64::from(instance.recoveries)
 }
 
-/// Tags as their column has them: none at all is no text.
+/// Returns tags as stored in their column: `None` if there are none.
 pub(crate) fn tags_text(tags: &BTreeMap<String, String>) -> Option<String> {
     (!tags.is_empty()).then(|| serde_json::json!(tags).to_string())
 }
 
-/// The checksum of what never changes in an instance's row.
+/// Returns the checksum of the part of an instance's row that never changes.
 pub(crate) fn start_sum(start: &Start, tags: Option<&str>) -> u32 {
     instance_sum(start.id.as_str(), start.workflow.as_str(), start.input.as_str(), tags, start.seed, start.at)
 }
@@ -152,19 +152,19 @@ fn instance_sum(id: &str, workflow: &str, input: &str, tags: Option<&str>, seed:
     Sum::new().text(id).text(workflow).text(input).optional(tags).number(seed).number(at).end()
 }
 
-/// The statement that [`insert_entry`] runs: prepared once for a batch.
+/// Prepares the statement that [`insert_entry`] runs, once per batch.
 pub(crate) fn prepare_entry(connection: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
     connection.prepare_cached(INSERT_ENTRY)
 }
 
-/// Where a line of a journal is in the feed, and its number among all that is told of its instance.
+/// The position of a journal entry in the feed, and its number in the feed of its instance.
 #[derive(Clone, Copy)]
 pub(crate) struct FeedPlace {
     pub(crate) pos: u64,
     pub(crate) number: u64,
 }
 
-/// Adds one line to a journal.
+/// Appends an entry to a journal.
 pub(crate) fn insert_entry(
     statement: &mut CachedStatement<'_>,
     num: u64,
@@ -189,7 +189,7 @@ pub(crate) fn insert_entry(
     Ok(())
 }
 
-/// The journal of an instance after `after`, as much as there is room for, or what is wrong with it.
+/// Reads the journal of an instance past `after`, as much as there is room for, or returns what is wrong with it.
 pub(crate) fn entries(
     connection: &Connection,
     num: u64,
@@ -214,14 +214,14 @@ pub(crate) fn entries(
                 Err(damage) => return Ok(Err(damage)),
             },
             Err(e) if error::is_damage(&e) => {
-                return Ok(Err(format!("entry {expected} lies on a damaged page; {WAY_OUT}")));
+                return Ok(Err(format!("entry {expected} is on a damaged page; {WAY_OUT}")));
             }
             Err(e) => return Err(e),
         }
     }
 }
 
-/// The entry of a row, which should be the `expected`th, or what is wrong with it.
+/// Reads the entry of a row, which should be number `expected`, or returns what is wrong with it.
 pub(crate) fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
     let seq = int(row, 0).unwrap_or(0).cast_unsigned();
     if seq != expected {
@@ -230,7 +230,7 @@ pub(crate) fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
     let code = int(row, 2).unwrap_or(0);
     let Some(kind) = u8::try_from(code).ok().and_then(EntryKind::from_code) else {
         return Err(format!(
-            "entry {seq} is of kind {code}, which this release does not know; use a later one, or {WAY_OUT}"
+            "entry {seq} has kind {code}, which this release does not know; use a later release, or {WAY_OUT}"
         ));
     };
     let entry = Entry {
@@ -245,12 +245,12 @@ pub(crate) fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
         payload: optional_text(row, 8).map(|json| Payload::recorded(&json)),
     };
     if int(row, 9) != Some(i64::from(entry.checksum())) {
-        return Err(format!("entry {seq} does not fit its checksum; {WAY_OUT}"));
+        return Err(format!("entry {seq} does not match its checksum; {WAY_OUT}"));
     }
     Ok(entry)
 }
 
-/// The messages of an instance past `after`, as many as there is room for, or what is wrong with them.
+/// Reads the messages of an instance past `after`, as many as there is room for, or returns what is wrong with them.
 pub(crate) fn messages(
     connection: &Connection,
     num: u64,
@@ -273,13 +273,13 @@ pub(crate) fn messages(
                 }
                 Err(damage) => return Ok(Err(damage)),
             },
-            Err(e) if error::is_damage(&e) => return Ok(Err(format!("its inbox lies on a damaged page; {WAY_OUT}"))),
+            Err(e) if error::is_damage(&e) => return Ok(Err(format!("its inbox is on a damaged page; {WAY_OUT}"))),
             Err(e) => return Err(e),
         }
     }
 }
 
-/// The message of a row, or what is wrong with it.
+/// Reads the message of a row, or returns what is wrong with it.
 pub(crate) fn message(row: &Row<'_>) -> Result<Inbound, String> {
     let pos = int(row, 0).unwrap_or(0).cast_unsigned();
     let code = int(row, 2).and_then(|code| u8::try_from(code).ok()).unwrap_or(0);
@@ -288,12 +288,12 @@ pub(crate) fn message(row: &Row<'_>) -> Result<Inbound, String> {
         .map_err(|unknown| format!("message {pos} is {unknown}; {WAY_OUT}"))?;
     let inbound = Inbound { pos, at: time(row, 1).unwrap_or_default(), message };
     if int(row, 5) != Some(i64::from(message_sum(&inbound))) {
-        return Err(format!("message {pos} does not fit its checksum; {WAY_OUT}"));
+        return Err(format!("message {pos} does not match its checksum; {WAY_OUT}"));
     }
     Ok(inbound)
 }
 
-/// The checksum of a message in an inbox.
+/// Returns the checksum of a message in an inbox.
 pub(crate) fn message_sum(inbound: &Inbound) -> u32 {
     let (kind, text, payload) = inbound.message.to_parts();
     Sum::new()
@@ -305,7 +305,7 @@ pub(crate) fn message_sum(inbound: &Inbound) -> u32 {
         .end()
 }
 
-/// A whole number, if the column holds one.
+/// Returns the integer in a column, if it holds one.
 pub(crate) fn int(row: &Row<'_>, column: usize) -> Option<i64> {
     match row.get_ref(column) {
         Ok(ValueRef::Integer(value)) => Some(value),
@@ -317,7 +317,7 @@ pub(crate) fn time(row: &Row<'_>, column: usize) -> Option<Timestamp> {
     int(row, column).map(Timestamp::from_millis)
 }
 
-/// The text of a column, with marks where it is not UTF-8.
+/// Returns the text of a column, with replacement characters where it is not UTF-8.
 pub(crate) fn text<'a>(row: &'a Row<'_>, column: usize) -> Cow<'a, str> {
     optional_text(row, column).unwrap_or_default()
 }

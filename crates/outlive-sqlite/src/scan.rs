@@ -1,9 +1,10 @@
-//! Finding instances by a filter, in many short reads: a long one would keep the log from being used again, and whoever
-//! comes next would wait for it.
+//! Finds instances by a filter, in many short reads: a long read would keep the WAL from being reused and make the next
+//! caller wait.
 //!
-//! An index narrows the search, and the rest of the filter is tested row by row. What narrows best comes first: an id
-//! prefix that few have, a tag, a status but the most common, the workflow. Instances are listed by number, and all of
-//! these indexes have them in that order, except the one by id: the numbers of a prefix are gathered first.
+//! An index narrows the search, and the rest of the filter is tested row by row. The most selective condition is used:
+//! a rare id prefix, a tag, any status but the most common, or the workflow, in this order. Instances are listed by
+//! number, and all of these indexes have them in that order except the one by id: the numbers of a prefix are gathered
+//! first.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -19,24 +20,24 @@ use rusqlite::{Connection, params, params_from_iter};
 use crate::row::{self, Read};
 use crate::watch;
 
-/// How many rows one read looks at.
+/// The number of rows one read examines.
 const ROWS_PER_READ: usize = 2_000;
 
-/// How many rows are looked at for one page: if few match, it ends early.
+/// The number of rows examined for one page: if few match, the page ends early.
 const ROWS_PER_PAGE: usize = 100_000;
 
-/// How many ids one read gathers.
+/// The number of ids one read gathers.
 const IDS_PER_READ: usize = 10_000;
 
-/// The most ids that are gathered. If more have the prefix, it does not narrow the search by much.
+/// The maximum number of ids gathered. A prefix that more ids have does not narrow the search by much.
 const IDS_MAX: usize = 50_000;
 
-/// A read ends when it has taken this long, however few rows it has looked at: they may come from a slow disk.
+/// The maximum duration of a read, however few rows it has examined: they may come from a slow disk.
 const READ_MAX: Duration = Duration::from_millis(25);
 
 const IDS: &str = "SELECT id, num FROM instance WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
 
-/// A page that is being filled.
+/// A page being filled.
 pub(crate) struct Listing {
     search: Search,
     limit: usize,
@@ -45,7 +46,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Begins a page of the newest matches below `before`.
+    /// Starts a page of the newest matches below `before`.
     pub(crate) fn new(filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Self {
         let search = Search::new(filter, before, limit.saturating_add(1));
         Self { search, limit, room: Room::new(limit), instances: Vec::new() }
@@ -53,7 +54,7 @@ impl Listing {
 
     /// Makes one short read. Breaks with the page when it is complete.
     pub(crate) fn read(&mut self, connection: &Connection) -> rusqlite::Result<ControlFlow<Page>> {
-        // One more than there is room for, to know whether there is a next page.
+        // One more than fits, to know whether there is a next page.
         let wanted = (self.limit - self.instances.len()).saturating_add(1);
         let mut nums = Vec::new();
         self.search.read(connection, |num, _| {
@@ -65,7 +66,7 @@ impl Listing {
                 let next = self.instances.last().map(|last| last.num);
                 return Ok(self.end(next));
             }
-            // One that has been purged since is left out.
+            // Skips an instance that has been purged since.
             if let Some(instance) = row::by_num(connection, num)?.map(Read::annotated) {
                 self.room.take(&instance);
                 self.instances.push(instance);
@@ -95,7 +96,7 @@ impl Counting {
         Self { search: Search::new(filter, None, ROWS_PER_READ), counts: Counts::default() }
     }
 
-    /// Makes one short read. Breaks with how many match, by status.
+    /// Makes one short read. Breaks with the number of matches by status.
     pub(crate) fn read(&mut self, connection: &Connection) -> rusqlite::Result<ControlFlow<Counts>> {
         let Self { search, counts } = self;
         let filter = &search.filter;
@@ -132,7 +133,7 @@ fn counters(connection: &Connection, filter: &Filter) -> rusqlite::Result<Counts
     Ok(counts)
 }
 
-/// The names of the jobs that have instances or dead letters.
+/// Returns the names of the jobs that have instances or dead letters.
 pub(crate) fn jobs(connection: &Connection) -> rusqlite::Result<Vec<Name>> {
     let is_job = is_job();
     let sql = format!("SELECT workflow FROM counter WHERE n > 0 AND {is_job} UNION SELECT job FROM dead ORDER BY 1");
@@ -145,29 +146,29 @@ pub(crate) fn jobs(connection: &Connection) -> rusqlite::Result<Vec<Name>> {
 struct Search {
     filter: Filter,
     scan: Scan,
-    /// The numbers of those whose id has the prefix that is looked for, once that is known to narrow the search.
+    /// The instances whose id has the wanted prefix, if that narrows the search.
     ids: Ids,
-    /// What is looked at has a smaller number.
+    /// The next instance examined has a smaller number.
     below: i64,
-    /// How many rows the next read looks at.
+    /// The number of rows the next read examines.
     rows_next: usize,
-    /// How many rows were looked at.
+    /// The number of rows examined so far.
     looked: usize,
     is_over: bool,
 }
 
-/// The instances of an id prefix.
+/// The instances with an id prefix.
 enum Ids {
-    /// The prefix narrows nothing: none is asked for, or too many have it.
+    /// No prefix to narrow the search: none is wanted, or too many ids have it.
     Any,
-    /// They are being gathered, those up to `from` are.
+    /// Being gathered; those before `from` are done.
     Gathering { from: String, until: Value, nums: Vec<i64> },
-    /// They are gathered, the newest last.
+    /// All gathered, the newest last.
     Gathered(Scan, Vec<i64>),
 }
 
 impl Search {
-    /// Begins a search below `before`. `wanted` is about how many are looked for.
+    /// Starts a search below `before`. `wanted` is the approximate number of matches wanted.
     fn new(filter: &Filter, before: Option<InstanceNum>, wanted: usize) -> Self {
         let prefix = filter.id_prefix.as_ref().filter(|prefix| !prefix.is_empty());
         Self {
@@ -185,7 +186,7 @@ impl Search {
         }
     }
 
-    /// Makes one short read, and shows `see` each match until it has seen enough.
+    /// Makes one short read, and passes each match to `see` until it breaks.
     fn read(
         &mut self,
         connection: &Connection,
@@ -221,7 +222,7 @@ impl Search {
         Ok(())
     }
 
-    /// Looks at the next of those that were gathered.
+    /// Examines the next gathered instances.
     fn look_up(
         &mut self,
         connection: &Connection,
@@ -249,7 +250,7 @@ impl Search {
         Ok(())
     }
 
-    /// Looks at the next rows that the index gives.
+    /// Examines the next rows from the index.
     fn look_through(
         &mut self,
         connection: &Connection,
@@ -272,25 +273,25 @@ impl Search {
             }
         }
         self.is_over = seen < self.rows_next;
-        // Most rows are hits, or few are: a read that gave too few is followed by a longer one.
+        // Either most rows match or few do: a read with too few matches is followed by a longer one.
         self.rows_next = self.rows_next.saturating_mul(2).min(ROWS_PER_READ);
         Ok(())
     }
 }
 
-/// The instance of a row that passes the tests.
+/// Returns the instance of a row if it passes the tests.
 fn hit(row: &rusqlite::Row<'_>) -> Option<(u64, StatusKind)> {
     let status = row::int(row, 1).and_then(row::status_kind).unwrap_or(StatusKind::Stuck);
     let num = row::int(row, 0).filter(|_| row::int(row, 2) == Some(1))?;
     Some((num.cast_unsigned(), status))
 }
 
-/// What comes after all texts that begin with this one. SQLite compares ids byte by byte, which orders them by their
-/// characters, and orders any text before any blob.
+/// Returns the first value past all texts that begin with `prefix`. SQLite compares ids byte by byte, which orders them
+/// by their characters, and orders any text before any blob.
 fn past_prefix(prefix: &str) -> Value {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
-        // A step over the gap that UTF-16 leaves.
+        // Skips the surrogates, which are not characters.
         let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
         if let Some(next) = next {
             chars.push(next);
@@ -300,13 +301,13 @@ fn past_prefix(prefix: &str) -> Value {
     Value::Blob(Vec::new())
 }
 
-/// A filter as SQL: the rows that an index narrows it to, and a column that is 1 for those that pass all tests.
+/// A filter as SQL: selects the rows that an index narrows it to, with a column that is 1 if a row passes all tests.
 struct Scan {
     sql: String,
     values: Vec<Value>,
 }
 
-/// What narrows a scan.
+/// The condition that narrows a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     /// One number.
@@ -336,7 +337,7 @@ impl Scan {
         let from = from(filter, by, &mut values);
         let tests = tests(filter, &mut values);
         let tests = if tests.is_empty() { "1".to_owned() } else { tests.join(" AND ") };
-        // The tests come first in the text but their values last, hence numbers.
+        // The tests come first in the SQL but their values last, so parameters are numbered.
         let (below, limit) = (values.len() + 1, values.len() + 2);
         let (num, is) = match by {
             By::Tag => ("tag.num", "<"),
@@ -349,7 +350,7 @@ impl Scan {
     }
 }
 
-/// The table, and the condition that an index of it fulfils in order of number.
+/// Returns the table, and the condition that one of its indexes satisfies in order of instance number.
 fn from(filter: &Filter, by: By, values: &mut Vec<Value>) -> &'static str {
     match by {
         By::Num | By::All => "instance WHERE",
@@ -368,7 +369,7 @@ fn from(filter: &Filter, by: By, values: &mut Vec<Value>) -> &'static str {
     }
 }
 
-/// Whether a row is of a run or of a job, as the filter wants it; nothing if it may be of either.
+/// Returns the condition that a row is a run or a job, as the filter wants, or `None` if it may be either.
 fn kinds(filter: &Filter) -> Option<String> {
     match filter.kinds {
         Kinds::Runs => Some(format!("NOT {}", is_job())),
@@ -385,7 +386,7 @@ fn is_job() -> String {
     format!("({})", JobKind::ALL.map(begins).join(" OR "))
 }
 
-/// The filter as conditions of a row. The one that narrows the scan is among them: it costs next to nothing.
+/// Returns the filter as conditions on a row. The one that narrows the scan is included: it costs next to nothing.
 fn tests(filter: &Filter, values: &mut Vec<Value>) -> Vec<String> {
     let mut bind = |value: Value| {
         values.push(value);
@@ -413,7 +414,7 @@ fn tests(filter: &Filter, values: &mut Vec<Value>) -> Vec<String> {
         let (key, value) = (bind(Value::Text(key.clone())), bind(Value::Text(value.clone())));
         let found =
             format!("EXISTS (SELECT 1 FROM json_each(tags) AS label WHERE label.key = {key} AND label.atom = {value})");
-        // Tags that are not JSON any more are the trouble of their own row.
+        // Damaged tags must not fail the query for other rows.
         tests.push(format!("CASE WHEN json_valid(tags) THEN {found} ELSE 0 END"));
     }
     tests
@@ -429,7 +430,7 @@ mod tests {
     use super::*;
     use crate::schema;
 
-    /// A store with `count` completed instances, of which the ids in `rare` are the oldest and have a tag.
+    /// Returns a store with `count` completed instances. Those with the ids in `rare` are the oldest and have a tag.
     fn store(count: usize, rare: &[&str]) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         schema::prepare(&connection, Path::new("memory")).unwrap();
@@ -462,11 +463,11 @@ mod tests {
                 let ids = page.instances.iter().map(|instance| instance.id.to_string()).collect();
                 return Found { ids, next: page.next, rows_looked_at: listing.search.looked };
             }
-            assert!(listing.search.looked - looked <= ROWS_PER_READ, "a read is short");
+            assert!(listing.search.looked - looked <= ROWS_PER_READ, "a read examined too many rows");
         }
     }
 
-    /// What broke: a prefix was tested on every row, which took seconds in a store of a million.
+    /// What broke: a prefix was tested on every row, which took seconds in a store with a million instances.
     #[test]
     fn a_rare_prefix_or_tag_is_found_without_looking_at_the_rest() {
         let connection = store(5_000, &["rare-1", "rare-2", "rare-3"]);
@@ -515,13 +516,13 @@ mod tests {
         }
     }
 
-    /// What broke: a filter that few pass, far from the newest, was looked for in all rows before anything was returned.
+    /// What broke: a filter with few matches, all of them old, examined every row before anything was returned.
     #[test]
     fn a_page_ends_early_when_few_match_and_the_next_one_goes_on() {
         let connection = store(ROWS_PER_PAGE + 5_000, &[]);
         let oldest = Filter::new().created_before(Timestamp::from_millis(3));
         let first = list(&connection, &oldest, None, 10);
-        assert!(first.ids.is_empty() && first.next.is_some(), "more may follow");
+        assert!(first.ids.is_empty() && first.next.is_some(), "an empty page says that more may follow");
         assert!(first.rows_looked_at < ROWS_PER_PAGE + ROWS_PER_READ);
         let second = list(&connection, &oldest, first.next, 10);
         assert_eq!((second.ids.len(), second.next), (2, None));

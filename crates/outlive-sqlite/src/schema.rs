@@ -1,4 +1,4 @@
-//! The tables of the file, and whose file it is.
+//! The tables of the file, and how to recognize a file that is a store.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use rusqlite::Connection;
 
 use crate::error;
 
-/// The number of this layout. A file with a larger one was written by a newer release.
+/// The version of this layout. A file with a larger one was written by a newer release.
 pub(crate) const VERSION: i64 = 3;
 
-/// "Outl", in the file's header: tells our files from those of other applications.
+/// "Outl" in the file's header, which distinguishes our files from those of other applications.
 pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
 
 /// Small columns that change come first and long texts last, so that reading the former never touches the pages the
-/// latter overflow to. Wakes are an index of the instance and not a table, so that the two cannot disagree.
-/// Queries repeat the condition of a partial index word for word, or SQLite does not use it.
+/// latter overflow to. Wakes are an index on the instance rather than a table, so that the two cannot disagree.
+/// Queries must repeat the condition of a partial index word for word, or SQLite does not use it.
 const TABLES: &str = "
 CREATE TABLE meta (
     key         TEXT NOT NULL PRIMARY KEY,
@@ -65,7 +65,7 @@ CREATE TABLE entry (
 ) STRICT;
 CREATE UNIQUE INDEX entry_by_instance ON entry (instance, seq);
 
--- What is told to the world beside the entries of journals; the positions of both are one row of numbers, the feed.
+-- Lifecycle events other than journal entries. Both share one sequence of positions, the feed.
 CREATE TABLE news (
     pos         INTEGER PRIMARY KEY,
     instance    INTEGER NOT NULL,
@@ -76,7 +76,7 @@ CREATE TABLE news (
     detail      TEXT
 ) STRICT;
 
--- Whose the news are of instances that are not there any more.
+-- The names of removed instances, for their lifecycle events.
 CREATE TABLE gone (
     num         INTEGER PRIMARY KEY,
     pos         INTEGER NOT NULL,
@@ -86,8 +86,8 @@ CREATE TABLE gone (
 ) STRICT;
 CREATE INDEX gone_by_pos ON gone (pos);
 
--- Rank 0 is the inbox, in order of arrival. Other ranks are the queue of a job: by priority, lanes taking turns, and in
--- the last rank those that wait for a time, which is their lane.
+-- Rank 0 is the inbox, in order of arrival. Other ranks are the queue of a job: by priority, with lanes taking turns.
+-- The last rank holds delayed events, whose lane is the time they wait for.
 CREATE TABLE inbox (
     instance    INTEGER NOT NULL,
     rank        INTEGER NOT NULL,
@@ -101,7 +101,7 @@ CREATE TABLE inbox (
     PRIMARY KEY (instance, rank, lane, pos)
 ) STRICT, WITHOUT ROWID;
 
--- The position each message got, by its token: kept when the message is taken, as its answer may have been lost.
+-- The position of each message by its token. Kept after the message is taken, as the reply to its sender may be lost.
 CREATE TABLE sent (
     instance    INTEGER NOT NULL,
     token       INTEGER NOT NULL,
@@ -116,7 +116,7 @@ CREATE TABLE dedup (
     PRIMARY KEY (instance, key)
 ) STRICT, WITHOUT ROWID;
 
--- Pushes by their token, for the same reason. There are many, so only those of late are kept: two tables take turns.
+-- Pushes by their token, for the same reason. There are many, so only recent ones are kept: two tables take turns.
 CREATE TABLE pushed_a (
     token       INTEGER PRIMARY KEY,
     instance    INTEGER NOT NULL,
@@ -157,7 +157,7 @@ CREATE TABLE counter (
     PRIMARY KEY (workflow, status)
 ) STRICT, WITHOUT ROWID;
 
--- An index of the tags that instances have in their own rows.
+-- An index of the tags in the rows of instances.
 CREATE TABLE tag (
     key         TEXT NOT NULL,
     value       TEXT NOT NULL,
@@ -169,7 +169,7 @@ INSERT INTO meta (key, value) VALUES ('schema', 3), ('epoch', 0), ('num', 0), ('
 PRAGMA application_id = 0x4f75746c;
 ";
 
-/// What a file turned out to be.
+/// What a file contains.
 pub(crate) enum Content {
     /// Nothing yet.
     Empty,
@@ -177,10 +177,10 @@ pub(crate) enum Content {
     Store,
 }
 
-/// Looks whose file it is, without changing it.
+/// Determines what the file contains, without changing it.
 ///
 /// # Errors
-/// If it is not ours, or of another layout.
+/// Returns an error if the file belongs to another application or has another layout.
 pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<Content, Error> {
     let read =
         |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|e| error::on_open(path, &e));
@@ -211,10 +211,10 @@ pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<Content, E
     Ok(Content::Store)
 }
 
-/// Creates the tables in an empty file, all or none. Another process may have been faster; that is as good.
+/// Creates the tables in an empty file, all or nothing. It is fine if another process does so first.
 ///
 /// # Errors
-/// If it cannot be written, or what the other process made is not ours.
+/// Returns an error if the file cannot be written, or if what the other process created is not a store.
 pub(crate) fn prepare(connection: &Connection, path: &Path) -> Result<(), Error> {
     let run = |sql: &str| connection.execute_batch(sql).map_err(|e| error::on_open(path, &e));
     run("BEGIN IMMEDIATE")?;

@@ -1,5 +1,5 @@
-//! A file that nobody has open, in a folder that cannot be written: SQLite reads it as one that never changes, and this
-//! notices if it changes after all.
+//! Detects changes to a file that SQLite reads as immutable: one that nobody has open, in a directory that cannot be
+//! written.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -11,14 +11,14 @@ use outlive_core::store::{Error, ErrorKind};
 
 use crate::place::Identity;
 
-/// A file as it was when it was opened to be read without a log and without locks.
+/// A file as it was when it was opened for reading without a WAL and without locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Still {
     path: PathBuf,
     seen: Seen,
 }
 
-/// What changes when the file does. A program that writes it makes a log first.
+/// What changes whenever the file does. A program that writes it creates a WAL first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Seen {
     identity: Identity,
@@ -28,13 +28,13 @@ struct Seen {
 }
 
 impl Still {
-    /// The file, unless its log holds changes that are not in it yet.
+    /// Returns the file, or `None` if its WAL holds changes that are not in it yet.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let seen = Seen::at(path).filter(|seen| seen.log_bytes == 0)?;
         Some(Self { path: path.to_owned(), seen })
     }
 
-    /// The name under which SQLite reads it as a file that never changes.
+    /// Returns the URI under which SQLite reads the file as immutable.
     pub(crate) fn uri(&self) -> String {
         let mut uri = "file:".to_owned();
         for byte in self.path.as_os_str().as_encoded_bytes() {
@@ -47,16 +47,16 @@ impl Still {
         uri + "?immutable=1"
     }
 
-    /// Fails if somebody has changed the file since: what was read of it may be old, or halves that do not fit.
+    /// Checks that the file has not changed since: otherwise what was read may be stale or inconsistent.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] then.
+    /// Returns [`ErrorKind::Unavailable`] if the file has changed.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if Seen::at(&self.path).as_ref() == Some(&self.seen) {
             return Ok(());
         }
         let message =
-            format!("{} was changed by another program while it was read; open it again", self.path.display());
+            format!("{} was changed by another program while it was being read; open it again", self.path.display());
         Err(Error::new(ErrorKind::Unavailable, message))
     }
 }
@@ -69,7 +69,7 @@ impl Seen {
     }
 }
 
-/// The log that SQLite keeps next to a file.
+/// Returns the path of the WAL that SQLite keeps next to a file.
 pub(crate) fn log_of(path: &Path) -> PathBuf {
     let mut log = OsString::from(path);
     log.push("-wal");
@@ -91,7 +91,7 @@ mod tests {
         still.check().unwrap();
         fs::write(log_of(&path), "a change").unwrap();
         assert!(still.check().unwrap_err().message.contains("was changed by another program"));
-        assert!(Still::of(&path).is_none(), "its log holds changes");
+        assert!(Still::of(&path).is_none(), "its WAL holds changes");
         fs::remove_file(log_of(&path)).unwrap();
         fs::write(&path, "another").unwrap();
         assert_eq!(still.check().unwrap_err().kind, ErrorKind::Unavailable);

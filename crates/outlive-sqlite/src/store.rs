@@ -1,4 +1,4 @@
-//! The handle: hands what is asked to the threads that do it, and ends them when it goes.
+//! The store handle: passes requests to the threads that serve them, and stops the threads when it is dropped.
 
 use std::fmt;
 use std::future::Future;
@@ -29,8 +29,8 @@ use crate::view::SqliteReader;
 use crate::watch::{Ear, Watch};
 use crate::writer::{Job, Reply, Writer};
 
-/// A store in one SQLite file. Any number of handles and processes may read, start and send; one may execute, which
-/// [`lease`](Store::lease) is for.
+/// A store in one SQLite file. Any number of handles and processes may read, start runs and send messages; the one that
+/// holds the [`lease`](Store::lease) may execute.
 ///
 /// ```
 /// use outlive_core::query::{Filter, Query};
@@ -49,63 +49,65 @@ pub struct SqliteStore {
     threads: Arc<Threads>,
 }
 
-/// The threads that serve one or more handles, each with a connection of its own.
+/// The threads that serve one or more handles, each on its own connection.
 struct Threads {
-    /// Whether another handle may come.
+    /// `true` if other handles may share these threads.
     is_shared: bool,
     options: Options,
-    /// The file that the path was when it was opened.
+    /// The file that the path led to when it was opened.
     identity: Option<Identity>,
     durability: String,
     watch: Arc<Watch>,
     reader: SqliteReader,
-    /// Last, as fields go in this order: only a connection that may write can tidy up when it is the last to close.
+    /// Declared last because fields drop in order: only a writing connection can clean up when it is the last to close.
     writer: Hand,
 }
 
-/// The threads that handles of this process share.
+/// The threads shared by handles of this process.
 static SHARED: Mutex<Vec<Weak<Threads>>> = Mutex::new(Vec::new());
 
-/// The way to the writer's thread, which ends with it.
+/// The channel to the writer thread, which ends when this is dropped.
 struct Hand {
     jobs: Sender<Job>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl SqliteStore {
-    /// Opens the file, and makes it (for its owner alone, mode 0600) if there is none. Blocks while that takes.
+    /// Opens the file, creating it with mode 0600 if it does not exist. Blocks until the file is open.
     ///
     /// # Errors
-    /// [`ErrorKind::Open`](outlive_core::store::ErrorKind::Open) if it cannot serve as a store, with the reason and the way out.
+    /// Returns [`ErrorKind::Open`](outlive_core::store::ErrorKind::Open) if the file cannot serve as a store, with the
+    /// reason and what to do.
     ///
     /// ```
     /// use outlive_sqlite::{Options, SqliteStore};
     /// let error = SqliteStore::open("/no/such/folder/shop.db".as_ref(), Options::default()).unwrap_err();
-    /// assert!(error.message.ends_with("make it first: mkdir -p /no/such/folder"));
+    /// assert!(error.message.ends_with("create it first: mkdir -p /no/such/folder"));
     /// ```
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
         Ok(Self::of(Arc::new(Threads::start(path, options, false)?)))
     }
 
-    /// Opens a file as [`open`](Self::open) does, for those who do not execute: handles of one process share connections
-    /// and threads. They take turns in the order in which they ask, and hear of what the others write.
+    /// Opens a file like [`open`](Self::open), for handles that do not execute: all of them in one process share
+    /// connections and threads. Requests are served in the order in which they arrive, and each handle is notified of
+    /// the others' writes.
     ///
     /// # Errors
-    /// As [`open`](Self::open). Its [`lease`](Store::lease) is refused.
+    /// Same as [`open`](Self::open). [`lease`](Store::lease) fails on a shared handle.
     ///
     /// ```
     /// use outlive_core::store::Store;
     /// use outlive_sqlite::{Options, SqliteStore};
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let file = folder.path().join("shop.db");
-    /// // One for each worker of a web server.
+    /// // One per worker of a web server.
     /// let handles: Vec<_> = (0..100).map(|_| SqliteStore::shared(&file, Options::default()).unwrap()).collect();
     /// assert!(handles.iter().all(|handle| handle.is_shared_with(&handles[0])));
     /// ```
     pub fn shared(path: &Path, options: Options) -> Result<Self, Error> {
         let path = place::canonical(path)?;
         let identity = Identity::at(&path);
-        // Held until it is open: of two who open at once, the second shares.
+        // Held until the file is open: of two concurrent callers, the second shares.
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |threads: &Arc<Threads>| {
             let is_same_file = threads.identity.is_some() && threads.identity == identity;
@@ -160,7 +162,7 @@ impl Threads {
 }
 
 impl SqliteStore {
-    /// The file, by its absolute name, symbolic links resolved.
+    /// Returns the absolute path of the file, with symbolic links resolved.
     ///
     /// ```
     /// use outlive_sqlite::{Options, SqliteStore};
@@ -173,14 +175,14 @@ impl SqliteStore {
         self.threads.reader.path()
     }
 
-    /// For tests: how often it was looked whether others have written.
+    /// For tests: returns how often the writer has polled for foreign writes.
     #[doc(hidden)]
     #[must_use]
     pub fn looks(&self) -> u64 {
         self.threads.watch.looks()
     }
 
-    /// For tests: whether it is looked for writes of others, because somebody waits for them.
+    /// For tests: returns `true` if the writer polls for foreign writes because somebody waits for them.
     #[doc(hidden)]
     #[must_use]
     pub fn is_looking(&self) -> bool {
@@ -190,7 +192,7 @@ impl SqliteStore {
     fn ask<T: Send + 'static>(&self, job: impl FnOnce(Reply<T>) -> Job + Send + 'static) -> Answered<'_, T> {
         let (reply, answer) = oneshot::channel();
         Box::pin(async move {
-            // If the writer is gone, so is `reply`, and that is what the caller hears.
+            // If the writer is gone, so is `reply`, and the caller gets that error.
             self.threads.writer.give(job(reply));
             answer.await.unwrap_or_else(|_| Err(error::gone(self.path())))
         })
@@ -201,7 +203,7 @@ impl Store for SqliteStore {
     fn lease(&self, now: Timestamp) -> Answered<'_, Epoch> {
         if self.threads.is_shared {
             let message = format!(
-                "{} is opened by a handle that shares its connection, which cannot execute; use `SqliteStore::open`",
+                "{} is open on a shared handle, which cannot execute; use `SqliteStore::open`",
                 self.path().display()
             );
             return Box::pin(async { Err(Error::new(ErrorKind::Open, message)) });
@@ -228,7 +230,7 @@ impl Store for SqliteStore {
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        // If the writer is gone, the next write says so.
+        // If the writer is gone, the next write reports it.
         self.ear.changed(|| self.threads.writer.give(Job::Watch))
     }
 
@@ -310,9 +312,9 @@ impl Hand {
 }
 
 impl Drop for Hand {
-    /// Waits for the writer, so that the lock is free and the file closed when this is over.
+    /// Waits for the writer, so that the lock is released and the file closed when this returns.
     fn drop(&mut self) {
-        // The doorbell can ask as well, so that the channel does not end by itself.
+        // The doorbell also holds a sender, so the channel does not close by itself.
         self.give(Job::Close);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

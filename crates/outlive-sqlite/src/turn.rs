@@ -1,4 +1,4 @@
-//! All that one turn of a job changes, or nothing of it.
+//! Applies one turn of a job: all of its changes, or none.
 
 use outlive_core::commit::{Answer, State, Turn};
 use outlive_core::message::{Inbound, Message};
@@ -12,7 +12,7 @@ use rusqlite::{OptionalExtension, params};
 use crate::batch::Batch;
 use crate::ledger::{DEAD, Facts, QUEUED};
 
-/// Answers are kept for as many positions: whoever waits for one looks many times a second.
+/// How many positions back replies are kept. A caller that waits for one polls many times a second.
 const REPLIES_KEPT: u64 = 100_000;
 
 const TAKE: &str = "DELETE FROM inbox WHERE instance = ?1 AND rank = ?2 AND lane = ?3 AND pos = ?4";
@@ -26,7 +26,7 @@ impl Batch<'_> {
         if let Some(state) = turn.state.as_ref().filter(|state| state.status == Status::Stuck)
             && self.ledger.damage(num).is_some()
         {
-            // Its driver could not read what it has, so nothing of that is asked for or told.
+            // Its driver could not read its contents, so nothing about them is checked or returned.
             return Ok(match self.set_aside(num, state)? {
                 Answer::Done => Answer::Turned(Vec::new()),
                 fenced => fenced,
@@ -56,13 +56,13 @@ impl Batch<'_> {
         }
         let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
         let wake = (reaches_itself && !is_on(Mutant::SqliteTurnPassesItself)).then_some(Timestamp::AT_ONCE);
-        // What it has sent may be for itself, so that what was known of it before is not so any more.
+        // It may have sent something to itself, which makes the facts read above stale.
         let facts = self.ledger.facts(self.connection, num)?.unwrap_or(facts);
         self.take_turn(turn, facts, wake)?;
         Ok(Answer::Turned(answers))
     }
 
-    /// The same turn again: what it sent is known by its tokens.
+    /// Returns the outcome of a turn that was applied before: its writes are recognized by their tokens.
     fn answer_again(&mut self, turn: &Turn) -> rusqlite::Result<Answer> {
         let answers: rusqlite::Result<_> = turn.writes.iter().map(|write| self.apply(write)).collect();
         Ok(Answer::Turned(answers?))
@@ -74,8 +74,8 @@ impl Batch<'_> {
         Ok(news.map(i64::cast_unsigned))
     }
 
-    /// Does what a turn asks of others, or answers why it cannot be: if one thing is refused, nothing of it is done. A
-    /// turn that removes its instance is taken first, so that what it sends to its own id makes a fresh one.
+    /// Applies a turn's writes to other instances, or returns why it cannot: if one is refused, none is applied. A turn
+    /// that removes its instance is applied first, so that what it sends to its own id creates a fresh one.
     fn send_out(&mut self, turn: &Turn, facts: &Facts) -> rusqlite::Result<Result<Vec<Answer>, Answer>> {
         if turn.writes.is_empty() {
             return Ok(Ok(Vec::new()));
@@ -102,13 +102,14 @@ impl Batch<'_> {
                 answer => answers.push(answer),
             }
         }
-        // A start may have put another in its place.
+        // A start may have replaced the instance.
         let is_there =
             turn.is_removed || self.ledger.facts(self.connection, turn.num.0)?.is_some_and(|facts| facts.is_open());
         Ok(if is_there { Ok(answers) } else { Err(Answer::Fenced) })
     }
 
-    /// Applies a turn that has been found good. `wake` is for what it has not seen: what it sent to itself, and events.
+    /// Applies a turn that has passed all checks. `wake` covers what it has not seen: what it sent to itself, and
+    /// events.
     fn take_turn(&mut self, turn: &Turn, mut facts: Facts, wake: Option<Timestamp>) -> rusqlite::Result<()> {
         let num = turn.num.0;
         for news in &turn.news {
@@ -139,7 +140,7 @@ impl Batch<'_> {
         self.end_turn(turn, facts, wake)
     }
 
-    /// What a turn leaves of the row: nothing, a new state, or how often the world was told of it.
+    /// Updates the row at the end of a turn: removes it, enters a new state, or stores only the counts.
     fn end_turn(&mut self, turn: &Turn, facts: Facts, wake: Option<Timestamp>) -> rusqlite::Result<()> {
         let num = turn.num.0;
         let job = self.ledger.workflow(self.connection, num)?;
@@ -162,8 +163,8 @@ impl Batch<'_> {
         }
     }
 
-    /// When an instance is to wake. What lies in its queue is not forgotten, whatever the owner has seen of it.
-    /// `told` is when something that the turn itself sent has it wake.
+    /// Returns when an instance wakes. Queued events always count, whatever the owner has seen of them. `told` is the
+    /// wake for what the turn itself sent to this instance.
     fn wake_of(&self, num: u64, state: &State, told: Option<Timestamp>) -> rusqlite::Result<Option<Timestamp>> {
         if state.is_owned {
             return Ok(state.wake);
@@ -186,7 +187,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Takes an event out of the queue, or puts it where it belongs now. Answers how many are gone.
+    /// Removes an event from the queue, or moves it to where it belongs now. Returns how many were removed.
     fn shift(&mut self, num: u64, moved: &Moved) -> rusqlite::Result<i64> {
         let (pos, from) = (moved.pos, &moved.from);
         let key = params![num.cast_signed(), from.rank, from.lane, pos.cast_signed()];

@@ -1,4 +1,4 @@
-//! A file that is only read, whoever executes it.
+//! A read-only store, whether or not another process executes it.
 
 use std::fmt;
 use std::future::Future;
@@ -18,19 +18,19 @@ use crate::reader::Reader;
 use crate::still::Still;
 use crate::watch::{Ear, Watch};
 
-/// How often somebody who waits for changes has the file looked at.
+/// How often the file is polled while somebody waits for changes.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How many lists and counts are read at once.
+/// How many lists and counts can be read at once.
 const LIST_THREADS: usize = 3;
 
-/// A store that is only read: nothing of it is written, no lease is taken, and whoever executes it is not held up.
+/// A read-only store: it writes nothing, takes no lease, and does not block the process that executes the store.
 ///
-/// SQLite keeps two files beside a database (`-wal` and `-shm`). If nobody else has it open they may be left there,
-/// and the next program that opens it takes them over. Where they cannot be made, because the folder cannot be written,
-/// a file that was closed properly is read all the same; if a program opens it meanwhile, reading fails and says so.
+/// SQLite keeps two files next to a database (`-wal` and `-shm`). If nobody else has the database open, they may be
+/// left behind, and the next program that opens it takes them over. In a directory that is not writable they cannot be
+/// created; a file that was closed properly can be read anyway, but reads fail if a program opens it meanwhile.
 ///
-/// It is a [`Store`] that refuses to lease and to write.
+/// It implements [`Store`], but leasing and writing fail.
 ///
 /// ```
 /// use outlive_core::query::{Filter, Query};
@@ -48,19 +48,20 @@ const LIST_THREADS: usize = 3;
 /// ```
 pub struct SqliteReader {
     path: PathBuf,
-    /// For short questions about one instance, and wakes.
+    /// For short reads about one instance, and wakes.
     pub(crate) lookups: Reader,
-    /// For lists and counts, which may take a while.
+    /// For lists and counts, which may be slow.
     pub(crate) lists: Reader,
     watch: Arc<Watch>,
     ear: Arc<Ear>,
 }
 
 impl SqliteReader {
-    /// Opens a file that is there.
+    /// Opens an existing file.
     ///
     /// # Errors
-    /// [`ErrorKind::Open`](outlive_core::store::ErrorKind::Open) if it is no store, with the reason and the way out.
+    /// Returns [`ErrorKind::Open`](outlive_core::store::ErrorKind::Open) if the file is not a store, with the reason
+    /// and what to do.
     ///
     /// ```
     /// use outlive_sqlite::SqliteReader;
@@ -73,10 +74,10 @@ impl SqliteReader {
         Self::start(path, &Options::view())
     }
 
-    /// Whether a file is a SQLite database, of whichever application. It is not changed.
+    /// Returns `true` if a file is a SQLite database of any application. The file is not changed.
     ///
     /// # Errors
-    /// If it is not there or cannot be read.
+    /// Returns an error if the file does not exist or cannot be read.
     ///
     /// ```
     /// use outlive_sqlite::SqliteReader;
@@ -89,7 +90,7 @@ impl SqliteReader {
         open::is_database(&place::canonical(path)?)
     }
 
-    /// Reads a file that was found to be a store.
+    /// Starts the reading threads on a file that is known to be a store.
     pub(crate) fn start(path: PathBuf, options: &Options) -> Result<Self, Error> {
         let lookups = Reader::start(&path, options, "outlive-lookups", 1)?;
         let lists = Reader::start(&path, options, "outlive-lists", LIST_THREADS)?;
@@ -97,7 +98,7 @@ impl SqliteReader {
         Ok(Self { path, lookups, lists, ear: Ear::new(&watch), watch })
     }
 
-    /// The file, by its absolute name.
+    /// Returns the absolute path of the file.
     ///
     /// ```
     /// # use outlive_sqlite::{Options, SqliteReader, SqliteStore};
@@ -114,7 +115,7 @@ impl SqliteReader {
 
 impl SqliteReader {
     fn refusal<T>(&self) -> Answered<'_, T> {
-        let message = format!("{} is open to be read only; open it as a store to write to it", self.path.display());
+        let message = format!("{} is open read-only; open it as a store to write to it", self.path.display());
         Box::pin(async { Err(Error::new(ErrorKind::Open, message)) })
     }
 }
@@ -137,13 +138,13 @@ impl Store for SqliteReader {
             let (path, watch) = (self.path.clone(), Arc::downgrade(&self.watch));
             let thread = thread::Builder::new().name("outlive-watch".to_owned()).spawn(move || look_out(&path, &watch));
             if let Err(e) = thread {
-                tracing::warn!("changes of {} are not noticed: no thread could be started ({e})", self.path.display());
+                tracing::warn!("cannot watch {} for changes: could not start a thread ({e})", self.path.display());
             }
         })
     }
 
     fn durability(&self) -> String {
-        format!("sqlite {}: only read", rusqlite::version())
+        format!("sqlite {}: read-only", rusqlite::version())
     }
 
     fn name(&self) -> String {
@@ -151,13 +152,13 @@ impl Store for SqliteReader {
     }
 }
 
-/// Notices that others have written, for as long as anybody can wait for that.
+/// Polls for foreign writes and notifies `watch`, until the last handle is gone.
 fn look_out(path: &Path, watch: &Weak<Watch>) {
     let Reading { connection, still } = loop {
         if watch.strong_count() == 0 {
             return;
         }
-        // Whoever reads meets the same trouble, and says so.
+        // Readers hit the same error and report it.
         match open::reader(path, &Options::view()) {
             Ok(reading) => break reading,
             Err(_) => thread::sleep(LOOK_EVERY),
@@ -165,7 +166,7 @@ fn look_out(path: &Path, watch: &Weak<Watch>) {
     };
     let version = || connection.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)).ok();
     let mut seen = version();
-    // What was written before is not noticed from here on.
+    // Writes before this point would go unnoticed.
     watch.upgrade().into_iter().for_each(|watch| watch.tell());
     while let Some(watch) = watch.upgrade() {
         let now = version();

@@ -1,4 +1,4 @@
-//! Hearing of writes by others, so that a message sent from another process does not wait for the next poll.
+//! Notifies handles of writes by others, so that a message from another process does not wait for the next poll.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,43 +8,44 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// How often an executor with a doorbell looks all the same: a ring may be lost, or the writer know nothing of doorbells.
+/// How often an executor polls even with a doorbell: a ring may be lost, or the writing process may know nothing of
+/// doorbells.
 pub(crate) const NET: Duration = Duration::from_secs(1);
 
-/// Without a doorbell, the time between two looks is a hundredth of the time since others last wrote, within bounds. So
-/// what is heard of is late by a hundredth of the time it took.
+/// Without a doorbell, the poll interval is a hundredth of the time since others last wrote, within bounds. A write is
+/// thus noticed late by at most a hundredth of the time it took to come.
 const LOOK_MIN: Duration = Duration::from_millis(1);
 const SHARE: u32 = 100;
 
-/// The upper bound for an executor: whoever sends to it expects something to happen.
+/// The upper bound for an executor: senders expect it to react.
 pub(crate) const EXECUTOR_MAX: Duration = Duration::from_millis(10);
-/// The upper bound for everybody else.
+/// The upper bound for all other handles.
 pub(crate) const CLIENT_MAX: Duration = Duration::from_millis(100);
 
-/// Returns the time until the next look, `quiet` after others last wrote.
+/// Returns the time until the next poll, `quiet` after others last wrote.
 pub(crate) fn look_in(quiet: Duration, max: Duration) -> Duration {
     (quiet / SHARE).clamp(LOOK_MIN, max)
 }
 
-/// The time by which looks are spaced, which no run ever sees.
-#[expect(clippy::disallowed_methods, reason = "how often the file is polled is no matter of the engine's time")]
+/// Returns the time used to space polls, which no run ever sees.
+#[expect(clippy::disallowed_methods, reason = "polling intervals do not depend on the engine's clock")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Between the writer of a connection, which sees that others have written, and the handles that share it.
+/// Connects the writer, which notices foreign writes, with the handles that share it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     ears: Mutex<Vec<Weak<Ear>>>,
-    /// How many wait.
+    /// How many callers wait.
     waiting: AtomicUsize,
-    /// Whether the writer looks. It stops by itself when nobody waits.
+    /// `true` while the writer polls. It stops by itself when nobody waits.
     is_on: AtomicBool,
-    /// How often it has looked.
+    /// How often the writer has polled.
     looks: AtomicU64,
 }
 
-/// What one handle hears by.
+/// The listening end of one handle.
 #[derive(Debug)]
 pub(crate) struct Ear {
     watch: Arc<Watch>,
@@ -56,13 +57,13 @@ impl Watch {
         self.ears.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the writer is to look. If nobody waits, this turns it off.
+    /// Returns `true` if the writer should poll. If nobody waits, turns polling off.
     pub(crate) fn is_wanted(&self) -> bool {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             return true;
         }
         self.is_on.store(false, Ordering::SeqCst);
-        // Who has begun to wait since may have found it on.
+        // A caller that began to wait in between may have found it on.
         let is_wanted = self.waiting.load(Ordering::SeqCst) > 0;
         if is_wanted {
             self.is_on.store(true, Ordering::SeqCst);
@@ -70,29 +71,29 @@ impl Watch {
         is_wanted
     }
 
-    /// Whether the writer looks.
+    /// Returns `true` if the writer polls.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::SeqCst)
     }
 
-    /// The writer looks once more.
+    /// Counts one more poll.
     pub(crate) fn count_look(&self) {
         self.looks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often the writer has looked.
+    /// Returns how often the writer has polled.
     pub(crate) fn looks(&self) -> u64 {
         self.looks.load(Ordering::Relaxed)
     }
 
-    /// Others have written: tells whoever waits on each handle, or who waits next, as he may have been about to.
+    /// Notifies every handle that others have written.
     pub(crate) fn tell(&self) {
-        // The lock is free again before they are dropped: one may be the last of its kind, and needs it then.
+        // The lock is released before the ears are dropped: dropping the last reference to one takes the lock.
         let ears: Vec<Arc<Ear>> = self.ears().iter().filter_map(Weak::upgrade).collect();
         ears.iter().for_each(|ear| ear.ring());
     }
 
-    /// One of the handles has written: tells the others.
+    /// Notifies all other handles that `writer` has written.
     pub(crate) fn tell_others(&self, writer: &Weak<Ear>) {
         let ears = self.ears();
         if ears.len() < 2 {
@@ -105,20 +106,20 @@ impl Watch {
 }
 
 impl Ear {
-    /// Listens to what the others write, from now on.
+    /// Listens for writes by others from now on.
     pub(crate) fn new(watch: &Arc<Watch>) -> Arc<Self> {
         let ear = Arc::new(Self { watch: watch.clone(), news: Notify::new() });
         watch.ears().push(Arc::downgrade(&ear));
         ear
     }
 
-    /// Wakes all who wait on the handle, and whoever waits next, as he may have been about to.
+    /// Wakes all callers that wait on the handle, and the next one to wait, which may have been about to.
     fn ring(&self) {
         self.news.notify_waiters();
         self.news.notify_one();
     }
 
-    /// Comes back when others have written. `turn_on` is called if the writer does not look yet.
+    /// Completes when others have written. Calls `turn_on` if the writer does not poll yet.
     pub(crate) fn changed(self: &Arc<Self>, turn_on: impl FnOnce()) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.watch.waiting.fetch_add(1, Ordering::SeqCst);
         let waiting = Waiting(self.clone());
@@ -135,7 +136,7 @@ impl Drop for Ear {
     }
 }
 
-/// Somebody who waits.
+/// A caller that waits; dropping it stops waiting.
 struct Waiting(Arc<Ear>);
 
 impl Drop for Waiting {

@@ -1,4 +1,4 @@
-//! The one thread that writes: it owns the connection, the lock, the epoch and the checkpoints.
+//! The writer thread, which owns the writing connection, the lock, the epoch and the checkpoints.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,75 +26,75 @@ use crate::open::{self, Options};
 use crate::place::Identity;
 use crate::watch::{self, Ear, Watch};
 
-/// How long readers are waited for, during which nobody else writes either.
+/// How long a restart checkpoint waits for readers. Nobody can write meanwhile.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 
-/// How often people are warned of the same.
+/// The minimum interval between warnings about the WAL.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// How long the names of the store and its lock are taken to be what they were.
+/// How long the names of the store and its lock are trusted before they are checked again.
 const NAMES_EVERY: Duration = Duration::from_millis(10);
 
-/// Where an answer is awaited.
+/// Where to send the reply.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
-/// What the writer is asked to do.
+/// A request to the writer.
 pub(crate) enum Job {
-    /// Write, for the handle that hears by this.
+    /// Writes a batch for the handle that listens with this ear.
     Write(Arc<Vec<Write>>, Weak<Ear>, Reply<Vec<Answer>>),
-    /// The epoch, and how many instances were driven when the last process died.
+    /// Takes the lease. The reply is the epoch, and how many instances were driven when the last process died.
     Lease(Timestamp, Reply<(Epoch, usize)>),
     Release(Epoch, Reply<()>),
-    /// Look for foreign writes from now on.
+    /// Polls for foreign writes from now on.
     Watch,
-    /// Somebody has rung: look now.
+    /// The doorbell rang: checks for foreign writes now.
     Rung,
-    /// Nobody can ask any more.
+    /// Stops the writer: all handles are gone.
     Close,
 }
 
-/// The two ends of the way to the writer.
+/// Both ends of the channel to the writer.
 pub(crate) type Jobs = (Sender<Job>, Receiver<Job>);
 
 pub(crate) struct Writer {
     path: PathBuf,
-    /// The file that `path` was when it was opened.
+    /// The file that `path` led to when it was opened.
     identity: Option<Identity>,
     options: Options,
     connection: Connection,
     ledger: Ledger,
     jobs: Jobs,
     watch: Arc<Watch>,
-    /// Wakes the executor after a write, if it is another process.
+    /// Wakes the executor after a write if it is another process.
     ringer: Ringer,
-    /// How others tell of what they write, if this handle executes.
+    /// How other processes signal their writes; `None` if this handle does not execute.
     doorbell: Option<Doorbell>,
-    /// Whether a [`Job::Rung`] is on its way.
+    /// `true` while a [`Job::Rung`] is on its way.
     is_rung: Arc<AtomicBool>,
     /// Held while this handle may execute.
     lock: Option<Lock>,
-    /// The epoch given to this handle, 0 if it does not execute.
+    /// The epoch of this handle's lease, 0 if it does not execute.
     epoch: u64,
-    /// When others last wrote, or it was begun to look whether they do.
+    /// When others last wrote, or when polling for their writes began.
     quiet_since: Instant,
     checkpoints: Checkpoints,
     begun: Instant,
-    /// Warnings about the log.
+    /// Limits how often warnings about the WAL are logged.
     warnings: Throttle,
-    /// About how many pages were written since the log was last looked at.
+    /// The approximate number of pages written since the WAL was last inspected.
     unlogged: i64,
-    /// Whether `path` was another file, or none, when it was last looked at, and when that was.
+    /// Whether `path` led to another file or to none at the last check, and when that was.
     is_moved: bool,
     names_at: Instant,
-    /// Whether the file itself does not say yet where it is executed.
+    /// `true` while the record of where the store is executed is only in the WAL, not in the file.
     is_home_in_log: bool,
-    /// Batches whose COMMIT failed without saying whether they are durable; clients that share the connection may have one
-    /// each.
+    /// Batches whose COMMIT failed without saying whether they are durable. Each client that shares the connection may
+    /// have one.
     unsure: Vec<Arc<Vec<Write>>>,
 }
 
 impl Writer {
-    /// Takes over a connection. What others write from here on is noticed.
+    /// Takes over a connection. Foreign writes are noticed from here on.
     pub(crate) fn new(
         path: PathBuf,
         options: Options,
@@ -129,7 +129,7 @@ impl Writer {
         })
     }
 
-    /// Does what is asked until nobody can ask any more.
+    /// Serves requests until the last handle is gone.
     pub(crate) fn run(mut self) {
         open::set_patience(self.options.patience.unwrap_or(error::BUSY_MAX));
         while let Some(job) = self.next() {
@@ -141,7 +141,7 @@ impl Writer {
                     }
                     self.unlogged += batch.iter().map(pages).sum::<i64>();
                     let wanted = if done.is_ok() { Wanted::Order } else { Wanted::Room };
-                    // Whoever is answered has the batch to himself again.
+                    // The caller must be the sole owner of the batch again when it gets the reply.
                     drop(batch);
                     let _ = reply.send(done);
                     self.checkpoint(wanted);
@@ -154,7 +154,7 @@ impl Writer {
                 }
                 Job::Watch => self.quiet_since = watch::now(),
                 Job::Rung => {
-                    // Who rings from here on is heard again: what he wrote may not be seen by this look.
+                    // Cleared first: a ring from here on needs another check, as this one may miss its write.
                     self.is_rung.store(false, Ordering::SeqCst);
                     self.look();
                 }
@@ -176,7 +176,7 @@ impl Writer {
         }
     }
 
-    /// The time until the next look for foreign writes. `None` if nobody wants to know of any.
+    /// Returns the time until the next check for foreign writes, or `None` if nobody waits for any.
     fn look_in(&self) -> Option<Duration> {
         if self.doorbell.is_some() {
             return Some(self.options.net.unwrap_or(watch::NET));
@@ -189,7 +189,7 @@ impl Writer {
         Some(watch::look_in(self.quiet_since.elapsed(), max))
     }
 
-    /// Sees whether others have written. Trouble with the file is left for the next write to tell.
+    /// Checks for foreign writes. Errors are left for the next write to report.
     fn look(&mut self) {
         self.watch.count_look();
         self.look_at_names();
@@ -199,8 +199,8 @@ impl Writer {
         }
     }
 
-    /// Sees whether the names of the store and its lock still lead to the files that are open here. If they do not,
-    /// others work on another file, or do not see that this one is executed.
+    /// Checks that the names of the store and its lock still lead to the files that are open here. Otherwise other
+    /// processes would use another file, or would not see that this one is executed.
     fn look_at_names(&mut self) {
         self.names_at = watch::now();
         self.is_moved = Identity::at(&self.path) != self.identity;
@@ -209,14 +209,14 @@ impl Writer {
         }
     }
 
-    /// Others have written.
+    /// Notifies all handles of a foreign write.
     fn tell(&mut self) {
         self.quiet_since = watch::now();
         self.watch.tell();
     }
 
     fn write(&mut self, batch: &Arc<Vec<Write>>) -> Result<Vec<Answer>, Error> {
-        // One that nobody else holds was given up and will not come again.
+        // The caller of a batch that only this list holds has given it up and will not retry it.
         self.unsure.retain(|unsure| Arc::strong_count(unsure) > 1);
         let is_again = self.unsure.iter().any(|unsure| Arc::ptr_eq(unsure, batch));
         let again = if is_again { Again::Perhaps } else { Again::First };
@@ -233,7 +233,7 @@ impl Writer {
                 self.unsure.retain(|unsure| !Arc::ptr_eq(unsure, batch));
                 Ok(answers)
             }
-            // That nothing was written this time does not settle what became of it the first time.
+            // That this attempt wrote nothing says nothing about the first one.
             Err(e) if is_again => Err(Error { kind: ErrorKind::Unknown, ..e }),
             Err(e) if e.kind == ErrorKind::Unknown => {
                 self.unsure.push(batch.clone());
@@ -262,19 +262,19 @@ impl Writer {
         Ok((Epoch(epoch), driven))
     }
 
-    /// Moves the log into the file if where it is executed is only in the log: that stays behind in a rename. If somebody
-    /// reads an earlier state just now, this is tried again later.
+    /// Checkpoints if the record of where the store is executed is still only in the WAL, which a rename leaves behind.
+    /// If a reader of an earlier state is in the way, this is retried later.
     fn settle_home(&mut self) {
         if !self.is_home_in_log {
             return;
         }
         match self.ask_log("PRAGMA wal_checkpoint(passive)") {
             Ok(log) => self.is_home_in_log = log.pages != log.moved,
-            Err(e) => tracing::debug!("no checkpoint of {} yet: {e}", self.path.display()),
+            Err(e) => tracing::debug!("could not checkpoint {} yet: {e}", self.path.display()),
         }
     }
 
-    /// Has others ring. Where they cannot, the writer looks often.
+    /// Puts up the doorbell. Where there can be none, the writer polls.
     fn put_up_doorbell(&mut self) {
         if self.doorbell.is_some() {
             return;
@@ -287,7 +287,7 @@ impl Writer {
         };
         match Doorbell::put_up(&self.path, rung) {
             Ok(doorbell) => self.doorbell = Some(doorbell),
-            Err(e) => tracing::debug!("{} has no wake socket ({e}) and is polled instead", self.path.display()),
+            Err(e) => tracing::debug!("no wake socket for {} ({e}); polling instead", self.path.display()),
         }
     }
 
@@ -302,13 +302,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Does `work` in one transaction: all of it is durable, or nothing of it is, or the error says it is not known.
+    /// Does `work` in one transaction: all of it is durable or none, or the error says that the outcome is unknown.
     fn transact<T>(&mut self, again: Again, work: impl Fn(&mut Batch<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
         loop {
             let damage_before = self.ledger.damage_count();
             let done = self.attempt(again, &work);
             let is_damage = matches!(&done, Err(e) if e.kind == ErrorKind::Corrupt);
-            // A claim has met a damaged page, and SQLite takes back all that was done beside it. It is not read again.
+            // A claim hit a damaged page, and SQLite rolls back everything else with it. The retry does not read that
+            // page.
             if !is_damage || self.ledger.damage_count() <= damage_before {
                 return done;
             }
@@ -329,7 +330,7 @@ impl Writer {
     }
 
     fn begin(&mut self) -> Result<(), Error> {
-        // What is written to a file that is not there any more would be found by nobody.
+        // Nobody would find what is written to a file that has been moved or removed.
         if self.is_moved || self.names_at.elapsed() >= NAMES_EVERY {
             self.look_at_names();
         }
@@ -337,16 +338,17 @@ impl Writer {
             return Err(error::moved(&self.path));
         }
         if !self.connection.is_autocommit() {
-            // A transaction could not be undone; only a new connection is certain to be without it.
+            // A rollback failed; only a new connection is certain to have no open transaction.
             self.connection = open::writer(&self.path, &self.options)?.connection;
             self.ledger.forget();
-            // What others wrote meanwhile cannot be told from what was there before.
+            // The new connection does not know what others wrote meanwhile.
             self.watch.tell();
         }
         self.begin_in_turn()
     }
 
-    /// Begins a transaction once others let it. As long as they get on, it waits longer than for one that is stuck.
+    /// Begins a transaction once the file is free. While others keep committing, it waits longer than for a single
+    /// transaction that holds the lock.
     fn begin_in_turn(&mut self) -> Result<(), Error> {
         for _ in 0..error::CROWD {
             let error = match self.execute("BEGIN IMMEDIATE") {
@@ -378,7 +380,7 @@ impl Writer {
 
     fn undo(&mut self, error: &rusqlite::Error, stage: Stage) -> Error {
         self.ledger.forget();
-        // SQLite undoes some failed transactions by itself.
+        // SQLite rolls back some failed transactions by itself.
         let is_undone = self.connection.is_autocommit() || self.execute("ROLLBACK").is_ok();
         match stage {
             Stage::Before if is_undone => error::while_reading(&self.path, error),
@@ -390,8 +392,8 @@ impl Writer {
         self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
-    /// Moves the log into the file when it has grown, or when a write was refused: the disk may be full, and a log that
-    /// is used again has room. Trouble here loses nothing: the log stays, and the next batch tries again.
+    /// Checkpoints when the WAL has grown, or when a write was refused: the disk may be full, and a restarted WAL has
+    /// room. A failure loses nothing: the WAL stays, and the next batch tries again.
     fn checkpoint(&mut self, wanted: Wanted) {
         if wanted == Wanted::Order && self.checkpoints.can_wait(self.unlogged) {
             return;
@@ -412,17 +414,17 @@ impl Writer {
             Ok(log) if log.is_long() && self.warnings.pass(self.begun.elapsed()).is_some() => tracing::warn!(
                 pages = log.pages,
                 moved = log.moved,
-                "a long-running reader is blocking WAL checkpoints of {path}: the log grows, and writes get slower; end \
-                 the transaction that reads it, in this or another program"
+                "a long-running reader is blocking WAL checkpoints of {path}: the WAL grows, and writes get slower; \
+                 end the reading transaction, in this or another program"
             ),
             Err(e) if self.warnings.pass(self.begun.elapsed()).is_some() => {
-                tracing::warn!("could not checkpoint the WAL of {path}, which grows until that works: {e}");
+                tracing::warn!("could not checkpoint {path}; its WAL grows until a checkpoint succeeds: {e}");
             }
             _ => {}
         }
     }
 
-    /// Moves the log into the file and has the next write begin it anew, unless a reader stays for long.
+    /// Checkpoints so that the next write restarts the WAL, unless a reader stays too long.
     fn restart_log(&mut self) -> rusqlite::Result<Log> {
         self.connection.busy_timeout(RESTART_WAIT)?;
         let done = self.ask_log("PRAGMA wal_checkpoint(restart)");
@@ -436,10 +438,10 @@ impl Writer {
     }
 }
 
-/// About how many bytes a small row takes beside its text.
+/// The approximate size of a small row without its text.
 const ROW_BYTES: usize = 64;
 
-/// About how many pages of the log a write takes by itself.
+/// Estimates how many WAL pages a write takes.
 fn pages(write: &Write) -> i64 {
     let bytes = match write {
         Write::Start(start) => start.input.len(),
@@ -460,10 +462,11 @@ fn pages(write: &Write) -> i64 {
     1 + (bytes / 4096) as i64
 }
 
-/// In which order a batch is applied: as it is, but commits that follow one another by instance, so that neighbours in
-/// the index are written together. Those of one instance stay in their order, and nothing else is passed by.
+/// Returns the order in which a batch is applied: as given, except that consecutive commits are sorted by instance, so
+/// that neighbours in the index are written together. Commits of one instance keep their order, and no commit moves
+/// past another kind of write.
 fn order(batch: &[Write]) -> Vec<(InstanceNum, usize)> {
-    // No instance has the number 0.
+    // No instance has number 0.
     let num = |write: &Write| if let Write::Commit(commit) = write { commit.num } else { InstanceNum(0) };
     let mut order: Vec<_> = batch.iter().map(num).zip(0..).collect();
     for same in order.chunk_by_mut(|(one, _), (next, _)| (one.0 == 0) == (next.0 == 0)) {

@@ -1,4 +1,4 @@
-//! A check of runs against the code of a test.
+//! Checks stored runs against the code of a test.
 
 use outlive::check::Report;
 use outlive::export::Source;
@@ -32,15 +32,15 @@ use crate::engine::TestEngine;
 /// ```
 ///
 /// # Panics
-/// If the source cannot be read, or the set-up is wrong.
+/// If the source cannot be read, or the setup is invalid.
 pub async fn check(source: impl Into<Source>, setup: impl FnOnce(Builder) -> Builder) -> Report {
     match setup(Engine::open("memory:")).check(source).await {
         Ok(report) => report,
-        Err(error) => panic!("the runs cannot be checked: {error}"),
+        Err(error) => panic!("failed to check the runs: {error}"),
     }
 }
 
-/// The store of the test.
+/// Checks the runs in the store of the test.
 impl From<&TestEngine> for Source {
     fn from(test: &TestEngine) -> Self {
         Self::from(test.store())

@@ -25,7 +25,7 @@ pub struct TestClock(Arc<Mutex<Inner>>);
 struct Inner {
     now: Timestamp,
     sleepers: Vec<(Timestamp, Waker)>,
-    /// How often it was set back.
+    /// Number of times it was set back.
     set_back: u64,
 }
 
@@ -36,7 +36,7 @@ impl Default for TestClock {
 }
 
 impl TestClock {
-    /// A clock at the beginning of 2026.
+    /// Creates a clock at the beginning of 2026.
     ///
     /// ```
     /// use outlive::clock::Clock;
@@ -53,7 +53,7 @@ impl TestClock {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Moves it forward.
+    /// Moves the clock forward.
     ///
     /// ```
     /// # use outlive::clock::Clock;
@@ -67,7 +67,7 @@ impl TestClock {
         self.set(now.after(duration));
     }
 
-    /// Sets it, backward too: machines' clocks do that.
+    /// Sets the clock, possibly backward, as happens to a machine's clock.
     ///
     /// ```
     /// use outlive::Timestamp;
@@ -81,7 +81,7 @@ impl TestClock {
         let mut inner = self.lock();
         let is_back = now < inner.now;
         inner.now = now;
-        // As with the machine's clock, those who sleep notice that it was set back.
+        // Sleepers notice that the clock was set back, as with the machine's clock.
         inner.set_back += u64::from(is_back);
         let is_woken = |(until, _): &(Timestamp, Waker)| is_back || *until <= now;
         let (due, later) = std::mem::take(&mut inner.sleepers).into_iter().partition(is_woken);
@@ -106,7 +106,7 @@ impl Clock for TestClock {
 struct Until<'a> {
     clock: &'a TestClock,
     until: Timestamp,
-    /// How often the clock had been set back when this began.
+    /// The clock's `set_back` when this sleep began.
     set_back: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What every store must promise: cases to run against it, each of them a sentence that is true when it passes.
+//! The store conformance suite: one case for each promise every store must keep.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -35,7 +35,7 @@ use self::world::World;
 
 pub use self::differential::differential;
 
-/// Lists the cases of a module under the names of their functions.
+/// Lists the cases of a module under their function names.
 macro_rules! cases {
     ($($case:ident),* $(,)?) => {
         pub(super) fn cases() -> Vec<super::Case> {
@@ -82,14 +82,14 @@ mod world;
 /// ```
 pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, String>> + Send + 'a>>;
 
-/// The place where the data of one store lies: empty at first.
+/// The location of one store's data, initially empty.
 ///
 /// ```
 /// use outlive_core::memory::MemoryStore;
 /// use outlive_testkit::conformance::{Home, Opening};
 /// use std::sync::Arc;
 ///
-/// /// A store in memory outlives a crash only if somebody keeps it. A file would be opened again.
+/// /// A store in memory survives a crash only if something keeps it alive. A file would be opened again.
 /// #[derive(Default)]
 /// struct Memory(Arc<MemoryStore>);
 /// impl Home for Memory {
@@ -100,8 +100,8 @@ pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, String
 /// }
 /// ```
 pub trait Home: Send + Sync {
-    /// Opens the store that lies here. A case may do that again, as a process does after a crash: it has dropped the
-    /// store it had, without releasing its lease.
+    /// Opens the store. A case may call this again, as a process does after a crash: it has dropped the previous store
+    /// without releasing its lease.
     fn open(&self) -> Opening<'_>;
 }
 
@@ -122,7 +122,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Finds out whether the store that lives here keeps the promise.
+    /// Checks whether the store keeps the promise.
     ///
     /// ```
     /// # use outlive_testkit::conformance::cases;
@@ -145,11 +145,11 @@ impl Case {
     /// ```
     ///
     /// # Errors
-    /// What was found instead, and in which line of the suite.
+    /// What was found instead, and the line of the suite.
     pub async fn run(&self, home: Box<dyn Home>) -> Result<(), String> {
         let mut world = World::open(home).await?;
         let mut checking = (self.check)(&mut world);
-        // A panic is a broken promise too, and must not hide the other ones.
+        // A panic is a broken promise too, and must not hide the others.
         let mut poll = |cx: &mut Context<'_>| catch_unwind(AssertUnwindSafe(|| checking.as_mut().poll(cx)));
         poll_fn(|cx| poll(cx).unwrap_or_else(|panic| Poll::Ready(Err(what_it_said(panic.as_ref()))))).await
     }
@@ -157,7 +157,7 @@ impl Case {
 
 fn what_it_said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-    format!("a panic: {}", text.unwrap_or("without a text"))
+    format!("panicked: {}", text.unwrap_or("with no message"))
 }
 
 impl fmt::Debug for Case {
@@ -166,7 +166,7 @@ impl fmt::Debug for Case {
     }
 }
 
-/// All promises.
+/// Returns all cases.
 ///
 /// ```
 /// use outlive_testkit::conformance::cases;
@@ -198,7 +198,7 @@ pub fn cases() -> Vec<Case> {
     .concat()
 }
 
-/// How it went.
+/// The result of a conformance run.
 ///
 /// ```
 /// # use outlive_testkit::conformance::{Report, cases, run_all};
@@ -220,7 +220,7 @@ pub fn cases() -> Vec<Case> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// How many promises were kept: all of them, or there would have been a panic.
+    /// Number of promises kept: all of them, since a broken one panics.
     pub passed: usize,
 }
 
@@ -245,7 +245,7 @@ pub struct Report {
 /// ```
 ///
 /// # Panics
-/// With the list of broken promises, if there is one.
+/// With the list of broken promises, if there are any.
 pub async fn run_all(fresh: impl Fn() -> Box<dyn Home>) -> Report {
     let cases = cases();
     let mut broken = Vec::new();
@@ -260,7 +260,7 @@ pub async fn run_all(fresh: impl Fn() -> Box<dyn Home>) -> Report {
     Report { passed }
 }
 
-#[expect(clippy::print_stdout, reason = "the count is for whoever runs the suite by hand")]
+#[expect(clippy::print_stdout, reason = "the count is useful when the suite is run by hand")]
 fn say(line: &str) {
     println!("{line}");
 }

@@ -1,4 +1,4 @@
-//! Crashes a workflow everywhere: before and after every commit, and at pairs of them, in memory and in virtual time.
+//! Crashes a workflow everywhere: before and after every commit, and at pairs of them, in memory and virtual time.
 
 mod jobs;
 mod ledger;
@@ -29,30 +29,30 @@ pub use warning::{Warning, WarningKind};
 use search::Search;
 use stage::{Kind, Message, Plan, Setup};
 
-/// How many pairs of crashes are played, unless said otherwise.
+/// Default limit on pairs of crashes.
 const PAIRS_MAX: usize = 200;
 
-/// Crashes a workflow everywhere, and checks that nobody can tell.
+/// Crashes a workflow at every point and checks that no crash can be observed.
 ///
-/// The workflow is played once without a crash. Then it is played again for each commit, with the process dying before
-/// it, and after it, and coming back; then for pairs of such crashes. All of it is in memory and in virtual time. After
-/// each play these must hold, without a word from you:
+/// The workflow first runs once without a crash. It then runs again for each commit, with the process dying just before
+/// it and just after it and restarting; then for pairs of such crashes. Everything happens in memory and in virtual
+/// time. Each trial is checked against these rules, with no setup on your part:
 ///
-/// - without a crash, the run completes (unless it is [expected to fail](CrashEverywhere::expect_failure), or
+/// - without a crash, the run completes (unless it is [expected to fail](CrashEverywhere::expect_failure) or
 ///   [cancelled](CrashEverywhere::cancel_at));
-/// - with crashes, it ends, and its outcome is the one without a crash (unless it [races](CrashEverywhere::races));
-/// - a step whose end is recorded never runs again, nor does an attempt whose failure is;
-/// - no step runs more often than without a crash and once more for each crash, and none goes missing;
-/// - a step that may run at most once does, and if a crash has interrupted it, the run goes on and completes, always in
+/// - with crashes, it ends with the same outcome as without (unless it [races](CrashEverywhere::races));
+/// - a step whose end is recorded never runs again, nor does an attempt whose failure is recorded;
+/// - each crash adds at most one execution of a step, and no step goes missing;
+/// - an at-most-once step runs at most once, and if a crash interrupts it, the run continues and completes, always in
 ///   the same way;
-/// - a replay of the journal asks for the same and ends the same, at every quiet point and at the end.
+/// - a replay of the journal requests the same operations and ends the same way, at every quiet point and at the end.
 ///
-/// What must hold of your steps is said with [`invariant`](CrashEverywhere::invariant). What should be looked at is in the
-/// report as [warnings](Report::warnings): steps that ran twice and never asked for their idempotency key, and steps that
-/// one place calls several times without a key. The report says how the run ended, too.
+/// Add your own rules with [`invariant`](CrashEverywhere::invariant). The report also says how the run ended and lists
+/// [warnings](Report::warnings) worth a look: steps that ran twice without reading their idempotency key, and steps
+/// that one call site calls several times without a key.
 ///
-/// A crash here is not the end of a real process: statics keep their values, and so does whatever is behind an `Arc` that
-/// was made outside. Memory that is to die with the process is made with [`provide_with`](CrashEverywhere::provide_with).
+/// A crash here does not end a real process: statics keep their values, and so does anything behind an `Arc` created
+/// outside. Create memory that should die with the process through [`provide_with`](CrashEverywhere::provide_with).
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -73,9 +73,9 @@ const PAIRS_MAX: usize = 200;
 /// # }
 /// ```
 ///
-/// Needs tokio's current-thread runtime, as `#[tokio::test]` is. A workflow that uses `tokio::select!` between branches
-/// that are ready at once is not the same each time, because the macro tosses a coin; a failing schedule of such a
-/// workflow may have to be repeated more than once.
+/// Requires tokio's current-thread runtime, the default of `#[tokio::test]`. A workflow that uses `tokio::select!`
+/// between branches that are ready at the same time is not deterministic, because the macro picks a branch at random; a
+/// failing schedule of such a workflow may need more than one try to reproduce.
 pub fn crash_everywhere<F, M>(workflow: F) -> CrashEverywhere<F::Input>
 where
     F: WorkflowFn<M> + Clone,
@@ -107,27 +107,27 @@ where
     CrashEverywhere { search, input: PhantomData }
 }
 
-/// A workflow that is about to be crashed everywhere, made by [`crash_everywhere`].
+/// Builder for a crash test of a workflow, created by [`crash_everywhere`].
 ///
 /// ```
 /// use outlive_testkit::crash_everywhere;
 /// use outlive_testkit::crashes::CrashEverywhere;
 /// # use outlive::prelude::*;
 /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
-/// /// As all of our tests do it.
+/// /// The settings that all of our tests use.
 /// fn strictly(crashes: CrashEverywhere<u32>) -> CrashEverywhere<u32> { crashes.pairs(1_000).deny_warnings() }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// strictly(crash_everywhere(double).input(&21)).run().await;
 /// # }
 /// ```
-#[must_use = "nothing is crashed until it is run"]
+#[must_use = "nothing runs until `.run()` is awaited"]
 pub struct CrashEverywhere<I> {
     search: Search,
     input: PhantomData<fn(I)>,
 }
 
 impl<I: Serialize> CrashEverywhere<I> {
-    /// What the workflow is started with; needed unless it takes `()`.
+    /// Sets the workflow's input. Required unless the input type is `()`.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -139,16 +139,16 @@ impl<I: Serialize> CrashEverywhere<I> {
     /// ```
     ///
     /// # Panics
-    /// If the input does not serialise.
+    /// If the input cannot be serialized.
     pub fn input(mut self, input: &I) -> Self {
         self.search.plan.input =
-            Payload::encode(input).unwrap_or_else(|error| panic!("the input does not serialise: {error}"));
+            Payload::encode(input).unwrap_or_else(|error| panic!("the input cannot be serialized: {error}"));
         self
     }
 }
 
 impl<I> CrashEverywhere<I> {
-    /// A signal that is sent as soon as the run is started. Who sends it repeats it until somebody has it.
+    /// Sends a signal as soon as the run has started. The sender repeats it until it is acknowledged.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -160,12 +160,12 @@ impl<I> CrashEverywhere<I> {
     /// ```
     ///
     /// # Panics
-    /// If the value does not serialise.
+    /// If the value cannot be serialized.
     pub fn signal<T: Serialize + ?Sized>(self, name: &str, value: &T) -> Self {
         self.signal_at(Duration::ZERO, name, value)
     }
 
-    /// A signal that is sent so long after the start, in virtual time.
+    /// Sends a signal this long after the start, in virtual time.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -177,14 +177,14 @@ impl<I> CrashEverywhere<I> {
     /// ```
     ///
     /// # Panics
-    /// If the text is no duration, or the value does not serialise.
+    /// If the text is not a valid duration, or the value cannot be serialized.
     pub fn signal_at<T: Serialize + ?Sized>(self, after: impl IntoDuration, name: &str, value: &T) -> Self {
         let value = serde_json::value::to_raw_value(value)
-            .unwrap_or_else(|error| panic!("the value of signal {name:?} does not serialise: {error}"));
+            .unwrap_or_else(|error| panic!("the value of signal {name:?} cannot be serialized: {error}"));
         self.message(after, Kind::Signal { name: name.to_owned(), value })
     }
 
-    /// A cancel that is sent so long after the start, in virtual time.
+    /// Cancels the run this long after the start, in virtual time.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -196,7 +196,7 @@ impl<I> CrashEverywhere<I> {
     /// ```
     ///
     /// # Panics
-    /// If the text is no duration.
+    /// If the text is not a valid duration.
     pub fn cancel_at(self, after: impl IntoDuration, reason: &str) -> Self {
         self.message(after, Kind::Cancel { reason: reason.to_owned() })
     }
@@ -209,7 +209,7 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// Every attempt of a step gives what `fake` says, instead of running its body.
+    /// Replaces the body of a step: every attempt returns the result of `fake`.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -233,9 +233,9 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// What the workflow gets from its context, the same in every life of every play: what is behind an `Arc` in it
-    /// survives all crashes. What changes is made with [`provide_with`](Self::provide_with) if it dies with the process, and
-    /// with [`world`](Self::world) if it does not.
+    /// Provides a value to the workflow through its context. Every process lifetime of every trial gets the same value,
+    /// so anything behind an `Arc` in it survives all crashes. For state that changes, use
+    /// [`provide_with`](Self::provide_with) if it dies with the process and [`world`](Self::world) if it does not.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -251,14 +251,14 @@ impl<I> CrashEverywhere<I> {
         self.setup(move |builder| builder.provide(value.clone()))
     }
 
-    /// What the workflow gets from its context, made again in each life of the process: memory, which a crash empties.
+    /// Provides a value that is created anew in each process lifetime: memory, which a crash clears.
     ///
     /// ```
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::crash_everywhere;
     /// use std::sync::Mutex;
     /// #[derive(Default)]
-    /// struct Cache(Mutex<Option<u32>>); // as any memory, it is empty after a crash
+    /// struct Cache(Mutex<Option<u32>>); // like any memory, empty after a crash
     /// async fn price(ctx: Ctx, _: ()) -> Result<u32> {
     ///     let fetch = || async { Ok::<_, BoxError>(*ctx.get::<Cache>().0.lock().unwrap().get_or_insert(3)) };
     ///     Ok(ctx.step("fetch", fetch).await?)
@@ -271,7 +271,8 @@ impl<I> CrashEverywhere<I> {
         self.setup(move |builder| builder.provide(make()))
     }
 
-    /// What else the engine needs. It is called in each life of the process: what it makes dies with the process.
+    /// Configures the engine further. `setup` is called in each process lifetime, and whatever it creates dies with the
+    /// process.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -286,8 +287,9 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// What is outside of the process, and outlives it: a bank, a file, a mail server. It is made once for each play, and
-    /// provided to each life as a clone, which shares what is behind an `Arc`. [Invariants](Self::invariant) see it too.
+    /// Provides something that lives outside the process and outlives it: a bank, a file, a mail server. It is created
+    /// once per trial, and each process lifetime gets a clone, which shares whatever is behind an `Arc`.
+    /// [Invariants](Self::invariant) see it too.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -301,7 +303,7 @@ impl<I> CrashEverywhere<I> {
     /// async fn pay(ctx: Ctx, _: ()) -> Result<()> {
     ///     let bank = ctx.get::<Bank>();
     ///     let charge = |attempt: Attempt| async move {
-    ///         bank.0.lock().unwrap().insert(attempt.idempotency_key().to_owned()); // a second one changes nothing
+    ///         bank.0.lock().unwrap().insert(attempt.idempotency_key().to_owned()); // a duplicate changes nothing
     ///         Ok::<_, BoxError>(())
     ///     };
     ///     Ok(ctx.step("charge", charge).await?)
@@ -327,7 +329,7 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// What must hold after each play, whatever crashed.
+    /// Adds a rule that must hold after each trial, whatever crashed.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -357,8 +359,8 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// A crash may change the outcome, because the workflow races. Then the outcome is not compared with the one without a
-    /// crash; that a replay of the journal gives the same is still checked, and all the rest.
+    /// Allows a crash to change the outcome, because the workflow races. The outcome is then not compared with the one
+    /// without a crash. Everything else is still checked, including that a replay of the journal ends the same way.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -368,7 +370,7 @@ impl<I> CrashEverywhere<I> {
     ///     tokio::select! {
     ///         biased;
     ///         one = ctx.step("ask one", || ask("one")) => Ok(one?),
-    ///         other = ctx.step("ask other", || ask("other")) => Ok(other?), // after a crash, it may be the first
+    ///         other = ctx.step("ask other", || ask("other")) => Ok(other?), // may be first after a crash
     ///     }
     /// }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -380,8 +382,8 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// The run is to fail: without a crash, it must, and with crashes it must fail in the same way. Unless said so, a run
-    /// that fails is a failure of the test.
+    /// Expects the run to fail: it must fail without a crash, and in the same way with crashes. By default, a failed
+    /// run fails the test.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -398,7 +400,8 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// This step may run twice without harm, whether or not it asks for its idempotency key: no warning for it.
+    /// Declares that this step may safely run twice, whether or not it reads its idempotency key. Silences the warning
+    /// about it.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -406,7 +409,7 @@ impl<I> CrashEverywhere<I> {
     /// # async fn fetch() -> Result<u32> { Ok(42) }
     /// async fn price(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("fetch", fetch).await?) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// crash_everywhere(price).idempotent("fetch").deny_warnings().run().await; // it only reads
+    /// crash_everywhere(price).idempotent("fetch").deny_warnings().run().await; // read-only
     /// # }
     /// ```
     pub fn idempotent(mut self, step: &str) -> Self {
@@ -414,7 +417,8 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// The calls of this step come in the same order each time, so it needs no keys: no warning for it.
+    /// Declares that the calls of this step always come in the same order, so it needs no keys. Silences the warning
+    /// about it.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -436,7 +440,7 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// A warning is a failure.
+    /// Treats warnings as failures.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -445,7 +449,7 @@ impl<I> CrashEverywhere<I> {
     /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("charge", charge).await?) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let broken = crash_everywhere(pay).deny_warnings().try_run().await.unwrap_err();
-    /// assert!(broken.problem().contains("never asked for its idempotency key"));
+    /// assert!(broken.problem().contains("never read its idempotency key"));
     /// # }
     /// ```
     pub fn deny_warnings(mut self) -> Self {
@@ -453,7 +457,7 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// How many pairs of crashes are played at the most, evenly over all there are; 200 unless said otherwise.
+    /// Limits how many pairs of crashes are tried, spread evenly over all of them. Defaults to 200.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -468,8 +472,8 @@ impl<I> CrashEverywhere<I> {
         self.bound(1, pairs_max)
     }
 
-    /// How many triples of crashes are played at the most, evenly over those that go on from a pair that was played; none
-    /// unless said otherwise.
+    /// Limits how many triples of crashes are tried, spread evenly over those that extend a pair that was tried.
+    /// Defaults to none.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -491,15 +495,16 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// How long, in real time, a body is waited for that waits for the outside world: a socket, a tokio timer. No time
-    /// unless said otherwise: a fake stands for such a body, or it is slow many times over.
+    /// Sets how long, in real time, to wait for a step body that is blocked on the outside world, such as a socket or a
+    /// tokio timer. Defaults to zero: replace such a body with [`step`](Self::step), or its delay is paid in every
+    /// trial.
     ///
     /// ```
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::crash_everywhere;
     /// use std::time::Duration;
     /// async fn ask() -> Result<u32> {
-    ///     tokio::time::sleep(Duration::from_millis(1)).await; // somebody out there
+    ///     tokio::time::sleep(Duration::from_millis(1)).await; // a remote service
     ///     Ok(42)
     /// }
     /// async fn asking(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("ask", ask).await?) }
@@ -512,7 +517,7 @@ impl<I> CrashEverywhere<I> {
         self
     }
 
-    /// Plays this schedule alone: the one that a failure has told.
+    /// Runs only this schedule, as printed by a failure.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -525,13 +530,13 @@ impl<I> CrashEverywhere<I> {
     /// ```
     ///
     /// # Panics
-    /// If the text is no schedule.
+    /// If the text is not a schedule.
     pub fn only(mut self, schedule: &str) -> Self {
         self.search.only = Some(schedule.parse().unwrap_or_else(|error| panic!("{error}")));
         self
     }
 
-    /// Does it, and tells the report on stderr, which a test shows if it fails.
+    /// Runs all trials and prints the report to stderr, which a failing test shows.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -544,9 +549,9 @@ impl<I> CrashEverywhere<I> {
     /// ```
     ///
     /// # Panics
-    /// If something is broken: with what it is, the crashes that show it, and what happened. Also if the runtime is not
-    /// tokio's current-thread one.
-    #[expect(clippy::print_stderr, reason = "a test keeps it until somebody wants to see it")]
+    /// If a rule is broken; the message says which, the crashes that show it, and what happened. Also if the runtime is
+    /// not tokio's current-thread one.
+    #[expect(clippy::print_stderr, reason = "the test harness captures it and shows it on failure")]
     pub async fn run(self) -> Report {
         match self.try_run().await {
             Ok(report) => {
@@ -557,7 +562,7 @@ impl<I> CrashEverywhere<I> {
         }
     }
 
-    /// As [`run`](Self::run), for those who want to look at what is broken.
+    /// Like [`run`](Self::run), but returns what is broken instead of panicking.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -570,18 +575,18 @@ impl<I> CrashEverywhere<I> {
     /// ```
     ///
     /// # Errors
-    /// What is broken.
+    /// The rule that is broken and how to reproduce it.
     ///
     /// # Panics
     /// If the runtime is not tokio's current-thread one.
     pub async fn try_run(self) -> Result<Report, Broken> {
         let is_current_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-        assert!(is_current_thread, "crash_everywhere needs tokio's current-thread runtime, as `#[tokio::test]` is");
+        assert!(is_current_thread, "crash_everywhere needs tokio's current-thread runtime; use plain `#[tokio::test]`");
         self.search.run().await
     }
 }
 
-/// The last part of a function's path, if it can be a name.
+/// Returns the last segment of a function's path, or a default if that is not a valid name.
 fn short_name(path: &str) -> String {
     let last = path.rsplit("::").next().unwrap_or(path);
     let is_name = !last.is_empty() && last.chars().all(|c| c.is_alphanumeric() || c == '_');

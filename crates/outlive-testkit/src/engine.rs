@@ -1,4 +1,4 @@
-//! An engine for tests: in memory, on a clock that the test moves, and crashed whenever the test likes.
+//! The test engine: in memory, on a clock the test controls, with crashes on demand.
 
 use std::future::IntoFuture;
 use std::ops::Deref;
@@ -17,22 +17,22 @@ use crate::clock::TestClock;
 use crate::hook::{Steps, failure};
 use crate::watched::Watched;
 
-/// How many turns of the runtime without any activity count as quiet.
+/// Runtime turns without activity after which the engine counts as quiet.
 const TURNS: usize = 24;
-/// Where the random numbers of a test's runs come from, so that it is the same test each time.
+/// Seed for the random numbers of a test's runs, so that every execution of the test is the same.
 const SEED: u64 = 2026;
-/// How many rounds of activity are too many.
+/// Rounds of activity after which `settle` gives up.
 const ROUNDS_MAX: usize = 1_000_000;
-/// How many due moments are too many.
+/// Due moments after which skipping time gives up.
 const MOMENTS_MAX: usize = 100_000;
-/// How many entries one run may write without any time passing.
+/// Journal entries one run may write without any time passing.
 const ENTRIES_MAX: usize = 100_000;
-/// How long a step that waits for the outside world is given in real time.
+/// Real time granted to a step that waits for the outside world.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 type Setup = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
 
-/// An engine for tests. Everything an [`Engine`] can do, and time in the test's hands.
+/// An engine for tests: everything an [`Engine`] can do, with time controlled by the test.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -58,7 +58,7 @@ pub struct TestEngine {
     engine: Option<Engine>,
     setup: Setup,
     store: Arc<dyn Store>,
-    /// The same store, as the engine has it.
+    /// The same store, wrapped as the engine sees it.
     watched: Arc<Watched>,
     clock: TestClock,
     steps: Arc<Steps>,
@@ -66,11 +66,11 @@ pub struct TestEngine {
     patience: Duration,
     moments_max: usize,
     lives: u64,
-    /// How often other code was deployed.
+    /// Number of times new code was deployed.
     deploys: u64,
 }
 
-/// A test engine that is being set up, made by [`TestEngine::new`].
+/// Builder for a [`TestEngine`], created by [`TestEngine::new`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -95,15 +95,15 @@ pub struct TestBuilder {
 }
 
 impl TestBuilder {
-    /// How long, in real time, [`settle`](TestEngine::settle) waits for a step that waits for the outside world: a
-    /// socket, a tokio timer. 10 ms unless said otherwise; zero if no step of the test does.
+    /// Sets how long, in real time, [`settle`](TestEngine::settle) waits for a step that is blocked on the outside
+    /// world, such as a socket or a tokio timer. Defaults to 10 ms; use zero if no step of the test does that.
     ///
     /// ```
     /// # use outlive_testkit::TestEngine;
     /// use std::time::Duration;
     /// # use outlive::prelude::*;
     /// async fn ask() -> Result<u32> {
-    ///     tokio::time::sleep(Duration::from_millis(20)).await; // somebody out there
+    ///     tokio::time::sleep(Duration::from_millis(20)).await; // a remote service
     ///     Ok(42)
     /// }
     /// async fn asking(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("ask", ask).await?) }
@@ -118,7 +118,7 @@ impl TestBuilder {
         self
     }
 
-    /// Whether each quiet point is checked by replaying a second copy of the run; it is, unless said otherwise.
+    /// Sets whether each quiet point is checked by replaying a second copy of the run. On by default.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -135,7 +135,7 @@ impl TestBuilder {
         self
     }
 
-    /// On this store instead of one in memory.
+    /// Uses this store instead of one in memory.
     ///
     /// ```
     /// use outlive_core::memory::MemoryStore;
@@ -155,7 +155,7 @@ impl TestBuilder {
         self
     }
 
-    /// On this clock, which others may share.
+    /// Uses this clock, which other engines may share.
     ///
     /// ```
     /// use outlive_testkit::{TestClock, TestEngine};
@@ -175,7 +175,7 @@ impl TestBuilder {
         self
     }
 
-    /// How many entries one run may write without any time passing.
+    /// Sets how many journal entries one run may write without any time passing.
     pub(crate) fn entries_max(mut self, entries_max: usize) -> Self {
         self.entries_max = entries_max;
         self
@@ -208,8 +208,9 @@ impl IntoFuture for TestBuilder {
 }
 
 impl TestEngine {
-    #[expect(clippy::new_ret_no_self, reason = "it reads as the engine it gives when it is awaited")]
-    /// An engine with what `setup` registers and provides; it is called again after each [crash](Self::crash).
+    #[expect(clippy::new_ret_no_self, reason = "awaiting the builder yields the engine")]
+    /// Creates an engine with the workflows, jobs and values that `setup` adds. `setup` is called again after each
+    /// [crash](Self::crash).
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -234,7 +235,8 @@ impl TestEngine {
         }
     }
 
-    /// Waits until nothing moves without time or a message. Needs tokio's current-thread runtime, as `#[tokio::test]` is.
+    /// Waits until nothing moves without time passing or a message arriving. Requires tokio's current-thread runtime,
+    /// the default of `#[tokio::test]`.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -253,18 +255,19 @@ impl TestEngine {
     /// ```
     ///
     /// # Panics
-    /// If something always moves: a workflow that loops without waiting for anything.
+    /// If the engine never becomes quiet, for example because a workflow loops without waiting for anything.
     pub async fn settle(&self) {
         let mut outside = Duration::ZERO;
         for _ in 0..ROUNDS_MAX {
             if let Some(sentence) = self.watched.runaway() {
-                panic!("nothing settles: {sentence}");
+                panic!("the engine does not settle: {sentence}");
             }
             let before = self.activity();
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
-            // A store may have a thread of its own. It is asked about first, so that no answer comes between.
+            // A store may reply from its own thread. Check for pending calls before comparing activity, so that no
+            // reply is missed in between.
             let is_asked = self.watched.is_asked();
             if self.activity() != before {
                 continue;
@@ -273,7 +276,7 @@ impl TestEngine {
                 self.watched.answered().await;
                 continue;
             }
-            // A body may wait for something real: a socket, a tokio timer.
+            // A step body may be waiting for something real: a socket, a tokio timer.
             if self.engine().working() == 0 || outside >= self.patience {
                 return;
             }
@@ -281,20 +284,20 @@ impl TestEngine {
             outside += pause;
             tokio::time::sleep(pause).await;
         }
-        panic!("nothing settles: some workflow goes round for ever without waiting for time or a message");
+        panic!("the engine does not settle: a workflow loops without waiting for time or a message");
     }
 
-    /// A pair of numbers of which one grows with everything that happens.
+    /// Returns a pair of counters, one of which grows with everything that happens.
     fn activity(&self) -> (u64, u64) {
         (self.engine().activity(), self.watched.answers())
     }
 
-    /// Returns when a run writes and writes without any time passing, with a sentence about it.
+    /// Resolves once a run keeps writing without any time passing, with a message that describes it.
     pub(crate) async fn ran_away(&self) -> String {
         self.watched.ran_away().await
     }
 
-    /// Moves time forward, from one due moment to the next, and lets everything settle at each.
+    /// Moves time forward from one due moment to the next, settling at each.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -311,7 +314,7 @@ impl TestEngine {
     /// ```
     ///
     /// # Panics
-    /// If the text is no duration.
+    /// If the text is not a valid duration.
     pub async fn advance(&self, duration: impl IntoDuration) {
         let duration = duration.into_duration().unwrap_or_else(|error| panic!("{error}"));
         let end = self.clock.now().after(duration);
@@ -322,7 +325,7 @@ impl TestEngine {
         self.move_to(end).await;
     }
 
-    /// Moves time forward until nothing is due any more.
+    /// Moves time forward until nothing is due.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -337,7 +340,7 @@ impl TestEngine {
     /// ```
     ///
     /// # Panics
-    /// If something is always due: a job that runs again and again, or plans its own next turn.
+    /// If something is always due, such as a recurring job or one that keeps scheduling its own next turn.
     pub async fn skip_time(&self) {
         self.settle().await;
         for _ in 0..self.moments_max {
@@ -345,10 +348,10 @@ impl TestEngine {
             self.move_to(due).await;
         }
         let times = self.moments_max;
-        panic!("something is due again and again, {times} times so far; move time with `advance(..)` instead");
+        panic!("something is still due after skipping time {times} times; use `advance(..)` instead");
     }
 
-    /// Moves time to the next due moment, or to the end if that comes first.
+    /// Moves time to the next due moment, or to `end` if that comes first.
     pub(crate) async fn skip_to_next(&self, end: Timestamp) {
         let due = self.next_due().await.unwrap_or(end);
         self.move_to(due.min(end)).await;
@@ -361,7 +364,7 @@ impl TestEngine {
         self.settle().await;
     }
 
-    /// When something is due next, if anything is.
+    /// Returns the next moment at which something is due, if any.
     ///
     /// ```
     /// use outlive::clock::Clock;
@@ -384,7 +387,7 @@ impl TestEngine {
         [stored, near].into_iter().flatten().min()
     }
 
-    /// The result of a run: time is moved as far as it takes.
+    /// Returns the result of a run, moving time as far as needed.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -396,14 +399,15 @@ impl TestEngine {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let test = TestEngine::new(|engine| engine.workflow("approve", approve)).await;
     /// let run = test.start(approve, &()).await?;
-    /// assert!(matches!(test.result(&run).await, Err(Error::Status { .. }))); // time brings no signal
+    /// assert!(matches!(test.result(&run).await, Err(Error::Status { .. }))); // no amount of time sends a signal
     /// run.signal("approval", &true).await?;
     /// assert!(test.result(&run).await?);
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// As [`Run::result`]; [`Error::Status`] if the run waits for something that time does not bring.
+    /// The same as [`Run::result`]; also [`Error::Status`] if the run waits for something that the passing of time does
+    /// not bring.
     pub async fn result<O: DeserializeOwned>(&self, run: &Run<O>) -> Result<O, Error> {
         let run: Run<O> = self.engine().run(run.id()).await?;
         let mut moments = 0;
@@ -419,16 +423,16 @@ impl TestEngine {
                     self.move_to(due).await;
                     continue;
                 }
-                Some(_) => "something is due again and again, and it does not end by that",
-                None => "nothing is due: it waits for a signal, for somebody, or for a step that does not end",
+                Some(_) => "something is always due, but the run does not end",
+                None => "nothing is due: it waits for a signal, a person, or a step that does not end",
             };
             return Err(Error::Status { id: run.id().to_owned(), status, way_out });
         }
     }
 
-    /// Drops everything that is not durable, as a crash of the process does, and opens the engine again on the same
-    /// store. Handles of before are gone with it: find runs again with [`run`](outlive::Client::run), or use
-    /// [`result`](Self::result), which does.
+    /// Drops everything that is not durable, as a process crash does, and reopens the engine on the same store. Handles
+    /// created before the crash no longer work: look runs up again with [`run`](outlive::Client::run), or use
+    /// [`result`](Self::result), which does so.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -452,7 +456,7 @@ impl TestEngine {
         self.reopen().await;
     }
 
-    /// As [`crash`](Self::crash), with the code of another deploy.
+    /// Like [`crash`](Self::crash), but restarts with the code of another deploy.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -491,7 +495,7 @@ impl TestEngine {
     }
 
     async fn reopen(&mut self) {
-        // Each life draws other numbers, or its writes would pass for repeats of earlier ones.
+        // Each process lifetime draws different numbers, or its writes would be taken for repeats of earlier ones.
         self.lives += 1;
         let builder = Engine::on(self.watched.clone())
             .clock(self.clock.clone())
@@ -504,11 +508,12 @@ impl TestEngine {
         };
         match (self.setup)(builder).start().await {
             Ok(engine) => self.engine = Some(engine),
-            Err(error) => panic!("the test engine does not start: {error}"),
+            Err(error) => panic!("the test engine failed to start: {error}"),
         }
     }
 
-    /// The next attempt of a step fails with this message instead of running; called again, the one after it too.
+    /// Makes the next attempt of a step fail with this message instead of running. Each further call fails one more
+    /// attempt.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -527,7 +532,7 @@ impl TestEngine {
         self.steps.fail_next(step, failure(message));
     }
 
-    /// The next attempt of a step fails so.
+    /// Makes the next attempt of a step fail with this failure.
     ///
     /// ```
     /// use outlive::{Cause, Failure};
@@ -547,7 +552,7 @@ impl TestEngine {
         self.steps.fail_next(step, failure);
     }
 
-    /// Every attempt of a step gives what `mock` says, instead of running its body.
+    /// Replaces the body of a step: every attempt returns the result of `mock`.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -570,7 +575,7 @@ impl TestEngine {
         self.steps.mock(step, Arc::new(mock));
     }
 
-    /// How often the body of a step ran, or was replaced, over all crashes.
+    /// Returns how often the body of a step ran or was replaced, over all crashes.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -590,9 +595,8 @@ impl TestEngine {
         self.steps.executions(step)
     }
 
-    /// What paranoid replay cannot find and should be looked at: places that call a step more than once without a key, so
-    /// that only the order of the calls says which is which. Each is printed on stderr, too, which a test shows if it
-    /// fails.
+    /// Returns warnings about what paranoid replay cannot find: call sites that call a step more than once without a
+    /// key, so that only call order tells the calls apart. Each is also printed on stderr, which a failing test shows.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -601,7 +605,7 @@ impl TestEngine {
     /// use std::collections::HashMap;
     /// async fn pay_all(ctx: Ctx, bills: HashMap<String, u32>) -> Result<()> {
     ///     for (to, _) in bills {
-    ///         ctx.step("pay", || pay(&to)).await?; // in another order after a crash
+    ///         ctx.step("pay", || pay(&to)).await?; // a different order after a crash
     ///     }
     ///     Ok(())
     /// }
@@ -617,7 +621,7 @@ impl TestEngine {
         self.steps.warnings()
     }
 
-    /// The clock.
+    /// Returns the clock.
     ///
     /// ```
     /// use outlive::clock::Clock;
@@ -635,7 +639,7 @@ impl TestEngine {
         &self.clock
     }
 
-    /// The store.
+    /// Returns the store.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -653,7 +657,7 @@ impl TestEngine {
     }
 
     fn engine(&self) -> &Engine {
-        self.engine.as_ref().expect("there is an engine between two crashes")
+        self.engine.as_ref().expect("an engine is running between crashes")
     }
 }
 
@@ -680,7 +684,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(
-        expected = "nothing settles: the run does not end: it recorded 1001 entries without any time passing"
+        expected = "the engine does not settle: the run does not end: it recorded 1001 entries without any time passing"
     )]
     async fn a_run_that_writes_and_lets_no_time_pass_does_not_settle() {
         let test = TestEngine::new(|engine| engine.workflow("loops", loops)).entries_max(1_000).await;
@@ -711,9 +715,7 @@ mod tests {
     }
 
     #[tokio::test]
-    #[should_panic(
-        expected = "something is due again and again, 500 times so far; move time with `advance(..)` instead"
-    )]
+    #[should_panic(expected = "something is still due after skipping time 500 times; use `advance(..)` instead")]
     async fn time_is_not_skipped_for_ever() {
         reminding().await.skip_time().await;
     }
@@ -723,6 +725,6 @@ mod tests {
         let test = reminding().await;
         let run = test.start(waits, &()).await.unwrap();
         let error = test.result(&run).await.unwrap_err().to_string();
-        assert!(error.contains("something is due again and again, and it does not end by that"), "{error}");
+        assert!(error.contains("something is always due, but the run does not end"), "{error}");
     }
 }

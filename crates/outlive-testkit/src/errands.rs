@@ -1,4 +1,4 @@
-//! Random jobs of every kind, whose end is known from what was accepted.
+//! Random jobs of every kind, whose final state is known from what was accepted.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ const TASK: Task<Errand, Vec<u32>> = Task::new("errands");
 const BEAT: Continuous<u64> = Continuous::new("errands");
 const LEDGER: Task<u32, Vec<u32>> = Task::new("ledger");
 
-/// How often what fails is tried again.
+/// How often a failure is retried.
 const RETRIES: u32 = 2;
-/// From here on, errands are those of the recurring job.
+/// Errands from this number on belong to the recurring job.
 const BEATS: u32 = 1_000;
 
-/// An event that says what becomes of it.
+/// An event that says how handling it goes.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Errand {
     n: u32,
-    /// How many attempts fail.
+    /// Number of attempts that fail.
     fails: u32,
-    /// For how many moves of the world it is at work.
+    /// How many moves of the world it takes.
     moves: u64,
 }
 
@@ -34,14 +34,14 @@ impl Errand {
         self.fails <= RETRIES
     }
 
-    /// Takes its time, and fails as often as it is to.
+    /// Takes its time, and fails the chosen number of attempts.
     async fn run(self, attempt: u32) -> Result<(), BoxError> {
         linger(self.moves).await;
         if attempt <= self.fails { Err(format!("errand {} fails", self.n).into()) } else { Ok(()) }
     }
 }
 
-/// A move takes a millisecond of the runtime's time.
+/// Waits for some moves; a move takes one millisecond of runtime time.
 async fn linger(moves: u64) {
     if moves > 0 {
         tokio::time::sleep(Duration::from_millis(moves)).await;
@@ -73,7 +73,7 @@ async fn flush(ctx: DebounceCtx<Errand, Vec<Errand>>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Every run has the pool do something.
+/// Every run gives the pool an errand.
 async fn beat(ctx: ContinuousCtx<u64>) -> Result<(), BoxError> {
     let run = ctx.run_count() - 1;
     ctx.update_state(|runs| *runs += 1);
@@ -92,8 +92,8 @@ async fn nothing<S>(_: S) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Describes a world of random jobs of every kind: each errand that was accepted is done once or given up, and so is
-/// what is sent on.
+/// Describes a world of random jobs of every kind. Each accepted errand must be done once or given up, and the same
+/// goes for whatever it sends on.
 ///
 /// ```
 /// use outlive_testkit::{jobs, simulate};
@@ -185,7 +185,7 @@ fn recur(sim: &mut Sim, is_first: bool) {
     }
 }
 
-/// What was sent on is what was done, once.
+/// Checks that exactly what was done was sent on, once.
 fn check(end: &End) -> Result<(), String> {
     let of = |id: &str| end.jobs.get(id);
     let accepted = |id: &str| of(id).map(EndedJob::accepted::<Errand>).unwrap_or_default();
@@ -197,7 +197,7 @@ fn check(end: &End) -> Result<(), String> {
         .collect();
     let mut is: Vec<u32> = of("task:ledger:all").and_then(EndedJob::state).unwrap_or_default();
     is.sort_unstable();
-    // Of what was added, some may be cleared.
+    // Some of what was added may be cleared.
     let (in_batches, is): (Vec<u32>, Vec<u32>) = is.into_iter().partition(|n| (100..200).contains(n));
     wanted.sort_unstable();
     if is != wanted {
@@ -213,7 +213,7 @@ fn check_batches(batches: Option<&EndedJob>, flushed: Vec<u32>) -> Result<(), St
     let dead = batches.dead::<Vec<Errand>>().concat().into_iter().map(|errand| errand.n);
     for n in flushed.into_iter().chain(dead) {
         let place = left.iter().position(|other| *other == n);
-        left.remove(place.ok_or_else(|| format!("errand {n} left in more batches than it came"))?);
+        left.remove(place.ok_or_else(|| format!("errand {n} left in more batches than it was added to"))?);
     }
     let is_dropped = batches.news.iter().any(|news| ["debounce cleared", "job terminated"].contains(news));
     if left.is_empty() || is_dropped { Ok(()) } else { Err(format!("errands {left:?} left in no batch")) }
@@ -224,13 +224,13 @@ fn check_beats(beats: Option<&EndedJob>, sent: &[u32]) -> Result<(), String> {
     let runs = |news: &[&str]| news.iter().filter(|news| **news == "job executed").count();
     let (all, sent) = (runs(&beats.news), sent.iter().filter(|n| **n >= BEATS).count());
     if all != sent {
-        return Err(format!("{all} runs of a recurring job had the pool do {sent} errands"));
+        return Err(format!("a recurring job ran {all} times, but the pool got {sent} errands"));
     }
     let since = beats.news.iter().rposition(|news| *news == "job terminated").map_or(0, |place| place + 1);
     let (runs, state) = (runs(&beats.news[since..]), beats.state::<usize>());
     if state.is_none_or(|state| state == runs) {
         Ok(())
     } else {
-        Err(format!("{runs} runs, and its state is {state:?}"))
+        Err(format!("a recurring job ran {runs} times, but its state is {state:?}"))
     }
 }

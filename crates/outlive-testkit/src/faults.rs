@@ -1,4 +1,4 @@
-//! A store that stops answering at a chosen write, as a process does that dies.
+//! A store that stops replying at a chosen write, as a dying process does.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use outlive_core::time::Timestamp;
 use outlive_core::touched::{Touch, Touched};
 use tokio::sync::Notify;
 
-/// What goes wrong, and at which write (counted from 1, a batch is one write).
+/// A fault and the write at which it happens, counted from 1. A batch is one write.
 ///
 /// ```
 /// use outlive_core::memory::MemoryStore;
@@ -27,28 +27,28 @@ use tokio::sync::Notify;
 /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
-/// faults.add(Fault::UnknownAfter(1)); // the start is written, but nobody knows
+/// faults.add(Fault::UnknownAfter(1)); // the start is written, but the caller cannot know
 /// let test = TestEngine::new(|engine| engine.workflow("double", double)).store(faults).await;
-/// let run = test.start(double, &21).await?; // it was written again, and found there
+/// let run = test.start(double, &21).await?; // written again, and found to exist
 /// assert_eq!(test.result(&run).await?, 42);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing of it is written, and nothing is answered from then on.
+    /// Nothing is written, and the store never replies again.
     CrashBefore(u64),
-    /// It is written, but nothing is answered from then on.
+    /// The batch is written, but the store never replies again.
     CrashAfter(u64),
-    /// It is written, and the answer is that nobody knows.
+    /// The batch is written, but the reply says that the outcome is unknown.
     UnknownAfter(u64),
-    /// It is not written, and the answer is that nobody knows.
+    /// Nothing is written, and the reply says that the outcome is unknown.
     UnknownBefore(u64),
-    /// It is not written, and the answer says so.
+    /// Nothing is written, and the reply says so.
     Refuse(u64),
 }
 
-/// A store around another one, with faults.
+/// A store that wraps another one and injects faults.
 ///
 /// ```
 /// use outlive_core::memory::MemoryStore;
@@ -58,7 +58,7 @@ pub enum Fault {
 /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
-/// faults.add(Fault::CrashBefore(2)); // after the start, before the end
+/// faults.add(Fault::CrashBefore(2)); // after the start, before the result
 /// let mut test = TestEngine::new(|engine| engine.workflow("double", double)).store(faults.clone()).await;
 /// let run = test.start(double, &21).await?;
 /// test.settle().await;
@@ -73,21 +73,21 @@ pub struct Faults {
     writes: AtomicU64,
     faults: Mutex<Vec<Fault>>,
     is_dead: Mutex<bool>,
-    /// Told each time it stops answering.
+    /// Notified each time the store stops replying.
     died: Notify,
     witness: Option<Arc<dyn Witness>>,
 }
 
-/// Who sees each write, and each death at one.
+/// Observes each write, and each write at which the store dies.
 pub(crate) trait Witness: Send + Sync {
-    /// A batch was written, and answered so.
+    /// A batch was written, with these results.
     fn written(&self, write: u64, batch: &Arc<Vec<Write>>, answers: &[Answer]);
-    /// The store stops answering at this write.
+    /// The store stops replying at this write.
     fn died(&self, fault: Fault, batch: &Arc<Vec<Write>>);
 }
 
 impl Faults {
-    /// The same store, without faults so far.
+    /// Wraps a store, with no faults yet.
     ///
     /// ```
     /// # use outlive_core::memory::MemoryStore;
@@ -107,12 +107,12 @@ impl Faults {
         }
     }
 
-    /// The same store, with somebody who sees what is written.
+    /// Wraps a store, with a witness that sees every write.
     pub(crate) fn witnessed(inner: Arc<dyn Store>, witness: Arc<dyn Witness>) -> Self {
         Self { witness: Some(witness), ..Self::new(inner) }
     }
 
-    /// Waits until it stops answering.
+    /// Waits until the store stops replying.
     pub(crate) async fn died(&self) {
         while !self.is_dead() {
             self.died.notified().await;
@@ -133,7 +133,7 @@ impl Faults {
         self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(fault);
     }
 
-    /// How many writes there were.
+    /// Returns how many writes there were.
     ///
     /// ```
     /// use outlive_core::store::Store;
@@ -150,7 +150,7 @@ impl Faults {
         self.writes.load(Ordering::SeqCst)
     }
 
-    /// Whether it has stopped answering.
+    /// Returns `true` if the store has stopped replying.
     ///
     /// ```
     /// use outlive_core::store::Store;
@@ -169,7 +169,7 @@ impl Faults {
         *self.is_dead.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// A new process: answers again; what was counted stays.
+    /// Makes the store reply again, as for a new process. The write counter keeps its value.
     ///
     /// ```
     /// use outlive_core::store::Store;
@@ -182,7 +182,7 @@ impl Faults {
     /// faults.add(Fault::CrashBefore(1));
     /// let _ = tokio::time::timeout(Duration::from_millis(1), faults.write(Arc::new(vec![]))).await;
     /// faults.revive();
-    /// faults.write(Arc::new(vec![])).await.unwrap(); // the second write has no fault
+    /// faults.write(Arc::new(vec![])).await.unwrap(); // no fault at the second write
     /// assert!(!faults.is_dead());
     /// # }
     /// ```
@@ -194,7 +194,7 @@ impl Faults {
         *self.is_dead.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = dead;
     }
 
-    /// Nothing is answered from now on.
+    /// Stops replying from now on.
     pub(crate) fn kill(&self) {
         self.set_dead(true);
     }
@@ -240,7 +240,7 @@ impl Store for Faults {
             }
             let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
             let fault = self.fault(number);
-            let in_doubt = || Error::new(ErrorKind::Unknown, "the answer was lost (on purpose)");
+            let in_doubt = || Error::new(ErrorKind::Unknown, "the reply was lost (injected fault)");
             match fault {
                 None => self.write_inner(number, &batch).await,
                 Some(fault @ Fault::CrashBefore(_)) => self.die(fault, &batch).await,
@@ -253,7 +253,7 @@ impl Store for Faults {
                     Err(in_doubt())
                 }
                 Some(Fault::UnknownBefore(_)) => Err(in_doubt()),
-                Some(Fault::Refuse(_)) => Err(Error::new(ErrorKind::Unavailable, "no room (on purpose)")),
+                Some(Fault::Refuse(_)) => Err(Error::new(ErrorKind::Unavailable, "no room (injected fault)")),
             }
         })
     }

@@ -1,4 +1,4 @@
-//! What a test says about steps: which fail, which are replaced, and how often each ran.
+//! Step behavior set by a test: which steps fail, which are replaced, and how often each ran.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,7 +7,7 @@ use outlive::{BoxError, Cause, Failure, HookAction, Payload, StepCall, StepHook}
 
 use crate::words::{unkeyed, unnumbered};
 
-/// What a step gives instead of running its body.
+/// Produces the result of a step in place of its body.
 pub(crate) type Mock = Arc<dyn Fn(&StepCall<'_>) -> Result<Payload, BoxError> + Send + Sync>;
 
 /// The steps of a test.
@@ -19,12 +19,12 @@ struct Inner {
     executions: BTreeMap<String, u64>,
     failures: BTreeMap<String, VecDeque<Failure>>,
     mocks: BTreeMap<String, Mock>,
-    /// Sentences about steps that only the order of their calls tells apart, once for each place; none unless wanted.
+    /// Warnings about steps that only call order tells apart, one for each call site; `None` if not wanted.
     warnings: Option<Vec<String>>,
 }
 
 impl Steps {
-    /// Steps that are looked at for what a replay cannot show.
+    /// Creates a hook that also warns about what a replay cannot show.
     pub(crate) fn warning() -> Self {
         Self(Mutex::new(Inner { warnings: Some(Vec::new()), ..Inner::default() }))
     }
@@ -49,14 +49,14 @@ impl Steps {
         self.lock().mocks.insert(step.to_owned(), mock);
     }
 
-    /// Whether something stands for the body of a step.
+    /// Whether the body of a step is replaced.
     pub(crate) fn is_mocked(&self, step: &str) -> bool {
         self.lock().mocks.contains_key(step)
     }
 }
 
 impl Inner {
-    #[expect(clippy::print_stderr, reason = "a test keeps it until somebody wants to see it")]
+    #[expect(clippy::print_stderr, reason = "the test harness captures it and shows it on failure")]
     fn warn(&mut self, call: &StepCall<'_>) {
         let Some(warnings) = &mut self.warnings else { return };
         if call.key.is_some() || unnumbered(call.op) == call.op {
@@ -84,7 +84,7 @@ impl StepHook for Steps {
     }
 }
 
-/// What a replaced step gives.
+/// Returns the result of a replaced step.
 pub(crate) fn instead(mock: &Mock, call: &StepCall<'_>) -> HookAction {
     match mock(call) {
         Ok(value) => HookAction::Value(value),
@@ -92,7 +92,7 @@ pub(crate) fn instead(mock: &Mock, call: &StepCall<'_>) -> HookAction {
     }
 }
 
-/// A failure with this message, which is tried again.
+/// Creates a retryable failure with this message.
 pub(crate) fn failure(message: impl Into<String>) -> Failure {
     Failure::new(Cause::Error, message)
 }

@@ -1,4 +1,4 @@
-//! Test kit of Outlive: a crate of its own, so that no test code is in what users ship.
+//! Testing support for Outlive, in its own crate so that no test code is part of what users ship.
 
 mod check;
 mod clock;

@@ -1,8 +1,9 @@
-//! Plays of code changes: a run of one version stops somewhere, another version is checked, and is then really deployed.
+//! Trials of code changes: a run of one version stops somewhere, another version is checked, and then actually
+//! deployed.
 //!
-//! What is held against it: if the check says that all is fine, no effect that is recorded is repeated, no wait that is
-//! over waits again, and the run comes to its end. Operations without a key in a loop are left out: they are known by
-//! their count alone, and what happens to them is documented.
+//! The rule: if the check says that all is well, no recorded effect is repeated, no finished wait waits again, and the
+//! run completes. Unkeyed operations in a loop are excluded: only their count identifies them, and what happens to them
+//! is documented.
 
 mod perform;
 mod script;
@@ -22,7 +23,7 @@ use perform::{Effect, NAME, Stage, effect_of};
 use script::{Change, Line, bases, has_unkeyed_loop, ops, sketch};
 use stops::{ID, Recorded, Stop, engine, finish, signals};
 
-/// What came of some plays.
+/// Totals of some trials.
 ///
 /// ```
 /// # use outlive_testkit::plays::PlayReport;
@@ -32,31 +33,31 @@ use stops::{ID, Recorded, Stop, engine, finish, signals};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PlayReport {
-    /// How many plays there were.
+    /// Number of trials.
     pub plays: u64,
-    /// Those in which a signal that had come does not read as the type of a wait behind a step that had not run: what is
-    /// behind a step is not seen.
+    /// Trials in which a received signal does not decode as the type of a wait behind a step that had not run: the
+    /// check cannot see behind such a step.
     pub unseen_signals: u64,
-    /// Those of versions with a loop without keys.
+    /// Trials of versions with an unkeyed loop.
     pub unkeyed: u64,
-    /// Of these, how many were said to be fine, and were not.
+    /// Of these, how many were reported as fine but were not.
     pub unkeyed_missed: u64,
-    /// Those that were said to be fine, and were.
+    /// Trials reported as fine that were.
     pub fine: u64,
-    /// Those that were not said to be fine, and were not.
+    /// Trials reported as not fine that were not.
     pub alarms: u64,
-    /// Those that were not said to be fine, and were, by the word of the verdict.
+    /// Trials reported as not fine that were, by verdict.
     pub false_alarms: BTreeMap<&'static str, u64>,
-    /// Those in which the check was wrong, in words: said to be fine, and not; or harmful to follow.
+    /// Descriptions of trials in which the check was wrong: reported as fine but not fine, or harmful to follow.
     pub missed: Vec<String>,
-    /// How often `.was(..)` was suggested for a step that is the recorded one; it was then followed, and all was well.
+    /// How often `.was(..)` was suggested for the step that was recorded; following it then worked.
     pub suggestions: u64,
-    /// How often it was suggested for another step: the sentence asks whether it is the same.
+    /// How often it was suggested for a different step: the message asks whether it is the same one.
     pub questions: u64,
 }
 
 impl PlayReport {
-    /// How many were not said to be fine, and were.
+    /// Returns how many trials were reported as not fine but were fine.
     ///
     /// ```
     /// assert_eq!(outlive_testkit::plays::PlayReport::default().false_alarms(), 0);
@@ -67,11 +68,11 @@ impl PlayReport {
     }
 }
 
-/// Changes of a script, one after the other.
+/// Changes of a script, in order.
 type Changes = Vec<(Change, usize)>;
 
-/// Plays pairs of changes of several workflows, stopped at every point: as many plays as asked for, chosen by the seed,
-/// or all there are. Needs tokio's current-thread runtime.
+/// Tries pairs of changes to several workflows, stopped at every point: as many trials as requested, chosen by the
+/// seed, or all of them. Requires tokio's current-thread runtime.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -81,7 +82,7 @@ type Changes = Vec<(Change, usize)>;
 /// ```
 ///
 /// # Errors
-/// If the plays cannot be made.
+/// If a trial cannot be carried out.
 pub async fn plays(seed: u64, count: u64, mut on_plays: impl FnMut(u64)) -> Result<PlayReport, String> {
     let mut report = PlayReport::default();
     let mut order = Vec::new();
@@ -106,9 +107,9 @@ pub async fn plays(seed: u64, count: u64, mut on_plays: impl FnMut(u64)) -> Resu
     Ok(report)
 }
 
-/// Every change, and every pair of them.
+/// Returns every change, and every pair of them.
 fn pairs(lines: &[Line]) -> Vec<Changes> {
-    // A first change may add an operation.
+    // The first change may add an operation.
     let places = ops(lines).len() + 1;
     let ones: Vec<_> = Change::ALL.iter().flat_map(|change| (0..places).map(|place| (*change, place))).collect();
     let twos = ones.iter().flat_map(|one| ones.iter().map(|other| vec![*one, *other]));
@@ -127,7 +128,7 @@ struct Pair<'a> {
     run: &'a Recorded,
 }
 
-/// What came of a deploy.
+/// The result of a deploy.
 #[derive(Debug)]
 struct Deployed {
     status: Status,
@@ -141,7 +142,7 @@ impl Deployed {
         self.status == Status::Completed && self.repeated.is_empty() && self.waited_again.is_empty()
     }
 
-    /// Whether it is stuck because a signal does not read.
+    /// Whether it is stuck because a signal does not decode.
     fn is_by_signal(&self) -> bool {
         self.status == Status::Stuck && self.note.starts_with("signal ")
     }
@@ -155,7 +156,7 @@ impl fmt::Display for Deployed {
 }
 
 impl Pair<'_> {
-    /// Whether the new version does at all what a workflow should: a run that begins with it comes to its end.
+    /// Whether the new version is a working workflow: a run that starts with it completes.
     async fn is_sound(&self) -> bool {
         let store: Arc<dyn Store> = Arc::new(outlive::MemoryStore::new());
         let test = engine(&Stage::new(self.after, self.run.is_strict), store, None).await;
@@ -164,7 +165,7 @@ impl Pair<'_> {
         is_started && matches!(end, Ok(Status::Completed))
     }
 
-    /// Plays every stop.
+    /// Tries every stop.
     async fn play(&self, report: &mut PlayReport) -> Result<(), String> {
         let is_unkeyed = has_unkeyed_loop(self.before) || has_unkeyed_loop(self.after);
         for stop in self.run.stops() {
@@ -188,7 +189,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Follows what is suggested where it is right, and sees that it helps.
+    /// Follows a suggestion where it is right, and checks that it helps.
     async fn follow(&self, stop: Stop, checked: &Report, report: &mut PlayReport) -> Result<(), String> {
         let Some(Verdict::Renamed { renames }) = checked.runs().first().map(|run| &run.verdict) else { return Ok(()) };
         let mut lines = self.after.to_vec();
@@ -220,12 +221,12 @@ impl Pair<'_> {
         format!("{before} -> {after}, stopped at {stop:?}: {checked}; and then: {came}")
     }
 
-    /// Deploys a version on a run that has stopped, and sees what comes of it.
+    /// Deploys a version on a run that has stopped, and returns the result.
     async fn deploy(&self, stop: Stop, lines: &[Line]) -> Result<Deployed, outlive::Error> {
         let store = self.run.store(stop).await?;
         let stage = Stage::new(lines, self.run.is_strict);
         let test = engine(&stage, store.clone(), Some(self.run.time(stop))).await;
-        // One that is parked is replayed once with new code.
+        // A parked run is replayed once with new code.
         test.run::<serde_json::Value>(ID).await?.signal("a poke", &()).await?;
         let status = finish(&test, signals(lines).into_iter(), async |_| {}).await?;
         let instance = store.instance(&Name::recorded(ID)).await?;
@@ -250,7 +251,7 @@ async fn check(run: &Recorded, stop: Stop, lines: &[Line]) -> Result<Report, Str
     builder.check(store).await.map_err(|error| error.to_string())
 }
 
-/// What entries of a kind have as values.
+/// Returns the values of entries of a kind.
 fn values(entries: &[Entry], kind: EntryKind) -> Vec<Effect> {
     let payloads = entries.iter().filter(|entry| entry.kind == kind).filter_map(|entry| entry.payload.as_ref());
     payloads.filter_map(|payload| effect_of(&payload.decode().ok()?)).collect()

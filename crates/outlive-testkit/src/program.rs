@@ -1,4 +1,4 @@
-//! Random workflows whose meaning is known without running them, to hold an engine against.
+//! Random workflows whose meaning is known without running them, to test an engine against.
 
 mod meaning;
 mod perform;
@@ -14,38 +14,38 @@ pub(crate) use meaning::check;
 use perform::Programs;
 use share::Share;
 
-/// A workflow as a tree of words. What a run of it gives is a list of texts.
+/// A workflow as a syntax tree. Running it returns a list of strings.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Node {
     Step(String),
-    /// A step, and then what chance and the clock say.
+    /// A step, followed by a random number and the time.
     Look(String),
-    /// Fails that often before it succeeds.
+    /// Fails this often before it succeeds.
     Flaky(String, u32),
-    /// Fails for good; the program goes on.
+    /// Fails for good; the program continues.
     Failing(String),
-    /// Fails as often as it is tried.
+    /// Fails every attempt.
     Exhausted(String),
     /// May not run twice.
     Once(String),
     /// Never ends, and has a time limit.
     Hang(String),
-    /// Ends, unless time is up before.
+    /// Ends, unless its time limit passes first.
     Limited(String),
-    /// Fails, and has something else to give.
+    /// Fails, and has a fallback.
     Fallback(String),
     Sleep(u64),
     Wait(String),
-    /// Waits that long at the most.
+    /// Waits at most this long.
     WaitFor(String, u64),
     Seq(Vec<Node>),
     Join(Vec<Node>),
-    /// The first of them.
+    /// Whichever finishes first.
     Race(Box<Node>, Box<Node>),
-    /// Two begin and nobody looks at them until a third is done; then the first of the two.
+    /// Two begin and are not polled again until a third is done; then whichever of the two finishes first.
     Carry(Box<[Node; 3]>),
     Loop(u64, Box<Node>),
-    /// A step that readies several branches, and one whose name says in which order they went on.
+    /// A step that readies several branches, and one whose name says in which order they continued.
     Shared(Share, String),
     Map(u64, Box<Node>),
 }
@@ -54,11 +54,11 @@ pub(crate) enum Node {
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) body: Node,
-    /// Names of signals, as often as each is waited for at the most.
+    /// Names of signals, each as often as it may be awaited.
     pub(crate) signals: Vec<String>,
 }
 
-/// Describes a world of one or two random programs; their results, journals and side effects are held against what
+/// Describes a world of one or two random programs. Their results, journals and side effects are checked against what
 /// the programs mean.
 ///
 /// ```
@@ -115,7 +115,7 @@ impl Author<'_> {
         format!("n{}", self.names)
     }
 
-    /// A program of some depth. Not everything may wait: a signal that a loser has used up is gone.
+    /// Creates a node of some depth. Not every node may wait: a signal consumed by a losing branch is gone.
     fn node(&mut self, depth: u32, may_wait: bool) -> Node {
         if depth == 0 || self.random.is(2) {
             return self.leaf(may_wait);
@@ -127,7 +127,7 @@ impl Author<'_> {
             0 => Node::Seq(some(self, may_wait)),
             1 => Node::Join(some(self, may_wait)),
             2 => {
-                // A wait alone gives its signal back when it loses; one inside a longer branch may have used it.
+                // A wait alone gives its signal back when it loses; one inside a longer branch may have consumed it.
                 let branch = |this: &mut Self| match this.random.index(3) {
                     0 => Node::Seq(some(this, false)),
                     _ => this.leaf(may_wait),

@@ -1,6 +1,6 @@
-//! Random numbers from a seed: the same seed gives the same numbers on every machine.
+//! Seeded random numbers: the same seed gives the same numbers on every machine.
 
-/// A stream of numbers (SplitMix64).
+/// A stream of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -16,22 +16,22 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 up to but not including `end`, which must be positive.
+    /// Returns a number from 0 up to but not including `end`, which must be positive.
     pub(crate) fn below(&mut self, end: i64) -> i64 {
         i64::try_from(self.next() % end.unsigned_abs()).unwrap_or(0)
     }
 
-    /// A place in something that long, which must not be empty.
+    /// Returns an index into something of this length, which must not be zero.
     pub(crate) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.next() % length as u64).unwrap_or(0)
     }
 
-    /// True once in `often` times.
+    /// Returns `true` once in `often` times on average.
     pub(crate) fn is(&mut self, often: u64) -> bool {
         self.next().is_multiple_of(often)
     }
 
-    /// Some of it, or nothing, half the time each.
+    /// Returns the value or nothing, with equal probability.
     pub(crate) fn maybe<T>(&mut self, value: T) -> Option<T> {
         self.is(2).then_some(value)
     }

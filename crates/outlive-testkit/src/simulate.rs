@@ -1,4 +1,4 @@
-//! Seeded worlds in which everything goes wrong that can, to see that what must hold does.
+//! Deterministic simulation: seeded worlds in which everything that can go wrong does.
 
 mod accepted;
 mod acts;
@@ -31,7 +31,7 @@ use crate::words::last_lines;
 
 use world::{Counts, World};
 
-/// What the worlds came to.
+/// Totals over all worlds.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -47,21 +47,21 @@ use world::{Counts, World};
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many worlds there were.
+    /// Number of worlds.
     pub worlds: u64,
-    /// How many runs in all.
+    /// Number of runs in all worlds.
     pub runs: u64,
-    /// How many moves they took.
+    /// Number of moves the worlds took.
     pub moves: u64,
-    /// How many workers died.
+    /// Number of worker crashes.
     pub crashes: u64,
-    /// How often a worker took the lease of one that was alive.
+    /// Number of times a worker took the lease of one that was alive.
     pub takeovers: u64,
-    /// How many answers of the store were lost or refused.
+    /// Number of store replies that were lost or refused.
     pub lost_answers: u64,
-    /// How many bodies of steps began.
+    /// Number of step bodies that began.
     pub effects: u64,
-    /// How many events of jobs were accepted.
+    /// Number of job events that were accepted.
     pub events: u64,
 }
 
@@ -71,12 +71,12 @@ impl fmt::Display for Report {
         write!(
             f,
             "{worlds} worlds, {runs} runs, {moves} moves, {crashes} crashes, {takeovers} takeovers, \
-             {lost_answers} lost answers, {effects} bodies, {events} events"
+             {lost_answers} lost replies, {effects} step executions, {events} events"
         )
     }
 }
 
-/// A world in which something broke.
+/// A world in which a check failed.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -89,18 +89,18 @@ impl fmt::Display for Report {
 /// });
 /// let broken = broken.unwrap_err();
 /// assert_eq!(broken.what, "not 42");
-/// println!("{broken}"); // the last of what happened, and how to see it again
+/// println!("{broken}"); // the last events, and how to reproduce it
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
-    /// The seed that shows it again.
+    /// The seed that reproduces it.
     pub seed: u64,
-    /// What broke.
+    /// A description of the failure.
     pub what: String,
-    /// What happened before, a line each.
+    /// The trace up to the failure, one line for each thing that happened.
     pub trace: Vec<String>,
-    /// Whether the same seed broke it again.
+    /// Whether running the same seed again failed again.
     pub is_repeatable: bool,
 }
 
@@ -109,11 +109,11 @@ impl fmt::Display for Broken {
         f.write_str(&last_lines(self.trace.iter().map(String::as_str)))?;
         writeln!(f, "seed {}: {}", self.seed, self.what)?;
         if self.is_repeatable {
-            write!(f, "see it again: simulate([{}], ..)", self.seed)
+            write!(f, "reproduce with: simulate([{}], ..)", self.seed)
         } else {
             write!(
                 f,
-                "the same seed did not break it again: something in it is left to real chance; \
+                "the same seed passed when run again: something depends on real chance; \
                  write `biased;` in each `tokio::select!`, and take time and randomness from `ctx`"
             )
         }
@@ -122,20 +122,27 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Lives through a world for each seed: several workers on one store, in virtual time. Workers crash before and after
-/// commits, lose answers, are cut off and come back when another has taken their lease, have clocks that are wrong,
-/// and hear too late or twice or not at all of what others wrote; signals come late and repeated, cancels at any
-/// moment, and bodies of steps begin in any order. Then the faults stop.
+/// Runs a simulated world for each seed: several workers on one store, in virtual time. Workers crash before and after
+/// commits, lose replies, are cut off and come back after another has taken their lease, have wrong clocks, and learn
+/// late, twice or never about what others wrote. Signals arrive late and repeated, cancels at any moment, and step
+/// bodies begin in any order. Then the faults stop.
 ///
-/// Checked in any case: every run ends; what was acknowledged is so; no recorded step runs again; no attempt begins
-/// twice in one process; nothing is early; and a replay of each journal gives the same result. Of jobs: each event that
-/// was accepted is done once, or left in one batch, or is a dead letter after as many attempts as were told; attempts are
-/// numbered 1, 2, 3, and none is early; no two events of a pool wait with one dedup key; what an instance counts, and what
-/// is told of it, agree without a gap; what somebody did last to a job that can be stopped is so; and in the end nothing
-/// waits, and what recurs has run again and has its next run. A world ends when nothing is due any more. One whose jobs
-/// recur, or plan their own next turn again and again, ends when each has done so for a while. [`Sim::check`] adds what else must be true.
+/// Every world is checked against these rules, with no setup on your part:
 ///
-/// Worlds are spread over the cores. Needs no runtime around it.
+/// - every run ends, and whatever was acknowledged is in effect;
+/// - no recorded step runs again, and no attempt begins twice in one process;
+/// - nothing happens early, and a replay of each journal gives the same result;
+/// - each accepted job event is done once, leaves in one batch, or becomes a dead letter after the number of attempts
+///   that its lifecycle events report; attempts are numbered 1, 2, 3;
+/// - no two events of a pool wait with the same dedup key;
+/// - the counts of a job instance agree with its lifecycle events, which have no gap;
+/// - the last action on a job that can be stopped is in effect;
+/// - in the end nothing waits, and whatever recurs has run again and has its next run.
+///
+/// A world ends when nothing is due. If jobs recur or keep scheduling their own next turn, it ends once each of them
+/// has kept going after the last fault. Use [`Sim::check`] to add your own rules.
+///
+/// Worlds are spread over all cores. No runtime is needed around it.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -152,7 +159,7 @@ impl std::error::Error for Broken {}
 ///     sim.start("checkout", "order-1", &42);
 ///     sim.signal("order-1", "approval", &true);
 ///     sim.check(|end| {
-///         // Charged by one idempotency key, however often the worker died.
+///         // One idempotency key for all charges, however often the worker crashed.
 ///         let keys: std::collections::BTreeSet<_> =
 ///             end.effects.iter().filter(|effect| effect.step == "charge").map(|effect| &effect.idempotency_key).collect();
 ///         if keys.len() <= 1 { Ok(()) } else { Err(format!("{} charges", keys.len())) }
@@ -161,12 +168,13 @@ impl std::error::Error for Broken {}
 /// ```
 ///
 /// # Panics
-/// If anything breaks, with the seed and the last 200 lines of what happened in its world; [`try_simulate`] has them all.
+/// If a check fails, with the seed and the last 200 lines of what happened in its world; [`try_simulate`] returns all
+/// of them.
 pub fn simulate(seeds: impl IntoIterator<Item = u64>, describe: impl Fn(&mut Sim) + Sync) -> Report {
     try_simulate(seeds, describe).unwrap_or_else(|broken| panic!("{broken}"))
 }
 
-/// As [`simulate`], without the panic.
+/// Like [`simulate`], but returns the failure instead of panicking.
 ///
 /// ```
 /// # use outlive_testkit::simulate::try_simulate;
@@ -174,7 +182,7 @@ pub fn simulate(seeds: impl IntoIterator<Item = u64>, describe: impl Fn(&mut Sim
 /// ```
 ///
 /// # Errors
-/// The first world that broke.
+/// The first world in which a check failed.
 pub fn try_simulate(
     seeds: impl IntoIterator<Item = u64>,
     describe: impl Fn(&mut Sim) + Sync,
@@ -182,7 +190,7 @@ pub fn try_simulate(
     simulate_with(seeds, describe, |_| {})
 }
 
-/// As [`try_simulate`], telling how many worlds are done as it goes.
+/// Like [`try_simulate`], and reports the number of finished worlds as it proceeds.
 ///
 /// ```
 /// # use outlive_testkit::simulate::simulate_with;
@@ -193,7 +201,7 @@ pub fn try_simulate(
 /// ```
 ///
 /// # Errors
-/// The first world that broke.
+/// The first world in which a check failed.
 pub fn simulate_with(
     seeds: impl IntoIterator<Item = u64>,
     describe: impl Fn(&mut Sim) + Sync,
@@ -234,10 +242,10 @@ pub fn simulate_with(
     }
 }
 
-/// How many worlds a thread takes at once.
+/// Number of worlds a thread takes at once.
 const CHUNK: usize = 64;
 
-/// The same world once more, this time looking at each move.
+/// Runs the same world again, this time tracing each move.
 fn see_again(seed: u64, what: String, describe: &(impl Fn(&mut Sim) + Sync)) -> Broken {
     let (again, trace) = live(seed, describe, true);
     let is_repeatable = again.is_err();
@@ -253,17 +261,17 @@ fn live(seed: u64, describe: &(impl Fn(&mut Sim) + Sync), is_traced: bool) -> (R
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return (Err(format!("there is no runtime: {error}")), Vec::new()),
+        Err(error) => return (Err(format!("failed to create a tokio runtime: {error}")), Vec::new()),
     };
     let mut world = World::new(&plan, is_traced);
     let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(world.run())));
-    let result = lived.unwrap_or_else(|panic| Err(format!("it panicked: {}", words(&*panic))));
+    let result = lived.unwrap_or_else(|panic| Err(format!("panicked: {}", words(&*panic))));
     (result, world.trace())
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("with no message")
 }
 
 impl Report {

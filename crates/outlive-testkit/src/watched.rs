@@ -1,5 +1,5 @@
-//! A store around another one that knows which calls are under way and how fast runs write, so that a test can wait for
-//! answers that come from another thread, and notices a run that never pauses.
+//! A store wrapper that tracks pending calls and how fast runs write, so that a test can wait for replies from another
+//! thread and notice a run that never pauses.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use crate::clock::TestClock;
 use crate::words::name;
 
-/// The store, watched.
+/// The wrapped store.
 pub(crate) struct Watched {
     inner: Arc<dyn Store>,
     calls: Arc<Calls>,
@@ -34,48 +34,48 @@ pub(crate) struct Watched {
     ran_away: Notify,
 }
 
-/// The calls that are under way.
+/// The calls that are pending.
 #[derive(Default)]
 struct Calls {
     all: Mutex<Vec<Weak<Asked>>>,
-    /// Grows with each answer.
+    /// Grows with each reply.
     answers: AtomicU64,
-    /// Notified when an answer comes, and when none will.
+    /// Notified when a reply arrives, and when none can.
     answered: Notify,
 }
 
-/// How much each run has written at one moment of virtual time.
+/// Number of entries each run has written at one moment of virtual time.
 struct Pace {
     at: Timestamp,
     entries: BTreeMap<InstanceNum, usize>,
     entries_max: usize,
-    /// The sentence about a run that wrote more than that.
+    /// Describes a run that wrote more than that.
     runaway: Option<String>,
 }
 
 impl Watched {
-    /// A run may write so many entries without any time passing.
+    /// Wraps a store. A run may write this many entries without any time passing.
     pub(crate) fn new(inner: Arc<dyn Store>, clock: TestClock, entries_max: usize) -> Self {
         let pace = Pace { at: clock.now(), entries: BTreeMap::new(), entries_max, runaway: None };
         Self { inner, calls: Arc::default(), pace: Mutex::new(pace), clock, ran_away: Notify::new() }
     }
 
-    /// A number that grows with each answer.
+    /// Returns a number that grows with each reply.
     pub(crate) fn answers(&self) -> u64 {
         self.calls.answers.load(Ordering::SeqCst)
     }
 
-    /// Whether an answer may still come. What has come before that is counted by [`answers`](Self::answers).
+    /// Whether a reply may still arrive. Replies that arrived earlier are counted by [`answers`](Self::answers).
     pub(crate) fn is_asked(&self) -> bool {
         self.calls.lock().iter().filter_map(Weak::upgrade).any(|call| call.wakers.load(Ordering::SeqCst) > 0)
     }
 
-    /// Returns when an answer has come, or will not.
+    /// Returns when a reply has arrived, or cannot arrive any more.
     pub(crate) async fn answered(&self) {
         self.calls.answered.notified().await;
     }
 
-    /// The sentence about a run that writes and writes without any time passing, if there is one.
+    /// Describes a run that keeps writing without any time passing, if there is one.
     pub(crate) fn runaway(&self) -> Option<String> {
         self.pace().runaway.clone()
     }
@@ -132,7 +132,7 @@ fn runaway(count: usize, last: &Entry) -> String {
     let (op, site) = (name(&last.op), &last.site);
     format!(
         "the run does not end: it recorded {count} entries without any time passing, the last for {op:?} ({site}); \
-         bound the loop that it is in, or let time pass in it with `ctx.sleep(..)`"
+         bound its loop, or let time pass in it with `ctx.sleep(..)`"
     )
 }
 
@@ -147,22 +147,22 @@ impl Calls {
     }
 }
 
-/// A call of the store.
+/// A call to the store.
 struct Call<'a, T> {
     call: Answered<'a, T>,
     asked: Arc<Asked>,
 }
 
-/// What is known of a call. As long as somebody holds a waker of it that was not used, an answer may come. Nobody holds one
-/// of a store that plays dead: such a call is never answered, and nobody waits for it.
+/// The state of a call. As long as an unused waker of it exists, a reply may arrive. A store that plays dead keeps no
+/// waker: such a call never gets a reply, and nothing waits for it.
 struct Asked {
     outer: Mutex<Waker>,
-    /// How many such wakers there are.
+    /// Number of such wakers.
     wakers: AtomicUsize,
     calls: Arc<Calls>,
 }
 
-/// What a call is polled with.
+/// The waker a call is polled with.
 struct CallWaker {
     asked: Arc<Asked>,
     is_used: AtomicBool,
@@ -174,7 +174,7 @@ impl CallWaker {
         Arc::new(Self { asked: asked.clone(), is_used: AtomicBool::new(false) })
     }
 
-    /// It is used, or never will be.
+    /// Marks the waker as used, or as one that never will be.
     fn use_up(&self) {
         if !self.is_used.swap(true, Ordering::SeqCst) {
             self.asked.wakers.fetch_sub(1, Ordering::SeqCst);
@@ -189,7 +189,7 @@ impl Wake for CallWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Counted first: whoever sees no waker sees that there was an answer.
+        // Counted first: code that sees no waker must also see that there was a reply.
         self.asked.calls.answers.fetch_add(1, Ordering::SeqCst);
         self.asked.outer.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
         self.use_up();
@@ -226,7 +226,7 @@ impl Store for Watched {
         self.call(self.inner.release(epoch))
     }
 
-    /// Comes when somebody else writes, which no test waits for.
+    /// Resolves when another process writes, which no test waits for.
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.inner.changed()
     }
@@ -311,7 +311,7 @@ mod tests {
         poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await
     }
 
-    /// A call of which somebody holds the waker.
+    /// A call whose waker is held by the test.
     fn asked<'a>(watched: &'a Watched, held: &Arc<Mutex<Option<Waker>>>) -> Answered<'a, ()> {
         let held = held.clone();
         watched.call(Box::pin(poll_fn(move |cx| {
@@ -320,7 +320,7 @@ mod tests {
         })))
     }
 
-    /// A store that plays dead after a write lets go of the waker on a thread of its own, a moment after it was used.
+    /// A store that plays dead after a write drops the waker on its own thread, a moment after it was used.
     #[tokio::test]
     async fn a_call_is_waited_for_until_nobody_can_answer_it() {
         let watched = Watched::new(Arc::new(MemoryStore::new()), TestClock::new(), 10);
@@ -335,7 +335,7 @@ mod tests {
         assert!(!watched.is_asked() && watched.answers() == 0);
     }
 
-    /// A channel keeps the waker that it has used, as long as nobody looks at what came.
+    /// A channel keeps the waker it has used until its value is taken.
     #[tokio::test]
     async fn an_answer_that_nobody_takes_is_not_waited_for() {
         let watched = Watched::new(Arc::new(MemoryStore::new()), TestClock::new(), 10);

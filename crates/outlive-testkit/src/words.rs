@@ -1,4 +1,4 @@
-//! Writes and their answers in words, for people who look at what happened.
+//! Describes writes and their results in words, for traces and timelines.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use outlive_core::event::Event;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::Moved;
 
-/// How much of a value is shown.
+/// Limit on the characters shown of a value.
 const VALUE_MAX: usize = 60;
-/// How many things are shown of one write.
+/// Limit on the items shown of one write.
 const LISTED_MAX: usize = 10;
-/// How many lines are printed of what happened.
+/// Limit on the lines printed of a trace.
 const LINES_MAX: usize = 200;
 
-/// Whom a write is about.
+/// Names the instance or reader that a write is about.
 pub(crate) fn of_whom(write: &Write) -> String {
     match write {
         Write::Start(start) => start.id.to_string(),
@@ -36,42 +36,42 @@ pub(crate) fn of_whom(write: &Write) -> String {
     }
 }
 
-/// What was written, in a line; times are counted from a moment.
+/// Describes a write in one line; times are relative to `started`.
 pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
     match write {
-        Write::Start(start) => format!("the run is started with {}", value(&start.input)),
+        Write::Start(start) => format!("run started with {}", value(&start.input)),
         Write::Send(send) => of_message(&send.message),
-        Write::Claim(_) => "the run is claimed".to_owned(),
+        Write::Claim(_) => "run claimed".to_owned(),
         Write::Commit(commit) => {
             let entries = commit.entries.iter().map(|entry| of_entry(entry, started));
             let state = commit.state.as_ref().map(|state| of_state(state, started));
             listed(entries.chain(state).collect())
         }
-        Write::Reopen(_) => "the stuck run tries again".to_owned(),
-        Write::Purge(..) => "it is removed".to_owned(),
+        Write::Reopen(_) => "stuck run retried".to_owned(),
+        Write::Purge(..) => "removed".to_owned(),
         Write::Push(push) => {
-            format!("events come: {}", listed(push.events.iter().map(|event| of_event(event, started)).collect()))
+            format!("events pushed: {}", listed(push.events.iter().map(|event| of_event(event, started)).collect()))
         }
         Write::Turn(turn) => of_turn(turn, started),
-        Write::Bury(bury) if bury.is_retry => "dead letters are tried again".to_owned(),
-        Write::Bury(_) => "dead letters are dropped".to_owned(),
-        Write::Mark(_, number) => format!("it has come to {number}"),
-        Write::Trim(trim) => format!("what is older than {} is removed", trim.before),
+        Write::Bury(bury) if bury.is_retry => "dead letters retried".to_owned(),
+        Write::Bury(_) => "dead letters discarded".to_owned(),
+        Write::Mark(_, number) => format!("cursor at {number}"),
+        Write::Trim(trim) => format!("events older than {} removed", trim.before),
         other => format!("{other:?}"),
     }
 }
 
 fn of_message(message: &Message) -> String {
     match message {
-        Message::Signal { name, payload } => format!("signal {:?} comes with {}", name.as_str(), value(payload)),
-        Message::Cancel { reason } => format!("a cancel comes: {reason}"),
-        Message::Terminate { reason } => format!("a terminate comes: {reason}"),
-        Message::Pause => "a pause comes".to_owned(),
-        Message::Resume => "a resume comes".to_owned(),
-        Message::Event(event) => format!("event {} comes", value(&event.payload)),
-        Message::Trigger => "a trigger comes".to_owned(),
-        Message::Clear => "a clear comes".to_owned(),
-        other => format!("{other:?} comes"),
+        Message::Signal { name, payload } => format!("signal {:?} sent with {}", name.as_str(), value(payload)),
+        Message::Cancel { reason } => format!("cancel sent: {reason}"),
+        Message::Terminate { reason } => format!("terminate sent: {reason}"),
+        Message::Pause => "pause sent".to_owned(),
+        Message::Resume => "resume sent".to_owned(),
+        Message::Event(event) => format!("event {} sent", value(&event.payload)),
+        Message::Trigger => "trigger sent".to_owned(),
+        Message::Clear => "clear sent".to_owned(),
+        other => format!("{other:?} sent"),
     }
 }
 
@@ -90,17 +90,17 @@ fn of_turn(turn: &Turn, started: Timestamp) -> String {
     all.extend((!turn.taken.is_empty()).then(|| format!("takes {}", numbers(&turn.taken))));
     all.extend(turn.queue.iter().map(|Moved { pos, to, .. }| match to {
         Some(event) => format!("event {pos} waits: {}", of_event(event, started)),
-        None => format!("event {pos} is done with"),
+        None => format!("event {pos} is done"),
     }));
-    all.extend(turn.dead.iter().map(|dead| format!("event {} is given up", dead.pos)));
-    all.extend(turn.replies.iter().map(|(pos, reply)| format!("event {pos} is replied to with {}", value(reply))));
+    all.extend(turn.dead.iter().map(|dead| format!("event {} becomes a dead letter", dead.pos)));
+    all.extend(turn.replies.iter().map(|(pos, reply)| format!("event {pos} gets the reply {}", value(reply))));
     all.extend(turn.writes.iter().map(|write| format!("to {}: {}", of_whom(write), of_write(write, started))));
     all.extend(turn.state.as_ref().map(|state| of_state(state, started)));
-    all.extend(turn.is_removed.then(|| "it is removed".to_owned()));
+    all.extend(turn.is_removed.then(|| "removed".to_owned()));
     listed(all)
 }
 
-/// What happened in one write; of many things, the first and the last.
+/// Joins what happened in one write; of many items, keeps the first and the last.
 fn listed(mut all: Vec<String>) -> String {
     if all.len() > LISTED_MAX {
         let left_out = all.len() - LISTED_MAX;
@@ -113,13 +113,13 @@ fn numbers(all: &[u64]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What waits in an inbox, in a line.
+/// Describes the messages in an inbox in one line.
 pub(crate) fn of_inbox(inbox: &[Inbound]) -> String {
     let all: Vec<_> = inbox.iter().map(|inbound| of_message(&inbound.message)).collect();
     if all.is_empty() { "empty".to_owned() } else { all.join("; ") }
 }
 
-/// The end of a journal, a line for each entry, each after a line break.
+/// Formats the end of a journal, one line for each entry, each after a line break.
 pub(crate) fn of_journal(journal: &[Entry]) -> String {
     let Some(first) = journal.first() else { return "; its journal is empty".to_owned() };
     let line =
@@ -154,7 +154,7 @@ fn of_state(state: &State, started: Timestamp) -> String {
     let outcome = state.outcome.as_ref().map_or(String::new(), |outcome| format!(" with {}", value(outcome)));
     let note = state.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
     match state.status {
-        Status::Running => "goes on".to_owned(),
+        Status::Running => "running".to_owned(),
         status => match status.until() {
             Some(until) => format!("{} until {}", status.as_str(), span(until.since(started))),
             None => format!("{}{outcome}{note}", status.as_str()),
@@ -162,30 +162,30 @@ fn of_state(state: &State, started: Timestamp) -> String {
     }
 }
 
-/// An operation's identity without the word for its kind, which the line says in its own way.
+/// Returns an operation's identity without its kind, which the line already says.
 pub(crate) fn name(op: &str) -> String {
     ["step:", "wait:"].iter().fold(op.to_owned(), |op, kind| op.replacen(kind, "", 1))
 }
 
-/// The identity of a step without a key, without the count.
+/// Returns the identity of a step without a key, without its occurrence.
 pub(crate) fn unnumbered(op: &str) -> &str {
     op.rsplit_once('#').map_or(op, |(base, _)| base)
 }
 
-/// The sentence about a step that one place calls more than once without a key.
+/// The warning about a step that one call site calls more than once without a key.
 pub(crate) fn unkeyed(step: &str, site: &str) -> String {
     format!(
-        "step {step:?} ({site}) is called more than once without a key, so only the order of the calls says which is which; \
-         give each a `.key(..)` if the order can change, as that of a `HashMap` does"
+        "step {step:?} ({site}) is called more than once without a key, so only call order tells the calls apart; \
+         give each a `.key(..)` if the order can change, as with a `HashMap`"
     )
 }
 
-/// Lines to print: the last ones, if there are many.
+/// Joins the lines to print: the last ones, if there are many.
 pub(crate) fn last_lines<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> String {
     let mut last: Vec<_> = lines.rev().collect();
     let before = last.len().saturating_sub(LINES_MAX);
     last.truncate(LINES_MAX);
-    let mut text = if before > 0 { format!("… {before} lines before\n") } else { String::new() };
+    let mut text = if before > 0 { format!("… {before} earlier lines\n") } else { String::new() };
     last.iter().rev().for_each(|line| text.extend([line, "\n"]));
     text
 }
@@ -198,7 +198,7 @@ fn value(payload: &Payload) -> String {
     }
 }
 
-/// A length of time in its two largest units.
+/// Formats a duration in its two largest units.
 pub(crate) fn span(duration: Duration) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
     let mut left = duration.as_millis();
@@ -213,17 +213,17 @@ pub(crate) fn span(duration: Duration) -> String {
     if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
 }
 
-/// How it was answered, in a few words.
+/// Describes the result of a write in a few words.
 pub(crate) fn of_answer(answer: &Answer) -> String {
     match answer {
-        Answer::Started { num, created: true, is_driven: true } => format!("run {num}, driven by who started it"),
-        Answer::Started { num, created: true, is_driven: false } => format!("run {num}, for whoever claims it"),
-        Answer::Started { num, .. } => format!("run {num}, which was there"),
+        Answer::Started { num, created: true, is_driven: true } => format!("run {num}, driven by its starter"),
+        Answer::Started { num, created: true, is_driven: false } => format!("run {num}, unclaimed"),
+        Answer::Started { num, .. } => format!("run {num}, already there"),
         Answer::Sent { pos, is_new: true, .. } => format!("message {pos}"),
-        Answer::Sent { pos, .. } => format!("message {pos}, which was there"),
+        Answer::Sent { pos, .. } => format!("message {pos}, already there"),
         Answer::Done => "done".to_owned(),
         Answer::Fenced => "fenced".to_owned(),
-        Answer::Unseen(messages) => format!("{} messages were not seen", messages.len()),
+        Answer::Unseen(messages) => format!("{} messages unseen", messages.len()),
         Answer::Claimed(claimed) => {
             let nums: Vec<String> = claimed.iter().map(|claimed| claimed.instance.num.to_string()).collect();
             if nums.is_empty() { "none".to_owned() } else { format!("got run {}", nums.join(", ")) }
@@ -232,8 +232,8 @@ pub(crate) fn of_answer(answer: &Answer) -> String {
         Answer::Turned(answers) if answers.is_empty() => "done".to_owned(),
         Answer::Turned(answers) => answers.iter().map(of_answer).collect::<Vec<_>>().join(", "),
         Answer::Buried { count, .. } => format!("{count} dead letters"),
-        Answer::Trimmed(count) => format!("{count} lines"),
-        Answer::Refused(Refusal::NotFound) => "refused: there is no such instance".to_owned(),
+        Answer::Trimmed(count) => format!("{count} events"),
+        Answer::Refused(Refusal::NotFound) => "refused: no such instance".to_owned(),
         Answer::Refused(Refusal::Status(status)) => format!("refused: it is {status}"),
         Answer::Refused(Refusal::Conflict { workflow }) => format!("refused: the id belongs to {workflow}"),
         Answer::Refused(Refusal::Taken) => "refused: the id is taken".to_owned(),

@@ -1,17 +1,18 @@
-//! Finds modules of a crate that import each other, directly or round about.
+//! Finds modules of a crate that import each other, directly or indirectly.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::source::Source;
 use crate::syntax::{self, InlineModule, Path};
 
-/// The node of what the root of the crate defines itself.
+/// The node for what the crate root defines itself.
 const ROOT: &str = "(crate root)";
 
-/// The circles in which the modules of one crate import each other, each once, with the place of every import.
+/// Returns the cycles in which the modules of one crate import each other, each once, with the location of every
+/// import.
 ///
-/// A module directly below the root is one with all that is below it. What the root re-exports counts as an import of
-/// the module where it comes from.
+/// A module directly below the root includes everything below it. What the root re-exports counts as an import of the
+/// module it comes from.
 #[must_use]
 pub fn circles(sources: &[Source]) -> Vec<String> {
     let graph = Graph::of(sources);
@@ -21,7 +22,7 @@ pub fn circles(sources: &[Source]) -> Vec<String> {
     new.collect::<Vec<_>>().into_iter().map(|circle| graph.describe(&circle)).collect()
 }
 
-/// Which module imports which, and where it first does.
+/// The import graph: which module imports which, and where it first does.
 struct Graph {
     edges: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -45,7 +46,7 @@ impl Graph {
         Self { edges }
     }
 
-    /// The shortest way from a module back to itself.
+    /// Returns the shortest path from a module back to itself.
     fn circle_from<'a>(&'a self, start: &'a str) -> Option<Vec<&'a str>> {
         let mut ways = VecDeque::from([vec![start]]);
         let mut reached = BTreeSet::new();
@@ -78,7 +79,7 @@ struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Nothing for the file of a further binary, which is a crate of its own.
+    /// Returns `None` for the file of an additional binary, which is its own crate.
     fn of(source: &'a Source) -> Option<Self> {
         let (_, below) = source.path.split_once("/src/")?;
         if below.starts_with("bin/") {
@@ -90,17 +91,17 @@ impl<'a> File<'a> {
         Some(Self { source, module, inline: syntax::inline_modules(&source.shipped) })
     }
 
-    /// The module that a byte of the file lies in.
+    /// Returns the module that contains a byte of the file.
     fn module_at(&self, at: usize) -> Vec<String> {
         let around = self.inline.iter().filter(|inline| (inline.begin..inline.end).contains(&at));
         self.module.iter().cloned().chain(around.map(|inline| inline.name.clone())).collect()
     }
 }
 
-/// What the root of a crate knows by name.
+/// The names known to the crate root.
 struct Names {
     modules: BTreeSet<String>,
-    /// What the root re-exports, and the module that it takes it from.
+    /// Names the root re-exports, and the module each comes from.
     reexports: BTreeMap<String, String>,
 }
 
@@ -122,7 +123,7 @@ impl Names {
         names
     }
 
-    /// The path from the root of the crate; nothing if it leads to another crate, or to a child by its bare name.
+    /// Returns the path from the crate root; `None` if it leads to another crate, or to a child by its bare name.
     fn absolute(&self, from: &[String], path: &Path) -> Option<Vec<String>> {
         let mut module: Vec<String> = match path.names[0].as_str() {
             "crate" => Vec::new(),
@@ -140,7 +141,7 @@ impl Names {
         Some(module)
     }
 
-    /// The node that a name below the root belongs to.
+    /// Returns the node that a name below the root belongs to.
     fn node(&self, first: Option<&String>) -> String {
         match first {
             Some(first) if self.modules.contains(first) => first.clone(),

@@ -1,4 +1,5 @@
-//! Keeps the rules of `STYLE.md` by test instead of by advice; a crate of its own, so that it needs nothing and builds in a second.
+//! Enforces the rules of `STYLE.md` by test instead of by advice; its own crate, so that it has no dependencies and
+//! builds in a second.
 
 pub mod imports;
 pub mod limits;

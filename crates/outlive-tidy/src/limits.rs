@@ -1,21 +1,21 @@
-//! How long files and functions may be, how files begin, and what they are called.
+//! Limits on the length of files and functions, and rules for file headers and names.
 
 use crate::source::Source;
 use crate::syntax;
 
-/// The longest file, in lines, its closing test module apart.
+/// The longest file, in lines, without its closing test module.
 pub const FILE_LINES_MAX: usize = 800;
 /// The longest function, in lines.
 pub const FUNCTION_LINES_MAX: usize = 60;
 
-/// Says if a file of a crate does not begin with what it is for.
+/// Reports a file in `src` that does not begin with what it is for.
 #[must_use]
 pub fn headless(source: &Source) -> Option<String> {
     let is_headless = source.is_in_src() && !source.text.starts_with("//!");
-    is_headless.then(|| format!("{}:1 does not begin with `//!` and what the file is for", source.path))
+    is_headless.then(|| format!("{}:1 must begin with `//!` and what the file is for", source.path))
 }
 
-/// Says if a file of a crate is too long.
+/// Reports a file in `src` that is too long.
 #[must_use]
 pub fn long_file(source: &Source) -> Option<String> {
     let lines = source.shipped.trim_end().lines().count();
@@ -23,7 +23,7 @@ pub fn long_file(source: &Source) -> Option<String> {
     (source.is_in_src() && lines > FILE_LINES_MAX).then(problem)
 }
 
-/// The functions of a file that are too long.
+/// Reports the functions of a file that are too long.
 #[must_use]
 pub fn long_functions(source: &Source) -> Vec<String> {
     let functions = syntax::functions(&source.code).into_iter();
@@ -35,18 +35,18 @@ pub fn long_functions(source: &Source) -> Vec<String> {
     long.map(problem).collect()
 }
 
-/// Says if a file is named by its folder instead of by itself.
+/// Reports a file that is named by its folder instead of by itself.
 #[must_use]
 pub fn misnamed(source: &Source) -> Option<String> {
-    let problem = || format!("{}:1 should be `name.rs` beside `name/`", source.path);
+    let problem = || format!("{}:1 should be `name.rs` next to `name/`", source.path);
     source.path.ends_with("/mod.rs").then(problem)
 }
 
-/// Says if a file makes an integration binary of its own, beside `tests/it`.
+/// Reports a file that is an integration test binary other than `tests/it`.
 #[must_use]
 pub fn lone_binary(source: &Source) -> Option<String> {
     let (_, below) = source.path.split_once("/tests/")?;
     let is_binary = !below.contains('/') || below.ends_with("/main.rs") && below != "it/main.rs";
-    let problem = || format!("{}:1 is a test binary of its own; make it a module of `tests/it`", source.path);
+    let problem = || format!("{}:1 is a separate test binary; make it a module of `tests/it`", source.path);
     is_binary.then(problem)
 }

@@ -1,20 +1,20 @@
-//! Paths that exist on one machine only.
+//! Finds paths that exist on one machine only.
 
-/// Folders at the root of somebody's machine.
+/// Folders at the root of a developer's machine.
 const FOLDERS: [&str; 4] = ["tmp", "home", "root", "work"];
 
-/// Where a text names a place on somebody's machine.
+/// Reports where a text names a path on a developer's machine.
 #[must_use]
 pub fn places(path: &str, text: &str) -> Vec<String> {
     let lines = text.lines().zip(1..);
     let with_folder = lines.flat_map(|(line, number)| FOLDERS.map(|folder| (line, number, folder)));
     let named = with_folder.filter(|(line, _, folder)| has_absolute(line, &format!("/{folder}/")));
     named
-        .map(|(_, number, folder)| format!("{path}:{number} names a place under /{folder}, which is one machine's own"))
+        .map(|(_, number, folder)| format!("{path}:{number} names a path under /{folder}, local to one machine"))
         .collect()
 }
 
-/// Whether the folder is named from the root: not as a part of a longer path, nor as the host of a URL.
+/// Whether the folder is named from the root: not as part of a longer path, nor as the host of a URL.
 fn has_absolute(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = &line[..at];

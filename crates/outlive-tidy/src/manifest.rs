@@ -1,9 +1,9 @@
-//! What a crate depends on, and which lints it keeps.
+//! Reads what a crate depends on, and which lints it keeps.
 
-/// As much of a `Cargo.toml` as the rules need.
+/// The parts of a `Cargo.toml` that the rules need.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// Its path from the root of the workspace.
+    /// Path from the workspace root.
     pub path: String,
     lines: Vec<Line>,
 }
@@ -18,17 +18,17 @@ struct Line {
 /// Crates that only tests may use.
 const TEST_CRATES: [&str; 7] =
     ["outlive-testkit", "outlive-tidy", "outlive-powercut", "proptest", "trybuild", "tempfile", "insta"];
-/// Crates that are there for tests and measurements, and in nothing that is shipped.
+/// Crates for tests and measurements, which are never part of what is shipped.
 const TEST_SIDE: [&str; 6] =
     ["outlive-testkit", "outlive-tidy", "outlive-counts", "outlive-fuzz", "outlive-powercut", "outlive-proof"];
-/// The one crate with unsafe code: SQLite calls a disk through C. Never shipped.
+/// The only crate with unsafe code: SQLite calls a disk through C. Never shipped.
 const UNSAFE: &str = "outlive-powercut";
-/// What may use a test crate all the same, and why.
+/// Crates that may use a test crate anyway, and why.
 const EXCEPTIONS: [(&str, &str); 2] = [
-    ("outlive-cli", "tempfile"),   // The demo runs in a folder of its own.
+    ("outlive-cli", "tempfile"),   // The demo runs in its own folder.
     ("outlive-bench", "tempfile"), // So does every measurement.
 ];
-/// Which crates of the workspace each of them may depend on.
+/// The workspace crates that each of these may depend on.
 const LAYERS: [(&str, &[&str]); 5] = [
     ("outlive-core", &[]),
     ("outlive-sqlite", &["outlive-core"]),
@@ -38,7 +38,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
 ];
 
 impl Manifest {
-    /// A manifest of that path and text.
+    /// Parses a manifest.
     #[must_use]
     pub fn new(path: &str, text: &str) -> Self {
         let mut section = String::new();
@@ -60,19 +60,19 @@ impl Manifest {
         Some(line.value.trim_matches('"'))
     }
 
-    /// The crate's name.
+    /// Returns the crate's name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.value("package", "name").unwrap_or_default()
     }
 
-    /// The licence that it states.
+    /// Returns the license it declares.
     #[must_use]
     pub fn licence(&self) -> &str {
         self.value("package", "license").unwrap_or_default()
     }
 
-    /// What the crate depends on when it is shipped: on any target, to be built and to run, optional or not.
+    /// Returns what the crate depends on when it is shipped: on any target, for building and running, optional or not.
     #[must_use]
     pub fn dependencies(&self) -> Vec<String> {
         let mut names: Vec<String> = self.lines.iter().filter_map(dependency).collect();
@@ -81,7 +81,7 @@ impl Manifest {
         names
     }
 
-    /// The crates that only tests may use, and this one ships.
+    /// Returns the test-only crates that this one ships.
     #[must_use]
     pub fn shipped_test_crates(&self) -> Vec<String> {
         let name = self.name();
@@ -91,7 +91,7 @@ impl Manifest {
         if TEST_SIDE.contains(&name) { Vec::new() } else { used.collect() }
     }
 
-    /// The crates of the workspace that this one must not depend on, and does.
+    /// Returns the crates of the workspace that this one depends on but must not.
     #[must_use]
     pub fn upward_dependencies(&self) -> Vec<String> {
         let Some((_, below)) = LAYERS.iter().find(|(name, _)| *name == self.name()) else { return Vec::new() };
@@ -99,13 +99,14 @@ impl Manifest {
         of_ours.filter(|used| !below.contains(&used.as_str())).collect()
     }
 
-    /// Whether the crate keeps the lints of the workspace.
+    /// Whether the crate uses the lints of the workspace.
     #[must_use]
     pub fn keeps_workspace_lints(&self) -> bool {
         self.value("lints", "workspace") == Some("true")
     }
 
-    /// Whether the crate is the one that may have unsafe code, is not published, and says of each piece why it is safe.
+    /// Whether the crate is the one that may have unsafe code, is not published, and must document why each block is
+    /// safe.
     #[must_use]
     pub fn may_be_unsafe(&self) -> bool {
         self.name() == UNSAFE
@@ -120,7 +121,7 @@ impl Manifest {
     }
 }
 
-/// The crate that a line makes a dependency, if it does.
+/// Returns the crate that a line makes a dependency, if any.
 fn dependency(line: &Line) -> Option<String> {
     let (kind, rest) = line.section.split_once("dependencies")?;
     let is_shipped = matches!(kind, "" | "build-") || kind.starts_with("target.") && !kind.ends_with("dev-");

@@ -1,9 +1,9 @@
-//! What the core must not know: clocks, randomness, I/O, threads, and maps without an order.
+//! Finds what the core must not use: clocks, randomness, I/O, threads, and unordered maps.
 
 use crate::source::Source;
 use crate::syntax;
 
-/// Names that stand for something impure, whatever path leads to them.
+/// Names of something impure, whatever path leads to them.
 const NAMES: [&str; 9] =
     ["Instant", "HashMap", "HashSet", "RandomState", "tokio", "rand", "getrandom", "println", "eprintln"];
 /// Paths that lead to something impure.
@@ -20,13 +20,13 @@ const PATHS: [&[&str]; 11] = [
     &["thread", "sleep"],
     &["env", "var"],
 ];
-/// What those paths lead to that does no I/O by itself: what serializers write to memory with.
+/// Exceptions to those paths that do no I/O by themselves: what serializers use to write to memory.
 const HARMLESS: [&[&str]; 3] = [&["std", "io", "Error"], &["std", "io", "Result"], &["std", "io", "Write"]];
 /// Crates that bring something impure with them.
 const CRATES: [&str; 8] =
     ["tokio", "rand", "fastrand", "getrandom", "uuid", "rusqlite", "tokio-postgres", "futures-executor"];
 
-/// Where a file of the core is impure.
+/// Reports where a file of the core is impure.
 #[must_use]
 pub fn impurities(source: &Source) -> Vec<String> {
     let code = &source.shipped;
@@ -39,7 +39,7 @@ pub fn impurities(source: &Source) -> Vec<String> {
     let mut found: Vec<_> = names.chain(paths).collect();
     found.sort();
     let problem = |(at, name): (usize, String)| {
-        source.finding(at, &format!("has `{name}`: the core is handed time, randomness and messages"))
+        source.finding(at, &format!("has `{name}`: the core takes time, randomness and messages as parameters"))
     };
     found.into_iter().map(problem).collect()
 }
@@ -48,7 +48,7 @@ fn leads_to(path: &syntax::Path, impure: &[&str]) -> bool {
     path.names.windows(impure.len()).any(|names| names.iter().zip(impure).all(|(name, part)| name == part))
 }
 
-/// Which of these crates the core must not depend on.
+/// Returns which of these crates the core must not depend on.
 #[must_use]
 pub fn impure_crates(dependencies: &[String]) -> Vec<String> {
     dependencies.iter().filter(|name| CRATES.contains(&name.as_str())).cloned().collect()

@@ -1,22 +1,22 @@
-//! One Rust file as the rules see it.
+//! A Rust file as the rules see it.
 
 use crate::syntax;
 
-/// One Rust file.
+/// A Rust file.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its path from the root of the workspace.
+    /// Path from the workspace root.
     pub path: String,
-    /// All of it.
+    /// The whole text.
     pub text: String,
-    /// Its code, without comments and literals.
+    /// The code, without comments and literals.
     pub code: String,
-    /// Its code, without what only tests see either.
+    /// The code, without tests either.
     pub shipped: String,
 }
 
 impl Source {
-    /// A file of that path and text.
+    /// Parses a file.
     #[must_use]
     pub fn new(path: &str, text: &str) -> Self {
         let code = syntax::code_of(text);
@@ -24,20 +24,20 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned(), code, shipped }
     }
 
-    /// Whether it is a part of a crate, and not of its tests, examples or benches.
+    /// Whether it is part of a crate, rather than of its tests, examples or benches.
     #[must_use]
     pub fn is_in_src(&self) -> bool {
         self.path.contains("/src/")
     }
 
-    /// A finding in the line of a byte of its code.
+    /// Formats a finding at the line of a byte of the code.
     #[must_use]
     pub fn finding(&self, at: usize, problem: &str) -> String {
         format!("{}:{} {problem}", self.path, syntax::line_of(&self.code, at))
     }
 }
 
-/// Whether a file has nothing but tests: it lies in `tests`, or is the body of a `mod tests;`.
+/// Whether a file contains nothing but tests: it is in `tests`, or is the body of a `mod tests;`.
 fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs")
 }

@@ -1,6 +1,6 @@
-//! What the crates of others may be: under which licences, from where, and which of them not. The rules are `deny.toml`.
+//! Rules for third-party crates: their licenses, their sources, and which are banned. The rules are in `deny.toml`.
 
-/// As much of `deny.toml` as is kept here. `cargo deny` knows the rest, where it is installed.
+/// The parts of `deny.toml` that are checked here. `cargo deny` checks the rest, where it is installed.
 #[derive(Clone, Debug)]
 pub struct Rules {
     licences: Vec<String>,
@@ -10,7 +10,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules in the text of a `deny.toml`.
+    /// Parses the text of a `deny.toml`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let list = |key: &str| text.lines().find(|line| line.starts_with(key)).map(quoted).unwrap_or_default();
@@ -24,7 +24,8 @@ impl Rules {
         }
     }
 
-    /// Whether a crate may be used under a licence, as its manifest states it: `(MIT OR Apache-2.0) AND Unicode-3.0`.
+    /// Whether a crate may be used under a license expression, as in its manifest:
+    /// `(MIT OR Apache-2.0) AND Unicode-3.0`.
     #[must_use]
     pub fn allows(&self, name: &str, licence: &str) -> bool {
         let spaced = licence.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
@@ -37,7 +38,7 @@ impl Rules {
         any_of(&mut rest, &is_allowed) && rest.is_empty()
     }
 
-    /// What is wrong with a `Cargo.lock`: crates from elsewhere, and crates that are not wanted.
+    /// Reports what is wrong with a `Cargo.lock`: crates from elsewhere, and banned crates.
     #[must_use]
     pub fn broken_by(&self, lock: &str) -> Vec<String> {
         let mut found = Vec::new();
@@ -57,7 +58,7 @@ impl Rules {
     }
 }
 
-/// What stands between the quotes of a line.
+/// Returns what is between the quotes of a line.
 fn quoted(line: &str) -> Vec<String> {
     line.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -80,7 +81,8 @@ fn all_of(rest: &mut &[&str], is_allowed: &impl Fn(&str) -> bool) -> bool {
     are_all
 }
 
-/// One licence, or an expression in brackets. An exception to a licence (`WITH`) gives more rights, and takes none.
+/// Parses one license, or an expression in parentheses. A license exception (`WITH`) grants more rights and takes none
+/// away.
 fn one(rest: &mut &[&str], is_allowed: &impl Fn(&str) -> bool) -> bool {
     let Some((word, after)) = rest.split_first() else { return false };
     *rest = after;

@@ -1,6 +1,6 @@
-//! As much of Rust's grammar as the rules need: what is code, where a block ends, which paths are named.
+//! The parts of Rust's grammar that the rules need: what is code, where a block ends, which paths are named.
 
-/// The code alone. Comments and literals become blanks; everything else stays in its line and column.
+/// Returns the code alone. Comments and literals become spaces; everything else stays at its line and column.
 #[must_use]
 pub fn code_of(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
@@ -20,7 +20,7 @@ pub fn code_of(text: &str) -> String {
     code
 }
 
-/// How long the comment or literal is that begins here; 0 if none does.
+/// Returns the length of the comment or literal that begins here; 0 if none does.
 fn opaque_length(chars: &[char], at: usize) -> usize {
     let rest = &chars[at..];
     match rest {
@@ -34,7 +34,7 @@ fn opaque_length(chars: &[char], at: usize) -> usize {
     }
 }
 
-/// Whether an `r` belongs to the word before it. The `b` and `c` of `br""` and `cr""` are no such word.
+/// Whether an `r` belongs to the word before it. The `b` and `c` of `br""` and `cr""` are not such a word.
 fn continues_a_word(chars: &[char], at: usize) -> bool {
     let is_word = |index: Option<usize>| index.is_some_and(|index| is_word_char(chars[index]));
     match at.checked_sub(1) {
@@ -79,7 +79,7 @@ fn raw_text_length(rest: &[char]) -> usize {
     (2 + hashes..rest.len()).find(closes).map_or(rest.len(), |end| end + 1 + hashes)
 }
 
-/// The code without what only tests see: the items under `#[cfg(test)]` become blanks.
+/// Returns the code without tests: items under `#[cfg(test)]` become spaces.
 #[must_use]
 pub fn without_tests(code: &str) -> String {
     let mut kept = code.to_owned();
@@ -93,7 +93,7 @@ pub fn without_tests(code: &str) -> String {
     kept
 }
 
-/// Where an item ends that begins with its attributes: after its block, or after its semicolon.
+/// Returns where an item ends that begins with its attributes: after its block, or after its semicolon.
 fn item_end(code: &str, begin: usize) -> usize {
     match head_end(code, begin) {
         Some(open) if code.as_bytes()[open] == b'{' => block_end(code, open),
@@ -102,7 +102,7 @@ fn item_end(code: &str, begin: usize) -> usize {
     }
 }
 
-/// The first `{` or `;` that is not inside of parentheses or brackets.
+/// Returns the first `{` or `;` outside of parentheses and brackets.
 fn head_end(code: &str, begin: usize) -> Option<usize> {
     let mut depth = 0_i32;
     let found = code.bytes().enumerate().skip(begin).find(|(_, byte)| {
@@ -116,7 +116,7 @@ fn head_end(code: &str, begin: usize) -> Option<usize> {
     found.map(|(at, _)| at)
 }
 
-/// Where the block ends whose `{` is at `open`: after its `}`.
+/// Returns where the block ends whose `{` is at `open`: after its `}`.
 #[must_use]
 pub fn block_end(code: &str, open: usize) -> usize {
     let mut depth = 0_i32;
@@ -131,7 +131,7 @@ pub fn block_end(code: &str, open: usize) -> usize {
     found.map_or(code.len(), |(at, _)| at + 1)
 }
 
-/// The number of the line in which a byte lies, from 1.
+/// Returns the line number of a byte, from 1.
 #[must_use]
 pub fn line_of(code: &str, at: usize) -> usize {
     code.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
@@ -141,16 +141,16 @@ fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A piece of code.
+/// A token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token<'a> {
-    /// A word, a `::`, or any other single character that is no blank.
+    /// A word, a `::`, or any other single character that is not whitespace.
     pub text: &'a str,
-    /// Its first byte.
+    /// Offset of its first byte.
     pub at: usize,
 }
 
-/// The words and signs of the code.
+/// Returns the tokens of the code.
 #[must_use]
 pub fn tokens(code: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
@@ -175,15 +175,15 @@ pub fn tokens(code: &str) -> Vec<Token<'_>> {
 /// A function that has a body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    /// Its name.
+    /// The function's name.
     pub name: String,
-    /// The line of its `fn`, from 1.
+    /// Line of its `fn`, from 1.
     pub line: usize,
-    /// How many lines it has, from its `fn` to its `}`.
+    /// Number of lines, from its `fn` to its `}`.
     pub length: usize,
 }
 
-/// The functions of the code.
+/// Returns the functions of the code.
 #[must_use]
 pub fn functions(code: &str) -> Vec<Function> {
     let tokens = tokens(code);
@@ -197,18 +197,18 @@ pub fn functions(code: &str) -> Vec<Function> {
     with_body.collect()
 }
 
-/// A module inside of a file: `mod name { .. }`.
+/// A module inside a file: `mod name { .. }`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InlineModule {
-    /// Its name.
+    /// The module's name.
     pub name: String,
-    /// Its first byte, at `mod`.
+    /// Offset of its first byte, at `mod`.
     pub begin: usize,
-    /// The first byte after it.
+    /// Offset of the first byte after it.
     pub end: usize,
 }
 
-/// The modules inside of a file, outer ones first.
+/// Returns the modules inside a file, outer ones first.
 #[must_use]
 pub fn inline_modules(code: &str) -> Vec<InlineModule> {
     let tokens = tokens(code);
@@ -221,7 +221,7 @@ pub fn inline_modules(code: &str) -> Vec<InlineModule> {
     blocks.map(module).collect()
 }
 
-/// The modules that a file declares, inside of it or beside it.
+/// Returns the modules that a file declares, inline or in their own files.
 #[must_use]
 pub fn module_names(code: &str) -> Vec<String> {
     let tokens = tokens(code);
@@ -229,18 +229,18 @@ pub fn module_names(code: &str) -> Vec<String> {
     declared.map(|three| three[1].text.to_owned()).collect()
 }
 
-/// A path of names, as code or a `use` has it.
+/// A path of names, in code or in a `use`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Path {
-    /// Its names, in order; the last may be `*`.
+    /// The names, in order; the last may be `*`.
     pub names: Vec<String>,
-    /// What a `use` calls it: its last name, or what follows `as`. Nothing for a path that is no `use`.
+    /// The name a `use` gives it: its last name, or what follows `as`. `None` for a path outside a `use`.
     pub alias: Option<String>,
-    /// Its first byte.
+    /// Offset of its first byte.
     pub at: usize,
 }
 
-/// All paths of two names and more, and all that a `use` names, written out in full.
+/// Returns all paths of two or more names, and everything that a `use` names, written out in full.
 #[must_use]
 pub fn paths(code: &str) -> Vec<Path> {
     let tokens = tokens(code);
@@ -272,7 +272,7 @@ impl<'a> Reader<'a> {
         self.tokens.get(self.next).map(|token| token.text)
     }
 
-    /// The rest of a path in code.
+    /// Reads the rest of a path in code.
     fn path(&mut self, first: Token<'_>) {
         let mut names = vec![first.text.to_owned()];
         while self.peek() == Some("::") {
@@ -286,7 +286,7 @@ impl<'a> Reader<'a> {
         self.paths.push(Path { names, alias: None, at: first.at });
     }
 
-    /// One branch of a `use`, up to the sign that ends it.
+    /// Reads one branch of a `use`, up to the token that ends it.
     fn use_tree(&mut self, mut names: Vec<String>) {
         let mut alias = None;
         let mut last_at = None;
@@ -314,7 +314,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The branches between braces.
+    /// Reads the branches between braces.
     fn use_group(&mut self, names: &[String]) {
         while let Some(text) = self.peek() {
             match text {

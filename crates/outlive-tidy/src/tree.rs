@@ -8,16 +8,16 @@ use std::process::Command;
 use crate::manifest::Manifest;
 use crate::source::Source;
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All Rust files of the crates, benches and examples.
+/// Reads all Rust files of the crates, benches and examples.
 ///
 /// # Errors
-/// If one cannot be read.
+/// If a file cannot be read.
 pub fn sources() -> io::Result<Vec<Source>> {
     let files = ["crates", "benches", "examples"].map(|folder| walk(&root().join(folder)));
     let files = files.into_iter().collect::<io::Result<Vec<_>>>()?.concat();
@@ -25,10 +25,10 @@ pub fn sources() -> io::Result<Vec<Source>> {
     rust.map(|path| Ok(Source::new(&from_root(path), &fs::read_to_string(path)?))).collect()
 }
 
-/// The sources of each crate: what lies in its `src`.
+/// Reads the sources of each crate: the files in its `src`.
 ///
 /// # Errors
-/// If one cannot be read.
+/// If a file cannot be read.
 pub fn crates() -> io::Result<Vec<Vec<Source>>> {
     let mut crates: Vec<Vec<Source>> = Vec::new();
     for source in sources()?.into_iter().filter(Source::is_in_src) {
@@ -41,17 +41,17 @@ pub fn crates() -> io::Result<Vec<Vec<Source>>> {
     Ok(crates)
 }
 
-/// The manifests of all crates.
+/// Reads the manifests of all crates.
 ///
 /// # Errors
-/// If one cannot be read.
+/// If a file cannot be read.
 pub fn manifests() -> io::Result<Vec<Manifest>> {
     let folders = [walk(&root().join("crates"))?, walk(&root().join("benches"))?].concat();
     let files = folders.iter().filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml"));
     files.map(|path| Ok(Manifest::new(&from_root(path), &fs::read_to_string(path)?))).collect()
 }
 
-/// The manifest of the workspace.
+/// Reads the manifest of the workspace.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -59,10 +59,10 @@ pub fn workspace_manifest() -> io::Result<Manifest> {
     Ok(Manifest::new("Cargo.toml", &fs::read_to_string(root().join("Cargo.toml"))?))
 }
 
-/// The path and text of every text file that is, or is about to be, under version control.
+/// Returns the path and text of every text file that is, or is about to be, under version control.
 ///
 /// # Errors
-/// If one cannot be read.
+/// If a file cannot be read.
 pub fn texts() -> io::Result<Vec<(String, String)>> {
     let listed = Command::new("git")
         .current_dir(root())
@@ -80,7 +80,7 @@ pub fn texts() -> io::Result<Vec<(String, String)>> {
     Ok(read.into_iter().filter_map(|(path, bytes)| Some((path, String::from_utf8(bytes).ok()?))).collect())
 }
 
-/// All files below a folder, in order; none if there is no such folder.
+/// Returns all files below a folder, in order; none if the folder does not exist.
 fn walk(folder: &Path) -> io::Result<Vec<PathBuf>> {
     if !folder.is_dir() {
         return Ok(Vec::new());

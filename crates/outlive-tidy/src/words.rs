@@ -1,20 +1,20 @@
-//! Words that must not be left in the code.
+//! Finds words that must not be left in the code.
 
 use crate::source::Source;
 
-/// Not even in tests.
+/// Banned everywhere, even in tests.
 const NOWHERE: [(&str, &str); 6] = [
-    ("todo!(", "write it, or open an issue"),
-    ("unimplemented!(", "write it, or take it out"),
-    ("#[ignore", "a test that is not run shows nothing"),
-    ("dbg!(", "use `tracing`, or take it out"),
-    ("#[allow(", "use `#[expect(.., reason = \"..\")]`, which says why and goes when it is not needed"),
-    ("#![allow(", "use `#![expect(.., reason = \"..\")]`, which says why and goes when it is not needed"),
+    ("todo!(", "implement it, or open an issue"),
+    ("unimplemented!(", "implement it, or remove it"),
+    ("#[ignore", "a test that does not run proves nothing"),
+    ("dbg!(", "use `tracing`, or remove it"),
+    ("#[allow(", "use `#[expect(.., reason = \"..\")]`, which gives a reason and warns when it is not needed"),
+    ("#![allow(", "use `#![expect(.., reason = \"..\")]`, which gives a reason and warns when it is not needed"),
 ];
-/// Only in tests.
-const NOT_SHIPPED: [(&str, &str); 1] = [(".unwrap()", "give an error, or `expect` with the invariant")];
+/// Banned outside of tests.
+const NOT_SHIPPED: [(&str, &str); 1] = [(".unwrap()", "return an error, or use `expect` with the invariant")];
 
-/// Where words are left that must not be.
+/// Reports where banned words are left.
 #[must_use]
 pub fn left(source: &Source) -> Vec<String> {
     let shipped = if source.is_in_src() { source.shipped.as_str() } else { "" };

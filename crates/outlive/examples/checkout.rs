@@ -1,6 +1,6 @@
-//! A checkout with types of its own. Kill it while it sleeps, start it again: it goes on where it was.
+//! A checkout with its own types. Kill it while it sleeps and start it again: it resumes where it left off.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it has done")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use outlive::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ async fn main() -> Result<()> {
     let order = Order { item: "a tent".into(), cents: 12_900 };
     let run = engine.start(checkout, &order).id("order-42").await?;
     if !run.status().await?.is_ended() {
-        run.signal("approval", &Approval { by: "ada".into() }).dedup("ada").await?; // an ended run takes none
+        run.signal("approval", &Approval { by: "ada".into() }).dedup("ada").await?; // an ended run accepts none
     }
     println!("{:#?}", run.result().await?);
     Ok(engine.shutdown().await?)

@@ -1,6 +1,6 @@
-//! The program of the README: a checkout of three steps that outlives the process.
+//! The README's program: a checkout of three steps that outlives the process.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it has done")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use outlive::prelude::*;
 

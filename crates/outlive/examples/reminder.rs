@@ -1,6 +1,6 @@
-//! A reminder that is sent again until somebody says that the task is done, or three times.
+//! A reminder that is sent up to three times, until somebody reports the task as done.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it has done")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use outlive::prelude::*;
 

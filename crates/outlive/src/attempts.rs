@@ -1,4 +1,4 @@
-//! Attempts of steps as they begin, for those in this process who follow: not committed, and free while nobody listens.
+//! Step attempts as they start, for listeners in this process: not committed, and free while nobody listens.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Waker};
 use outlive_core::id::InstanceNum;
 use outlive_core::time::Timestamp;
 
-/// How many wait for one listener; when one more comes, the oldest is lost.
+/// The most attempts that wait for one listener. When one more comes, the oldest is dropped.
 const WAITING_MAX: usize = 1024;
 
-/// An attempt that begins.
+/// An attempt that starts.
 pub(crate) struct Begun {
     pub(crate) at: Timestamp,
     pub(crate) num: InstanceNum,
@@ -20,31 +20,31 @@ pub(crate) struct Begun {
     pub(crate) step: String,
     pub(crate) operation: Arc<str>,
     pub(crate) attempt: u32,
-    /// The last number that the run had given to an entry.
+    /// The number of the last entry that the run had recorded.
     pub(crate) seq: u64,
     /// Whether that entry was durable.
     pub(crate) is_durable: bool,
 }
 
-/// Who listens to the attempts of an engine.
+/// The listeners to the attempts of an engine.
 #[derive(Default)]
 pub(crate) struct Attempts {
     count: AtomicUsize,
     listeners: Mutex<Vec<Arc<Mutex<Waiting>>>>,
 }
 
-/// What waits for one listener.
+/// The attempts that wait for one listener.
 #[derive(Default)]
 struct Waiting {
-    /// In order, each with its number among all that this listener was told.
+    /// In order, each with its number among all that were sent to this listener.
     begun: VecDeque<(u64, Arc<Begun>)>,
-    /// How many it was told.
+    /// The number of attempts sent to this listener.
     told: u64,
     waker: Option<Waker>,
 }
 
 impl Attempts {
-    /// Tells all who listen. If nobody does, it is not even made.
+    /// Sends an attempt to all listeners. It is not even built if there are none.
     pub(crate) fn tell(&self, begun: impl FnOnce() -> Begun) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
@@ -64,7 +64,7 @@ impl Attempts {
         }
     }
 
-    /// Listens until it is dropped.
+    /// Listens until the listener is dropped.
     pub(crate) fn listen(attempts: Arc<Self>) -> Listener {
         let waiting = Arc::default();
         lock(&attempts.listeners).push(Arc::clone(&waiting));
@@ -73,19 +73,19 @@ impl Attempts {
     }
 }
 
-/// Somebody who listens.
+/// A listener to attempts.
 pub(crate) struct Listener {
     attempts: Arc<Attempts>,
     waiting: Arc<Mutex<Waiting>>,
 }
 
 impl Listener {
-    /// How many it was told until now.
+    /// Returns how many attempts were sent to this listener so far.
     pub(crate) fn told(&self) -> u64 {
         lock(&self.waiting).told
     }
 
-    /// Takes out those that are wanted, in order, by their number and what they are.
+    /// Takes out the attempts that are wanted, in order.
     pub(crate) fn take(&self, is_wanted: impl Fn(u64, &Begun) -> bool) -> Vec<Arc<Begun>> {
         let mut taken = Vec::new();
         lock(&self.waiting).begun.retain(|(number, begun)| {
@@ -98,7 +98,7 @@ impl Listener {
         taken
     }
 
-    /// Comes back once it was told more than so many.
+    /// Becomes ready once more than `told` attempts were sent.
     pub(crate) fn poll_more(&self, told: u64, cx: &Context<'_>) -> Poll<()> {
         let mut waiting = lock(&self.waiting);
         if waiting.told > told {
@@ -116,7 +116,7 @@ impl Drop for Listener {
     }
 }
 
-/// Nothing panics behind these locks, so what is there is whole.
+/// Locks a mutex. Nothing panics behind these locks, so the data is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

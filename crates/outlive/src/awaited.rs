@@ -1,20 +1,20 @@
-//! What a paused run waits for, as its row says it: written when it pauses, read by whoever asks, in any process.
+//! The note in a paused run's row that says what the run waits for, written when it pauses and read in any process.
 
 #[cfg(feature = "tokio")]
 use outlive_core::status::Status;
 use outlive_core::workflow::{Asked, Machine, OpKind, base};
 
-/// How such a note begins.
+/// How such a note starts.
 const BEGIN: &str = "waits for ";
 const MORE: &str = " and more";
 const ATTEMPT: &str = "attempt ";
 const OF: &str = " of ";
 const SLEEP: &str = "the end of ";
 const AT: &str = " at ";
-/// More branches than these are not worth writing down at each pause: the journal has them.
+/// The most branches to write down at each pause. The journal has all of them.
 const BRANCHES_MAX: usize = 16;
 
-/// The note of a run that pauses with this status. A single sleep needs none: the status says it all.
+/// Returns the note of a run that pauses with this status. A single sleep needs none, as the status says it all.
 pub(crate) fn note(machine: &Machine, status: Status) -> Option<String> {
     if machine.is_held() || (machine.is_single() && status.as_str() == "sleeping") {
         return None;
@@ -42,13 +42,13 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Whether a note says what a run waits for.
+/// Returns `true` if a note says what a run waits for.
 #[cfg(feature = "tokio")]
 pub(crate) fn is_in(note: &str) -> bool {
     note.starts_with(BEGIN)
 }
 
-/// One of the things that a run waits for.
+/// Something that a run waits for.
 #[cfg(feature = "tokio")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
@@ -60,7 +60,7 @@ pub(crate) enum Awaited {
     Attempt { op: String, attempt: u32 },
 }
 
-/// What the row of a paused run says that it waits for, and whether that is not all of it.
+/// Reads what a paused run waits for from its row, and whether there is more.
 #[cfg(feature = "tokio")]
 pub(crate) fn read(status: Status, note: Option<&str>) -> (Vec<Awaited>, bool) {
     let note = note.and_then(|note| note.strip_prefix(BEGIN));
@@ -83,11 +83,11 @@ fn parts(mut rest: &str) -> (Vec<Awaited>, bool) {
             None => break,
         }
     }
-    // The identity of a wait is of use only where there are others.
+    // The identity of a wait is useful only if there are other branches.
     if let [Awaited::Signal { op, .. }] = &mut found[..] {
         *op = None;
     }
-    // What cannot be read may be more.
+    // What does not parse may be more.
     (found, !rest.is_empty())
 }
 
@@ -114,7 +114,7 @@ fn next(rest: &mut &str) -> Option<Awaited> {
     Some(Awaited::Signal { name, op: Some(op) })
 }
 
-/// Takes a quoted text off the front.
+/// Takes a quoted text from the front.
 #[cfg(feature = "tokio")]
 fn unquoted(rest: &mut &str) -> Option<String> {
     let mut texts = serde_json::Deserializer::from_str(rest).into_iter::<String>();

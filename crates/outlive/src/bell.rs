@@ -1,4 +1,4 @@
-//! Who is to hear that the feed has grown: rung after each durable batch, and free while nobody listens.
+//! Notifies listeners after each durable batch that the feed may have grown; free while nobody listens.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use tokio::sync::futures::Notified;
 pub(crate) struct Bell {
     listeners: AtomicUsize,
     news: Notify,
-    /// Notified when there was nobody and somebody begins to listen.
+    /// Notified when the first listener arrives.
     pub(crate) begun: Notify,
 }
 
 impl Bell {
-    /// The feed may have grown.
+    /// Notifies all listeners that the feed may have grown.
     pub(crate) fn ring(&self) {
         if self.listeners.load(Ordering::Relaxed) > 0 {
             self.news.notify_waiters();
         }
     }
 
-    /// Whether anybody listens.
+    /// Returns `true` if there is a listener.
     pub(crate) fn has_any(&self) -> bool {
         self.listeners.load(Ordering::SeqCst) > 0
     }
 
-    /// Listens until it is dropped.
+    /// Listens until the listener is dropped.
     pub(crate) fn listen(self: &Arc<Self>) -> Listener {
         if self.listeners.fetch_add(1, Ordering::SeqCst) == 0 {
             self.begun.notify_one();
@@ -38,12 +38,12 @@ impl Bell {
     }
 }
 
-/// Somebody who listens.
+/// A listener to the bell.
 pub(crate) struct Listener(Arc<Bell>);
 
 impl Listener {
-    /// Comes back once it rings. It hears from now on: who looks at the feed after this call, and then waits, misses
-    /// nothing.
+    /// Waits for the next ring, from this call on. A subscriber that reads the feed after this call and then waits
+    /// misses nothing.
     pub(crate) fn news(&self) -> Pin<Box<Notified<'_>>> {
         let mut news = Box::pin(self.0.news.notified());
         news.as_mut().enable();

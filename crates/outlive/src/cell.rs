@@ -1,4 +1,4 @@
-//! What a run's context and its driver share: the machine, the wakers of its operations, and who is polling.
+//! The state shared by a run's context and its driver: the machine, the wakers of its operations, and who is polling.
 
 use std::cell::Cell as ThreadCell;
 use std::collections::BTreeMap;
@@ -16,57 +16,58 @@ use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::polls::Regions;
 
-/// One resident run.
+/// A resident run.
 pub(crate) struct Cell {
     pub(crate) info: Info,
     pub(crate) env: Arc<Env>,
     pub(crate) mailbox: Arc<Mailbox>,
-    /// Set in the copy of a check: what operations may have been called before, by identity without the count.
+    /// In the copy of a check: what operations may have been called before, by identity without the count.
     pub(crate) trial: Option<Guesses>,
     state: Mutex<State>,
 }
 
-/// New identities and those they may have had before, both without the count.
+/// New identities and the ones they may have had before, both without the count.
 pub(crate) type Guesses = BTreeMap<Arc<str>, Arc<str>>;
 
-/// What is behind the lock. It is never held while user code is polled.
+/// The state behind the lock. The lock is never held while user code is polled.
 pub(crate) struct State {
     pub(crate) machine: Machine,
     /// How operations are polled, by slot.
     polling: Vec<Polling>,
     /// How often parts of the user's future are polled.
     pub(crate) regions: Regions,
-    /// Whether a step used a durable operation since this was last asked.
+    /// Whether a step used a durable operation since this was last checked.
     pub(crate) is_misplaced: bool,
-    /// The operation whose record does not read as its type, once there is one.
+    /// The operation whose record does not decode as its type, once there is one.
     pub(crate) mistyped: Option<String>,
-    /// Outstanding operations of a check's copy with a record that will not read: what each is, and a sentence.
+    /// In the copy of a check: outstanding operations whose record does not decode, each with its name and a sentence.
     pub(crate) unread: BTreeMap<Slot, (String, String)>,
-    /// The type of a value that was asked for and that a check does not make, once there is one.
+    /// The type of a value that was requested and that a check does not make, once there is one.
     pub(crate) unmade: Option<&'static str>,
-    /// Draws so far of each random stream, by scope and stream.
+    /// The number of draws from each random stream, by scope and stream.
     pub(crate) draws: BTreeMap<(Arc<str>, &'static str), u64>,
 }
 
 /// How one operation is polled.
 #[derive(Default)]
 struct Polling {
-    /// What its future was last polled with.
+    /// The waker its future was last polled with.
     waker: Option<Waker>,
-    /// What the body of its step is polled with; kept, because slots are used again.
+    /// The waker for the body of its step. Kept because slots are reused.
     body_waker: Option<Waker>,
-    /// The body's own waker fired: it is to be polled.
+    /// The body's own waker has fired, so the body needs a poll.
     is_body_woken: bool,
 }
 
 thread_local! {
-    /// Whether this thread is in a machine, which may call a custom backoff or read a signal, and holds the lock of its run.
+    /// Whether this thread is inside a machine, which may call a custom backoff or decode a signal, and holds the lock
+    /// of its run.
     static IN_MACHINE: ThreadCell<bool> = const { ThreadCell::new(false) };
-    /// Which run this thread is polling (by address), and whether inside one of its steps.
+    /// The run this thread is polling (by address), and whether it is inside one of the run's steps.
     static POLLING: ThreadCell<(usize, bool)> = const { ThreadCell::new((0, false)) };
 }
 
-/// Where the caller is, seen from one run.
+/// Where the caller is, as seen from one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// In the workflow function.
@@ -92,7 +93,7 @@ impl Cell {
         Self { info, env, mailbox, trial: None, state: Mutex::new(state) }
     }
 
-    /// The same for the copy of a check, which tries what operations may have been called before.
+    /// Turns it into the copy of a check, which tries what operations may have been called before.
     pub(crate) fn guessing(self, guesses: Guesses) -> Self {
         Self { trial: Some(guesses), ..self }
     }
@@ -102,7 +103,7 @@ impl Cell {
             !IN_MACHINE.get(),
             "a backoff or the type of a signal used the context of a run; take what it needs before the operation"
         );
-        // A panic in user code never happens under this lock, so what is behind it is whole.
+        // User code never panics under this lock, so the state behind it is consistent.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -114,12 +115,12 @@ impl Cell {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Runs `f` as a part of this run's poll: wake-ups that happen in it are the run's own.
+    /// Runs `f` as part of this run's poll: wake-ups in it are the run's own.
     pub(crate) fn polling<R>(&self, f: impl FnOnce() -> R) -> R {
         within((self.address(), false), f)
     }
 
-    /// Runs `f` as a part of one of this run's steps.
+    /// Runs `f` as part of one of this run's steps.
     pub(crate) fn in_step<R>(&self, f: impl FnOnce() -> R) -> R {
         within((self.address(), true), f)
     }
@@ -132,7 +133,7 @@ impl Cell {
         }
     }
 
-    /// What to poll the body of a step with, and whether its own waker has fired since it was polled last.
+    /// Returns the waker for the body of a step, and whether it has fired since the last poll.
     pub(crate) fn poll_body(self: &Arc<Self>, slot: Slot) -> (Waker, bool) {
         let mut state = self.lock();
         let polling = state.polling_mut(slot);
@@ -143,17 +144,17 @@ impl Cell {
 }
 
 impl State {
-    /// [`Machine::poll`], which may call user code.
+    /// Calls [`Machine::poll`], which may call user code.
     pub(crate) fn poll(&mut self, slot: Slot, now: Timestamp) -> Polled {
         self.in_machine(|machine| machine.poll(slot, now))
     }
 
-    /// [`Machine::act`], which may call user code.
+    /// Calls [`Machine::act`], which may call user code.
     pub(crate) fn act(&mut self, now: Timestamp) -> bool {
         self.in_machine(|machine| machine.act(now))
     }
 
-    /// [`Machine::finish`], which may call user code.
+    /// Calls [`Machine::finish`], which may call user code.
     pub(crate) fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
         self.in_machine(|machine| machine.finish(slot, result, now));
     }
@@ -177,7 +178,7 @@ impl State {
         &mut self.polling[slot.0]
     }
 
-    /// An operation is polled, and is not ready.
+    /// Notes that an operation was polled and is not ready.
     pub(crate) fn polled(&mut self, slot: Slot, waker: &Waker) {
         let polling = self.polling_mut(slot);
         if !polling.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
@@ -192,18 +193,18 @@ impl State {
         self.polling.get(slot.0)?.waker.as_ref()
     }
 
-    /// The body of a step can go on. Returns `false` if that was known, or the step is over.
+    /// Notes that the body of a step can continue. Returns `false` if that was known or the step is over.
     pub(crate) fn wake_body(&mut self, slot: Slot) -> bool {
         self.machine.is_working(slot) && !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
     }
 
-    /// Whether at most one operation is outstanding, and nobody but operations holds a waker of the run: then no two
-    /// branches are under way, and their order cannot matter.
+    /// Returns `true` if at most one operation is outstanding and only operations hold wakers of the run. Then no two
+    /// branches are in progress, and their order cannot matter.
     pub(crate) fn is_sequential(&self, run_waker: &Arc<RunWaker>, waker: &Waker) -> bool {
         self.machine.is_single() && self.holds_all(run_waker, waker)
     }
 
-    /// Whether nobody but operations, and whoever polls the run, holds a waker of it.
+    /// Returns `true` if nothing but operations, and the driver that polls the run, holds a waker of it.
     pub(crate) fn holds_all(&self, run_waker: &Arc<RunWaker>, waker: &Waker) -> bool {
         let is_own = |polling: &&Polling| polling.waker.as_ref().is_some_and(|own| own.will_wake(waker));
         Arc::strong_count(run_waker) == 2 + self.polling.iter().filter(is_own).count()
@@ -216,7 +217,8 @@ impl State {
         waker.into_iter().for_each(|waker| self.regions.leave(&waker));
     }
 
-    /// An operation is ready: its slot is free. The waker of the run is kept, as the next one is most likely polled with it.
+    /// Notes that an operation is ready, so its slot is free. The run's waker is kept, as the next operation is most
+    /// likely polled with it.
     pub(crate) fn consumed(&mut self, slot: Slot) {
         let polling = self.polling.get_mut(slot.0);
         let waker = polling.and_then(|polling| polling.waker.take_if(|own| !self.regions.is_run(own)));
@@ -244,7 +246,7 @@ fn within<R>(place: (usize, bool), f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Wakes a run because a step's body can go on.
+/// Wakes a run because the body of a step can continue.
 struct BodyWaker {
     mailbox: Arc<Mailbox>,
     slot: Slot,
@@ -260,7 +262,7 @@ impl Wake for BodyWaker {
     }
 }
 
-/// The waker that the user's future is polled with. Who wakes it outside a poll of the run is a stranger.
+/// The waker the user's future is polled with. A wake-up from outside a poll of the run comes from a foreign future.
 pub(crate) struct RunWaker {
     address: usize,
     mailbox: Arc<Mailbox>,
@@ -275,7 +277,7 @@ impl RunWaker {
         waker
     }
 
-    /// Whether the future was woken in its own poll since the last call.
+    /// Returns `true` if the future was woken in its own poll since the last call.
     pub(crate) fn take(&self) -> bool {
         self.is_woken.swap(false, Ordering::Relaxed)
     }

@@ -1,21 +1,22 @@
-//! Where an engine's random numbers come from: chance, or a seed in tests.
+//! The source of an engine's random numbers: real randomness, or a seed in tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlive_core::time::Timestamp;
 
-/// Random numbers for ids, tokens and the seeds of runs. Good enough to meet nobody else's; not secret.
+/// Random numbers for ids, tokens and the seeds of runs. Good enough to be unique, but not secret.
 pub(crate) struct Chance {
     state: AtomicU64,
-    /// How many ids were made, counted on from somewhere.
+    /// The number of ids made, counted from an arbitrary start.
     ids: AtomicU64,
-    /// How many tokens were made, counted on from somewhere.
+    /// The number of tokens made, counted from an arbitrary start.
     tokens: AtomicU64,
     is_seeded: bool,
 }
 
 impl Chance {
-    /// With a seed, ids are counted on from its upper half: a later engine of a test counts higher.
+    /// Creates a source. With a seed, ids are counted from its upper half, so that a later engine of a test counts
+    /// higher.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         let (state, ids) = match seed {
             Some(seed) => (seed, seed >> 32 << 32),
@@ -26,26 +27,26 @@ impl Chance {
         Self { state, ids, tokens, is_seeded: seed.is_some() }
     }
 
-    /// A number that nobody else draws (splitmix64).
+    /// Returns a number that nobody else draws (splitmix64).
     pub(crate) fn number(&self) -> u64 {
         mixed(self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed))
     }
 
-    /// A token for a write, that nobody else draws. Those of one engine grow, so that a store finds the place of the
-    /// next beside that of the last.
+    /// Returns a token for a write that nobody else draws. The tokens of one engine grow, so that a store finds the
+    /// place of the next one right after the last.
     pub(crate) fn token(&self) -> u64 {
         let count = self.tokens.fetch_add(1, Ordering::Relaxed);
         (count << 24) | (self.number() >> 40)
     }
 
-    /// A new id: ids sort by the time they were made at, and those of one millisecond by their count.
+    /// Returns a new id. Ids sort by the time they were made, and within a millisecond by their count.
     pub(crate) fn id(&self, now: Timestamp) -> uuid::Uuid {
         let count = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut bytes = [0; 10];
         if self.is_seeded {
             bytes[2..].copy_from_slice(&count.to_be_bytes());
         } else {
-            // The upper bits of two of these bytes are not ours: they say which kind of id it is.
+            // The upper bits of two of these bytes are not ours: they hold the kind of id.
             bytes[..4].copy_from_slice(&[count >> 22, count >> 14, count >> 8, count].map(|part| part as u8));
             bytes[4..].copy_from_slice(&self.number().to_be_bytes()[2..]);
         }

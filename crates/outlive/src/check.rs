@@ -1,15 +1,15 @@
-//! Replays every unfinished run of a store against the code at hand, to know before a deploy what becomes of them.
+//! Replays every unfinished run of a store with the current code, to show before a deploy what would happen to each.
 //!
-//! No step runs, nothing is written, no lease is taken: the store may be at work meanwhile. What does run is the
+//! No step runs, nothing is written, no lease is taken: the store may be executed meanwhile. What does run is the
 //! workflow function itself, between its steps, as in every replay, and on to the next step that is not recorded. One
-//! that loops without awaiting anything never comes back, here as there.
+//! that loops without awaiting anything never returns, here as there.
 //!
-//! What can be told is what is recorded, and what follows from it up to the next step or signal: sleeps are taken to end,
-//! and signals that have come to be given to their waits. Of what stands behind a new step nothing is known before the
-//! step has run, so a new operation before something recorded is said to be one that a check [cannot
-//! tell](Verdict::NewBeforeRecorded) from the recorded one. A wait without a timeout leaves no record until its signal
-//! comes, so that another name of it is not noticed. Operations of one name without a key are known by their count alone:
-//! one that is removed from a loop, or added to it, is not noticed either.
+//! A check knows what is recorded, and what follows from it up to the next step or signal: it assumes that sleeps end,
+//! and that signals that have arrived are delivered to their waits. What comes after a new step is unknown until the
+//! step has run, so if a new operation comes before something recorded, a check [cannot
+//! tell](Verdict::NewBeforeRecorded) it from the recorded one. A wait without a timeout leaves no record until its
+//! signal arrives, so a change of its name is not noticed. Operations of one name without a key are identified by their
+//! count alone, so removing one from a loop, or adding one to it, is not noticed either.
 
 pub(crate) mod identity;
 mod judge;
@@ -35,12 +35,12 @@ use crate::error::Error;
 use crate::export::{Again, Exported, Feed, Progress, Source};
 use crate::panics;
 
-/// How often a run is read again that goes on while it is looked at.
+/// How often a run is read again that makes progress while it is checked.
 const LOOKS_MAX: u32 = 3;
 
 type OnProgress = Box<dyn FnMut(Progress) + Send>;
 
-/// A check that is being set up, made by [`Builder::check`](crate::Builder::check). Await it for the [`Report`].
+/// A check, created by [`Builder::check`](crate::Builder::check). Await it for the [`Report`].
 ///
 /// ```
 /// use outlive::check::Check;
@@ -68,7 +68,7 @@ impl Check {
         Self { judge, source, on_progress: Box::new(|_| {}) }
     }
 
-    /// Has `tell` called whenever some runs are done.
+    /// Sets a function to call whenever some runs are done.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -109,7 +109,7 @@ impl IntoFuture for Check {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        // Cooperative budgets would have tokio's own macros wake a copy again and again.
+        // With a cooperative budget, tokio's own macros would wake a copy again and again.
         Box::pin(tokio::task::unconstrained(self.run()))
     }
 }
@@ -119,8 +119,8 @@ fn unfinished() -> Filter {
     open.fold(Filter::new(), Filter::status)
 }
 
-/// Judges a run. One that goes on meanwhile may have been read half before and half after, so what is found is only
-/// believed of a run that stands still.
+/// Judges a run. One that makes progress meanwhile may have been read half before and half after, so a finding counts
+/// only if the run has not changed.
 async fn look(judge: &Judge, feed: &Feed, mut run: Exported) -> Result<Option<Checked>, Error> {
     let mut verdict = judge.verdict(&run);
     for _ in 0..LOOKS_MAX {

@@ -1,4 +1,4 @@
-//! The way in: starts runs, finds them, and sends to them, whether this process executes them or another.
+//! The client: starts, finds and signals runs, whether this process executes them or another.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::start::Start;
 use crate::waiters::Waiters;
 use crate::workflow::Target;
 
-/// A client of a store: starts, finds and tells runs. An [`Engine`](crate::Engine) is one too.
+/// A client of a store: starts, finds and signals runs. An [`Engine`](crate::Engine) is one too.
 ///
 /// ```
 /// use outlive::{Client, Workflow};
@@ -73,8 +73,8 @@ impl Router for Nobody {
 }
 
 impl Client {
-    /// Opens a store without executing anything. A file is made if there is none. All clients that one process opens on
-    /// a file share its connections, and write in the order in which they ask.
+    /// Opens a store without executing anything. The file is created if it does not exist. All clients that one process
+    /// opens on a file share its connections, and their writes are applied in the order of the calls.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -87,13 +87,13 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If the store cannot be opened.
     pub fn open(place: impl AsRef<std::path::Path>) -> Result<Self, Error> {
         Ok(Self::on(open::shared(place.as_ref())?))
     }
 
-    /// Opens a store that exists to read it: lists, counts, journals and events. Whatever would write fails with
-    /// [`Error::Store`]. Use it where the file, its folder or its disk may only be read.
+    /// Opens an existing store for reading: lists, counts, journals and lifecycle events. Every call that would write
+    /// fails with [`Error::Store`]. Use it where the file, its folder or its disk is read-only.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -117,7 +117,7 @@ impl Client {
         Ok(Self::on(open::read_only(place.as_ref())?))
     }
 
-    /// Makes a client of a store that is open already, as [`Engine::on`](crate::Engine::on) makes an engine.
+    /// Creates a client of a store that is already open, as [`Engine::on`](crate::Engine::on) does for an engine.
     ///
     /// ```
     /// use outlive_core::memory::MemoryStore;
@@ -127,7 +127,7 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let store = Arc::new(MemoryStore::new());
     /// let run = Client::on(store.clone()).start_json("double", "21").id("twice").await?;
-    /// let engine = Engine::on(store).workflow("double", double).start().await?; // it takes over what is there
+    /// let engine = Engine::on(store).workflow("double", double).start().await?; // executes what is already there
     /// assert_eq!(engine.run::<u32>("twice").await?.result().await?, 42);
     /// # Ok(()) }
     /// ```
@@ -153,7 +153,7 @@ impl Client {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Starts a run of a workflow: of the function itself, if it is registered here, or of a
+    /// Starts a run of a workflow, given by its function, if that is registered here, or by a
     /// [`Workflow`](crate::Workflow) contract.
     ///
     /// ```
@@ -171,7 +171,7 @@ impl Client {
         Start::new(self.shared.clone(), name, input)
     }
 
-    /// Starts a run by name, with the input as JSON text: for tools that know neither.
+    /// Starts a run by name, with the input as JSON text: for tools that know neither function nor types.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -185,13 +185,13 @@ impl Client {
     pub fn start_json(&self, workflow: &str, input: &str) -> Start<serde_json::Value> {
         let name = Name::new("workflow name", workflow).map_err(Error::from);
         let input = Payload::parse(input).map_err(|error| Error::Payload {
-            what: format!("the input {:?} is not JSON that can be kept", input.chars().take(60).collect::<String>()),
+            what: format!("the input {:?} cannot be stored as JSON", input.chars().take(60).collect::<String>()),
             problem: error.to_string(),
         });
         Start::new(self.shared.clone(), name, input)
     }
 
-    /// The client of a job, by its contract.
+    /// Returns the client of a job, given its contract.
     ///
     /// ```
     /// use outlive::job::{Task, TaskCtx};
@@ -209,7 +209,7 @@ impl Client {
         contract.client(self)
     }
 
-    /// Finds a run.
+    /// Finds a run by its id.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -217,24 +217,24 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
     /// engine.start(double, &21).id("twice").await?;
-    /// let run: Run<u32> = engine.run("twice").await?; // says what the run gives
+    /// let run: Run<u32> = engine.run("twice").await?; // the type annotation says what the run returns
     /// assert_eq!(run.result().await?, 42);
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is none of that id.
+    /// [`Error::NotFound`] if no run has that id.
     pub async fn run<O: DeserializeOwned>(&self, id: &str) -> Result<Run<O>, Error> {
         let instance = self.shared.instance(&Name::new("run id", id)?).await?;
         Ok(Run::new(self.shared.clone(), instance.id, instance.num))
     }
 
-    /// Lists runs, newest first, a page at a time.
+    /// Lists runs, newest first, one page at a time.
     ///
-    /// An id prefix, a tag, a workflow and a status other than `Completed` are found by an index. Anything else is
-    /// looked for among the newest runs first, and a page ends early when many of them do not match: it may be short
-    /// though more follow, so go by its [`next`](RunPage::next). A page with large inputs and results is short as well.
-    /// Dropping the future stops the search.
+    /// An id prefix, a tag, a workflow and a status other than `Completed` are looked up in an index. Any other filter
+    /// scans from the newest run, and a page ends early if many runs do not match: it may be short although more
+    /// follow, so rely on its [`next`](RunPage::next). A page with large inputs and results is short as well. Dropping
+    /// the future stops the search.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -251,7 +251,7 @@ impl Client {
         self.list_after(filter, None).await
     }
 
-    /// Lists the runs that follow a page; give its [`next`](RunPage::next).
+    /// Lists the runs that follow a page; pass its [`next`](RunPage::next).
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -293,8 +293,8 @@ impl Client {
         Ok(self.shared.store.count(&filter).await?)
     }
 
-    /// Follows what happens to all runs and jobs of the store, whoever executes them: from now on, or from where
-    /// [`Subscribe`] is told to begin. In the process that executes them also attempts of steps as they
+    /// Follows the lifecycle events of all runs and jobs in the store, whichever process executes them: from now on, or
+    /// from where [`Subscribe`] is set to begin. In the process that executes them, this includes step attempts as they
     /// [begin](crate::LifecycleKind::StepStarted), which are not committed.
     ///
     /// ```
@@ -312,7 +312,7 @@ impl Client {
         Subscribe::new(self.shared.clone())
     }
 
-    /// How durable an acknowledged write is, as read back from the store.
+    /// Describes how durable an acknowledged write is, as read back from the store.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -336,18 +336,18 @@ impl Client {
 /// is_contract(ORDERS);
 /// ```
 pub trait Contract {
-    /// What its users are given.
+    /// The client of such a job.
     type Client;
 
-    /// The client of this job.
+    /// Returns the client of this job.
     #[doc(hidden)]
     fn client(self, client: &Client) -> Self::Client;
 }
 
-/// How many runs are on a page.
+/// The maximum number of runs on a page.
 const PAGE: usize = 100;
 
-/// A part of a list of runs.
+/// One page of a list of runs.
 ///
 /// ```
 /// use outlive::RunPage;
@@ -371,7 +371,7 @@ pub struct RunPage {
     pub next: Option<PageMark>,
 }
 
-/// Where a page of a list begins. It stays right while runs come and go.
+/// The position where a page of a list begins. It stays valid while runs are added and removed.
 ///
 /// ```
 /// use outlive::PageMark;

@@ -1,18 +1,18 @@
-//! Where time comes from: the machine's clock, or one that a test moves.
+//! Clocks: the machine's, or one that a test moves.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use outlive_core::time::Timestamp;
 
-/// Where time comes from. Nothing else in the engine asks for it.
+/// A source of time. The engine asks nothing else for the time.
 ///
 /// ```
 /// use outlive::Timestamp;
 /// use outlive::clock::{Clock, SystemClock};
 /// use std::{pin::Pin, time::Duration};
 ///
-/// /// An hour ahead of the machine.
+/// /// A clock an hour ahead of the machine.
 /// struct Ahead;
 /// impl Clock for Ahead {
 ///     fn now(&self) -> Timestamp { SystemClock.now().after(Duration::from_secs(3600)) }
@@ -23,17 +23,17 @@ use outlive_core::time::Timestamp;
 /// assert!(Ahead.now() > SystemClock.now());
 /// ```
 pub trait Clock: Send + Sync + 'static {
-    /// What time it is.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
     /// Sleeps toward `until`, and may return early: a clock that can be set looks again from time to time. For
-    /// implementors; callers use [`sleep_until`](#method.sleep_until), which does not return before its time.
+    /// implementors; callers use [`sleep_until`](#method.sleep_until), which never returns early.
     fn sleep_toward(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// Not a provided method of the trait, so that no implementation can make it return early.
 impl dyn Clock {
-    /// Sleeps until it is `until` by this clock, however often [`sleep_toward`](Clock::sleep_toward) returns early.
+    /// Sleeps until this clock reaches `until`, however often [`sleep_toward`](Clock::sleep_toward) returns early.
     ///
     /// ```
     /// use outlive::clock::{Clock, SystemClock};
@@ -64,15 +64,15 @@ impl dyn Clock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// The longest real wait at once: a step of the machine's clock is noticed after this at the latest.
+/// The longest real sleep at once: a step of the machine's clock is noticed after this at the latest.
 #[cfg(feature = "tokio")]
 const WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(5);
 
 #[cfg(feature = "tokio")]
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine for the time")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that reads the machine's clock")]
     fn now(&self) -> Timestamp {
-        // Whole milliseconds that have passed, never rounded up: nothing may come early.
+        // Whole milliseconds that have passed, never rounded up: nothing may happen early.
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }

@@ -1,4 +1,4 @@
-//! Turns values of users into JSON and back: a panic of their `Serialize` or `Deserialize` is an error like any other.
+//! Converts user values to JSON and back: a panic in `Serialize` or `Deserialize` is an error like any other.
 
 use outlive_core::payload::Payload;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use crate::panics;
 
-/// Writes a value as JSON of at most `bytes_max` bytes.
+/// Serializes a value as JSON of at most `bytes_max` bytes.
 pub(crate) fn encode<T: Serialize + ?Sized>(what: &str, value: &T, bytes_max: usize) -> Result<Payload, Error> {
     let refuse = |problem| Error::Payload { what: format!("{what} cannot be written as JSON"), problem };
     let payload = match panics::catch(|| Payload::encode(value)) {
@@ -20,7 +20,7 @@ pub(crate) fn encode<T: Serialize + ?Sized>(what: &str, value: &T, bytes_max: us
     }
 }
 
-/// Reads JSON as a `T`.
+/// Deserializes JSON as a `T`.
 pub(crate) fn decode<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<T, Error> {
     read(payload).map_err(|problem| {
         let shown: String = payload.as_str().chars().take(120).collect();
@@ -29,16 +29,16 @@ pub(crate) fn decode<T: DeserializeOwned>(what: &str, payload: &Payload) -> Resu
     })
 }
 
-/// Returns an error if a value that was just written does not read back: `NaN` is written as `null`, for one.
+/// Returns an error if a value that was just serialized does not read back: `NaN`, for one, is written as `null`.
 pub(crate) fn check<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<(), Error> {
-    // Dropping it is user code, too.
+    // Dropping the value is user code, too.
     match panics::catch(|| decode::<T>(what, payload).map(drop)) {
         Ok(read) => read,
         Err(panic) => Err(Error::Payload { what: format!("{what} cannot be dropped"), problem: panic.to_string() }),
     }
 }
 
-/// Reads JSON as a `T`; the error says what is wrong with it.
+/// Deserializes JSON as a `T`; the error says what is wrong with it.
 pub(crate) fn read<T: DeserializeOwned>(payload: &Payload) -> Result<T, String> {
     match panics::catch(|| payload.decode::<T>()) {
         Ok(decoded) => decoded.map_err(|error| error.to_string()),

@@ -1,5 +1,13 @@
-//! Makes everything durable that this process writes: takes whatever is waiting, writes it in one transaction, and
-//! only then tells anybody. While one batch is synced, the next one gathers.
+//! Group commit: makes everything durable that this process writes, many writes per transaction.
+//!
+//! A transaction is durable once the disk has been synced, and a sync takes far longer than the writes in it. So all
+//! writes of a process go through one queue. The committer takes everything that is waiting, writes it as one batch in
+//! one transaction, and sends the replies only after that: nobody acts on a write that is not durable. While the store
+//! syncs one batch, the next one gathers, and the replies for the previous one are sent.
+//!
+//! A batch fails in one of two ways. If its outcome is unknown, the same batch is repeated until the outcome is known,
+//! and nothing else is written before. If the store refuses it, callers get the error, while the commits of runs and
+//! jobs are kept in order and tried again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,14 +27,14 @@ use crate::mailbox::Mailbox;
 
 /// The most writes in one transaction: enough to share a sync among all, few enough to keep the wait for it short.
 const BATCH_MAX: usize = 8192;
-/// Fewer than this wait until all are told that are waiting for the last batch: what those write next can share a sync
-/// with them.
+/// A batch smaller than this waits until the replies for the last batch are sent, as what their receivers write next
+/// can share its sync.
 const BATCH_MIN: usize = 64;
-/// The wait before a batch is tried again that the store could not take.
+/// How long to wait before a batch that the store refused is tried again.
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// How often people are warned of trouble with the store.
+/// How often to warn about trouble with the store.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// The way to the store for all writes of a process.
@@ -36,24 +44,24 @@ pub(crate) struct Committer {
     /// Rung whenever something is durable.
     pub(crate) bell: Arc<Bell>,
     begun: Instant,
-    /// Warnings of trouble with the store.
+    /// Limits the warnings about the store.
     warnings: Mutex<Throttle>,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// What waits to be written, in its order.
+    /// Writes that wait, in order.
     batches: VecDeque<Batch>,
-    /// An empty one, whose memory is used again.
+    /// An empty batch, kept to reuse its memory.
     spare: Batch,
     /// Why nothing is written any more.
     closed: Option<Error>,
-    /// Grows with each write, and with each batch that is told of.
+    /// Grows with each write, and with each batch whose replies are sent.
     activity: u64,
 }
 
 impl Queue {
-    /// Adds to the last batch, or begins a new one.
+    /// Adds to the last batch, or starts a new one.
     fn push(&mut self, write: Write, reply: Reply) {
         if self.batches.back().is_none_or(|last| last.writes.len() >= BATCH_MAX) {
             self.batches.push_back(std::mem::take(&mut self.spare));
@@ -63,13 +71,13 @@ impl Queue {
         }
     }
 
-    /// The next batch, unless it is so small that others are to be told first.
+    /// Takes the next batch, unless it is so small that replies are sent first.
     fn next(&mut self, is_telling: bool) -> Option<Batch> {
         let is_small = self.batches.len() < 2 && self.batches.iter().all(|batch| batch.writes.len() < BATCH_MIN);
         if is_small && is_telling { None } else { self.batches.pop_front() }
     }
 
-    /// Takes out what callers want, and leaves what runs have done.
+    /// Takes out the writes of callers, and leaves those of runs and jobs.
     fn take_callers(&mut self) -> Batch {
         let mut callers = Batch::default();
         for batch in std::mem::take(&mut self.batches) {
@@ -84,7 +92,7 @@ impl Queue {
     }
 }
 
-/// Writes, and whom to tell of each.
+/// Writes, and where to send the reply to each.
 #[derive(Default)]
 struct Batch {
     writes: Vec<Write>,
@@ -98,7 +106,7 @@ impl Batch {
     }
 }
 
-/// A batch that is durable, and of which nobody was told yet.
+/// A durable batch whose replies are not sent yet.
 struct Written {
     writes: Arc<Vec<Write>>,
     replies: Vec<Reply>,
@@ -108,12 +116,12 @@ struct Written {
 }
 
 impl Written {
-    /// Tells everybody. Answers the empty batch, whose memory can be used again.
+    /// Sends all replies. Returns the empty batch, to reuse its memory.
     fn tell(mut self, router: &dyn Router) -> Batch {
-        debug_assert_eq!(self.answers.len(), self.replies.len(), "each write has its answer");
+        debug_assert_eq!(self.answers.len(), self.replies.len(), "there is one reply per write");
         for ((write, answer), reply) in self.writes.iter().zip(self.answers).zip(self.replies.drain(..)) {
             let mut answer = match (write, answer) {
-                // It was there, and it was we who removed it.
+                // It existed, and an earlier attempt at this write removed it.
                 (Write::Purge(..), Answer::Refused(Refusal::NotFound)) if self.is_again => Answer::Done,
                 (_, answer) => answer,
             };
@@ -126,23 +134,23 @@ impl Written {
     }
 }
 
-/// Whom to tell.
+/// Where to send the reply.
 pub(crate) enum Reply {
-    /// A run: everything up to the number is durable, and if there was a new state, what came of it.
+    /// To a run: everything up to the number is durable. If there was a new state, also the outcome of that.
     Run { mailbox: Arc<Mailbox>, seq: u64, has_state: bool },
-    /// An instance of a job: the answer, whatever it is.
+    /// To a job instance: the outcome, whatever it is.
     Job(Arc<Mailbox>),
-    /// Whoever waits. If the store cannot take it now, they are told so.
+    /// To a waiting caller. If the store cannot take the write now, that is the reply.
     Caller(oneshot::Sender<Result<Answer, StoreError>>),
 }
 
-/// Who hears of each durable write before anybody else does.
+/// Receives each durable write before anyone else.
 pub(crate) trait Router: Send + Sync {
-    /// This was written, and answered so. What was claimed is taken out of the answer.
+    /// Called for each durable write with its outcome. Takes claimed instances out of it.
     fn written(&self, write: &Write, answer: &mut Answer);
-    /// The store could not take this, and whoever wanted it is told so.
+    /// Called for a write that the store refused and whose caller gets the error.
     fn refused(&self, _: &Write) {}
-    /// Nothing is written any more.
+    /// Called when nothing is written any more.
     fn stopped(&self);
 }
 
@@ -166,7 +174,7 @@ impl Committer {
     pub(crate) fn submit(&self, write: Write, reply: Reply) {
         let mut queue = self.lock();
         if queue.closed.is_some() {
-            // Whoever waits for the reply learns by its end that there will be none.
+            // The receiver sees by its closed channel that there will be no reply.
             return;
         }
         let is_first = queue.batches.is_empty();
@@ -178,7 +186,7 @@ impl Committer {
         }
     }
 
-    /// Takes no more writes; those who wait get this error, unless there was another one before. Returns `false` then.
+    /// Takes no more writes. Waiting callers get this error. Returns `false` if it was closed before; that error stays.
     pub(crate) fn close(&self, why: Error) -> bool {
         let mut queue = self.lock();
         let is_first = queue.closed.is_none();
@@ -190,7 +198,7 @@ impl Committer {
         is_first
     }
 
-    /// A number that grows with everything that is written.
+    /// Returns a number that grows with everything that is written.
     pub(crate) fn activity(&self) -> u64 {
         self.lock().activity
     }
@@ -199,7 +207,7 @@ impl Committer {
         self.lock().closed.is_some()
     }
 
-    /// Fails once nothing is written any more, with the reason.
+    /// Returns the reason as an error, once nothing is written any more.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.lock().closed.clone().map_or(Ok(()), Err)
     }
@@ -215,9 +223,10 @@ impl Committer {
         }
     }
 
-    /// The committer's task.
+    /// Runs the committer's task.
     pub(crate) fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) -> impl Future<Output = ()> {
-        // Also if the runtime is dropped, be it before the first poll: a call from another one would wait for ever.
+        // Closes even if the runtime is dropped before the first poll. Otherwise a call from another runtime would wait
+        // forever.
         let stopping = Stopping { committer: self.clone(), router: router.clone() };
         async move {
             let _stopping = stopping;
@@ -247,7 +256,7 @@ impl Committer {
                     continue;
                 }
             };
-            // While the store has this batch, whoever waits for the last one is told.
+            // While the store has this batch, the replies for the last one are sent.
             let tell = async { self.tell(done.take(), router) };
             let (written, ()) = tokio::join!(biased; self.write_batch(batch, store, router), tell);
             match written {
@@ -259,7 +268,7 @@ impl Committer {
                 }
                 Err(failed) => {
                     is_refused = true;
-                    // What a run has done stays in its order, ahead of what came later.
+                    // The commits of a run stay in order, ahead of what came later.
                     if !failed.writes.is_empty() {
                         self.lock().batches.push_front(failed);
                     }
@@ -271,7 +280,7 @@ impl Committer {
         self.tell(done, router);
     }
 
-    /// While the store has no room for what runs have done, what callers want is tried by itself: it may make room.
+    /// Tries the writes of callers on their own while the store has no room for commits of runs, as they may make room.
     async fn write_callers(&self, store: &dyn Store, router: &dyn Router) {
         let callers = {
             let mut queue = self.lock();
@@ -285,7 +294,7 @@ impl Committer {
         }
     }
 
-    /// Writes one batch. If the store cannot take it, answers what is still to be written: the commits of runs.
+    /// Writes one batch. If the store refuses it, returns what is still to be written: the commits of runs and jobs.
     async fn write_batch(&self, batch: Batch, store: &dyn Store, router: &dyn Router) -> Result<Written, Batch> {
         let (writes, replies) = (Arc::new(batch.writes), batch.replies);
         let (mut wait, mut is_again) = (RETRY_MIN, false);
@@ -296,11 +305,11 @@ impl Committer {
             let answers = match store.write(writes.clone()).await {
                 Ok(answers) => answers,
                 Err(error) if is_unknown(&error) && is_on(Mutant::UnknownIsDone) => vec![Answer::Done; writes.len()],
-                // It may be durable or not. The same again is answered as it should have been, and nothing else may
-                // happen before that.
+                // The batch may be durable or not. The same batch again gets the outcome it should have had, and
+                // nothing else may be written before.
                 Err(error) if is_unknown(&error) || is_again => {
                     is_again = true;
-                    self.warn("a write is in doubt and is repeated", &error);
+                    self.warn("it is unknown whether a write succeeded, repeating it", &error);
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(RETRY_MAX);
                     continue;
@@ -314,7 +323,7 @@ impl Committer {
         }
     }
 
-    /// Warns of trouble with the store, at most once a minute: a full disk refuses many writes a second.
+    /// Warns about trouble with the store, at most once a minute: a full disk refuses many writes a second.
     fn warn(&self, what: &str, error: &StoreError) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         match warnings.pass(self.begun.elapsed()) {
@@ -334,7 +343,7 @@ impl Committer {
     }
 }
 
-/// Tells everybody when the committer's task ends, however it does.
+/// Closes the committer when its task ends, however it ends.
 struct Stopping {
     committer: Arc<Committer>,
     router: Arc<dyn Router>,
@@ -347,7 +356,7 @@ impl Drop for Stopping {
     }
 }
 
-/// Lets others have a turn that are ready for one.
+/// Gives other tasks that are ready a turn.
 async fn give_way() {
     let mut has_given = false;
     let turn = |cx: &mut Context<'_>| match std::mem::replace(&mut has_given, true) {
@@ -360,19 +369,19 @@ async fn give_way() {
     std::future::poll_fn(turn).await;
 }
 
-/// Whether it may be durable or not.
+/// Returns `true` if the write may be durable or not.
 fn is_unknown(error: &StoreError) -> bool {
     error.kind == ErrorKind::Unknown && !is_on(Mutant::UnknownIsRefused)
 }
 
-/// The store could not take a batch: callers are told, runs are kept.
+/// Handles a refused batch: callers get the error, the commits of runs and jobs are kept.
 fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dyn Router) -> Batch {
     let mut kept = Batch::default();
     for (write, reply) in writes.iter().zip(replies) {
         match reply {
             Reply::Caller(caller) => {
                 router.refused(write);
-                // Nobody may be waiting any more.
+                // The receiver may have been dropped.
                 let _ = caller.send(Err(error.clone()));
             }
             Reply::Run { .. } if is_on(Mutant::RefusedIsDropped) => {}
@@ -383,7 +392,7 @@ fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dy
 }
 
 impl Reply {
-    /// Tells a run what is not true yet, for [`Mutant::AckBeforeWrite`].
+    /// Acknowledges a commit to a run before it is durable, for [`Mutant::AckBeforeWrite`].
     fn tell_early(&self) {
         if let Self::Run { mailbox, seq, .. } = self {
             mailbox.post(|letters| letters.durable = letters.durable.max(*seq));
@@ -393,7 +402,7 @@ impl Reply {
     fn tell(self, answer: Answer) {
         match self {
             Self::Caller(caller) => {
-                // Nobody may be waiting any more; it is durable all the same.
+                // The receiver may have been dropped; the write is durable all the same.
                 let _ = caller.send(Ok(answer));
             }
             Self::Job(mailbox) => {

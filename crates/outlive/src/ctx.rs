@@ -1,4 +1,4 @@
-//! What a workflow function is given: the way to everything that must survive.
+//! The context of a workflow function: every durable operation goes through it.
 
 mod call;
 mod map;
@@ -27,7 +27,7 @@ use crate::error::{BoxError, Error};
 pub use crate::info::Info;
 use crate::signal::{SignalNamed, SignalValue};
 
-/// The context of a run. Cheap to clone; all clones are the same run.
+/// The context of a run. Cheap to clone; all clones refer to the same run.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -42,7 +42,7 @@ pub struct Ctx {
     pub(crate) cell: Arc<Cell>,
     /// The path of the scope: empty, or ending with `/`.
     scope: Arc<str>,
-    /// What is wrong with the key of its scope.
+    /// The error in the scope's key, if there is one.
     problem: Option<Arc<Error>>,
 }
 
@@ -51,9 +51,9 @@ impl Ctx {
         Self { cell, scope: Arc::from(""), problem: None }
     }
 
-    /// Runs a side effect and records its result. The body is an async closure or block-returning closure without an
-    /// argument, or with one: the [`Attempt`]. It may borrow locals. It runs at least once, and never again once its
-    /// result is recorded.
+    /// Runs a side effect and records its result. The body is an async closure, or a closure that returns a future,
+    /// with no argument or with one: the [`Attempt`]. It may borrow locals. It runs at least once, and never again once
+    /// its result is recorded.
     ///
     /// ```
     /// use outlive::prelude::*;
@@ -70,9 +70,9 @@ impl Ctx {
     /// async fn fetch_with(url: &str, attempt: Attempt) -> Result<u32> { fetch(url, attempt.idempotency_key()).await }
     /// ```
     ///
-    /// As it may run more than once, it cannot give away what it captures. What an `async move` block is to own, such as
-    /// an `Arc`, is cloned in the closure, once per attempt. A body that ends in a bare `Ok(..)` does not say what it
-    /// fails with; [`outlive::Ok`](crate::Ok) does.
+    /// Because it may run more than once, the body cannot move out of what it captures. If an `async move` block has to
+    /// own something, such as an `Arc`, clone it in the closure, once per attempt. The error type of a body that ends
+    /// in a bare `Ok(..)` cannot be inferred; end it with [`outlive::Ok`](crate::Ok) instead.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -97,7 +97,7 @@ impl Ctx {
         Step::new(self, name, body)
     }
 
-    /// Pauses for a time, through any number of restarts.
+    /// Sleeps for a duration, through any number of restarts.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -112,7 +112,7 @@ impl Ctx {
         Sleep::new(self, duration.into_duration().map_err(Error::from).map(workflow::Spec::SleepFor))
     }
 
-    /// Pauses until a moment. One that has passed is over at once, and still a point where the run pauses.
+    /// Sleeps until a moment. If the moment has passed, the sleep ends at once, but the run still pauses there.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -125,8 +125,9 @@ impl Ctx {
         Sleep::new(self, Ok(workflow::Spec::SleepUntil(moment.into())))
     }
 
-    /// Waits for the next signal of a name, a text or a [`SignalName`](crate::SignalName); signals that came before are
-    /// given first, in order. One that does not read as a `T` becomes a dead letter of the run, and the wait goes on.
+    /// Waits for the next signal with this name, given as text or as a [`SignalName`](crate::SignalName). Signals that
+    /// arrived earlier are returned first, in order. One that does not deserialize as a `T` becomes a dead letter of
+    /// the run, and the wait continues.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -143,7 +144,7 @@ impl Ctx {
         Wait::new(self, name.as_name())
     }
 
-    /// A context whose operations live under a key: for branches that run side by side and use the same names.
+    /// Returns a context whose operations belong to a key: for concurrent branches that use the same names.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -159,14 +160,14 @@ impl Ctx {
         self.scope_of(&key.to_string(), 1)
     }
 
-    /// The n-th scope of a key. What is wrong with the key is told by the operations in it.
+    /// Returns the n-th scope of a key. If the key is invalid, the operations in the scope return the error.
     pub(crate) fn scope_of(&self, key: &str, occurrence: u32) -> Ctx {
         let wrong = || if key.is_empty() { None } else { check("scope key", key).err().map(Arc::new) };
         let problem = self.problem.clone().or_else(wrong);
         Ctx { cell: self.cell.clone(), scope: workflow::numbered_scope(&self.scope, key, occurrence), problem }
     }
 
-    /// Runs `f` for each item in a scope of its own, side by side, and gives the results in the order of the items.
+    /// Runs `f` for each item concurrently, each in its own scope, and returns the results in the order of the items.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -194,7 +195,7 @@ impl Ctx {
         Map::new(self, items.into_iter(), key_of, f)
     }
 
-    /// What time it is for the run: the time of what it was last told, so that every replay sees the same.
+    /// Returns the time as the run sees it: the time of its last delivery, so that every replay sees the same.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -205,7 +206,8 @@ impl Ctx {
         if is_on(Mutant::TimeUnrecorded) { self.cell.now() } else { self.cell.lock().machine.now() }
     }
 
-    /// A random number that every replay draws again. Branches that race draw from [scopes](Self::scope) of their own.
+    /// Returns a random number that every replay draws again. Branches that race must draw from their own
+    /// [scopes](Self::scope).
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -216,7 +218,7 @@ impl Ctx {
         self.draw("random")
     }
 
-    /// A random UUID (version 4) that every replay draws again.
+    /// Returns a random UUID (version 4) that every replay draws again.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -228,7 +230,7 @@ impl Ctx {
         uuid::Builder::from_random_bytes(bytes.to_be_bytes()).into_uuid()
     }
 
-    /// What the run knows of itself.
+    /// Returns what the run knows about itself.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -239,7 +241,7 @@ impl Ctx {
         &self.cell.info
     }
 
-    /// A value that was [provided](crate::Builder::provide) to the engine.
+    /// Returns a value that was [provided](crate::Builder::provide) to the engine.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -251,8 +253,8 @@ impl Ctx {
     /// ```
     ///
     /// # Panics
-    /// If no such value was provided; the run is then stuck until a program that provides it is started.
-    /// [`try_get`](Self::try_get) does not panic.
+    /// If no such value was provided. The run is then stuck until a program that provides it is started.
+    /// [`try_get`](Self::try_get) returns an error instead.
     #[must_use]
     #[track_caller]
     pub fn get<T: Send + Sync + 'static>(&self) -> &T {
@@ -262,7 +264,7 @@ impl Ctx {
         }
     }
 
-    /// As [`get`](Self::get), with an error where there is no such value.
+    /// Like [`get`](Self::get), but returns an error if no such value was provided.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -272,7 +274,7 @@ impl Ctx {
     /// }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").workflow("price", price).start().await?;
-    /// assert_eq!(engine.start(price, &()).await?.result().await?, 5); // nobody provided any
+    /// assert_eq!(engine.start(price, &()).await?.result().await?, 5); // none was provided
     /// # Ok(()) }
     /// ```
     ///
@@ -301,7 +303,7 @@ impl Ctx {
     }
 }
 
-/// Spreads the bits of a number over all of it (the last steps of splitmix64).
+/// Mixes the bits of a number (the final steps of splitmix64).
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -309,7 +311,7 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Checks a name or key that an operation is given.
+/// Checks the name or key that an operation is given.
 pub(crate) fn check(what: &'static str, text: &str) -> Result<(), Error> {
     id::check(what, text).map_err(Error::from)
 }

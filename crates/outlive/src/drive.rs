@@ -1,5 +1,20 @@
-//! Drives one run: polls the user's future until it is quiet, delivers one outcome, and so on; sends out what is to
-//! be made durable, and ends, pauses or leaves when there is nothing more to do.
+//! Drives one run: polls the user's future, delivers outcomes one at a time, and commits what is new.
+//!
+//! A workflow is an ordinary future. After a restart it runs again from its first line, and every `select!` and `join!`
+//! in it must see the same results in the same order as before. So outcomes are not handed over as they happen. The
+//! driver polls the future until it is quiet, that is, until it only waits. Then it delivers one outcome: of all
+//! recorded outcomes of outstanding operations, it takes the one with the lowest number that was not delivered yet,
+//! makes that operation ready, wakes it, and polls until the future is quiet again. A replay does the same with the
+//! journal, so each poll finds the same operation ready. Once nothing recorded is left to deliver, the run is at its
+//! *frontier*, and new work begins: step bodies start, sleeps and waits are set, signals are given to waits. Each new
+//! outcome gets the next number, is committed, and is delivered once it is durable. Commits are grouped freely,
+//! deliveries never.
+//!
+//! A live run is also polled when the body of a step can continue, which a replay is not. These polls are counted and
+//! made up for before a delivery; see [`polls`](crate::polls).
+//!
+//! When nothing in a run can move by itself, the run pauses: it is released in the store, and may leave memory until a
+//! time or a message resumes it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -26,28 +41,28 @@ use crate::polls::ROUND;
 use crate::shadow;
 use crate::workflow::{Handler, WorkflowFuture};
 
-/// How often a future may wake itself in its own poll before others get a turn.
+/// How many times a future may wake itself in its own poll before others get a turn.
 const TURNS_MAX: u32 = 256;
 
-/// What a driver needs from its surroundings: where its commits go, and who is told where it stands.
+/// The driver's connection to its worker: where commits go, and who is notified of the run's state.
 pub(crate) trait Surroundings: Send + Sync {
-    /// Makes a commit durable; the answer comes by the mailbox.
+    /// Makes a commit durable. The reply arrives in the mailbox.
     fn submit(&self, cell: &Arc<Cell>, commit: Commit);
-    /// Something is due for the run at this moment.
+    /// Sets a timer, because something is due for the run at this time.
     fn set_timer(&self, cell: &Cell, due: Timestamp);
-    /// That is not so any more.
+    /// Clears a timer.
     fn clear_timer(&self, cell: &Cell, due: Timestamp);
-    /// Has the whole inbox read, which comes by the mailbox.
+    /// Reads the whole inbox, which arrives in the mailbox.
     fn read_inbox(&self, cell: &Arc<Cell>);
-    /// A paused run is still due at this moment, as the store knows.
+    /// Keeps the wake of a paused run, which the store has too.
     fn keep_wake(&self, cell: &Cell, wake: Timestamp);
-    /// The run has paused, and is released. Answers whether it is to stay in memory.
+    /// Called when the run has paused and is released. Returns `true` if it stays in memory.
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool;
-    /// The run is taken up again, and the store knows.
+    /// Called when it is durable that the run has resumed.
     fn went_on(&self, cell: &Arc<Cell>);
-    /// The run goes on after a pause.
+    /// Called when the run resumes after a pause.
     fn resumed(&self, cell: &Cell);
-    /// The run is not in memory any more.
+    /// Called when the run is no longer in memory.
     fn gone(&self, cell: &Cell);
 }
 
@@ -59,35 +74,35 @@ pub(crate) struct Drive<S: Surroundings> {
     is_strict: bool,
     epoch: Epoch,
     input: Payload,
-    /// The user's future, until the run has ended.
+    /// The user's future, until the run ends.
     future: Option<WorkflowFuture>,
     run_waker: Arc<RunWaker>,
     waker: Waker,
     phase: Phase,
-    /// Whether the user's future is to be polled.
+    /// Whether the user's future needs a poll.
     is_woken: bool,
-    /// Operations to be woken for another reason than a delivery, one per poll.
+    /// Operations to wake for a reason other than a delivery, one per poll.
     wakes: VecDeque<Slot>,
-    /// Whether the polls under way have another reason than a delivery: a replay does not make them.
+    /// Whether the current polls have a reason other than a delivery. A replay does not make them.
     is_besides: bool,
-    /// How many such polls there were since the last delivery, modulo [`ROUND`].
+    /// The number of such polls since the last delivery, modulo [`ROUND`].
     polls_besides: u8,
     is_stopping: bool,
-    /// There is no room for it while it is paused.
+    /// The run must leave memory while it is paused, because there is no room for it.
     is_leaving: bool,
-    /// The timer last set.
+    /// The timer that was last set.
     timer: Option<Timestamp>,
-    /// What has come, until it is read.
+    /// What has arrived, until it is read.
     letters: Letters,
-    /// All that is durable, kept to replay a second copy of the run; empty unless paranoid.
+    /// Everything that is durable, kept to replay a copy of the run. Empty unless paranoid.
     journal: Vec<Entry>,
     span: tracing::Span,
-    /// Whether user code repeats what it did before, and from which delivery on it does not.
+    /// Whether user code repeats what it did before, and the delivery after which it may do something new.
     is_replay: bool,
     new_from: u64,
 }
 
-/// What a driver begins with.
+/// What a driver starts with.
 pub(crate) struct Begin {
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) is_strict: bool,
@@ -95,21 +110,21 @@ pub(crate) struct Begin {
     pub(crate) input: Payload,
     /// Empty unless paranoid.
     pub(crate) journal: Vec<Entry>,
-    /// The number of the first delivery after which user code may do what it never did before.
+    /// The number of the first delivery after which user code may do something new.
     pub(crate) new_from: u64,
 }
 
-/// Where the run stands with the store.
+/// The state of the run in the store.
 enum Phase {
-    /// Owned; at work.
+    /// Owned and running.
     Running,
-    /// A commit that takes it up again is under way; no body may run before it is durable.
+    /// The commit that resumes it is in progress. No body may run before it is durable.
     Resuming,
-    /// A commit that pauses it is under way.
+    /// The commit that pauses it is in progress.
     Pausing,
-    /// Released, still in memory.
+    /// Released, but still in memory.
     Paused,
-    /// A commit that ends it is under way; this is the result that the user's future gave.
+    /// The commit that ends it is in progress, with this result of the user's future.
     Ending(End),
 }
 
@@ -163,8 +178,8 @@ impl<S: Surroundings> Drive<S> {
         }
     }
 
-    /// One turn: reads the letters, lets the run go on as far as it can, and sends out what came of it.
-    /// Answers whether the run is over here.
+    /// Takes one turn: reads the mailbox, advances the run as far as possible, and commits what is new. Returns `true`
+    /// if the run is over here.
     fn turn(&mut self) -> bool {
         if self.letters.is_fenced {
             self.drop_future();
@@ -196,7 +211,7 @@ impl<S: Surroundings> Drive<S> {
         self.is_stopping && self.is_idle() && self.leave()
     }
 
-    /// Tells the machine what has come.
+    /// Passes what has arrived to the machine.
     fn read(&mut self, letters: &mut Letters) {
         let mut state = self.cell.lock();
         state.machine.durable(letters.durable);
@@ -226,16 +241,16 @@ impl<S: Surroundings> Drive<S> {
         self.wakes.extend(letters.woken.drain(..).filter(|slot| state.wake_body(*slot)));
         drop(state);
         if has_gap {
-            // One from elsewhere came before it: order counts, so the whole inbox is read.
+            // A message from another process came before it. Order counts, so the whole inbox is read.
             self.surroundings.read_inbox(&self.cell);
         }
     }
 
-    /// A commit with a new state was answered. Answers whether the run is over here.
+    /// Handles the reply to a commit with a new state. Returns `true` if the run is over here.
     fn answered(&mut self, answer: Answer) -> bool {
         match (answer, &self.phase) {
             (Answer::Unseen(messages), phase) => {
-                debug_assert!(!matches!(phase, Phase::Resuming), "nothing is unseen when a run goes on");
+                debug_assert!(!matches!(phase, Phase::Resuming), "a run that resumes has no unseen messages");
                 let mut state = self.cell.lock();
                 state.machine.receive_all(messages);
                 drop(state);
@@ -257,7 +272,7 @@ impl<S: Surroundings> Drive<S> {
                 };
                 self.phase = Phase::Paused;
                 self.is_leaving = !self.surroundings.paused(&self.cell, wake);
-                // A message that came meanwhile is looked at first.
+                // A message that came in the meantime is looked at first.
                 self.is_leaving && !self.cell.lock().machine.has_news() && self.leave()
             }
             (Answer::Done, Phase::Resuming) => {
@@ -271,7 +286,7 @@ impl<S: Surroundings> Drive<S> {
         }
     }
 
-    /// Lets the run go on until it is quiet and nothing more is to be delivered.
+    /// Advances the run until it is quiet and nothing is left to deliver.
     fn go_on(&mut self) {
         let mut turns = 0;
         loop {
@@ -292,12 +307,12 @@ impl<S: Surroundings> Drive<S> {
                 return self.end(end);
             }
             if self.is_woken && self.future.is_some() {
-                // It is not quiet yet, and others want their turn: nothing is delivered before it is.
+                // The future is not quiet yet, and others want their turn. Nothing is delivered before it is quiet.
                 drop(state);
                 return self.flush(None);
             }
             drop(state);
-            // Deliveries first: between them, nothing is to be made up for.
+            // Deliveries first: between them, there are no polls to make up for.
             if self.deliver_next() || self.wake_next() {
                 if turns > TURNS_MAX && self.is_woken {
                     return self.flush(None);
@@ -320,18 +335,18 @@ impl<S: Surroundings> Drive<S> {
         self.settle();
     }
 
-    /// What is recorded and was never asked for, as a sentence for people.
+    /// Describes what is recorded and was never asked for.
     fn orphans(&self) -> Option<String> {
         let names = aside::orphans(&self.cell.lock().machine)?;
         Some(format!("recorded but not asked for by this version of the code: {names}"))
     }
 
-    /// What is wrong with a strict run that has come as far as its journal goes.
+    /// Returns what is wrong with a strict run that has reached the end of its journal.
     fn strict_trouble(&self, machine: &Machine) -> Option<String> {
         if self.is_strict { aside::strict(machine, &machine.outstanding()) } else { None }
     }
 
-    /// Polls the user's future while it wakes itself. `Some` is how it ended.
+    /// Polls the user's future for as long as it wakes itself. Returns how it ended, if it did.
     fn poll_user(&mut self) -> Option<End> {
         let future = self.future.as_mut()?;
         if !self.is_woken {
@@ -360,8 +375,9 @@ impl<S: Surroundings> Drive<S> {
         None
     }
 
-    /// Wakes the next operation whose body can go on, or that the machine wants polled. One per poll, unless all of them
-    /// are polled with the run: then each future in between is polled as often as its operations were woken.
+    /// Wakes the next operation whose body can continue, or that the machine wants polled. One per poll, so that each
+    /// future in between is polled as often as its operations were woken; those polled with the run itself are woken
+    /// together.
     fn wake_next(&mut self) -> bool {
         self.is_besides = true;
         let mut has_woken = false;
@@ -385,8 +401,8 @@ impl<S: Surroundings> Drive<S> {
         has_woken
     }
 
-    /// Makes one more outcome known to user code, once every future has been polled as often as it will be in a replay,
-    /// or a multiple of [`ROUND`] more often.
+    /// Delivers one more outcome to user code, once every future has been polled as often as in a replay, or more often
+    /// by a multiple of [`ROUND`].
     fn deliver_next(&mut self) -> bool {
         let mut state = self.cell.lock();
         let is_owing = self.polls_besides != 0 || state.regions.has_debts();
@@ -414,7 +430,7 @@ impl<S: Surroundings> Drive<S> {
         slot.is_some()
     }
 
-    /// Has an operation polled again, on behalf of the run.
+    /// Wakes an operation on behalf of the run.
     fn wake(&mut self, waker: &Waker) {
         if waker.will_wake(&self.waker) {
             return self.is_woken = true;
@@ -423,7 +439,7 @@ impl<S: Surroundings> Drive<S> {
         self.is_woken |= self.run_waker.take();
     }
 
-    /// Sends out what is to be made durable, with a new state if there is one.
+    /// Submits what is to be made durable, with a new state if there is one.
     fn flush(&mut self, state: Option<State>) {
         let commit = {
             let mut locked = self.cell.lock();
@@ -445,7 +461,8 @@ impl<S: Surroundings> Drive<S> {
         self.surroundings.submit(&self.cell, commit);
     }
 
-    /// Nothing moves by itself: pauses the run if nothing of it is under way, or sees to its next timer.
+    /// Called when nothing moves by itself. Pauses the run if nothing of it is in progress, otherwise sets its next
+    /// timer.
     fn settle(&mut self) {
         if self.is_stopping {
             return;
@@ -490,7 +507,7 @@ impl<S: Surroundings> Drive<S> {
         self.flush(Some(state));
     }
 
-    /// Something came for a paused run: takes it up again if that changes anything.
+    /// Looks at what came for a paused run, and resumes it if that changes anything.
     fn look_up(&mut self) {
         let now = self.cell.now();
         let mut state = self.cell.lock();
@@ -523,7 +540,7 @@ impl<S: Surroundings> Drive<S> {
             };
             self.flush(Some(state));
         } else if has_message {
-            // The message has set the wake to now; it must stand where it was.
+            // The message has set the stored wake to now, so the wake must be set back to where it was.
             self.surroundings.resumed(&self.cell);
             self.pause(status, due);
         } else {
@@ -540,9 +557,9 @@ impl<S: Surroundings> Drive<S> {
         }
     }
 
-    /// Ends the run, or sets it aside.
+    /// Ends the run, or marks it stuck.
     fn end(&mut self, end: End) {
-        // What user code does when it is dropped is a part of the run.
+        // What user code does while it is dropped is part of the run.
         self.drop_future();
         self.set_timer(None);
         let end = self.check_end(end);
@@ -589,7 +606,7 @@ impl<S: Surroundings> Drive<S> {
         self.flush(Some(state));
     }
 
-    /// The future is done: what has come and was not taken yet can only change how the run ends.
+    /// Takes the messages that were not taken yet. The future is done, so they can only change how the run ends.
     fn take_last_messages(&mut self, end: End) -> End {
         let mut state = self.cell.lock();
         if !is_on(Mutant::LastCancelDropped) {
@@ -604,7 +621,8 @@ impl<S: Surroundings> Drive<S> {
         }
     }
 
-    /// A result that cannot be kept sets the run aside; so does one that a replay would not give.
+    /// Checks the result of a run. A result that cannot be stored makes the run stuck, and so does one that a replay
+    /// would not give.
     fn check_end(&self, end: End) -> End {
         if matches!(end, End::Completed(_) | End::Failed(_))
             && let Some(sentence) = self.strict_trouble(&self.cell.lock().machine)
@@ -629,32 +647,32 @@ impl<S: Surroundings> Drive<S> {
             && self.cell.lock().machine.is_quiet()
     }
 
-    /// Leaves memory, if nothing has come meanwhile.
+    /// Leaves memory, if nothing has arrived in the meantime.
     fn leave(&mut self) -> bool {
         if !self.cell.mailbox.close_if_empty() {
             return false;
         }
         self.drop_future();
         if matches!(self.phase, Phase::Paused) && self.is_awaited_elsewhere() {
-            // Whoever would have woken it finds nobody any more.
+            // A later wake-up would find nothing to wake.
             let sentence = aside::foreign(&self.cell.lock().machine, "waits for");
             self.end(End::Stuck(sentence));
         }
         true
     }
 
-    /// Whether somebody holds a waker of the run though its future is gone.
+    /// Returns `true` if something still holds a waker of the run though its future is gone.
     fn is_awaited_elsewhere(&self) -> bool {
         self.cell.lock().forget_wakers();
         Arc::strong_count(&self.run_waker) > 2
     }
 
-    /// Drops the user's future. What panics in that has nobody to be told.
+    /// Drops the user's future. A panic in that can only be logged.
     fn drop_future(&mut self) {
         let future = self.future.take();
         let drop = || self.cell.polling(|| panics::catch(|| drop(future)));
         if let Err(panic) = self.span.in_scope(drop) {
-            tracing::warn!(run = self.cell.info.id, "what the workflow held {panic} when it was dropped");
+            tracing::warn!(run = self.cell.info.id, "dropped workflow {panic}");
         }
     }
 }
@@ -674,12 +692,12 @@ impl<S: Surroundings + Unpin> Future for Drive<S> {
                 return Poll::Ready(());
             }
             if this.is_woken && matches!(this.phase, Phase::Running) {
-                // Others want their turn; this run goes on right after.
+                // Others want their turn. This run continues right after.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }
-        // Letters keep coming; others want their turn all the same.
+        // The mailbox keeps filling, but others want their turn.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -694,11 +712,11 @@ impl<S: Surroundings> Drop for Drive<S> {
     }
 }
 
-/// What is kept of the error of a workflow; telling it is user code too.
+/// Converts the error of a workflow. Formatting it is user code too.
 fn failed(error: BoxError) -> End {
     let told = panics::catch(move || failure_of(&error));
     told.map_or_else(
-        |panic| End::Stuck(format!("the error of the workflow {panic}; mend it and start the program again")),
+        |panic| End::Stuck(format!("the workflow's error {panic}; fix it and restart the program")),
         End::Failed,
     )
 }

@@ -1,4 +1,4 @@
-//! Everything wired: a store, a worker that drives its runs, and the client to reach them.
+//! The engine: a store, a worker that drives its runs, and the client to reach them.
 
 mod kit;
 mod start;
@@ -29,16 +29,16 @@ use crate::sink::{HttpSink, Sinks};
 use crate::worker::Worker;
 use crate::workflow::{Typed, WorkflowFn};
 
-/// How many runs are held in memory, unless said otherwise.
+/// Default maximum number of resident runs.
 const RESIDENTS_MAX: usize = 32_768;
-/// How often a run may take the process down without getting on, unless said otherwise.
+/// Default number of times a run may crash the process without making progress.
 const RECOVERIES_MAX: u32 = 3;
-/// How long a shutdown waits for step bodies, unless said otherwise.
+/// Default time a shutdown waits for step bodies.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long what has happened is told of, unless said otherwise.
+/// Default time lifecycle events are kept.
 const KEEP_EVENTS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A running engine. It executes the store's runs, and is a [`Client`] of them.
+/// A running engine. Executes the store's runs, and is a [`Client`] of them.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -56,15 +56,15 @@ pub struct Engine {
     client: Client,
     worker: Arc<Worker>,
     grace: Duration,
-    /// Whether it has opened the store itself, and nobody else executes through this handle.
+    /// `true` if the engine opened the store itself, so that nobody else executes through this handle.
     is_owner: bool,
-    /// Held by whoever shuts it down.
+    /// Held by the caller that is shutting the engine down.
     ending: tokio::sync::Mutex<()>,
     #[cfg(feature = "http")]
     sinks: Sinks,
 }
 
-/// An engine that is being set up, made by [`Engine::open`].
+/// Configures an engine; created by [`Engine::open`].
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -96,7 +96,7 @@ pub struct Builder {
     seed: Option<u64>,
     version: Option<String>,
     lock_wait: Duration,
-    /// The first thing that was wrong.
+    /// The first configuration error.
     problem: Option<Error>,
 }
 
@@ -115,7 +115,7 @@ impl Place {
 }
 
 impl Engine {
-    /// An engine on the store that a path or URL names: a file (made if there is none), or `memory:` for tests.
+    /// Configures an engine on the store that a path or URL names: a file, created if missing, or `memory:` for tests.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -132,7 +132,7 @@ impl Engine {
         Builder::new(Place::Path(place.as_ref().to_owned()))
     }
 
-    /// An engine on a store that is open already.
+    /// Configures an engine on a store that is already open.
     ///
     /// ```
     /// use outlive_core::memory::MemoryStore;
@@ -149,7 +149,7 @@ impl Engine {
         Builder::new(Place::Store(store))
     }
 
-    /// Stops taking work, lets step bodies that are running end, up to the grace time, and gives the store free.
+    /// Stops taking work, waits up to the grace period for running step bodies to finish, and releases the store.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -162,14 +162,14 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     ///
-    /// It can be called through an `Arc`, and more than once: whoever calls it waits until the engine has ended.
+    /// It can be called through an `Arc`, and more than once: every call waits until the engine has stopped.
     ///
     /// # Errors
-    /// If the store cannot be given free; it is all the same when the process ends.
+    /// If the store cannot be released. It is released anyway when the process exits.
     pub async fn shutdown(&self) -> Result<(), Error> {
         let _ending = self.ending.lock().await;
         self.worker.stop();
-        // Nothing more is claimed; what is at work still needs the committer.
+        // Nothing more is claimed. What is still executing needs the committer, which is the last task.
         let claiming = self.client.shared.tasks.split_last().map_or(&[][..], |(_, claiming)| claiming);
         claiming.iter().for_each(tokio::task::AbortHandle::abort);
         let all_gone = async {
@@ -177,22 +177,22 @@ impl Engine {
                 self.worker.news.notified().await;
             }
         };
-        // The grace time is real, whatever clock the runs see: it is the process that is to end.
+        // The grace period is in real time, whatever clock the runs see: it is the process that has to exit.
         let end = tokio::time::Instant::now() + self.grace;
         let in_time = tokio::time::timeout_at(end, all_gone).await;
         if in_time.is_err() {
-            tracing::warn!("{} runs were still at work after {:?}", self.worker.residency.len(), self.grace);
+            tracing::warn!("{} runs were still executing after {:?}", self.worker.residency.len(), self.grace);
         }
         #[cfg(feature = "http")]
         if tokio::time::timeout_at(end, self.sinks.flush()).await.is_err() {
-            tracing::warn!("a sink had not taken all after {:?}; the rest is for the next start", self.grace);
+            tracing::warn!("a sink had not sent all events after {:?}; the next start sends the rest", self.grace);
         }
         let shared = &self.client.shared;
         self.halt();
         Ok(shared.store.release(self.worker.epoch).await?)
     }
 
-    /// Ends all tasks at once and tells those who wait.
+    /// Aborts all tasks at once and notifies waiters.
     fn halt(&self) {
         let shared = &self.client.shared;
         shared.tasks.iter().for_each(tokio::task::AbortHandle::abort);
@@ -203,7 +203,7 @@ impl Engine {
         self.worker.stopped();
     }
 
-    /// A client that can be kept and cloned. It does not keep the engine running.
+    /// Returns a client that can be kept and cloned. It does not keep the engine running.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -221,13 +221,13 @@ impl Engine {
     }
 }
 
-/// Without a [shutdown](Engine::shutdown) it ends at once, as in a crash: what was at work is repeated next time. The
-/// store is given free, though clients of it may live on.
+/// Dropping an engine without a [shutdown](Engine::shutdown) stops it at once, as a crash does: unfinished work is
+/// repeated next time. The store is released, although clients of it may live on.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.halt();
         if self.is_owner {
-            // A client may keep the store open; nobody waits for the lock to be given up.
+            // A client may keep the store open. Dropping cannot wait, so the release is only polled once.
             let _ = self.client.shared.store.release(self.worker.epoch).now_or_never();
         }
     }
@@ -276,7 +276,7 @@ impl Builder {
         self.problem.get_or_insert(error);
     }
 
-    /// Registers a workflow. The name is what is kept on disk: it stays when the function is renamed.
+    /// Registers a workflow. The name is what is stored on disk: keep it when the function is renamed.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -300,7 +300,7 @@ impl Builder {
         self
     }
 
-    /// Registers a job: see [`job`](crate::job).
+    /// Registers a job. See [`job`](crate::job).
     ///
     /// ```
     /// use outlive::job::{Continuous, ContinuousCtx};
@@ -319,8 +319,8 @@ impl Builder {
         self
     }
 
-    /// Makes the workflow registered last strict: if its code does not ask for what is recorded, the run is stuck
-    /// before anything new is done.
+    /// Makes the workflow registered last strict: if its code does not ask for what is recorded, the run becomes stuck
+    /// before it does anything new.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -340,7 +340,7 @@ impl Builder {
         self
     }
 
-    /// A value that workflows get by its type, with [`Ctx::get`](crate::Ctx::get).
+    /// Provides a value that workflows get by its type, with [`Ctx::get`](crate::Ctx::get).
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -356,9 +356,10 @@ impl Builder {
         self
     }
 
-    /// A value as with [`provide`](Self::provide), that is made when the engine starts, before any run begins. A
-    /// [check](Self::check) does not make it: so a program that is asked about its code connects to nobody. For that,
-    /// take it inside the bodies of steps; a run whose workflow takes it elsewhere cannot be checked.
+    /// Provides a value like [`provide`](Self::provide), but creates it when the engine starts, before any run begins.
+    ///
+    /// A [check](Self::check) does not create it, so checking a program's code opens no connections. For that to work,
+    /// get the value only inside step bodies; a run whose workflow gets it elsewhere cannot be checked.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -380,7 +381,7 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     ///
-    /// [`start`](Self::start) gives [`Error::Provide`] if it cannot be made.
+    /// [`start`](Self::start) returns [`Error::Provide`] if the value cannot be created.
     pub fn provide_with<T, E, F, Fut>(mut self, make: F) -> Self
     where
         T: Send + Sync + 'static,
@@ -392,7 +393,7 @@ impl Builder {
         self
     }
 
-    /// Where time comes from; for tests.
+    /// Sets the clock; for tests.
     ///
     /// ```
     /// use outlive::clock::Clock;
@@ -410,8 +411,8 @@ impl Builder {
         self
     }
 
-    /// How many runs are held in memory at most; the others wait in the store. If all of them are in steps and none leaves
-    /// for a second while others are due, there is room for one more, as they may wait for each other.
+    /// Sets how many runs are held in memory at most; the others wait in the store. If all of them are in steps and
+    /// none leaves for a second while others are due, one more is admitted, because they may be waiting for each other.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -424,21 +425,21 @@ impl Builder {
     /// ```
     pub fn resident_max(mut self, runs: usize) -> Self {
         if runs == 0 {
-            self.refuse(Error::Setup("resident_max 0 leaves no room for any run; give at least 1".into()));
+            self.refuse(Error::Setup("resident_max must be at least 1".into()));
         }
         self.residents_max = runs;
         self
     }
 
-    /// How often a run may take the process down without progress before it is set aside. Deaths count at which it alone can
-    /// be blamed.
+    /// Sets how often a run may crash the process without making progress before it becomes stuck. Only crashes that
+    /// can be blamed on this run alone count.
     ///
     /// ```
     /// # use outlive::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let engine = Engine::open("memory:").recoveries_max(5).start().await?;
     /// for run in engine.list(Filter::new().status(StatusKind::Stuck)).await?.runs {
-    ///     println!("{} was set aside: {:?}", run.id, run.note);
+    ///     println!("{} is stuck: {:?}", run.id, run.note);
     /// }
     /// # Ok(()) }
     /// ```
@@ -447,7 +448,7 @@ impl Builder {
         self
     }
 
-    /// The largest input, signal or result, in bytes of JSON.
+    /// Sets the maximum size of an input, signal or result, in bytes of JSON.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -463,7 +464,7 @@ impl Builder {
         self
     }
 
-    /// How long [`Engine::shutdown`] waits for step bodies.
+    /// Sets how long [`Engine::shutdown`] waits for step bodies.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -480,10 +481,10 @@ impl Builder {
         self
     }
 
-    /// How long the [events](Client::events) of what has happened are kept, at least; 7 days if this is not called.
+    /// Sets the minimum time that [lifecycle events](Client::events) are kept; 7 days by default.
     ///
-    /// Whoever follows by cursor, and every sink, must come back within this time. What lies in the journals of runs is
-    /// kept as long as they are.
+    /// A subscriber that resumes from a cursor, and every sink, must come back within this time. The journal of a run
+    /// is kept as long as the run is.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -499,7 +500,8 @@ impl Builder {
         self
     }
 
-    /// Hands all [events](Client::events) to an endpoint, too. Several sinks need [names](HttpSink::name).
+    /// Also sends all [lifecycle events](Client::events) to an HTTP endpoint. Several sinks need
+    /// [names](HttpSink::name).
     ///
     /// ```
     /// use outlive::HttpSink;
@@ -518,7 +520,7 @@ impl Builder {
         self
     }
 
-    /// How durable an acknowledged write is.
+    /// Sets how durable an acknowledged write is.
     ///
     /// ```
     /// use outlive::Durability;
@@ -535,7 +537,7 @@ impl Builder {
         self
     }
 
-    /// Stands between steps and their bodies; for test kits.
+    /// Installs a hook that is called before each step body; for test kits.
     ///
     /// ```
     /// use outlive::{HookAction, StepCall, StepHook};
@@ -564,7 +566,7 @@ impl Builder {
         self
     }
 
-    /// Has ids, and the random numbers of runs, follow from a seed instead of chance; for tests.
+    /// Derives ids, and the random numbers of runs, from a seed; for tests.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -580,7 +582,7 @@ impl Builder {
         self
     }
 
-    /// Has each quiet point checked by a replay of a second copy of the run; for tests.
+    /// Sets whether each quiet point is verified by replaying a second copy of the run; for tests.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -597,8 +599,8 @@ impl Builder {
         self
     }
 
-    /// Replays every unfinished run of a store or an export with the workflows registered here, and says what would
-    /// become of each. Nothing is written and no step runs; the store this builder names is not opened.
+    /// Replays every unfinished run of a store or an export with the workflows registered here, and reports what would
+    /// happen to each. Nothing is written and no step runs; the store this builder names is not opened.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -639,9 +641,10 @@ impl Builder {
         Check::new(judge, source.into())
     }
 
-    /// Names the version of the code. When it is another one than that of the process before, each parked run is replayed
-    /// once, in the background and without side effects: one that the new code does not leave waiting where it is goes on.
-    /// Without this, the file that is executed tells whether the code has changed.
+    /// Names the version of the code; by default, the executable file identifies it.
+    ///
+    /// If the version differs from the previous process's, each parked run is replayed once, in the background and
+    /// without side effects. A run resumes if the new code would not leave it waiting where it is.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -655,8 +658,8 @@ impl Builder {
         self
     }
 
-    /// How long [`start`](Self::start) waits for another process that executes the store to end; not at all if this is
-    /// not called. For deploys that start the new process before the old one has ended.
+    /// Sets how long [`start`](Self::start) waits for another process that executes the store to end; by default it
+    /// does not wait. For deploys that start the new process before the old one has ended.
     ///
     /// ```
     /// # use outlive::prelude::*;

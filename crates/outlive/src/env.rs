@@ -1,4 +1,4 @@
-//! What all runs of an engine have in common.
+//! The environment shared by all runs of an engine.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -13,11 +13,11 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::logs::Silence;
 
-/// The largest input, signal or result in bytes of JSON, unless said otherwise.
+/// The default limit for an input, signal or result, in bytes of JSON.
 #[cfg(feature = "tokio")]
 pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
 
-/// Values by their types.
+/// Values by type.
 #[derive(Default)]
 pub(crate) struct Values(HashMap<TypeId, Value>);
 
@@ -36,7 +36,7 @@ impl Values {
         found.ok_or_else(|| Error::NotProvided { type_name: std::any::type_name::<T>(), known: self.known() })
     }
 
-    /// The types that there are, for people.
+    /// Lists the provided types, for people.
     fn known(&self) -> String {
         let mut names: Vec<_> = self.0.values().map(|value| value.type_name).collect();
         names.sort_unstable();
@@ -44,24 +44,24 @@ impl Values {
     }
 }
 
-/// What all runs of an engine have in common.
+/// The environment shared by all runs of an engine.
 pub(crate) struct Env {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) provided: Values,
-    /// What is provided once an engine starts, and so not in a check.
+    /// Types that are provided only when an engine starts, and so not in a check.
     pub(crate) unmade: Vec<TypeId>,
     pub(crate) payload_max: usize,
-    /// Who is asked before a step's body runs; nobody outside tests.
+    /// Called before the body of a step runs. Used only in tests.
     pub(crate) hook: Option<Arc<dyn StepHook>>,
-    /// Whether each quiet point is checked by replaying a second copy of the run.
+    /// Whether each quiet point is checked by replaying a copy of the run.
     pub(crate) is_paranoid: bool,
-    /// Who is told of attempts as they begin.
+    /// Listeners to attempts as they start.
     pub(crate) attempts: Arc<Attempts>,
-    /// What replays log to.
+    /// Where replays log to.
     pub(crate) silence: Silence,
 }
 
-/// Stands between a step and its body. For test kits.
+/// Intercepts steps before their bodies run. For test kits.
 ///
 /// ```
 /// use outlive::{HookAction, StepCall, StepHook};
@@ -78,10 +78,10 @@ pub(crate) struct Env {
 /// # let _ = outlive::Engine::open("memory:").step_hook(std::sync::Arc::new(Attempts::default()));
 /// ```
 pub trait StepHook: Send + Sync {
-    /// An attempt of a step is about to run.
+    /// Called when an attempt of a step is about to run.
     fn before(&self, call: &StepCall<'_>) -> HookAction;
 
-    /// The body of a step has asked for its idempotency key, which is this one.
+    /// Called when the body of a step has asked for its idempotency key.
     fn key_asked(&self, _idempotency_key: &str) {}
 }
 
@@ -96,29 +96,29 @@ pub trait StepHook: Send + Sync {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StepCall<'a> {
-    /// The run.
+    /// The id of the run.
     pub run: &'a str,
     /// The step's name.
     pub step: &'a str,
     /// The step's identity in the journal: scope, name, and key or occurrence.
     pub op: &'a str,
-    /// Where the step is called.
+    /// The call site of the step.
     pub location: &'static Location<'static>,
-    /// Its key, if it has one.
+    /// The step's key, if it has one.
     pub key: Option<&'a str>,
-    /// Which attempt.
+    /// The number of the attempt, starting at 1.
     pub attempt: u32,
     /// The key that all attempts of this step share.
     pub idempotency_key: &'a str,
-    /// Whether the body takes the [`Attempt`](crate::Attempt), and so can know that key.
+    /// Whether the body takes the [`Attempt`](crate::Attempt), and so can see that key.
     pub takes_attempt: bool,
-    /// Whether the step is [never run twice](crate::ctx::Step::at_most_once).
+    /// Whether the step is [run at most once](crate::ctx::Step::at_most_once).
     pub is_at_most_once: bool,
-    /// Has the hook asked again after [`HookAction::Wait`].
+    /// The waker that has the hook called again after [`HookAction::Wait`].
     pub waker: &'a std::task::Waker,
 }
 
-/// What is to happen instead of a step's body.
+/// What to do in place of a step's body.
 ///
 /// ```
 /// use outlive::{Cause, Failure, HookAction, Payload, StepCall};
@@ -133,12 +133,12 @@ pub struct StepCall<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HookAction {
-    /// Nothing: run the body.
+    /// Run the body.
     Run,
-    /// The body does not begin yet: the hook is asked again when it wakes [`StepCall::waker`].
+    /// Do not run the body yet. The hook is called again when it wakes [`StepCall::waker`].
     Wait,
-    /// The attempt gives this value.
+    /// Complete the attempt with this value.
     Value(Payload),
-    /// The attempt fails.
+    /// Fail the attempt.
     Fail(Failure),
 }

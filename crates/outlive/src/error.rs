@@ -1,4 +1,4 @@
-//! What our API could not do, and what a durable operation tells user code.
+//! The crate's error type, which durable operations also return to user code.
 
 mod export;
 
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 pub use export::{ExportError, ExportProblem};
 
-/// Any error of user code.
+/// Any error from user code.
 ///
 /// ```
 /// use outlive::BoxError;
@@ -31,7 +31,7 @@ pub use export::{ExportError, ExportProblem};
 /// ```
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why something could not be done. Match on it, or ask [`kind`](Self::kind), [`code`](Self::code) or a predicate.
+/// The error type of this crate. Match on it, or use [`kind`](Self::kind), [`code`](Self::code) or a predicate.
 ///
 /// ```
 /// use outlive::{Engine, Error};
@@ -45,12 +45,12 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A step failed with an error that is not tried again.
+    /// A step failed with an error that is not retried.
     #[error("step {step:?} failed: {failure}")]
     Step {
         /// The step's name.
         step: String,
-        /// What it failed with.
+        /// The step's failure.
         failure: Failure,
     },
     /// A step failed and its retry policy allows no more attempts.
@@ -58,11 +58,11 @@ pub enum Error {
     RetryExhausted {
         /// The step's name.
         step: String,
-        /// How many attempts were made.
+        /// The number of attempts made.
         attempts: u32,
-        /// What ran out.
+        /// Which limit of the policy was reached.
         reason: Reason,
-        /// What the last attempt failed with.
+        /// The failure of the last attempt.
         last: Failure,
     },
     /// A step took longer than its timeout.
@@ -70,36 +70,36 @@ pub enum Error {
     Timeout {
         /// The step's name.
         step: String,
-        /// The time it had.
+        /// The step's timeout.
         timeout: Duration,
-        /// The time that had passed when it was ended; more than it had if nothing ran when that was over.
+        /// The time that had passed when the step was stopped; more than the timeout if nothing ran when it expired.
         elapsed: Duration,
-        /// What is recorded of it.
+        /// The recorded failure.
         failure: Box<Failure>,
     },
-    /// The process ended while a step ran that may run at most once.
+    /// The process ended while a step that may run at most once was running.
     #[error("step {step:?} was interrupted: {failure}; find out whether it took effect, then decide in the workflow")]
     Interrupted {
         /// The step's name.
         step: String,
-        /// What is recorded of it.
+        /// The recorded failure.
         failure: Failure,
     },
-    /// No signal came in time.
-    #[error("no signal {name:?} came within {}", duration::text(*timeout))]
+    /// No signal arrived in time.
+    #[error("no signal {name:?} arrived within {}", duration::text(*timeout))]
     WaitTimeout {
         /// The signal's name.
         name: String,
-        /// How long it was waited for.
+        /// How long the run waited.
         timeout: Duration,
     },
     /// The run was cancelled.
     #[error("cancelled: {reason}")]
     Cancelled {
-        /// Why.
+        /// The reason that was given.
         reason: String,
     },
-    /// A durable operation was used where it cannot be recorded: inside a step, or outside its workflow.
+    /// A durable operation was polled where it cannot be recorded: inside a step, or outside its workflow.
     #[error("{operation} was polled {place}; durable operations belong in the workflow function itself")]
     Scope {
         /// The operation.
@@ -110,79 +110,79 @@ pub enum Error {
     /// The run failed: its workflow returned an error.
     #[error("{} {id:?} failed: {failure}", noun(id))]
     Failed {
-        /// The run.
+        /// The run's id.
         id: String,
-        /// What the workflow returned.
+        /// The failure the workflow returned.
         failure: Failure,
     },
-    /// The run is set aside until its code or data is mended.
+    /// The run is stuck until its code or data is fixed.
     #[error("{} {id:?} is stuck: {reason}", noun(id))]
     Stuck {
-        /// The run.
+        /// The run's id.
         id: String,
         /// What was recorded, what the code asked for, and what to do.
         reason: String,
     },
     /// There is no such run.
-    #[error("there is no {} {id:?}; it was never started here, or nothing of it is kept", noun(id))]
+    #[error("there is no {} {id:?}; it was never started in this store, or it was removed", noun(id))]
     NotFound {
-        /// The run.
+        /// The run's id.
         id: String,
     },
-    /// The job has no such dead letter: it was retried or discarded, or never was one.
-    #[error("job {job:?} has no dead letter {number}; list those it has with `dead`")]
+    /// The job has no such dead letter: it was retried or discarded, or never existed.
+    #[error("job {job:?} has no dead letter {number}; `dead` lists those it has")]
     NoDeadLetter {
         /// The job.
         job: String,
-        /// The number that was asked for.
+        /// The number of the dead letter.
         number: u64,
     },
-    /// The run is not in a state for this.
+    /// The run's status does not allow this.
     #[error("{} {id:?} is {status}; {way_out}", noun(id))]
     Status {
-        /// The run.
+        /// The run's id.
         id: String,
-        /// Its status.
+        /// The run's status.
         status: Status,
-        /// What to do.
+        /// What to do instead.
         way_out: &'static str,
     },
-    /// The id belongs to another run.
+    /// The id is in use by another run.
     #[error(
         "run id {id:?} is taken by a run of {workflow:?} {how}; use another id, or `.on_conflict(OnConflict::Replace)`"
     )]
     Conflict {
         /// The id.
         id: String,
-        /// The workflow of the run that has it.
+        /// The workflow of the run that has the id.
         workflow: String,
-        /// In what it differs.
+        /// How that run differs.
         how: &'static str,
     },
-    /// No workflow of that name, or that function, is registered.
+    /// No workflow with that name, or with that function, is registered.
     #[error(
         "{workflow} is not registered here (registered: {known}); add `.workflow(\"name\", function)` to the engine"
     )]
     UnknownWorkflow {
-        /// What was asked for.
+        /// The workflow that was asked for.
         workflow: String,
-        /// What there is.
+        /// The registered workflows.
         known: String,
     },
-    /// A job that this engine does not know.
+    /// The job is not registered with this engine.
     #[error("job {job:?} is not registered here (registered: {known}); add `.job(..)` to the engine")]
     UnknownJob {
-        /// Its name.
+        /// The job's name.
         job: String,
-        /// Those it knows.
+        /// The registered jobs.
         known: String,
     },
-    /// It is not the name of a job.
+    /// The text is not the name of a job.
     #[error(
         "{name:?} is not the name of a job; write it as KIND:NAME, where KIND is one of continuous, debounce, task, pool"
     )]
     JobName {
-        /// What was given.
+        /// The text.
         name: String,
     },
     /// The job is of another kind.
@@ -190,10 +190,10 @@ pub enum Error {
     JobKind {
         /// The job.
         job: String,
-        /// What it is or lacks, and the way out.
+        /// What it is or lacks, and what to do.
         problem: &'static str,
     },
-    /// What is wrong with a schedule.
+    /// A schedule is invalid.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
     /// A value was not provided to the engine.
@@ -201,61 +201,62 @@ pub enum Error {
     NotProvided {
         /// The type.
         type_name: &'static str,
-        /// The types that were.
+        /// The types that were provided.
         known: String,
     },
-    /// A value that [`provide_with`](crate::Builder::provide_with) was to make could not be made.
-    #[error("the value of type {type_name} could not be made: {failure}; no run has begun")]
+    /// A value that [`provide_with`](crate::Builder::provide_with) should create could not be created.
+    #[error("could not create the value of type {type_name}: {failure}; no run was started")]
     Provide {
         /// The type.
         type_name: &'static str,
         /// What went wrong.
         failure: Failure,
     },
-    /// Text that is no duration.
+    /// A text is not a duration.
     #[error(transparent)]
     Duration(#[from] DurationError),
-    /// A retry policy that makes no sense.
+    /// A retry policy is invalid.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// Text that cannot be a name.
+    /// A text is not a valid name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A message to a job was stored, and was not acted on within the time that the caller waits.
+    /// A message to a job was stored, but not handled while the caller waited.
     #[error(
-        "the message to {id} is stored, but was not acted on within {limit:?}; it is not lost: do not send it again, \
-         and check that a process executes the store"
+        "the message to {id} is stored, but was not handled within {limit:?}; do not send it again, and check that \
+         a process executes the store"
     )]
     NotHandled {
-        /// The instance.
+        /// The receiving instance.
         id: String,
         /// How long the caller waited.
         limit: Duration,
     },
-    /// A value that cannot be written as JSON, or JSON that does not fit the type.
+    /// A value cannot be serialized as JSON, or JSON does not fit the type.
     #[error("{what}: {problem}")]
     Payload {
-        /// What it was to be.
+        /// The value.
         what: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// A value that is larger than the engine takes.
+    /// A value is larger than the engine accepts.
     #[error(
-        "{what} has {bytes} bytes of JSON; the limit is {bytes_max}: keep a reference to it instead, or raise `payload_max`"
+        "{what} has {bytes} bytes of JSON, the limit is {bytes_max}; store it elsewhere and pass its key, or raise \
+         `payload_max`"
     )]
     PayloadTooLarge {
-        /// What it was to be.
+        /// The value.
         what: String,
-        /// Its size.
+        /// The value's size.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// A run with more tags than it may have.
-    #[error("a run may have {tags_max} tags, and this one has {tags}; put the rest into its input")]
+    /// A run has more tags than allowed.
+    #[error("the run has {tags} tags, the limit is {tags_max}; put the rest into its input")]
     TooManyTags {
-        /// How many it was to have.
+        /// The number of tags.
         tags: usize,
         /// The limit.
         tags_max: usize,
@@ -263,51 +264,50 @@ pub enum Error {
     /// Another process executes the store.
     #[error("{message}")]
     Locked {
-        /// That process, if it said so.
+        /// The id of that process, if known.
         pid: Option<u32>,
-        /// What to do.
+        /// Who executes it, and what to do.
         message: String,
     },
     /// The store cannot be opened, read or written.
     #[error(transparent)]
     Store(store::Error),
-    /// A file that is no export, or not a whole one.
+    /// A file is not an export, or not a complete one.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// The engine was to check a store and not to execute any, as the environment said; it has.
-    #[error(
-        "the store was checked instead of executed, as OUTLIVE_CHECK asks: {summary}; unset OUTLIVE_CHECK to execute"
-    )]
+    /// The engine checked a store instead of executing one, because the environment asked for it.
+    #[error("the store was checked instead of executed because OUTLIVE_CHECK is set: {summary}; unset it to execute")]
     Checked {
-        /// What came of it.
+        /// A summary of the verdicts.
         summary: String,
     },
-    /// A sink cannot work.
+    /// A sink is misconfigured.
     #[error("the sink to {endpoint:?} {problem}")]
     Sink {
-        /// Where it is to post.
+        /// Where the sink posts to.
         endpoint: String,
-        /// What is wrong, and the way out.
+        /// What is wrong, and what to do.
         problem: String,
     },
-    /// Another engine has taken over the store, so this one has stopped: none of its runs go on, and it takes no calls.
+    /// Another engine has taken over the store, so this one has stopped: its runs do not continue, and it accepts no
+    /// calls.
     #[error(
-        "another process executes {store} now, so this engine has stopped; let one process execute a store, and reach \
-         it from others with `Client::open`"
+        "another process has taken over {store}, so this engine has stopped; execute a store in one process, and \
+         use `Client::open` in the others"
     )]
     Fenced {
         /// The store.
         store: String,
     },
-    /// The engine is shutting down or gone.
-    #[error("the engine is shut down; start another one")]
+    /// The engine is shutting down or has shut down.
+    #[error("the engine has shut down; start a new one")]
     Shutdown,
-    /// The engine was set up in a way that cannot work.
+    /// The engine is misconfigured.
     #[error("{0}")]
     Setup(String),
 }
 
-/// What an [`Error`] is about, without its details.
+/// The category of an [`Error`], without its details.
 ///
 /// ```
 /// use outlive::{Error, ErrorKind};
@@ -328,7 +328,7 @@ pub enum ErrorKind {
     Step,
     /// A step took longer than its timeout.
     Timeout,
-    /// A wait gave up, of a run or of a caller.
+    /// A wait timed out, in a run or in a caller.
     WaitTimeout,
     /// The run was cancelled.
     Cancelled,
@@ -336,21 +336,21 @@ pub enum ErrorKind {
     Failed,
     /// The run is stuck.
     Stuck,
-    /// A durable operation in the wrong place.
+    /// A durable operation was used in the wrong place.
     Scope,
-    /// What was asked for is not there.
+    /// What was asked for does not exist.
     NotFound,
-    /// What was asked for does not fit what is there.
+    /// The request conflicts with the current state.
     Conflict,
-    /// A value that the caller must mend.
+    /// A value is invalid; the caller must fix it.
     Input,
-    /// The store.
+    /// The store failed, or another process executes it.
     Store,
-    /// The engine is gone, has lost its store to another one, or was not to execute.
+    /// The engine has shut down, lost its store to another one, or checked a store instead of executing it.
     Shutdown,
 }
 
-/// What an id is of.
+/// Returns what kind of thing an id names.
 fn noun(id: &str) -> &'static str {
     match id.split_once(':').and_then(|(kind, _)| JobKind::from_text(kind)) {
         Some(_) => "job",
@@ -359,7 +359,7 @@ fn noun(id: &str) -> &'static str {
 }
 
 impl Error {
-    /// What it is about.
+    /// Returns the category of the error.
     ///
     /// ```
     /// use outlive::{Error, ErrorKind};
@@ -398,7 +398,7 @@ impl Error {
         }
     }
 
-    /// A short word for programs, the same in every version.
+    /// Returns a short code for programs, which is the same in every version.
     ///
     /// ```
     /// use outlive::Error;
@@ -444,7 +444,7 @@ impl Error {
         }
     }
 
-    /// Whether the run was cancelled.
+    /// Returns `true` if the run was cancelled.
     ///
     /// ```
     /// assert!(outlive::Error::Cancelled { reason: "order withdrawn".into() }.is_cancelled());
@@ -454,7 +454,7 @@ impl Error {
         matches!(self, Self::Cancelled { .. })
     }
 
-    /// Whether something took too long: a step, or a wait for a signal.
+    /// Returns `true` if something took too long: a step, or a wait for a signal.
     ///
     /// ```
     /// use outlive::Error;
@@ -466,7 +466,7 @@ impl Error {
         matches!(self, Self::Timeout { .. } | Self::WaitTimeout { .. })
     }
 
-    /// Whether there is no such run.
+    /// Returns `true` if there is no such run or dead letter.
     ///
     /// ```
     /// assert!(outlive::Error::NotFound { id: "order-42".into() }.is_not_found());
@@ -476,7 +476,7 @@ impl Error {
         matches!(self, Self::NotFound { .. } | Self::NoDeadLetter { .. })
     }
 
-    /// Whether the id belongs to another run.
+    /// Returns `true` if the id is in use by another run.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -492,7 +492,7 @@ impl Error {
         matches!(self, Self::Conflict { .. })
     }
 
-    /// Whether the run is stuck.
+    /// Returns `true` if the run is stuck.
     ///
     /// ```
     /// assert!(outlive::Error::Stuck { id: "order-42".into(), reason: "step \"charge\" is gone".into() }.is_stuck());
@@ -502,7 +502,7 @@ impl Error {
         matches!(self, Self::Stuck { .. })
     }
 
-    /// Whether another process executes the store.
+    /// Returns `true` if another process executes the store.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -518,12 +518,12 @@ impl Error {
         matches!(self, Self::Locked { .. })
     }
 
-    /// Whether another engine has taken over the store of this one.
+    /// Returns `true` if another engine has taken over this engine's store.
     ///
     /// ```
     /// use outlive::Error;
     /// fn exit_code(error: &Error) -> i32 {
-    ///     if error.is_fenced() { 0 } else { 1 } // another process goes on with the work
+    ///     if error.is_fenced() { 0 } else { 1 } // another process has taken over the work
     /// }
     /// assert_eq!(exit_code(&Error::Fenced { store: "shop.db".into() }), 0);
     /// ```
@@ -532,7 +532,7 @@ impl Error {
         matches!(self, Self::Fenced { .. })
     }
 
-    /// What user code failed with, if that is what it is about.
+    /// Returns the failure of user code behind this error, if there is one.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -555,7 +555,7 @@ impl Error {
         }
     }
 
-    /// The error that a step returned, if the step was told to [keep it](crate::ctx::Step::details) and it reads back as an `E`.
+    /// Returns the error of a step, if the step [keeps it](crate::ctx::Step::details) and it deserializes as an `E`.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -585,7 +585,7 @@ impl Error {
     }
 }
 
-/// As for people: this is what `main` prints when it returns an error.
+/// Formats the error for people: this is what `main` prints when it returns an error.
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{self} ({})", self.code())
@@ -601,7 +601,7 @@ impl From<store::Error> for Error {
     }
 }
 
-/// An error that is not to be tried again, whatever the retry policy says.
+/// Marks an error as permanent: it is not retried, whatever the retry policy says.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -612,12 +612,12 @@ impl From<store::Error> for Error {
 ///     Ok(42)
 /// }
 /// ```
-#[expect(non_snake_case, reason = "it reads as the wrapper it is: `Permanent(error)`")]
+#[expect(non_snake_case, reason = "reads as a wrapper: `Permanent(error)`")]
 pub fn Permanent(error: impl Into<BoxError>) -> PermanentError {
     PermanentError(Marked(error.into()))
 }
 
-/// What [`Permanent`] makes.
+/// The error that [`Permanent`] returns.
 ///
 /// ```
 /// use outlive::{Permanent, PermanentError};
@@ -629,7 +629,7 @@ pub fn Permanent(error: impl Into<BoxError>) -> PermanentError {
 #[derive(Debug)]
 pub struct PermanentError(Marked);
 
-/// Behind every permanent error in the chain of causes, so that it is found however the error was wrapped.
+/// The source of every permanent error, so that it is found in the chain however the error was wrapped.
 #[derive(Debug)]
 struct Marked(BoxError);
 
@@ -657,7 +657,7 @@ impl std::error::Error for Marked {
     }
 }
 
-/// Whether an error, or one behind it, is [`Permanent`].
+/// Returns `true` if an error, or one in its chain of sources, is [`Permanent`].
 pub(crate) fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -669,11 +669,11 @@ pub(crate) fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// The first error of type `E` among an error and those behind it, also inside of a [`Permanent`] one.
+/// Returns the first error of type `E` in an error's chain of sources, including inside a [`Permanent`] one.
 pub(crate) fn find<'e, E: std::error::Error + 'static>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e E> {
     let mut next = Some(error);
     while let Some(error) = next {
-        // The source of a marked error is that of the one it holds.
+        // The source of a marked error is the source of the error it holds, so the held one is looked at here.
         let held = error.downcast_ref::<Marked>().map_or(error, |marked| &*marked.0);
         if let Some(found) = held.downcast_ref() {
             return Some(found);
@@ -683,7 +683,7 @@ pub(crate) fn find<'e, E: std::error::Error + 'static>(error: &'e (dyn std::erro
     None
 }
 
-/// What is kept of the error of a workflow.
+/// Converts the error of a workflow to the failure that is recorded.
 pub(crate) fn failure_of(error: &BoxError) -> Failure {
     let own = error.downcast_ref::<Error>().and_then(|error| error.failure());
     let mut failure = Failure::of(&**error);

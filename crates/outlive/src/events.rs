@@ -1,4 +1,4 @@
-//! Following what happens to runs and jobs: read from what is committed, so nothing is missed and nothing told twice.
+//! Subscriptions to lifecycle events: read from what is committed, so that none is missed and none repeated.
 
 mod event;
 mod kind;
@@ -22,10 +22,10 @@ use crate::bell::Listener;
 use crate::error::Error;
 use crate::shared::Shared;
 
-/// How many lines of the feed are read at once, and so are held in memory.
+/// How many feed entries are read at once, and so held in memory.
 const PAGE: usize = 256;
 
-/// From where to follow, made by [`Client::events`](crate::Client::events). Awaited, it gives [`Events`].
+/// A subscription to lifecycle events, created by [`Client::events`](crate::Client::events). Await it for [`Events`].
 ///
 /// ```
 /// use outlive::Subscribe;
@@ -38,7 +38,7 @@ const PAGE: usize = 256;
 /// assert_eq!(from_start.await?.next().await?.number, 1);
 /// # Ok(()) }
 /// ```
-#[must_use = "nothing is followed until it is awaited"]
+#[must_use = "a subscription does not start until it is awaited"]
 pub struct Subscribe {
     shared: Arc<Shared>,
     from: Option<Cursor>,
@@ -51,16 +51,16 @@ impl Subscribe {
         Self { shared, from: None, of: None, is_committed_only: false }
     }
 
-    /// Goes on behind a [cursor](LifecycleEvent::cursor), however long ago that was.
+    /// Resumes after a [cursor](LifecycleEvent::cursor), however old it is.
     ///
-    /// Lines older than [`keep_events`](crate::Builder::keep_events) are gone.
+    /// Events older than [`keep_events`](crate::Builder::keep_events) are gone.
     ///
     /// ```
     /// # use outlive::prelude::*;
     /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
-    /// let kept = engine.events().await?.cursor().to_string(); // in a file of yours
+    /// let kept = engine.events().await?.cursor().to_string(); // store it in a file
     /// engine.start(double, &21).await?.result().await?;
     /// let mut events = engine.events().since(kept.parse()?).await?;
     /// assert_eq!(events.next().await?.number, 1);
@@ -71,7 +71,7 @@ impl Subscribe {
         self
     }
 
-    /// Begins with the first thing that the store still tells of.
+    /// Starts with the oldest event that the store still has.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -85,7 +85,7 @@ impl Subscribe {
         self.since(Cursor::START)
     }
 
-    /// Only what happens to one run, or one instance of a job, by its id.
+    /// Returns only the events of one run, or of one instance of a job, by its id.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -103,7 +103,8 @@ impl Subscribe {
         self
     }
 
-    /// Only what is [committed](LifecycleEvent::is_committed): what anybody else would be told, now or later.
+    /// Returns only [committed](LifecycleEvent::is_committed) events: those that every other subscriber gets, now or
+    /// later.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -141,7 +142,7 @@ impl IntoFuture for Subscribe {
     }
 }
 
-/// What happens, as it is committed: each thing once, in order, from where it was [asked for](Subscribe).
+/// Lifecycle events as they are committed: each once, in order, from where the [subscription](Subscribe) starts.
 ///
 /// ```
 /// use outlive::{Events, LifecycleKind};
@@ -164,18 +165,18 @@ impl IntoFuture for Subscribe {
 pub struct Events {
     shared: Arc<Shared>,
     listener: Listener,
-    /// Behind the last that was handed out.
+    /// The position after the last event returned.
     cursor: Cursor,
-    /// The position of the last line that was read.
+    /// The position of the last feed entry read.
     read: u64,
     of: Option<Name>,
-    /// What happens in this process and is not committed.
+    /// Events in this process that are not committed.
     live: Option<Live>,
     waiting: VecDeque<LifecycleEvent>,
 }
 
 impl Events {
-    /// The next thing that happens. It may be dropped while it waits: nothing is lost.
+    /// Waits for the next event. The future may be dropped while it waits: no event is lost.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -189,7 +190,7 @@ impl Events {
     /// ```
     ///
     /// # Errors
-    /// If the store cannot be read; [`Error::Shutdown`] once the engine is shut down and all is told, and
+    /// If the store cannot be read; [`Error::Shutdown`] once the engine has shut down and every event was returned, and
     /// [`Error::Fenced`] once another process executes the store.
     pub async fn next(&mut self) -> Result<LifecycleEvent, Error> {
         loop {
@@ -204,7 +205,7 @@ impl Events {
         }
     }
 
-    /// What has happened until now and was not handed out yet, at most `max`; empty if there is nothing.
+    /// Returns the events so far that were not returned yet, at most `max`; empty if there are none.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -225,7 +226,7 @@ impl Events {
         Ok(std::iter::from_fn(|| self.hand_out()).take(max).collect())
     }
 
-    /// The place behind the last that was handed out.
+    /// Returns the position after the last event returned.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -247,13 +248,13 @@ impl Events {
         let mut event = self.waiting.pop_front()?;
         match event.is_committed() {
             true => self.cursor = event.cursor,
-            // It lies nowhere: who goes on behind it goes on behind the one before it.
+            // It is stored nowhere: to resume after it is to resume after the event before it.
             false => event.cursor = self.cursor,
         }
         Some(event)
     }
 
-    /// Reads the next page. Says whether there may be more.
+    /// Reads the next page. Returns `true` if there may be more.
     async fn fill(&mut self) -> Result<bool, Error> {
         self.live.iter_mut().for_each(Live::look);
         let page = self.shared.store.feed(self.read, PAGE).await?;
@@ -273,7 +274,7 @@ impl Events {
     /// Waits until there may be more to read.
     pub(crate) async fn news(&mut self) -> Result<(), Error> {
         let news = self.listener.news();
-        // What came before it listened is there already.
+        // What was committed before this listened is in the store already.
         let shared = &self.shared;
         if shared.committer.is_closed() || !shared.store.feed(self.read, 1).await?.is_empty() {
             return Ok(());

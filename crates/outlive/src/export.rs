@@ -1,7 +1,7 @@
-//! Runs in a file that people and programs can read, to be kept, sent and checked elsewhere.
+//! Exports of runs: files that people and programs can read, to be kept, sent and checked elsewhere.
 //!
-//! An export is JSON lines: a header, a line for each run with its journal and its inbox, and a last line that says how
-//! many there are. The format is described in `docs/design/export-format.md`.
+//! An export is JSON lines: a header, a line for each run with its journal and its inbox, and a last line with the
+//! number of runs. The format is described in `docs/design/export-format.md`.
 
 mod feed;
 mod reader;
@@ -19,7 +19,7 @@ pub use writer::write;
 
 pub use crate::error::{ExportError, ExportProblem};
 
-/// All that is kept of one run.
+/// Everything stored about one run.
 ///
 /// ```
 /// use outlive::export::Exported;
@@ -33,13 +33,13 @@ pub use crate::error::{ExportError, ExportProblem};
 pub struct Exported {
     /// The run itself.
     pub instance: Instance,
-    /// What it has done, or what is wrong with what is stored of that.
+    /// The journal, or what is wrong with the stored one.
     pub journal: Result<Vec<Entry>, String>,
-    /// What has come and is not taken yet, or what is wrong with what is stored of that.
+    /// The messages not yet taken, or what is wrong with the stored ones.
     pub inbox: Result<Vec<Inbound>, String>,
 }
 
-/// How far something has come.
+/// The progress of an export or a check.
 ///
 /// ```
 /// fn percent(progress: outlive::export::Progress) -> u64 {
@@ -49,8 +49,8 @@ pub struct Exported {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How many runs are done.
+    /// The number of runs done.
     pub done: u64,
-    /// How many there are, as far as that is known; it may grow in a store that is at work.
+    /// The number of runs, as far as known; it may grow while the store is executed.
     pub total: u64,
 }

@@ -1,4 +1,4 @@
-//! Hears of what other processes write, and notifies those in this process who wait for it.
+//! Follows what other processes write, and notifies those in this process who wait for it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,28 +11,28 @@ use tokio::time::Instant;
 use crate::bell::Bell;
 use crate::waiters::Waiters;
 
-/// How often those who wait for runs of another process are notified, at most.
+/// How often, at most, callers that wait for another process are notified.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How long a client looks on after the last one has stopped waiting: another one may begin to.
+/// How long a client keeps following after the last caller has stopped waiting, as another may begin to.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// So long after the last time, all who wait ask the store: what the feed does not report is not missed for ever.
+/// How often all waiting callers read the store, so that what the feed does not report is not missed forever.
 const ASK_ALL_EVERY: Duration = Duration::from_secs(60);
 
-/// How this process hears of the others.
+/// Follows the writes of other processes.
 pub(crate) struct Follower {
     store: Arc<dyn Store>,
     waiters: Arc<Waiters>,
     bell: Arc<Bell>,
-    /// What others change that is not heard of in another way.
+    /// Changes by others that are not noticed in another way.
     touch: Touch,
     seen: Mutex<Seen>,
-    /// Rung when something written here is to be looked at as if others had written it.
+    /// Notified when something written here must be treated as if others had written it.
     again: Notify,
 }
 
-/// Up to where the feed was read for those who wait, and when all of them last asked the store.
+/// How far the feed was read for waiting callers, and when all of them last read the store.
 type Seen = Option<(u64, Instant)>;
 
 impl Follower {
@@ -40,7 +40,7 @@ impl Follower {
         Arc::new(Self { store, waiters, bell, touch, seen: Mutex::default(), again: Notify::new() })
     }
 
-    /// The task of a process that executes nothing. While nobody waits, the store is not polled.
+    /// Runs the task of a process that does not execute. While nobody waits, the store is not polled.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             while !self.is_awaited() {
@@ -59,7 +59,7 @@ impl Follower {
                 self.look().await;
                 tokio::time::sleep(LOOK_EVERY).await;
             }
-            // The feed may be far ahead when somebody waits again.
+            // The feed may be far ahead when a caller waits again.
             self.set(None);
         }
     }
@@ -68,18 +68,18 @@ impl Follower {
         self.waiters.has_any() || self.bell.has_any()
     }
 
-    /// Something was written here that concerns others who wait here.
+    /// Looks again, because something was written here that concerns other callers in this process.
     pub(crate) fn look_again(&self) {
         self.again.notify_one();
     }
 
-    /// Others have written. This is one read of the store, however many wait.
+    /// Looks at what others have written. This is one read of the store, however many callers wait.
     pub(crate) async fn look(&self) {
         self.bell.ring();
         if !self.waiters.has_any() {
             self.set(None);
         } else if self.notify().await.is_err() {
-            // Who waits asks the store, and gets its error.
+            // Waiting callers read the store and get its error.
             self.set(None);
             self.waiters.ask_all();
         }
@@ -103,7 +103,7 @@ impl Follower {
         }
     }
 
-    /// Has all who wait ask the store, and reads on from here.
+    /// Makes all waiting callers read the store, and follows the feed from here.
     async fn ask_all(&self) -> Result<(), Error> {
         let last = self.store.mark(None).await?;
         self.set(last.map(|last| (last, Instant::now())));

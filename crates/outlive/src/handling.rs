@@ -1,4 +1,4 @@
-//! What the engine knows of jobs: their rules, and handlers whose types it does not know.
+//! The engine's view of a job: its rules, and handlers with their types erased.
 
 mod deadline;
 mod define;

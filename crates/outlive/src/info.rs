@@ -1,4 +1,4 @@
-//! What a run knows of itself.
+//! The information a run has about itself.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use outlive_core::id::InstanceNum;
 use outlive_core::query::Instance;
 use outlive_core::time::Timestamp;
 
-/// What a run knows of itself.
+/// Information a run has about itself.
 ///
 /// ```
 /// use outlive::ctx::Info;
@@ -29,9 +29,9 @@ pub struct Info {
     pub id: String,
     /// The name its workflow is registered under.
     pub workflow: String,
-    /// When it began.
+    /// When the run began.
     pub started_at: Timestamp,
-    /// Its tags.
+    /// The run's tags.
     pub tags: BTreeMap<String, String>,
     pub(crate) num: InstanceNum,
     pub(crate) seed: u64,
@@ -39,7 +39,7 @@ pub struct Info {
 
 #[cfg(feature = "tokio")]
 impl Info {
-    /// What a stored run knows of itself.
+    /// Returns the information of a stored run.
     pub(crate) fn of(instance: &Instance) -> Self {
         Self {
             id: instance.id.to_string(),

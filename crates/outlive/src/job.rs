@@ -1,5 +1,7 @@
-//! Jobs: handlers with durable state, a wake and an inbox. Four kinds, each a contract to name it by, a definition to
-//! register, a context for its handlers, and a client.
+//! Jobs: handlers with durable state, an inbox and a wake.
+//!
+//! There are four kinds. Each has a contract that names it, a definition to register, a context for its handlers, and a
+//! client.
 //!
 //! ```
 //! use outlive::prelude::*;

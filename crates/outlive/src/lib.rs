@@ -1,8 +1,8 @@
 //! Durable workflows for Rust: plain async functions that outlive the process.
 //!
-//! A workflow is an `async fn` whose side effects are [steps](Ctx::step). Each step's result is recorded before
-//! anything that depends on it begins, in an embedded file. When the process dies, by a crash, a deploy or a power
-//! cut, the next one goes on exactly where it was: recorded steps do not run again, and sleeps and waits go on.
+//! A workflow is an `async fn` whose side effects are [steps](Ctx::step). Each step's result is recorded in an embedded
+//! file before anything that depends on it begins. When the process dies, through a crash, a deploy or a power cut, the
+//! next one resumes exactly where it left off: recorded steps do not run again, and sleeps and waits continue.
 //!
 //! ```
 //! use outlive::prelude::*;
@@ -27,7 +27,7 @@
 //! }
 //! ```
 
-#![cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "without an engine, much is there for nobody"))]
+#![cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "without the engine, much of the crate is unused"))]
 
 mod aside;
 mod attempts;
@@ -132,7 +132,7 @@ pub use sink::HttpSink;
 #[cfg(feature = "tokio")]
 pub use start::Start;
 
-/// `Ok` for a body that does not say what it fails with: `Ok::<_, BoxError>(value)`, in short.
+/// Shorthand for `Ok::<_, BoxError>(value)`, for bodies whose error type cannot be inferred.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -142,13 +142,13 @@ pub use start::Start;
 /// ```
 ///
 /// # Errors
-/// None.
-#[expect(non_snake_case, reason = "it stands for the variant")]
+/// Never.
+#[expect(non_snake_case, reason = "named like the variant it stands for")]
 pub fn Ok<T>(value: T) -> Result<T, BoxError> {
     Result::Ok(value)
 }
 
-/// What most programs need.
+/// The items most programs need.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -165,7 +165,7 @@ pub mod prelude {
     pub use crate::{Client, Engine, Run};
     pub use std::future::IntoFuture;
 
-    /// What workflows and steps give: any error can be returned with `?`.
+    /// The result type of workflows and steps: any error can be returned with `?`.
     ///
     /// ```
     /// use outlive::prelude::*;
@@ -174,7 +174,7 @@ pub mod prelude {
     pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 }
 
-/// The guide and the README, compiled.
+/// Compiles the README and the guide as doctests.
 #[cfg(all(doctest, feature = "sqlite"))]
 mod guide {
     #[doc = include_str!("../../../README.md")]
@@ -189,6 +189,8 @@ mod guide {
     mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]
     mod changing_code {}
+    #[doc = include_str!("../../../docs/guide/errors.md")]
+    mod errors {}
     #[doc = include_str!("../../../docs/guide/jobs.md")]
     mod jobs {}
     #[doc = include_str!("../../../docs/guide/schedules.md")]

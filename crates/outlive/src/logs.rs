@@ -1,5 +1,4 @@
-//! What an engine logs: spans around user code, so that its own lines say where they come from, silence while a run is
-//! replayed, and lines for what failed.
+//! Logging: spans around user code that show where its lines come from, silence during replays, and lines for failures.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -16,11 +15,11 @@ use tracing::{Dispatch, Event, Metadata, Span, Subscriber, dispatcher};
 use crate::info::Info;
 
 thread_local! {
-    /// Where lines go outside the replay that this thread is in.
+    /// The dispatcher outside the replay that this thread is in.
     static OUTSIDE: RefCell<Option<Dispatch>> = const { RefCell::new(None) };
 }
 
-// Spans have the level of errors: they are there for every line that a filter lets through.
+// Spans have error level, so that they are present for every line that a filter lets through.
 
 /// The span of a run while it is in memory.
 pub(crate) fn run(info: &Info) -> Span {
@@ -38,12 +37,12 @@ pub(crate) fn job(id: &str, handler: &'static str, attempt: u32) -> Span {
     tracing::error_span!(target: "outlive", parent: None, "job", id, handler, attempt)
 }
 
-/// Where lines go that were logged before: nowhere. Made when it is first needed.
+/// A dispatcher that drops lines which were logged before. Created when it is first needed.
 #[derive(Default)]
 pub(crate) struct Silence(OnceLock<Dispatch>);
 
 impl Silence {
-    /// Calls `f`, which repeats what was done before: what it logs was logged then.
+    /// Calls `f` without logging, because it repeats what was logged before.
     pub(crate) fn keep<R>(&self, f: impl FnOnce() -> R) -> R {
         if LevelFilter::current() == LevelFilter::OFF {
             return f();
@@ -54,8 +53,8 @@ impl Silence {
     }
 }
 
-/// Drops events, and passes all else on: a span that a replay opens may be around what comes after it. It has the interests
-/// of the real subscriber, as those are kept by call site, for the whole process.
+/// Drops events and passes everything else on, because a span that a replay opens may surround what comes after it. It
+/// has the interests of the real subscriber, as those are kept per call site for the whole process.
 struct Silent(Dispatch);
 
 impl Subscriber for Silent {
@@ -92,7 +91,7 @@ impl Subscriber for Silent {
     }
 }
 
-/// Calls `f`, which is done for the first time, maybe in the middle of a replay.
+/// Calls `f` with logging, because it runs for the first time, perhaps in the middle of a replay.
 pub(crate) fn aloud<R>(f: impl FnOnce() -> R) -> R {
     if LevelFilter::current() == LevelFilter::OFF {
         return f();
@@ -114,7 +113,7 @@ fn within<R>(outside: Option<Dispatch>, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Logs what a new entry of a journal says, if somebody may have to do something about it.
+/// Logs a new journal entry, if someone may have to act on it.
 pub(crate) fn entry(info: &Info, entry: &Entry) {
     let (run, workflow, attempt) = (&*info.id, &*info.workflow, entry.attempt);
     let step = || entry.op.replacen("step:", "", 1);
@@ -132,7 +131,7 @@ pub(crate) fn entry(info: &Info, entry: &Entry) {
         }
         EntryKind::SignalRefused => {
             let problem = entry.refused().map_or_else(String::new, |refused| refused.problem);
-            tracing::warn!(run, workflow, "signal could not be read and is a dead letter ({}): {problem}", entry.op);
+            tracing::warn!(run, workflow, "signal could not be decoded and is a dead letter ({}): {problem}", entry.op);
         }
         _ => {}
     }

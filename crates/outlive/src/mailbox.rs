@@ -1,4 +1,4 @@
-//! What reaches a run from outside its own poll: acknowledgements, messages, due times, and wake-ups of step bodies.
+//! The mailbox of an instance in memory: acknowledgements, messages, due times, and wake-ups of step bodies.
 
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Waker};
@@ -7,7 +7,7 @@ use outlive_core::commit::Answer;
 use outlive_core::message::Inbound;
 use outlive_core::workflow::Slot;
 
-/// The letters of one resident run, and whom to wake for them.
+/// The mailbox of an instance in memory, and the waker of its driver.
 #[derive(Default)]
 pub(crate) struct Mailbox(Mutex<Inner>);
 
@@ -15,44 +15,44 @@ pub(crate) struct Mailbox(Mutex<Inner>);
 struct Inner {
     letters: Letters,
     waker: Option<Waker>,
-    /// No letter is taken any more: the run is not resident.
+    /// Nothing is accepted any more, because the run is not in memory.
     is_closed: bool,
 }
 
-/// What has come since the last look.
+/// What has arrived since the mailbox was last read.
 #[derive(Default)]
 pub(crate) struct Letters {
-    /// Steps whose bodies can go on.
+    /// Steps whose bodies can continue.
     pub(crate) woken: Vec<Slot>,
-    /// Everything up to this number is durable; 0 says nothing new.
+    /// Everything up to this number is durable; 0 means nothing new.
     pub(crate) durable: u64,
-    /// Answers to commits with a new state, in order.
+    /// Replies to commits with a new state, in order.
     pub(crate) answers: Vec<Answer>,
     /// Single messages, each with the position of the one before it.
     pub(crate) messages: Vec<(Inbound, u64)>,
-    /// The whole inbox, as it was read, perhaps more than once.
+    /// The whole inbox as it was read, perhaps more than once.
     pub(crate) inbox: Vec<Inbound>,
-    /// What is wrong with its inbox, if that could not be read.
+    /// What is wrong with the inbox, if it could not be read.
     pub(crate) damage: Option<String>,
-    /// Events were added to its queue.
+    /// Events were added to the queue.
     pub(crate) is_pushed: bool,
-    /// The smallest rank of what was pushed, if it may go before what was read of the queue.
+    /// The smallest rank of what was pushed, if it may go before what was read ahead.
     pub(crate) rank_pushed: Option<i64>,
-    /// The run was claimed though it was in memory: the store takes it for running.
+    /// The run was claimed while it was in memory, so the store records it as running.
     pub(crate) is_claimed: bool,
-    /// The user's future was woken by somebody who is no part of the run.
+    /// The user's future was woken by something that is not part of the run.
     pub(crate) is_foreign: bool,
-    /// The run is asked to leave memory if it can.
+    /// The run must leave memory if it can.
     pub(crate) is_evicted: bool,
-    /// The engine shuts down: finish what is at work, begin nothing.
+    /// The engine is shutting down: finish what is running, start nothing.
     pub(crate) is_stopping: bool,
-    /// The run is not ours any more.
+    /// The run is no longer ours.
     pub(crate) is_fenced: bool,
     is_new: bool,
 }
 
 impl Letters {
-    /// Makes them new again, once they are read. What they hold room for they keep.
+    /// Resets the content once it is read, keeping its allocations.
     pub(crate) fn clear(&mut self) {
         let (mut woken, mut answers) = (std::mem::take(&mut self.woken), std::mem::take(&mut self.answers));
         woken.clear();
@@ -66,7 +66,7 @@ impl Mailbox {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Adds to the letters and wakes the driver. Answers whether the run is still there to read them.
+    /// Adds to the mailbox and wakes the driver. Returns `false` if the run is no longer there to read it.
     pub(crate) fn post(&self, add: impl FnOnce(&mut Letters)) -> bool {
         let mut inner = self.lock();
         if inner.is_closed {
@@ -82,8 +82,8 @@ impl Mailbox {
         true
     }
 
-    /// Takes the letters, in exchange for empty ones that have been read. If there are none, the driver is woken for
-    /// the next one.
+    /// Takes the content, in exchange for the content that was read before. If there is none, the driver is woken when
+    /// something arrives.
     pub(crate) fn take(&self, cx: &Context<'_>, read: &mut Letters) -> bool {
         let mut inner = self.lock();
         if inner.letters.is_new {
@@ -96,7 +96,7 @@ impl Mailbox {
         false
     }
 
-    /// Takes the letters if there are any.
+    /// Takes the content, if there is any.
     pub(crate) fn take_now(&self, read: &mut Letters) -> bool {
         let mut inner = self.lock();
         let is_new = inner.letters.is_new;
@@ -106,14 +106,14 @@ impl Mailbox {
         is_new
     }
 
-    /// Closes the box if it is empty. If it is not, the driver must read on.
+    /// Closes the mailbox if it is empty. Returns `false` if it is not, and the driver must read it first.
     pub(crate) fn close_if_empty(&self) -> bool {
         let mut inner = self.lock();
         inner.is_closed = !inner.letters.is_new;
         inner.is_closed
     }
 
-    /// Closes the box, whatever is in it.
+    /// Closes the mailbox, whatever is in it.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
     }

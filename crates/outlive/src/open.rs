@@ -1,4 +1,4 @@
-//! From a path or URL to a store.
+//! Opens the store that a path or URL names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::error::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// It survives a power cut: synced before anyone is told.
+    /// Survives a power cut: a write is synced before it is acknowledged.
     #[default]
     Full,
-    /// It survives the process, but the last moments before a power cut may be lost.
+    /// Survives the process, but a power cut may lose the last moments before it.
     Relaxed,
 }
 
@@ -36,12 +36,12 @@ pub(crate) fn store(place: &Path, durability: Durability) -> Result<Arc<dyn Stor
     file_of(place)?.map_or_else(|| Ok(Arc::new(MemoryStore::new()) as _), |path| file(path, durability))
 }
 
-/// Opens the same for a client. Clients of one file share what serves them.
+/// Opens the same for a client. Clients of one file share its connections.
 pub(crate) fn shared(place: &Path) -> Result<Arc<dyn Store>, Error> {
     file_of(place)?.map_or_else(|| Ok(Arc::new(MemoryStore::new()) as _), shared_file)
 }
 
-/// The file that a path or URL names; `None` if it is to be in memory.
+/// Returns the file that a path or URL names; `None` for a store in memory.
 fn file_of(place: &Path) -> Result<Option<&Path>, Error> {
     let text = place.to_str().unwrap_or_default();
     if text == "memory:" {
@@ -52,25 +52,25 @@ fn file_of(place: &Path) -> Result<Option<&Path>, Error> {
     }
     let path = text.strip_prefix("sqlite:").map_or(place, Path::new);
     if path.as_os_str().is_empty() {
-        return Err(Error::Setup("the store's path \"\" is empty; give a file path or \"memory:\"".into()));
+        return Err(Error::Setup("the store's path \"\" is empty; use a file path or \"memory:\"".into()));
     }
     Ok(Some(path))
 }
 
-/// Opens a store that is there, to read it and nothing else. `None` if the file is no database: it may be an export.
+/// Opens an existing store for reading only. Returns `None` if the file is not a database: it may be an export.
 pub(crate) fn for_reading(place: &Path) -> Result<Option<Arc<dyn Query>>, Error> {
     let text = place.to_str().unwrap_or_default();
     if text == "memory:" {
-        return Err(Error::Setup("the store \"memory:\" lives in its own process alone; name a file".into()));
+        return Err(Error::Setup("the store \"memory:\" exists only in its own process; use a file path".into()));
     }
     read_file(text.strip_prefix("sqlite:").map_or(place, Path::new))
 }
 
-/// Opens a store that is there, to read it and nothing else, as a store that refuses to be written.
+/// Opens an existing store for reading only, as a store that refuses writes.
 pub(crate) fn read_only(place: &Path) -> Result<Arc<dyn Store>, Error> {
     let text = place.to_str().unwrap_or_default();
     if text == "memory:" {
-        return Err(Error::Setup("the store \"memory:\" lives in its own process alone; name a file".into()));
+        return Err(Error::Setup("the store \"memory:\" exists only in its own process; use a file path".into()));
     }
     if text.starts_with("postgres:") || text.starts_with("postgresql:") {
         return Err(Error::Setup(format!("{text:?}: PostgreSQL is not supported yet; use a file path")));
@@ -123,5 +123,5 @@ fn shared_file(path: &Path) -> Result<Arc<dyn Store>, Error> {
 
 #[cfg(not(feature = "sqlite"))]
 fn file(path: &Path, _: Durability) -> Result<Arc<dyn Store>, Error> {
-    Err(Error::Setup(format!("{}: this program is built without the feature `sqlite`", path.display())))
+    Err(Error::Setup(format!("{}: this program was built without the feature `sqlite`; enable it", path.display())))
 }

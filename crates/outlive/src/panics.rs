@@ -1,4 +1,4 @@
-//! Turns a panic of user code into a failure that says what and where.
+//! Turns a panic in user code into a failure that says what happened and where.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -10,20 +10,20 @@ use std::task::{Context, Poll};
 use outlive_core::failure::{Cause, Failure};
 
 thread_local! {
-    /// Where this thread panicked last.
+    /// Where this thread last panicked.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
-    /// Whether panics of this thread are foreseen, and told by whoever foresees them.
+    /// `true` while panics of this thread are expected and reported by the caller.
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has the place of each panic noted, beside whatever else is done about it.
+/// Installs a hook that notes the place of each panic, then calls the previous hook.
 pub(crate) fn note_places() {
     static NOTED: Once = Once::new();
     NOTED.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let place = info.location().map(ToString::to_string);
-            // A panic while the thread ends has no place to note it.
+            // A panic while the thread ends has nowhere to be noted.
             let _ = PLACE.try_with(|noted| noted.replace(place));
             if !IS_QUIET.try_with(Cell::get).unwrap_or(false) {
                 before(info);
@@ -32,7 +32,7 @@ pub(crate) fn note_places() {
     });
 }
 
-/// Runs `f`, in which panics are noted and not printed: what panics in a copy has not happened to the run.
+/// Runs `f` with panics noted but not printed: a panic in a copy has not happened to the run.
 #[cfg(feature = "tokio")]
 pub(crate) fn quietly<T>(f: impl FnOnce() -> T) -> T {
     struct Loud(bool);
@@ -45,17 +45,17 @@ pub(crate) fn quietly<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Runs user code.
+/// Runs user code, and returns a panic as a failure.
 pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|panic| failure(&*panic))
 }
 
-/// Has user code say what failed; a panic in that is the failure.
+/// Runs user code that describes a failure; if it panics, the panic is the failure.
 pub(crate) fn flatten(f: impl FnOnce() -> Failure) -> Failure {
     catch(f).unwrap_or_else(|panic| panic)
 }
 
-/// Polls user code.
+/// Polls user code, and returns a panic as a failure.
 pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<Result<F::Output, Failure>> {
     match catch(|| future.poll(cx)) {
         Ok(polled) => polled.map(Ok),

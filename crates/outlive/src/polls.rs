@@ -1,60 +1,62 @@
-//! Counts the polls that a replay does not make, for each part of a run's future that has a waker of its own.
+//! Counts the polls that a live run gets and its replay does not, so that they can be made up for.
 //!
-//! `tokio::join!` starts each poll with another branch than the one before. A live run is also polled when the body of a
-//! step can go on; its replay is not. So before a delivery, polls are added until every join of up to six branches starts
-//! with the branch it starts with in a replay: to a multiple of [`ROUND`].
+//! The number of polls can change what a workflow does. `tokio::join!` starts each poll with another branch than the
+//! one before, so if one delivery makes several branches ready, the polls before it decide which branch continues
+//! first. A replay polls a run once per delivery. A live run is also polled when the body of a step can continue. So
+//! before a delivery, polls are added until the number of extra polls is a multiple of [`ROUND`]. Then every join of up
+//! to six branches starts with the branch it starts with in a replay.
 //!
-//! A *region* is a part of the future that is woken apart from the run: an item of a `FuturesUnordered`, or what is behind
-//! a `Shared`. Waking one may poll others: a `Shared` wakes every item that holds a clone of it, and an item of an inner
-//! set wakes the item the set lives in. Which ones it *carries* is learned by watching what is polled when it is woken
-//! alone.
+//! Extra polls are counted for the run, and for each part of its future that is woken apart from the run. Such a part
+//! is a *region*: an item of a `FuturesUnordered`, or what is behind a `Shared`. Waking a region may poll others: a
+//! `Shared` wakes every item that holds a clone of it, and an item of an inner set wakes the item the set lives in.
+//! Which regions one *carries* is learned by watching what is polled when it is woken alone.
 //!
-//! Regions that are woken while nobody polls their set are polled later, together and once each, however often they were
-//! woken. The extra polls of such a *mix* follow from which region carries which. A `Shared` and an item it carries need
-//! one wake-up of the `Shared`; if a replay polls the item anyway, one of the `Shared` and one less of the item. Each region
-//! of a mix is first woken alone once, to learn what it carries.
+//! Regions that are woken while nothing polls their set are polled later, together and once each, however often they
+//! were woken. The extra polls of such a *mix* follow from which region carries which. A `Shared` and an item it
+//! carries need one wake-up of the `Shared`; if a replay polls the item anyway, they need one of the `Shared` and one
+//! less of the item. Each region of a mix is first woken alone once, to learn what it carries.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// What the number of extra polls is a multiple of whenever something is delivered.
+/// Whenever something is delivered, the number of extra polls is a multiple of this.
 pub(crate) const ROUND: u8 = 60;
 
-/// The regions of one run, by the address of what wakes them.
+/// The regions of one run, by the address of their wakers.
 #[derive(Default)]
 pub(crate) struct Regions {
-    /// The address of the waker of the run itself, which is no region.
+    /// The address of the run's own waker, which is not a region.
     run: usize,
     all: BTreeMap<usize, Region>,
-    /// Those polled in the current poll of the run.
+    /// The regions polled in the current poll of the run.
     polled: Vec<usize>,
-    /// The only one woken for the current poll of the run, by other than a delivery.
+    /// The only region woken for the current poll of the run, other than by a delivery.
     woken: Option<usize>,
-    /// Those that may owe polls.
+    /// The regions that may owe polls.
     debtors: Vec<usize>,
-    /// Polls that are not worked out yet.
+    /// Polls that are not resolved yet.
     mixes: Vec<Mix>,
 }
 
 struct Region {
     waker: Waker,
-    /// How many operations in it were last polled with that waker.
+    /// The number of operations last polled with that waker.
     operations: usize,
-    /// It was woken by other than a delivery, and has not been polled since.
+    /// The region was woken other than by a delivery, and has not been polled since.
     is_expected: bool,
-    /// It was woken by a delivery, and has not been polled since: a replay polls it then, too.
+    /// The region was woken by a delivery, and has not been polled since. A replay polls it then too.
     is_due: bool,
     is_polled: bool,
-    /// How often it was woken when a replay does not, modulo [`ROUND`].
+    /// How many times it was woken when a replay does not wake it, modulo [`ROUND`].
     wakes: u8,
     is_debtor: bool,
-    /// It was woken alone, so what it carries is known.
+    /// The region was woken alone, so it is known what it carries.
     is_known: bool,
-    /// Others that are polled when this one is woken.
+    /// Other regions that are polled when this one is woken.
     carries: Vec<usize>,
     is_carried: bool,
-    /// How many mixes it is in.
+    /// The number of mixes it is in.
     mixes: usize,
 }
 
@@ -62,7 +64,7 @@ struct Region {
 struct Mix {
     /// Those that a replay does not poll.
     extra: Vec<usize>,
-    /// Those that it polls as well.
+    /// Those that a replay polls too.
     due: Vec<usize>,
 }
 
@@ -81,7 +83,7 @@ impl Regions {
         address(waker) == self.run
     }
 
-    /// An operation is polled with a waker it was not polled with before.
+    /// Notes that an operation is polled with a waker for the first time.
     pub(crate) fn enter(&mut self, waker: &Waker) {
         if self.is_run(waker) {
             return;
@@ -102,11 +104,11 @@ impl Regions {
         self.all.entry(address(waker)).or_insert_with(make).operations += 1;
     }
 
-    /// An operation is not polled with this waker any more.
+    /// Notes that an operation is no longer polled with this waker.
     pub(crate) fn leave(&mut self, waker: &Waker) {
         let Some(region) = self.all.get_mut(&address(waker)) else { return };
         region.operations -= 1;
-        // One that was polled is looked at when the poll ends: its next operation may be polled in it.
+        // A region that was polled is checked when the poll ends, as its next operation may be polled in the same poll.
         if !region.is_polled {
             self.remove_unused(address(waker));
         }
@@ -126,7 +128,7 @@ impl Regions {
         }
     }
 
-    /// An operation in the region is polled.
+    /// Notes that an operation in the region is polled.
     pub(crate) fn polled(&mut self, waker: &Waker) {
         if let Some(region) = self.all.get_mut(&address(waker))
             && !std::mem::replace(&mut region.is_polled, true)
@@ -135,7 +137,7 @@ impl Regions {
         }
     }
 
-    /// The region is about to be woken by other than a delivery.
+    /// Notes that the region is about to be woken, other than by a delivery.
     pub(crate) fn expect_poll(&mut self, waker: &Waker) {
         self.woken = Some(address(waker));
         if let Some(region) = self.all.get_mut(&address(waker)) {
@@ -143,14 +145,14 @@ impl Regions {
         }
     }
 
-    /// The region is about to be woken by a delivery, as it will be in a replay.
+    /// Notes that the region is about to be woken by a delivery, as it will be in a replay.
     pub(crate) fn expect_delivery(&mut self, waker: &Waker) {
         if let Some(region) = self.all.get_mut(&address(waker)) {
             (region.is_due, region.is_expected) = (true, false);
         }
     }
 
-    /// The run has been polled once.
+    /// Ends a poll of the run.
     pub(crate) fn end_poll(&mut self) {
         let woken = self.woken.take();
         if self.polled.is_empty() {
@@ -170,14 +172,14 @@ impl Regions {
         self.polled = polled;
     }
 
-    /// Only this region was woken: what else was polled, and for no other reason, is carried by it.
+    /// Learns what a region carries: it alone was woken, so it carries whatever else was polled for no other reason.
     fn learn(&mut self, woken: usize, polled: &[usize]) {
         let Some(region) = self.all.get_mut(&woken).filter(|region| region.is_polled || region.operations == 0) else {
             return;
         };
         let (is_empty, mut carries) = (region.operations == 0, std::mem::take(&mut region.carries));
         (region.is_known, region.is_expected) = (true, region.is_expected && !is_empty);
-        // One without operations cannot be seen to be polled.
+        // The polls of a region without operations cannot be seen.
         carries.retain(|other| self.all.get(other).is_some_and(|other| other.operations == 0 || other.is_polled));
         for other in polled.iter().filter(|other| **other != woken) {
             let Some(region) = self.all.get_mut(other).filter(|other| !other.is_expected && !other.is_due) else {
@@ -185,7 +187,7 @@ impl Regions {
             };
             region.is_carried = true;
             if is_empty && !region.carries.contains(&woken) {
-                // The other way round it could not be seen.
+                // The other way round, it could not be seen.
                 region.carries.push(woken);
             }
             if !carries.contains(other) {
@@ -201,7 +203,7 @@ impl Regions {
         }
     }
 
-    /// Counts the extra polls of what was polled.
+    /// Counts the extra polls among those that were made.
     fn count(&mut self, polled: &[usize]) {
         let (mut extra, mut due) = (Vec::new(), Vec::new());
         for (address, region) in polled.iter().filter_map(|address| Some((*address, self.all.get(address)?))) {
@@ -224,12 +226,12 @@ impl Regions {
         }
     }
 
-    /// Works out which wake-ups come to the extra polls of a mix.
+    /// Works out which wake-ups amount to the extra polls of a mix.
     fn resolve(&mut self, mix: &Mix) {
         // What a replay polls too.
         let with_carried = |address: &usize| self.carried(*address).into_iter().chain([*address]).collect::<Vec<_>>();
         let mut covered: Vec<usize> = mix.due.iter().flat_map(with_carried).collect();
-        // Those that carry others first: then what they carry need not be woken.
+        // Regions that carry others come first, so that what they carry need not be woken.
         let mut extra: Vec<_> = mix.extra.iter().map(|address| (*address, self.carried(*address))).collect();
         extra.sort_by_key(|(_, carried)| Reverse(carried.len()));
         for (address, carried) in extra {
@@ -249,7 +251,8 @@ impl Regions {
         }
     }
 
-    /// What is polled once when this region is. A `Shared` that carries this one and others is polled by each of them.
+    /// Returns what is polled once when this region is. A `Shared` that carries this region and others is not among
+    /// them, as each of them polls it.
     fn carried(&self, address: usize) -> Vec<usize> {
         let carries = |address: usize| self.all.get(&address).map_or(&[][..], |region| &region.carries);
         let own = carries(address);
@@ -269,8 +272,8 @@ impl Regions {
         !self.debtors.is_empty() || !self.mixes.is_empty()
     }
 
-    /// What to wake next to make up for extra polls. A region that was woken and not polled is out of reach: nobody polls
-    /// it now.
+    /// Returns what to wake next to make up for extra polls. A region that was woken and not polled is out of reach:
+    /// nothing polls it now.
     pub(crate) fn next_owed(&mut self) -> Option<Waker> {
         while let Some(mix) = self.mixes.pop() {
             let is_unknown = |region: &Region| !region.is_known && !region.is_expected && !region.is_due;
@@ -301,7 +304,7 @@ impl Regions {
         Some(region.waker.clone())
     }
 
-    /// Forgets all that is owed.
+    /// Forgets everything that is owed.
     pub(crate) fn forgive(&mut self) {
         self.mixes.clear();
         self.debtors.clear();
@@ -316,7 +319,7 @@ impl Regions {
     }
 }
 
-/// What tells wakers of one region from those of others, while one of them is held.
+/// Returns what distinguishes the wakers of one region from all others, while one of them is held.
 fn address(waker: &Waker) -> usize {
     waker.data().addr()
 }

@@ -1,4 +1,4 @@
-//! Values that workflows and handlers get by their type: given as they are, or made when the engine starts.
+//! Values that workflows and handlers get by their type: given as they are, or created when the engine starts.
 
 use std::any::{Any, TypeId};
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use crate::error::{BoxError, Error, failure_of};
 
 type Making = Pin<Box<dyn Future<Output = Result<Box<dyn Any + Send + Sync>, BoxError>> + Send>>;
 
-/// What an engine is to provide.
+/// The values that an engine provides.
 #[derive(Default)]
 pub(crate) struct Provided {
     pub(crate) values: Values,
@@ -44,12 +44,12 @@ impl Provided {
         self.makers.push(Maker { id, type_name, make: Box::new(make) });
     }
 
-    /// The types of what is still to be made.
+    /// Returns the types of the values still to be created.
     pub(crate) fn unmade(&self) -> Vec<TypeId> {
         self.makers.iter().map(|maker| maker.id).collect()
     }
 
-    /// Makes what is to be made, one after the other.
+    /// Creates the values that are still to be created, one after the other.
     pub(crate) async fn make(mut self) -> Result<Values, Error> {
         for Maker { id, type_name, make } in self.makers {
             let made = make().await.map_err(|error| Error::Provide { type_name, failure: failure_of(&error) })?;

@@ -1,4 +1,4 @@
-//! Which workflows this program can run, by name and by function.
+//! The workflows and jobs that this program can run, by name and by function.
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::handling::{Definition, Names};
 use crate::workflow::{Handler, Reference};
 
-/// The registered workflows.
+/// The registered workflows and jobs.
 #[derive(Default)]
 pub(crate) struct Registry {
     by_name: BTreeMap<Name, Registered>,
@@ -20,11 +20,11 @@ pub(crate) struct Registry {
     jobs: BTreeMap<Name, Arc<Definition>>,
 }
 
-/// One of them.
+/// A registered workflow.
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) handler: Arc<dyn Handler>,
-    /// Whether what is recorded and not asked for makes a run stuck.
+    /// `true` if what is recorded but not asked for makes a run stuck.
     pub(crate) is_strict: bool,
 }
 
@@ -33,7 +33,7 @@ impl Registry {
         let name = Name::new("workflow name", name)?;
         if let Some(kind) = JobKind::of(&name) {
             let problem =
-                format!("workflow name {name:?} begins with \"{kind}:\", as names of jobs do; give it another one");
+                format!("workflow name {name:?} starts with \"{kind}:\", which is reserved for jobs; use another name");
             return Err(Error::Setup(problem));
         }
         if self.by_name.insert(name.clone(), registered).is_some() {
@@ -46,7 +46,7 @@ impl Registry {
     /// Adds a job.
     pub(crate) fn add_job(&mut self, definition: Definition) -> Result<(), Error> {
         let (name, kind) = (definition.job.clone(), definition.kind());
-        debug_assert_eq!(JobKind::of(&name), Some(kind), "the name says the kind");
+        debug_assert_eq!(JobKind::of(&name), Some(kind), "a job's name starts with its kind");
         match self.jobs.insert(name.clone(), Arc::new(definition)) {
             Some(_) => Err(Error::Setup(format!("job {name:?} is registered twice; give each its own name"))),
             None => Ok(()),
@@ -65,17 +65,17 @@ impl Registry {
         Error::UnknownJob { job: name.to_string(), known: self.known_jobs() }
     }
 
-    /// The names of the registered jobs, for people.
+    /// Returns the names of the registered jobs, for people.
     pub(crate) fn known_jobs(&self) -> String {
         listed(self.jobs.keys())
     }
 
-    /// The names of the registered workflows, for people.
+    /// Returns the names of the registered workflows, for people.
     pub(crate) fn known(&self) -> String {
         listed(self.by_name.keys())
     }
 
-    /// Makes the workflow registered last strict.
+    /// Makes a workflow strict.
     pub(crate) fn make_strict(&mut self, name: &str) {
         if let Some(registered) = self.by_name.get_mut(&Name::recorded(name)) {
             registered.is_strict = true;
@@ -103,7 +103,7 @@ impl Names for Registry {
             Reference::Function { type_id, type_name } => match self.by_function.get(&type_id).map(Vec::as_slice) {
                 Some([name]) => Ok(name.clone()),
                 Some(names) => Err(Error::Setup(format!(
-                    "function {type_name} is registered as {names:?}; start it by a `Workflow` contract"
+                    "function {type_name} is registered as {names:?}; start it with a `Workflow` contract"
                 ))),
                 None => Err(self.unknown(format!("function {type_name}"))),
             },

@@ -1,4 +1,4 @@
-//! Who waits in this process for what became of a message to a job.
+//! Callers in this process that wait for the outcome of a message to a job.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,16 +9,16 @@ use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 use tokio::sync::oneshot;
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Reply {
-    /// It was dealt with; the answer if it asked for one.
+    /// The message was taken, with the reply if it asked for one.
     Taken { answer: Option<Payload>, event_count: u64, next: Option<Timestamp> },
-    /// It waits for something that comes first; so many events are before it or with it.
+    /// The message waits for something that comes first. This many events are before it or with it.
     Held { event_count: u64 },
 }
 
-/// Who waits. By the token of the write until it is answered, then by the position of the message.
+/// The waiting callers: by the token of the write until it is durable, then by the position of the message.
 #[derive(Default)]
 pub(crate) struct Replies {
     waiting: AtomicUsize,
@@ -36,7 +36,7 @@ impl Replies {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for what becomes of a message that is sent with this token.
+    /// Returns a receiver for the outcome of a message that is sent with this token.
     pub(crate) fn expect(&self, token: u64) -> oneshot::Receiver<Reply> {
         let (sender, receiver) = oneshot::channel();
         let mut inner = self.lock();
@@ -45,7 +45,7 @@ impl Replies {
         receiver
     }
 
-    /// The message lies with an instance, at a position; 0 if it was not kept.
+    /// Notes the instance and the position of a message; position 0 means that it was not kept.
     pub(crate) fn place(&self, token: u64, num: InstanceNum, pos: u64) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
@@ -57,14 +57,14 @@ impl Replies {
         self.count(&inner);
     }
 
-    /// Nothing comes of it.
+    /// Drops the wait for a message that has no outcome.
     pub(crate) fn forget(&self, token: u64) {
         let mut inner = self.lock();
         inner.by_token.remove(&token);
         self.count(&inner);
     }
 
-    /// Tells whoever waits for the message at a position.
+    /// Sends the outcome to the caller that waits for the message at a position.
     pub(crate) fn tell(&self, pos: u64, reply: impl FnOnce() -> Reply) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
@@ -74,12 +74,12 @@ impl Replies {
         self.count(&inner);
         drop(inner);
         if let Some((_, sender)) = sender {
-            // Who does not wait any more misses nothing.
+            // The receiver may have been dropped.
             let _ = sender.send(reply());
         }
     }
 
-    /// Nothing more is told of this instance: whoever waits asks the store.
+    /// Drops all waits for an instance, so that its callers read the store.
     pub(crate) fn drop_all_of(&self, num: InstanceNum) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
@@ -89,7 +89,7 @@ impl Replies {
         self.count(&inner);
     }
 
-    /// Nothing more comes from this process.
+    /// Drops all waits, because nothing more comes from this process.
     pub(crate) fn close(&self) {
         *self.lock() = Inner::default();
         self.waiting.store(0, Ordering::Relaxed);

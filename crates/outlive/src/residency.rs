@@ -1,4 +1,16 @@
-//! Which runs are in memory, how many may be, and which of them can leave.
+//! The instances in memory: how many there may be, and which of them can leave.
+//!
+//! A store may hold far more instances than fit in memory, and most of them are paused. So memory has a limited number
+//! of places. A place is reserved before an instance is claimed, and taken when the instance is loaded. A running
+//! instance keeps its place. A paused one is released in the store, so it can leave at any time and be claimed again
+//! later. It may stay while at most half of the places are taken, which saves loading and replaying it if it resumes
+//! soon. When places run short, the instance that has been idle longest is asked to leave. One in a long pause is asked
+//! to leave at a set time in any case. That is only a note in its mailbox: if something else has arrived as well, the
+//! instance looks at that first.
+//!
+//! Two kinds of place go beyond the limit: those added for now when nothing could be claimed
+//! ([`reserve_more`](Residency::reserve_more)), and those for instances that are asked to end
+//! ([`reserve_beyond`](Residency::reserve_beyond)). `worker/claims.rs` explains why they are needed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,10 +22,10 @@ use tokio::task::AbortHandle;
 
 use crate::mailbox::Mailbox;
 
-/// How many runs that are to end may be in memory beside all others.
+/// How many instances that are asked to end may be in memory in addition to all others.
 const BEYOND_MAX: usize = 256;
 
-/// The runs in memory.
+/// The instances in memory.
 pub(crate) struct Residency {
     inner: Mutex<Inner>,
     residents_max: usize,
@@ -22,13 +34,13 @@ pub(crate) struct Residency {
 #[derive(Default)]
 struct Inner {
     residents: HashMap<InstanceNum, Resident>,
-    /// Places taken for runs that are about to come.
+    /// Places reserved for instances that are about to be loaded.
     reserved: usize,
-    /// Places that there are for now beside the usual ones.
+    /// Places that were added for now.
     more: usize,
-    /// Those that are paused, by when they paused: the first has been idle longest.
+    /// The paused instances, by when they paused: the first has been idle longest.
     paused: BTreeMap<u64, InstanceNum>,
-    /// Those of them that pause for long, by when they are to leave.
+    /// The instances in a long pause, by when they are to leave.
     cooling: BTreeSet<(Timestamp, InstanceNum)>,
     pauses: u64,
 }
@@ -64,8 +76,8 @@ impl Residency {
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes places for runs that are about to come; answers how many there were. A paused run is asked to leave for
-    /// each one that is missing.
+    /// Reserves places for instances that are about to be loaded, and returns how many were free. For each one that is
+    /// missing, a paused instance is asked to leave.
     pub(crate) fn reserve(&self, wanted: usize) -> usize {
         let mut inner = self.lock();
         let free = self.residents_max.saturating_sub(inner.residents.len() + inner.reserved);
@@ -82,7 +94,7 @@ impl Residency {
         got
     }
 
-    /// Takes one of the places that there are for now, if one is free.
+    /// Reserves one of the places that were added, if one is free.
     pub(crate) fn reserve_more(&self) -> bool {
         let mut inner = self.lock();
         let is_free = inner.residents.len() + inner.reserved < self.residents_max + inner.more;
@@ -90,7 +102,7 @@ impl Residency {
         is_free
     }
 
-    /// Takes places for runs that are to end, whether there are any or not, but not without limit.
+    /// Reserves places for instances that are asked to end, even if none is free, up to a limit.
     pub(crate) fn reserve_beyond(&self, wanted: usize) -> usize {
         let mut inner = self.lock();
         let places = self.residents_max + inner.more + BEYOND_MAX;
@@ -99,13 +111,13 @@ impl Residency {
         got
     }
 
-    /// Gives up the places beside the usual ones that nobody has any more.
+    /// Removes added places that are no longer used.
     pub(crate) fn trim_more(&self) {
         let mut inner = self.lock();
         inner.more = inner.more.min((inner.residents.len() + inner.reserved + 1).saturating_sub(self.residents_max));
     }
 
-    /// How many places there are beside the usual ones.
+    /// Returns the number of places that were added.
     pub(crate) fn more(&self) -> usize {
         self.lock().more
     }
@@ -114,7 +126,7 @@ impl Residency {
         self.lock().more = more;
     }
 
-    /// How many places there are usually.
+    /// Returns the number of places, without those that were added.
     pub(crate) fn max(&self) -> usize {
         self.residents_max
     }
@@ -125,14 +137,14 @@ impl Residency {
         inner.reserved = inner.reserved.saturating_sub(count);
     }
 
-    /// A run moves into its reserved place.
+    /// Puts an instance into its reserved place.
     pub(crate) fn enter(&self, num: InstanceNum, id: String, mailbox: Arc<Mailbox>) {
         let mut inner = self.lock();
         inner.reserved = inner.reserved.saturating_sub(1);
         inner.residents.insert(num, Resident { id, mailbox, abort: None, paused: None, wake: None, cold_at: None });
     }
 
-    /// Ends those of an id whose number is another: they were replaced.
+    /// Ends the instances with this id and another number, because they were replaced.
     pub(crate) fn replace(&self, id: &str, num: InstanceNum) {
         let inner = self.lock();
         let old = inner.residents.iter().filter(|(other, resident)| **other != num && resident.id == id);
@@ -141,15 +153,15 @@ impl Residency {
         });
     }
 
-    /// How to end the task of a run, should that be needed.
+    /// Sets the handle that aborts the task of an instance.
     pub(crate) fn set_abort(&self, num: InstanceNum, abort: AbortHandle) {
         if let Some(resident) = self.lock().residents.get_mut(&num) {
             resident.abort = Some(abort);
         }
     }
 
-    /// A run leaves, unless it has [retired](Self::retire); another one may have come in its place since. Answers
-    /// whether it does.
+    /// Removes an instance, unless it has [retired](Self::retire): another one may be in its place since. Returns
+    /// `true` if it was removed.
     pub(crate) fn leave(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) -> bool {
         let mut inner = self.lock();
         let is_here = inner.residents.get(&num).is_some_and(|resident| Arc::ptr_eq(&resident.mailbox, mailbox));
@@ -160,25 +172,25 @@ impl Residency {
         is_here
     }
 
-    /// Whether a run is in memory and not paused: the store takes it for ours.
+    /// Returns `true` if an instance is in memory and not paused, so that the store records it as ours.
     pub(crate) fn is_at_work(&self, num: InstanceNum) -> bool {
         self.lock().residents.get(&num).is_some_and(|resident| resident.paused.is_none())
     }
 
-    /// A run has ended: it is in memory for a moment still, but nothing reaches it any more.
+    /// Removes an instance that has ended. It is in memory a moment longer, but nothing reaches it any more.
     pub(crate) fn retire(&self, num: InstanceNum) {
         let mut inner = self.lock();
         inner.unpause(num);
         inner.residents.remove(&num);
     }
 
-    /// The mailbox of a run, if it is in memory.
+    /// Returns the mailbox of an instance, if it is in memory.
     pub(crate) fn mailbox(&self, num: InstanceNum) -> Option<Arc<Mailbox>> {
         self.lock().residents.get(&num).map(|resident| resident.mailbox.clone())
     }
 
-    /// A run pauses until `wake`; if that is for long, it is to leave at `cold_at`. Answers whether there is room for it to
-    /// stay.
+    /// Marks an instance as paused until `wake`. If the pause is long, the instance is to leave at `cold_at`. Returns
+    /// `true` if there is room for it to stay.
     pub(crate) fn pause(&self, num: InstanceNum, wake: Option<Timestamp>, cold_at: Option<Timestamp>) -> bool {
         let mut inner = self.lock();
         if (inner.residents.len() + inner.reserved) * 2 > self.residents_max {
@@ -197,19 +209,19 @@ impl Residency {
         true
     }
 
-    /// A run goes on. Returns when it would have been due.
+    /// Marks an instance as running again. Returns when it would have been due.
     pub(crate) fn resume(&self, num: InstanceNum) -> Option<Timestamp> {
         let mut inner = self.lock();
         inner.unpause(num);
         inner.residents.get_mut(&num).and_then(|resident| resident.wake.take())
     }
 
-    /// When the next run is to leave.
+    /// Returns when the next instance is to leave.
     pub(crate) fn next_cold(&self) -> Option<Timestamp> {
         self.lock().cooling.first().map(|(cold_at, _)| *cold_at)
     }
 
-    /// Asks those to leave that have paused for long enough.
+    /// Asks the instances to leave that have been in a long pause for long enough.
     pub(crate) fn evict_cold(&self, now: Timestamp) {
         let mut inner = self.lock();
         while let Some(&(cold_at, num)) = inner.cooling.first() {
@@ -223,24 +235,24 @@ impl Residency {
         }
     }
 
-    /// How many runs are in memory or about to be.
+    /// Returns how many instances are in memory or about to be.
     pub(crate) fn len(&self) -> usize {
         let inner = self.lock();
         inner.residents.len() + inner.reserved
     }
 
-    /// How many runs in memory are not paused.
+    /// Returns how many instances in memory are not paused.
     pub(crate) fn working(&self) -> usize {
         let inner = self.lock();
         inner.residents.len() - inner.paused.len()
     }
 
-    /// All mailboxes.
+    /// Returns all mailboxes.
     pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
         self.lock().residents.values().map(|resident| resident.mailbox.clone()).collect()
     }
 
-    /// Ends all tasks at once.
+    /// Aborts all tasks.
     pub(crate) fn abort(&self) {
         for resident in self.lock().residents.values() {
             resident.abort.iter().for_each(AbortHandle::abort);

@@ -1,4 +1,4 @@
-//! Forgets what was told long ago: lines of the feed that are older than the engine keeps them.
+//! Trims the feed: removes lifecycle events that are older than the engine keeps them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use outlive_core::time::Timestamp;
 use crate::error::Error;
 use crate::worker::Worker;
 
-/// How often it looks for something that is too old.
+/// How often to look for lifecycle events that are too old.
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// How many lines are looked at to see whether any is too old: nearly always the first says it.
+/// How many lifecycle events are read to see whether any is too old. Nearly always the first one shows it.
 const PAGE: usize = 8;
 
-/// What is needed to forget.
+/// The task that trims the feed.
 pub(crate) struct Retention {
     pub(crate) worker: Arc<Worker>,
     pub(crate) keep: Duration,
@@ -39,7 +39,7 @@ impl Retention {
         }
     }
 
-    /// Forgets all that is too old, a little at a time: others write in between.
+    /// Removes everything that is too old, a little at a time, so that others can write in between.
     async fn forget(&self) -> Result<(), Error> {
         let now = self.worker.env.clock.now();
         let keep = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX);
@@ -53,7 +53,7 @@ impl Retention {
         Ok(())
     }
 
-    /// Returns `true` if anything may be too old: a store that is at rest is not written to.
+    /// Returns `true` if anything may be too old, so that an idle store is not written to.
     async fn has_older(&self, trim: Trim) -> Result<bool, Error> {
         let mut after = 0;
         loop {

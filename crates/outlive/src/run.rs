@@ -1,4 +1,4 @@
-//! A handle on one run: what became of it, and what can be done to it.
+//! The handle to one run: its status, journal and result, and the ways to act on it.
 
 mod dead;
 mod progress;
@@ -30,7 +30,7 @@ use crate::waiters::{End, Until};
 pub use dead::DeadSignal;
 pub use progress::{Branch, Progress};
 
-/// A run that gives an `O`.
+/// A handle to a run that returns an `O`.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -62,7 +62,7 @@ impl<O> std::fmt::Debug for Run<O> {
     }
 }
 
-/// What is known of a run.
+/// Information about a run.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -80,29 +80,29 @@ impl<O> std::fmt::Debug for Run<O> {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct RunInfo {
-    /// Its id.
+    /// The run's id.
     pub id: String,
     /// The name its workflow is registered under.
     pub workflow: String,
-    /// Where it is in its life.
+    /// The run's status.
     pub status: Status,
-    /// Its input, as JSON.
+    /// The input, as JSON.
     pub input: Payload,
-    /// Its result, as JSON, once it has completed.
+    /// The result, as JSON, once the run has completed.
     pub output: Option<Payload>,
-    /// What it failed with, once it has failed.
+    /// The failure, once the run has failed.
     pub failure: Option<Failure>,
-    /// Why it is stuck, why it was cancelled, what it waits for, or what is recorded of it that its code did not ask for.
+    /// Why it is stuck, why it was cancelled, what it waits for, or what is recorded that its code did not ask for.
     pub note: Option<String>,
-    /// When it was accepted.
+    /// When the run was accepted.
     pub created_at: Timestamp,
-    /// When it began.
+    /// When the run began.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// When the run ended.
     pub ended_at: Option<Timestamp>,
-    /// Its tags.
+    /// The run's tags.
     pub tags: BTreeMap<String, String>,
-    /// How often a process died while driving it since it last got on.
+    /// How often a process died while driving the run since it last made progress.
     pub recoveries: u32,
 }
 
@@ -131,8 +131,8 @@ impl RunInfo {
 }
 
 impl RunInfo {
-    /// Returns the status with what comes first: `waiting (approval, 2d 23h left)`, `retrying (charge card, attempt 3 in
-    /// 12 s)`, `sleeping (until 2026-01-02T00:00:00Z)`. [`Run::progress`] lists all branches.
+    /// Returns the status with what is due first: `waiting (approval, 2d 23h left)`, `retrying (charge card, attempt 3
+    /// in 12 s)`, `sleeping (until 2026-01-02T00:00:00Z)`. [`Run::progress`] lists all branches.
     ///
     /// ```
     /// # use outlive::{clock::Clock as _, prelude::*};
@@ -160,7 +160,7 @@ fn recorded_failure(outcome: &Payload) -> Failure {
         .unwrap_or_else(|problem| Failure::new(outlive_core::failure::Cause::Error, format!("{problem}: {outcome}")))
 }
 
-/// What came of asking a run to end.
+/// The outcome of a request to end a run.
 ///
 /// ```
 /// use outlive::CancelAnswer;
@@ -176,12 +176,13 @@ fn recorded_failure(outcome: &Payload) -> Failure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CancelAnswer {
-    /// It will end as cancelled, whatever it does from here on.
+    /// The run will end as cancelled, whatever it does from here on.
     Taken,
-    /// It was stuck, and has ended as cancelled. Its code could not go on, so nothing of its clean-up has run: do by hand
-    /// what it would have undone. A stuck run that is fixed and [retried](Run::retry) before it is cancelled cleans up.
+    /// The run was stuck, and has ended as cancelled. Its code could not resume, so none of its clean-up has run: undo
+    /// by hand what it would have undone. A stuck run that is fixed and [retried](Run::retry) before it is cancelled
+    /// does clean up.
     TakenStuck,
-    /// It had ended before; nothing was changed.
+    /// The run had already ended; nothing was changed.
     Ended(Status),
 }
 
@@ -190,7 +191,7 @@ impl<O> Run<O> {
         Self { shared, id, num, output: Gives::default() }
     }
 
-    /// The run's id.
+    /// Returns the run's id.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -206,7 +207,7 @@ impl<O> Run<O> {
         self.id.as_str()
     }
 
-    /// Where the run is in its life.
+    /// Returns the run's status.
     ///
     /// ```
     /// use outlive::Pause;
@@ -222,12 +223,12 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotFound`] if it was purged.
+    /// [`Error::NotFound`] if the run was purged.
     pub async fn status(&self) -> Result<Status, Error> {
         Ok(self.instance().await?.status)
     }
 
-    /// What is known of the run.
+    /// Returns what is stored about the run, except for its journal.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -242,13 +243,13 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotFound`] if it was purged.
+    /// [`Error::NotFound`] if the run was purged.
     pub async fn info(&self) -> Result<RunInfo, Error> {
         Ok(RunInfo::of(self.instance().await?))
     }
 
-    /// Returns how far the run is: what each of its branches waits for, the attempt, the next time, the last failure and
-    /// how many operations have ended. Also for a run that another process executes.
+    /// Returns how far the run is: what each branch waits for, the attempt, when something is due next, the last
+    /// failure and how many operations have ended. Also works for a run that another process executes.
     ///
     /// ```
     /// use outlive::Branch;
@@ -271,14 +272,14 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`journal`](Self::journal).
+    /// Same as [`journal`](Self::journal).
     pub async fn progress(&self) -> Result<Progress, Error> {
         let instance = self.instance().await?;
         let journal = whole_journal(&*self.shared.store, self.num, 0).await?;
         Ok(Progress::of(&instance, &journal, self.shared.clock.now()))
     }
 
-    /// What the run has done, in order.
+    /// Returns the run's journal: what it has done, in order.
     ///
     /// ```
     /// use outlive::EntryKind;
@@ -295,12 +296,12 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotFound`] if it was purged, [`Error::Store`] if an entry is damaged.
+    /// [`Error::NotFound`] if the run was purged, [`Error::Store`] if an entry is damaged.
     pub async fn journal(&self) -> Result<Vec<Entry>, Error> {
         self.journal_since(0).await
     }
 
-    /// What the run has done since an entry: those with a larger `seq`.
+    /// Returns the journal entries after `seq`.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -316,14 +317,14 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`journal`](Self::journal).
+    /// Same as [`journal`](Self::journal).
     pub async fn journal_since(&self, seq: u64) -> Result<Vec<Entry>, Error> {
         self.instance().await?;
         Ok(whole_journal(&*self.shared.store, self.num, seq).await?)
     }
 
-    /// Returns the entries that follow `seq`, as many as take about 4 MiB: for journals of any length. At least one
-    /// is returned if there is one.
+    /// Returns the journal entries after `seq`, up to about 4 MiB of them: for journals of any length. Returns at least
+    /// one entry if there is one.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -346,13 +347,13 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`journal`](Self::journal).
+    /// Same as [`journal`](Self::journal).
     pub async fn journal_page(&self, seq: u64) -> Result<Vec<Entry>, Error> {
         self.instance().await?;
         Ok(self.shared.store.journal(self.num, seq, usize::MAX).await?)
     }
 
-    /// The steps that have given a value, in the order in which they did, by their identity in the journal.
+    /// Returns the steps that have completed, in the order in which they did, by their identity in the journal.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -371,14 +372,14 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`journal`](Self::journal).
+    /// Same as [`journal`](Self::journal).
     pub async fn completed_steps(&self) -> Result<Vec<String>, Error> {
         let journal = self.journal().await?;
         let done = journal.iter().filter(|entry| entry.kind == EntryKind::StepDone);
         Ok(done.map(|entry| entry.op.replacen("step:", "", 1)).collect())
     }
 
-    /// Sends a named value, which a [`wait`](crate::Ctx::wait) of the run gets: now, or whenever it comes to one.
+    /// Sends a named value to the run. A [`wait`](crate::Ctx::wait) receives it, now or whenever the run gets to one.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -398,7 +399,7 @@ impl<O> Run<O> {
         Signal { shared: self.shared.clone(), id: self.id.clone(), num: self.num, message, dedup: None }
     }
 
-    /// Asks the run to end: what it waits for gives [`Error::Cancelled`], and it may clean up in steps.
+    /// Asks the run to end: what it waits for returns [`Error::Cancelled`], and it may clean up in steps.
     ///
     /// ```
     /// # use outlive::{CancelAnswer, prelude::*};
@@ -419,13 +420,13 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotFound`] if it was purged.
+    /// [`Error::NotFound`] if the run was purged.
     pub async fn cancel(&self, reason: &str) -> Result<CancelAnswer, Error> {
         self.check_reason(reason)?;
         self.ask_to_end(Message::Cancel { reason: reason.to_owned() }).await
     }
 
-    /// Ends the run at once, with no clean-up.
+    /// Ends the run at once, without clean-up.
     ///
     /// ```
     /// # use outlive::{CancelAnswer, prelude::*};
@@ -439,7 +440,7 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotFound`] if it was purged.
+    /// [`Error::NotFound`] if the run was purged.
     pub async fn terminate(&self, reason: &str) -> Result<CancelAnswer, Error> {
         self.check_reason(reason)?;
         self.ask_to_end(Message::Terminate { reason: reason.to_owned() }).await
@@ -463,7 +464,7 @@ impl<O> Run<O> {
         }
     }
 
-    /// Stops the run from going on until it is [resumed](Self::resume). A step that is at work ends and is recorded.
+    /// Pauses the run until it is [resumed](Self::resume). A step that is running finishes and is recorded.
     ///
     /// ```
     /// use outlive::Pause;
@@ -480,12 +481,12 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Status`] if it has ended or is stuck.
+    /// [`Error::Status`] if the run has ended or is stuck.
     pub async fn pause(&self) -> Result<(), Error> {
         send(&self.shared, &self.id, self.num, Message::Pause, None).await.map(drop)
     }
 
-    /// Has the run go on after a [pause](Self::pause).
+    /// Resumes the run after a [pause](Self::pause).
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -501,13 +502,13 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Status`] if it has ended or is stuck.
+    /// [`Error::Status`] if the run has ended or is stuck.
     pub async fn resume(&self) -> Result<(), Error> {
         send(&self.shared, &self.id, self.num, Message::Resume, None).await.map(drop)
     }
 
-    /// Has a failed or stuck run go on from its last recorded point. Completed steps are kept; failures at the end
-    /// of the journal are forgotten, and what failed is tried again.
+    /// Resumes a failed or stuck run from its last recorded point. Completed steps are kept; failures at the end of the
+    /// journal are dropped, and what failed is tried again.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -525,7 +526,7 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Status`] if it is neither failed nor stuck.
+    /// [`Error::Status`] if the run is neither failed nor stuck.
     pub async fn retry(&self) -> Result<(), Error> {
         self.instance().await?;
         let reopen = Reopen { id: self.id.clone(), num: Some(self.num), at: self.shared.clock.now() };
@@ -533,7 +534,7 @@ impl<O> Run<O> {
         self.done(answer, "only a failed or stuck run can be retried")
     }
 
-    /// Removes all that is kept of the run, which must have ended or be stuck. Its id is free again.
+    /// Removes everything stored about the run, which must have ended or be stuck. Its id can be used again.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -548,7 +549,7 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Status`] if it is still alive.
+    /// [`Error::Status`] if the run has not ended and is not stuck.
     pub async fn purge(&self) -> Result<(), Error> {
         self.instance().await?;
         let answer = self.shared.committer.write(Write::Purge(self.id.clone(), Some(self.num))).await?;
@@ -573,7 +574,7 @@ impl<O> Run<O> {
 }
 
 impl<O: DeserializeOwned> Run<O> {
-    /// Waits for the end of the run and gives its result.
+    /// Waits for the run to end and returns its result.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -589,11 +590,11 @@ impl<O: DeserializeOwned> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Failed`], [`Error::Cancelled`] or [`Error::Stuck`] as the run ended; [`Error::Payload`] if the result
-    /// does not read as an `O`; [`Error::NotFound`] if it was purged.
+    /// [`Error::Failed`], [`Error::Cancelled`] or [`Error::Stuck`], depending on how the run ended; [`Error::Payload`]
+    /// if the result does not deserialize as an `O`; [`Error::NotFound`] if the run was purged.
     pub async fn result(&self) -> Result<O, Error> {
         loop {
-            // Whoever ends the run from here on tells us; who ended it before is found in the store.
+            // Subscribe before reading the store: a later end is reported, an earlier one is in the store.
             let news = self.shared.waiters.news(self.num, Until::Reported);
             if !self.shared.worker.as_ref().is_some_and(|worker| worker.hears_of(self.num)) {
                 let instance = self.instance().await?;
@@ -625,7 +626,7 @@ impl<O: DeserializeOwned> Run<O> {
     }
 }
 
-/// A signal, made by [`Run::signal`]. Nothing is sent until it is awaited.
+/// A signal, created by [`Run::signal`]. Nothing is sent until it is awaited.
 ///
 /// Awaiting it returns `true` if the signal was kept, and `false` if an earlier signal to the run had the same
 /// [dedup key](Self::dedup).
@@ -651,7 +652,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// A second signal to the run with the same key is not kept.
+    /// Sets a deduplication key: a second signal to the run with the same key is not kept.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -660,7 +661,7 @@ impl Signal {
     /// # let engine = Engine::open("memory:").workflow("sum", sum).start().await?;
     /// # let run = engine.start(sum, &()).await?;
     /// assert!(run.signal("n", &1).dedup("request-1").await?);
-    /// assert!(!run.signal("n", &1).dedup("request-1").await?); // sent again for want of an answer: not kept
+    /// assert!(!run.signal("n", &1).dedup("request-1").await?); // sent again after a lost reply: not kept
     /// run.signal("n", &2).dedup("request-2").await?;
     /// assert_eq!(run.result().await?, 3);
     /// # Ok(()) }
@@ -683,7 +684,7 @@ impl IntoFuture for Signal {
     }
 }
 
-/// Sends a message. Returns `false` if one with the same dedup key came before.
+/// Sends a message. Returns `false` if an earlier one had the same dedup key.
 async fn send(
     shared: &Shared,
     id: &Name,
@@ -694,7 +695,7 @@ async fn send(
     let at = shared.clock.now();
     let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: shared.chance.token() };
     match shared.committer.write(Write::Send(send)).await? {
-        Answer::Refused(refusal) => Err(refused(id, refusal, "it takes no messages any more")),
+        Answer::Refused(refusal) => Err(refused(id, refusal, "it no longer accepts messages")),
         Answer::Sent { is_new, .. } => Ok(is_new),
         _ => Err(Error::Shutdown),
     }

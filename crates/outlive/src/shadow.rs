@@ -1,4 +1,4 @@
-//! Replays a second copy of a run, with no side effects, to see whether the code asks for the same again.
+//! Replays a copy of a run without side effects, to see whether the code asks for the same operations again.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -23,24 +23,24 @@ use crate::panics;
 use crate::polls::ROUND;
 use crate::workflow::{Handler, WorkflowFuture};
 
-/// How many copies of a run are compared with it if its branches share something: an unbiased `select!` over such branches
-/// tosses a coin, which a single copy may toss alike.
+/// How many copies are compared with a run whose branches share something. An unbiased `select!` over such branches
+/// picks one at random, and a single copy may pick the same.
 const COPIES: usize = 4;
-/// How often a copy may wake itself before it is said to get nowhere.
+/// How many times a copy may wake itself before it counts as making no progress.
 const POLLS_MAX: u32 = 100_000;
-/// How often a copy is taken beyond its frontier: a loop of sleeps has no end.
+/// How many times a copy is taken beyond its frontier, as a loop of sleeps has no end.
 const FORESEEN_MAX: u32 = 200;
 
-/// Why a workflow function did not begin.
+/// Why a workflow function did not start.
 pub(crate) enum NotBegun {
-    /// The recorded input does not read as its type.
+    /// The recorded input does not decode as its type.
     Input(String),
     /// It panicked.
     Panicked(String),
 }
 
 impl NotBegun {
-    /// The sentence for people.
+    /// Returns the sentence for people.
     pub(crate) fn into_sentence(self) -> String {
         match self {
             Self::Input(sentence) | Self::Panicked(sentence) => sentence,
@@ -55,28 +55,28 @@ pub(crate) fn begin(handler: &dyn Handler, cell: &Arc<Cell>, input: &Payload) ->
     match begun {
         Ok(Ok(future)) => Ok(future),
         Ok(Err(error)) => Err(NotBegun::Input(format!(
-            "the recorded input does not read as the workflow's type: {}; mend the type and start the program again",
+            "the recorded input does not read as the workflow's type: {}; fix the type and restart the program",
             Error::decode("it".into(), input, &error)
         ))),
         Err(panic) => Err(NotBegun::Panicked(aside::panicked(&panic))),
     }
 }
 
-/// A copy that has gone as far as its journal goes.
+/// A copy that was replayed to the end of its journal.
 pub(crate) struct Copy {
-    /// With the machine, which knows what was not asked for.
+    /// The cell, whose machine knows what was not asked for.
     pub(crate) cell: Arc<Cell>,
-    /// What it waits for where the journal ends.
+    /// What the copy waits for at the end of the journal.
     pub(crate) asked: Vec<Asked>,
-    /// What it waits for where it has come to.
+    /// What the copy waits for where it has stopped.
     pub(crate) last: Vec<Asked>,
-    /// An operation that is begun and whose record will not read, with a sentence; in a check.
+    /// In a check: an operation that has begun and whose record does not decode, with a sentence.
     pub(crate) unread: Option<(String, String)>,
-    /// How it ended, if it did.
+    /// How the copy ended, if it did.
     pub(crate) end: Option<CopyEnd>,
-    /// Whether one delivery may have readied several of its branches.
+    /// Whether one delivery may have made several of its branches ready.
     is_shared: bool,
-    /// Whether it has gone on beyond the journal, by what is known to happen then.
+    /// Whether the copy went beyond the journal, by what is known to happen then.
     pub(crate) is_ahead: bool,
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum CopyEnd {
     Completed(Payload),
     Failed(Failure),
     Panicked(Failure),
-    /// It woke itself again and again, and nothing came of it.
+    /// It kept waking itself and made no progress.
     Restless,
 }
 
@@ -95,7 +95,7 @@ impl std::fmt::Display for CopyEnd {
             Self::Completed(output) => write!(f, "{output}"),
             Self::Failed(failure) => write!(f, "the error {:?}", failure.to_string()),
             Self::Panicked(panic) => write!(f, "a panic: {panic}"),
-            Self::Restless => write!(f, "no rest: it woke itself {POLLS_MAX} times and got nowhere"),
+            Self::Restless => write!(f, "no quiet point: it woke itself {POLLS_MAX} times without making progress"),
         }
     }
 }
@@ -117,7 +117,7 @@ pub(crate) fn compare(
     })
 }
 
-/// Compares the result of a run with that of a copy.
+/// Compares the result of a run with the result of a copy.
 pub(crate) fn compare_result(
     handler: &dyn Handler,
     live: &Arc<Cell>,
@@ -132,7 +132,7 @@ pub(crate) fn compare_result(
     })
 }
 
-/// Operations by their identities.
+/// Returns the identities of operations.
 pub(crate) fn names(asked: &[Asked]) -> Vec<Arc<str>> {
     asked.iter().map(|asked| asked.op.clone()).collect()
 }
@@ -150,7 +150,7 @@ pub(crate) fn compare_end(
     let is_same = match (ended.status, &copy.end) {
         (Status::Completed, Some(CopyEnd::Completed(output))) => ended.outcome.as_ref() == Some(output),
         (Status::Failed, Some(CopyEnd::Failed(failure))) => ended.outcome == Some(failure.to_payload()),
-        // What it gave does not count; and it may have been cancelled before it did anything.
+        // The result of a cancelled run does not count, and it may have been cancelled before it did anything.
         (Status::Cancelled, end) => end.is_some() || journal.is_empty(),
         _ => false,
     };
@@ -160,7 +160,7 @@ pub(crate) fn compare_end(
     if is_same { Ok(()) } else { Err(differs(&format!("the end with {outcome}"), &again)) }
 }
 
-/// What a copy of an unfinished run waits for, each with the place where it is called.
+/// Returns what a copy of an unfinished run waits for, each with its call site.
 #[cfg(feature = "tokio")]
 pub(crate) fn asked(
     handler: &dyn Handler,
@@ -176,12 +176,12 @@ pub(crate) fn asked(
 fn differs(live: &str, again: &str) -> String {
     format!(
         "a replay of this run differs: it asked for {live}, the replay for {again}; \
-         take time, randomness and everything else from outside through `ctx` or a step, and write `biased;` in a \
-         `select!` of which one result readies several branches"
+         get time, randomness and all other outside data through `ctx` or a step, and write `biased;` in a `select!` \
+         where one result makes several branches ready"
     )
 }
 
-/// Compares copies of a run with it, as many as it takes.
+/// Compares a run with as many copies as it takes.
 fn copies_of(
     handler: &dyn Handler,
     live: &Arc<Cell>,
@@ -201,7 +201,7 @@ fn copies_of(
     Ok(())
 }
 
-/// What a copy of a run begins with.
+/// Returns the cell that a copy of a run starts with.
 ///
 /// # Errors
 /// A sentence, if the journal cannot be what was written.
@@ -213,14 +213,14 @@ pub(crate) fn cell_of(info: Info, env: Arc<Env>, journal: &[Entry]) -> Result<Ce
 /// How often a copy is polled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// As often as a replay is.
+    /// As often as in a replay.
     Plain,
-    /// More often, as a live run may be: what depends on that shows.
+    /// More often, as a live run may be, so that code that depends on it is found.
     Shaken,
 }
 
-/// Has a copy go as far as its journal goes, and beyond where `may_look_ahead` allows it and the rest is known. Nothing
-/// begins in it: no body runs, no pause is set.
+/// Replays a copy to the end of its journal, and beyond where `may_look_ahead` allows it and the rest is known. Nothing
+/// starts in it: no body runs and no timer is set.
 pub(crate) fn replay(
     handler: &dyn Handler,
     cell: &Arc<Cell>,
@@ -279,12 +279,12 @@ fn replay_aloud(
         (state.machine.asked(), state.unread.values().next().cloned())
     };
     let asked = asked.unwrap_or_else(|| last.clone());
-    // What panics when a copy is dropped is told by the run itself.
+    // A panic while a copy is dropped is reported by the run itself.
     let _ = cell.polling(|| panics::catch(|| drop(polled)));
     Ok(Copy { cell: cell.clone(), asked, last, unread, end, is_ahead: foreseen > 0, is_shared })
 }
 
-/// The future of a copy, and what it is polled with.
+/// The future of a copy, and the wakers it is polled with.
 struct Polled {
     future: WorkflowFuture,
     run_waker: Arc<RunWaker>,
@@ -292,7 +292,7 @@ struct Polled {
 }
 
 impl Polled {
-    /// Polls it until it is quiet. `Some` is how it ended.
+    /// Polls the copy until it is quiet. Returns how it ended, if it did.
     fn poll(&mut self, cell: &Cell) -> Option<CopyEnd> {
         for _ in 0..POLLS_MAX {
             match cell.polling(|| panics::poll(self.future.as_mut(), &mut Context::from_waker(&self.waker))) {
@@ -309,7 +309,8 @@ impl Polled {
         if self.run_waker.take() { self.poll(cell) } else { None }
     }
 
-    /// What wakes the operation that is next, if others than operations hold wakers of the run.
+    /// Returns the waker of the operation to deliver next, if it is not the run's own or anything but operations holds
+    /// the run's waker.
     fn next_shared(&self, cell: &Cell) -> Option<Waker> {
         let state = cell.lock();
         let next = state.waker(state.machine.next_delivery()?)?;
@@ -320,7 +321,7 @@ impl Polled {
 fn end_of(ended: Result<Result<Payload, BoxError>, Failure>) -> CopyEnd {
     match ended {
         Ok(Ok(output)) => CopyEnd::Completed(output),
-        // What the error says is user code too.
+        // Formatting the error is user code too.
         Ok(Err(error)) => match panics::catch(|| failure_of(&error)) {
             Ok(failure) => CopyEnd::Failed(failure),
             Err(panic) => CopyEnd::Panicked(panic),

@@ -1,4 +1,4 @@
-//! What clients, engines and the handles they give have in common.
+//! The state shared by clients, engines and the handles they return.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::replies::Replies;
 use crate::waiters::Waiters;
 use crate::worker::Worker;
 
-/// What clients and engines share.
+/// The state shared by clients and engines.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) committer: Arc<Committer>,
@@ -29,9 +29,9 @@ pub(crate) struct Shared {
     pub(crate) replies: Arc<Replies>,
     pub(crate) payload_max: usize,
     pub(crate) chance: Arc<Chance>,
-    /// Who executes, if this process does.
+    /// The worker, if this process executes.
     pub(crate) worker: Option<Arc<Worker>>,
-    /// Tasks that end with the last handle.
+    /// Tasks that are aborted with the last handle.
     pub(crate) tasks: Vec<tokio::task::AbortHandle>,
 }
 
@@ -48,7 +48,7 @@ impl Shared {
         found.ok_or_else(|| Error::NotFound { id: id.to_string() })
     }
 
-    /// Lists a page. It is empty only at the end: a page on which the store has found nothing is passed over.
+    /// Lists a page. It is empty only at the end, as a page on which the store has found nothing is skipped.
     pub(crate) async fn list(&self, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Result<Page, Error> {
         let mut page = self.store.list(filter, before, limit).await?;
         while let Some(next) = page.next.filter(|_| page.instances.is_empty()) {
@@ -70,5 +70,5 @@ impl Shared {
     }
 }
 
-/// Marks the type that a run gives, for handles.
+/// Marks the output type of a run, for handles.
 pub(crate) type Gives<O> = PhantomData<fn() -> O>;

@@ -1,11 +1,11 @@
-//! Names of signals, as text or with the type of what is sent.
+//! Names of signals, as text or with the type of the value.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::DeserializeOwned;
 
-/// The name of a signal together with the type of its value, so that who waits and who sends cannot disagree.
+/// The name of a signal together with the type of its value, so that sender and receiver cannot disagree.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -42,7 +42,7 @@ impl<T> SignalName<T> {
         Self { name, value: PhantomData }
     }
 
-    /// The name itself.
+    /// Returns the name.
     ///
     /// ```
     /// assert_eq!(outlive::SignalName::<u64>::new("paid").as_str(), "paid");
@@ -67,31 +67,31 @@ impl<T> fmt::Debug for SignalName<T> {
     }
 }
 
-/// What a signal can carry: anything that serde reads.
+/// A value that a signal can carry: anything that serde can deserialize.
 ///
 /// ```
 /// use outlive::{IgnoredAny, prelude::*};
 /// async fn gate(ctx: Ctx, _: ()) -> Result<()> {
-///     ctx.wait::<IgnoredAny>("open").await?; // whatever it carries
+///     ctx.wait::<IgnoredAny>("open").await?; // any value
 ///     Ok(())
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a signal cannot be read as `{Self}`",
     label = "no signal has a value of type `{Self}`",
-    note = "if its value is not used, say so: `ctx.wait::<outlive::IgnoredAny>(..)`",
-    note = "else name its type, as in `ctx.wait::<Approval>(..)`, and derive `serde::Deserialize` for it"
+    note = "if the value is not used, write `ctx.wait::<outlive::IgnoredAny>(..)`",
+    note = "otherwise name its type, as in `ctx.wait::<Approval>(..)`, and derive `serde::Deserialize` for it"
 )]
 pub trait SignalValue: DeserializeOwned {}
 
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned> SignalValue for T {}
 
-/// What names a signal with values of type `T`: a [`SignalName<T>`], or any text.
+/// A name for signals with values of type `T`: a [`SignalName<T>`], or any text.
 ///
 /// ```
 /// # use outlive::{SignalNamed, prelude::*};
-/// /// Waits for two signals of a name.
+/// /// Waits for two signals with one name.
 /// async fn both<N: SignalNamed<u32>>(ctx: &Ctx, name: N) -> Result<u32, Error> {
 ///     Ok(ctx.wait::<u32>(name.as_name()).await? + ctx.wait::<u32>(name.as_name()).await?)
 /// }
@@ -99,7 +99,7 @@ impl<T: DeserializeOwned> SignalValue for T {}
 /// # fn main() { let _ = Engine::open("memory:").workflow("sum", sum); }
 /// ```
 pub trait SignalNamed<T: ?Sized> {
-    /// The name.
+    /// Returns the name.
     fn as_name(&self) -> &str;
 }
 

@@ -1,5 +1,5 @@
-//! Hands what happens to somebody outside, batch after batch, from a place that the store keeps: at least once, in
-//! order, and never in the way of a run.
+//! Sinks: deliver lifecycle events to an outside receiver, batch by batch, from a position that the store keeps. At
+//! least once, in order, and never in the way of a run.
 
 mod http;
 
@@ -19,22 +19,22 @@ use crate::error::Error;
 use crate::events::{Cursor, Events, LifecycleEvent, Subscribe};
 use crate::shared::Shared;
 
-/// The wait before the store is asked again that could not be read or written.
+/// How long to wait after the store could not be read or written.
 const STORE_RETRY: Duration = Duration::from_millis(200);
 
-/// How a sink takes what there is.
+/// How a sink delivers events.
 struct Plan {
-    /// The name under which the store keeps how far it is.
+    /// The name under which the store keeps the sink's position.
     name: Name,
     from_start: bool,
-    /// How many events are handed over at once, at most.
+    /// The maximum number of events in a batch.
     batch: usize,
-    /// How long fewer of them are waited for.
+    /// How long a batch that is not full waits for more.
     every: Duration,
     retry: Retry,
 }
 
-/// Where each sink begins, asked before anything is executed.
+/// Returns where each sink starts. Determined before anything is executed.
 pub(crate) async fn begins(store: &dyn Store, sinks: &[HttpSink]) -> Result<Vec<Cursor>, Error> {
     let mut begins = Vec::with_capacity(sinks.len());
     for sink in sinks {
@@ -44,7 +44,7 @@ pub(crate) async fn begins(store: &dyn Store, sinks: &[HttpSink]) -> Result<Vec<
 }
 
 impl Plan {
-    /// Where to begin. What is not kept yet is kept now, so that a crash later loses nothing.
+    /// Returns where to start. A position that is not stored yet is stored now, so that a later crash loses nothing.
     async fn begin(&self, store: &dyn Store) -> Result<Cursor, Error> {
         if let Some(mark) = store.mark(Some(&self.name)).await? {
             return Ok(Cursor::from_mark(mark));
@@ -56,14 +56,14 @@ impl Plan {
     }
 }
 
-/// The sinks of an engine at work.
+/// The running sinks of an engine.
 pub(crate) struct Sinks {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Sinks {
-    /// Begins to hand over, each from where it is.
+    /// Starts delivering, each sink from its position.
     pub(crate) fn new(sinks: Vec<HttpSink>, begins: Vec<Cursor>, shared: &Arc<Shared>) -> Self {
         let stop = watch::Sender::new(false);
         let tasks = sinks.into_iter().zip(begins).map(|(sink, from)| {
@@ -71,32 +71,32 @@ impl Sinks {
             tokio::spawn(async move {
                 match Subscribe::new(shared.clone()).committed().since(from).await {
                     Ok(events) => Delivery { sink, shared, events, stop, failed: 0 }.run().await,
-                    Err(error) => tracing::warn!("a sink does not begin: {error}"),
+                    Err(error) => tracing::warn!("could not start a sink: {error}"),
                 }
             })
         });
         Self { tasks: tasks.collect(), stop }
     }
 
-    /// Has them hand over what there is, once, and waits for that.
+    /// Makes the sinks deliver what there is, once, and waits for that.
     pub(crate) async fn flush(&self) {
         self.stop.send_replace(true);
         self.stop.closed().await;
     }
 
-    /// Ends them at once.
+    /// Stops the sinks at once.
     pub(crate) fn abort(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
-/// One sink at work.
+/// One running sink.
 struct Delivery {
     sink: HttpSink,
     shared: Arc<Shared>,
     events: Events,
     stop: watch::Receiver<bool>,
-    /// How often the batch at hand has failed.
+    /// How often the current batch has failed.
     failed: u32,
 }
 
@@ -124,7 +124,7 @@ impl Delivery {
         }
     }
 
-    /// What is to be handed over next: a whole batch, or what has come in time.
+    /// Returns the next batch to deliver: a full one, or what arrived in time.
     async fn gather(&mut self, is_last: bool) -> Result<Vec<LifecycleEvent>, Error> {
         let (size, every) = (self.sink.plan.batch, self.sink.plan.every);
         let mut batch = self.events.read(size).await?;
@@ -142,7 +142,7 @@ impl Delivery {
         Ok(batch)
     }
 
-    /// Hands over until it is taken. Says whether it was: at the end of the engine it is tried once.
+    /// Delivers a batch until it is accepted. Returns `false` if it was not: when the engine stops, it is tried once.
     async fn hand_over(&mut self, batch: &[LifecycleEvent]) -> bool {
         self.failed = 0;
         loop {
@@ -153,17 +153,17 @@ impl Delivery {
             self.failed = self.failed.saturating_add(1);
             let name = &self.sink.plan.name;
             if *self.stop.borrow() {
-                tracing::warn!("sink {name}: {} events wait for the next start: {problem}", batch.len());
+                tracing::warn!("sink {name}: {} events are left for the next start: {problem}", batch.len());
                 return false;
             }
             let seed = self.events.cursor().to_mark();
             let delay = self.sink.plan.retry.delay(self.failed, seed);
-            tracing::warn!("sink {name}: attempt {} failed, the next is in {delay:?}: {problem}", self.failed);
+            tracing::warn!("sink {name}: attempt {} failed, retrying in {delay:?}: {problem}", self.failed);
             self.rest(delay).await;
         }
     }
 
-    /// Keeps how far it is. Says whether that could be kept; else the engine has ended.
+    /// Stores the position. Returns `false` if it could not be stored because the engine has ended.
     async fn keep(&mut self, cursor: Cursor) -> bool {
         loop {
             let mark = Write::Mark(self.sink.plan.name.clone(), cursor.to_mark());
@@ -176,7 +176,8 @@ impl Delivery {
         }
     }
 
-    /// Waits. Real time, whatever clock the runs see: what it waits for is outside. The engine's end ends it.
+    /// Waits in real time, whatever clock the runs see, because it waits for something outside. Ends early when the
+    /// engine stops.
     async fn rest(&mut self, delay: Duration) {
         tokio::select! {
             () = tokio::time::sleep(delay) => {}

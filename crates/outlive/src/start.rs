@@ -1,4 +1,4 @@
-//! Starting a run: under which id, when, with which tags, and what to do if the id is taken.
+//! The builder for starting a run: its id, due time and tags, and what to do if the id is taken.
 
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
@@ -16,10 +16,10 @@ use crate::handling::run_id;
 use crate::run::Run;
 use crate::shared::{Gives, Shared};
 
-/// The most tags of one run.
+/// The maximum number of tags on one run.
 const TAGS_MAX: usize = 64;
 
-/// A start, made by [`Client::start`](crate::Client::start). Nothing is written until it is awaited.
+/// A run to start, created by [`Client::start`](crate::Client::start). Nothing is written until it is awaited.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -41,7 +41,7 @@ pub struct Start<O> {
     due: Due,
     tags: BTreeMap<String, String>,
     on_conflict: OnConflict,
-    /// The first thing that was wrong.
+    /// The first error in the options.
     problem: Option<Error>,
     output: Gives<O>,
 }
@@ -80,7 +80,8 @@ impl<O> Start<O> {
         self.problem.get_or_insert(error.into());
     }
 
-    /// The run's id. Starting the same again under one id gives the same run. Without one, a new id is made.
+    /// Sets the run's id. Starting the same workflow with the same input again under one id returns the same run.
+    /// Without this, a new id is generated.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -101,7 +102,7 @@ impl<O> Start<O> {
         self
     }
 
-    /// Begins only after this time.
+    /// Delays the start by this time.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -124,7 +125,7 @@ impl<O> Start<O> {
         self
     }
 
-    /// Begins at this moment; one that has passed is now.
+    /// Starts the run at this time; a time in the past means now.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -134,7 +135,7 @@ impl<O> Start<O> {
     /// # let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     /// let spring = Timestamp::from_millis(1_774_224_000_000);
     /// let run = test.start(double, &21).at(spring).await?;
-    /// assert_eq!(test.result(&run).await?, 42); // a test engine moves time as far as it takes
+    /// assert_eq!(test.result(&run).await?, 42); // a test engine advances time as far as needed
     /// assert_eq!(run.info().await?.started_at, Some(spring));
     /// # Ok(()) }
     /// ```
@@ -143,7 +144,7 @@ impl<O> Start<O> {
         self
     }
 
-    /// A label to find the run by.
+    /// Adds a tag to find the run by.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -170,7 +171,7 @@ impl<O> Start<O> {
         self
     }
 
-    /// What to do if the id is taken; [`OnConflict::Join`] unless said otherwise.
+    /// Sets what to do if the id is taken; [`OnConflict::Join`] by default.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -206,7 +207,7 @@ impl<O> Start<O> {
         }
     }
 
-    /// Tags lie in the store with the input, so they count as a part of it.
+    /// Tags are stored with the input, so they count towards its size.
     fn check_sizes(&self) -> Result<(), Error> {
         self.shared.check_size("the input", &self.input)?;
         let (tags, bytes_max) = (self.tags.len(), self.shared.payload_max);
@@ -231,7 +232,7 @@ impl<O> Start<O> {
         };
         let id =
             self.id.unwrap_or_else(|| Name::recorded(shared.chance.id(now).hyphenated().encode_lower(&mut [0; 36])));
-        // Due at once and room for it: it is driven from birth, without a claim.
+        // Due at once, and there is room for it: it is driven from the start, without a claim.
         let owner = match &shared.worker {
             Some(worker) if due <= now && !worker.has_claims() && worker.residency.reserve(1) == 1 => worker.epoch,
             _ => Epoch(0),
@@ -253,12 +254,12 @@ impl<O> Start<O> {
         match answer? {
             Answer::Started { num, created, is_driven } => {
                 if created && !is_driven && owner != Epoch(0) {
-                    // It was to be driven here, but another engine has the store: nobody here hears of its end.
+                    // It was to be driven here, but another engine has the store: its end would not be reported here.
                     shared.committer.check()?;
                 }
                 Ok(Run::new(self.shared, id, num))
             }
-            // The store compares text; the same JSON may be written in another way.
+            // The store compares text; the same JSON may be formatted differently.
             Answer::Refused(Refusal::Conflict { workflow: other }) if other == workflow => {
                 let there = self.shared.instance(&id).await?;
                 match is_same_json(&there.input, &input) {

@@ -1,4 +1,4 @@
-//! Who waits for the end of which run, or for what becomes of a message to a job.
+//! Callers that wait for the end of a run, or for the outcome of a message to a job.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,19 +13,19 @@ use outlive_core::query::Instance;
 use outlive_core::status::Status;
 use tokio::sync::{Notify, oneshot};
 
-/// Who waits for the end of which run, or for what becomes of a message to a job.
+/// The callers that wait for the end of a run, or for the outcome of a message to a job.
 #[derive(Default)]
 pub(crate) struct Waiters {
     inner: Mutex<Waiting>,
-    /// Notified when there was nobody and somebody begins to wait.
+    /// Notified when the first caller begins to wait.
     pub(crate) begun: Notify,
 }
 
 #[derive(Default)]
 struct Waiting {
-    /// Those who wait for something that the feed reports.
+    /// Callers that wait for something the feed reports.
     reported: Senders,
-    /// Those who wait for something that it may not: they ask the store whenever it has changed.
+    /// Callers that wait for something it may not report. They read the store whenever it has changed.
     other: Senders,
 }
 
@@ -44,16 +44,16 @@ impl Waiting {
     }
 }
 
-/// When the store is asked, if another process executes.
+/// When to read the store, if another process executes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Until {
-    /// The feed has a line about the instance, or it was removed.
+    /// The feed reports something about the instance, or it was removed.
     Reported,
     /// The store has changed in any way.
     Changed,
 }
 
-/// What a run came to.
+/// The end of a run.
 #[derive(Clone)]
 pub(crate) struct End {
     pub(crate) status: Status,
@@ -63,7 +63,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Whether it is one: a run that is stuck does not go on by itself.
+    /// Returns `true` if the status is an end. A stuck run counts, as it does not continue by itself.
     pub(crate) fn is_in(status: Status) -> bool {
         status.is_ended() || status == Status::Stuck
     }
@@ -86,12 +86,13 @@ impl Waiters {
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Whether anybody waits.
+    /// Returns `true` if any caller waits.
     pub(crate) fn has_any(&self) -> bool {
         !self.lock().is_empty()
     }
 
-    /// Waits for news of an instance, from now on: its end, or `None` if it may have come and the store is to be asked.
+    /// Waits, from now on, for the end of an instance. Resolves to `None` if it may have ended and the store must be
+    /// read.
     pub(crate) fn news(&self, num: InstanceNum, until: Until) -> News<'_> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.lock();
@@ -104,21 +105,21 @@ impl Waiters {
         News { waiters: self, num, until, receiver }
     }
 
-    /// A run has ended.
+    /// Reports the end of a run to those who wait for it.
     pub(crate) fn tell(&self, num: InstanceNum, state: &State) {
         let Some(senders) = self.lock().reported.remove(&num) else { return };
-        // Who does not wait any more misses nothing.
+        // The receiver may have been dropped.
         senders.into_iter().for_each(|sender| drop(sender.send(End::from(state))));
     }
 
-    /// A run may have ended: whoever waits for it asks the store.
+    /// Makes those who wait for an instance read the store, because it may have ended.
     pub(crate) fn ask(&self, num: InstanceNum) {
         let mut waiting = self.lock();
         waiting.reported.remove(&num);
         waiting.other.remove(&num);
     }
 
-    /// The store has changed, and these have been reported on or removed.
+    /// Makes callers read the store, because it has changed and these instances were reported on or removed.
     pub(crate) fn ask_these(&self, nums: &[InstanceNum]) {
         let mut waiting = self.lock();
         waiting.other.clear();
@@ -127,13 +128,13 @@ impl Waiters {
         }
     }
 
-    /// Any run may have ended.
+    /// Makes all callers read the store, because any run may have ended.
     pub(crate) fn ask_all(&self) {
         *self.lock() = Waiting::default();
     }
 }
 
-/// News of a run, once there is any.
+/// A wait for the end of an instance.
 pub(crate) struct News<'a> {
     waiters: &'a Waiters,
     num: InstanceNum,
@@ -150,7 +151,7 @@ impl Future for News<'_> {
 }
 
 impl Drop for News<'_> {
-    /// Leaves nothing behind for a run that may not end for years.
+    /// Leaves nothing behind, as the run may not end for years.
     fn drop(&mut self) {
         if self.receiver.is_terminated() {
             return;

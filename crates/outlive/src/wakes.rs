@@ -1,8 +1,9 @@
-//! Which instances are due when, for the near future; the rest lies in the store.
+//! The wakes of the near future, in memory; the rest are in the store.
 //!
-//! The store's wakes are read in pages, in their order. The horizon is how far: what lies before it is in memory or was
-//! handed on, so that the next page begins there, whatever became of the ones before. When others have written, reading
-//! starts over, but never before it has come past what is due; and it does once a minute, should nobody have told.
+//! The store's wakes are read in pages, in order. The horizon is how far they were read: everything before it is in
+//! memory or was passed on, so the next page starts there, whatever became of the wakes before. When other processes
+//! have written, reading starts over, but never before it has passed everything that is due. It also starts over once a
+//! minute, in case a write was not noticed.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
@@ -13,36 +14,36 @@ use outlive_core::query::Wake;
 use outlive_core::time::Timestamp;
 use tokio::sync::Notify;
 
-/// How many wakes are held in memory that the store holds too.
+/// How many of the store's wakes are kept in memory.
 const STORED_MAX: usize = 65_536;
-/// How often several pages are read again because others write.
+/// How often, at most, several pages are read again because others write.
 const PACE: Duration = Duration::from_secs(1);
-/// How often all is read again whether others write or not.
+/// How often everything is read again, whether others write or not.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Near wakes in memory. One too many does no harm: whoever is woken looks what is due.
+/// The wakes in memory. An extra one does no harm: an instance that is woken looks at what is due.
 pub(crate) struct Wakes {
     inner: Mutex<Inner>,
-    /// Told when there is something to look at earlier than thought.
+    /// Notified when there is something to look at earlier than expected.
     pub(crate) news: Notify,
 }
 
 struct Inner {
-    /// Those that no row in the store stands for: of runs in memory.
+    /// Timers of runs in memory, which no row in the store stands for.
     timers: BTreeSet<Wake>,
-    /// Those that the store holds too, up to the horizon.
+    /// Wakes that the store has too, up to the horizon.
     stored: BTreeSet<Wake>,
-    /// Up to here, the store's wakes are in memory or were handed on.
+    /// Up to here, the store's wakes are in memory or were passed on.
     horizon: Wake,
     /// Whether others have written since reading started over.
     is_stale: bool,
-    /// When it did, and how many pages have been read since.
+    /// When reading started over, and how many pages have been read since.
     started: Timestamp,
     pages: usize,
 }
 
 impl Inner {
-    /// Starts over if that is called for: if one page is not enough, not all the time.
+    /// Starts reading over if it is time to. If one page is not enough, that is at most once per [`PACE`].
     fn start_over(&mut self, now: Timestamp) {
         let is_old = self.started.after(EVERY) <= now;
         let is_time = is_old || self.is_stale && (self.pages < 2 || self.started.after(PACE) <= now);
@@ -57,7 +58,7 @@ impl Inner {
     }
 }
 
-/// The last one of a moment.
+/// Returns the last possible wake at a time.
 fn last_of(due: Timestamp) -> Wake {
     Wake { due, num: InstanceNum(u64::MAX) }
 }
@@ -73,7 +74,7 @@ impl Wakes {
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Remembers a wake that no row in the store stands for.
+    /// Adds a wake that no row in the store stands for.
     pub(crate) fn add(&self, due: Timestamp, num: InstanceNum) {
         let mut inner = self.lock();
         let is_first = inner.first().is_none_or(|first| due < first);
@@ -84,12 +85,12 @@ impl Wakes {
         }
     }
 
-    /// Forgets a wake that no row in the store stands for.
+    /// Removes a wake that no row in the store stands for.
     pub(crate) fn remove(&self, due: Timestamp, num: InstanceNum) {
         self.lock().timers.remove(&Wake { due, num });
     }
 
-    /// Remembers a wake that the store holds too: only if it is near.
+    /// Adds a wake that the store has too, if it is near.
     pub(crate) fn add_stored(&self, due: Timestamp, num: InstanceNum) {
         let mut inner = self.lock();
         let wake = Wake { due, num };
@@ -99,7 +100,7 @@ impl Wakes {
         let is_first = inner.first().is_none_or(|first| due < first);
         inner.stored.insert(wake);
         while inner.stored.len() > STORED_MAX {
-            // The last ones are read again when their time is near.
+            // The last ones are read again when they are near.
             inner.stored.pop_last();
             inner.horizon = inner.stored.last().map_or(Wake::FIRST, |last| *last);
         }
@@ -109,30 +110,31 @@ impl Wakes {
         }
     }
 
-    /// Forgets a wake that the store does not hold any more.
+    /// Removes a wake that the store no longer has.
     pub(crate) fn remove_stored(&self, due: Timestamp, num: InstanceNum) {
         self.lock().stored.remove(&Wake { due, num });
     }
 
-    /// Something due is not in memory: the store is to be asked again.
+    /// Resets the horizon, so that the store is read again, because something due is not in memory.
     pub(crate) fn forget_horizon(&self) {
         self.lock().horizon = Wake::FIRST;
     }
 
-    /// Others have written: reading starts over, once it has come past what is due.
+    /// Starts reading over, once it has passed everything that is due, because others have written.
     pub(crate) fn start_over(&self, now: Timestamp) {
         let mut inner = self.lock();
         inner.is_stale = true;
         inner.start_over(now);
     }
 
-    /// The store is about to be asked for its wakes up to a moment: what is set meanwhile is remembered too.
-    /// Answers the old horizon.
+    /// Raises the horizon to a time before the store's wakes are read up to there, so that wakes set in the meantime
+    /// are kept too. Returns the old horizon.
     pub(crate) fn raise(&self, until: Timestamp) -> Wake {
         std::mem::replace(&mut self.lock().horizon, last_of(until))
     }
 
-    /// Takes over a page of the store's wakes up to a moment, unless something was left out meanwhile.
+    /// Takes over a page of the store's wakes. The horizon is where the page ends, or earlier if wakes were left out
+    /// meanwhile.
     pub(crate) fn load(&self, page: Vec<Wake>, is_last: bool, now: Timestamp) {
         let mut inner = self.lock();
         if let Some(last) = page.last().filter(|_| !is_last) {
@@ -143,13 +145,13 @@ impl Wakes {
         inner.start_over(now);
     }
 
-    /// The store could not be asked: no more is known than before.
+    /// Lowers the horizon again, because the store could not be read.
     pub(crate) fn lower(&self, horizon: Wake) {
         let mut inner = self.lock();
         inner.horizon = inner.horizon.min(horizon);
     }
 
-    /// Takes those that are due, in order.
+    /// Takes the wakes that are due, in order.
     pub(crate) fn take_due(&self, now: Timestamp) -> Vec<Wake> {
         let mut inner = self.lock();
         let Inner { timers, stored, .. } = &mut *inner;
@@ -165,35 +167,35 @@ impl Wakes {
         due
     }
 
-    /// When to look again: at the next wake, or when the store must be asked for more.
+    /// Returns when to look again: at the next wake, or when the store must be read.
     pub(crate) fn next(&self) -> Timestamp {
         let inner = self.lock();
         let again = inner.is_stale.then(|| inner.started.after(PACE));
         let next = [inner.first(), again].into_iter().flatten().fold(inner.horizon.due, Timestamp::min);
-        // No clock is asked to wait for a moment before there were any.
+        // The horizon may be before any time that a clock shows.
         next.max(Timestamp::AT_ONCE)
     }
 
-    /// The next wake in memory.
+    /// Returns the time of the next wake in memory.
     pub(crate) fn first(&self) -> Option<Timestamp> {
         self.lock().first()
     }
 
-    /// The next wake in memory after a moment.
+    /// Returns the time of the next wake in memory after `now`.
     pub(crate) fn first_after(&self, now: Timestamp) -> Option<Timestamp> {
         let inner = self.lock();
         let first = |wakes: &BTreeSet<Wake>| wakes.iter().map(|wake| wake.due).find(|due| *due > now);
         [first(&inner.timers), first(&inner.stored)].into_iter().flatten().min()
     }
 
-    /// Whether the store is to be asked for more.
+    /// Returns `true` if more must be read from the store.
     pub(crate) fn is_short(&self, now: Timestamp) -> bool {
         let mut inner = self.lock();
         inner.start_over(now);
         inner.horizon.due <= now
     }
 
-    /// How many wakes are in memory.
+    /// Returns the number of wakes in memory.
     pub(crate) fn len(&self) -> usize {
         let inner = self.lock();
         inner.timers.len() + inner.stored.len()

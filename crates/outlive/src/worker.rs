@@ -1,4 +1,14 @@
-//! Executes: claims what is due, brings runs into memory, and hands them what comes for them.
+//! Executes instances: claims what is due, loads it into memory, and passes messages on to it.
+//!
+//! The store knows when each instance is due: at a time, or because a message arrived. A *claim* is one write that
+//! makes this engine's epoch the owner of due instances and returns everything stored for them. The worker keeps the
+//! wakes of the near future in memory ([`Wakes`]), queues instances as they fall due ([`Claims`]), claims as many as
+//! there are places for in memory ([`Residency`]), and spawns a driver for each. A wake or a message for an instance
+//! that is already in memory goes to its mailbox instead. An instance that pauses is released in the store. It may stay
+//! in memory, but once it has left, its next wake or message leads to another claim.
+//!
+//! All writes pass through the committer, which reports each durable write here before it replies to the caller
+//! ([`Router`]). So a claimed instance is in memory before any later message for it is passed on.
 
 mod claims;
 mod jobs;
@@ -49,12 +59,12 @@ use crate::wakes::Wakes;
 use claims::{CLAIM_MAX, Claims};
 use suspects::Suspects;
 
-/// How far ahead the store's wakes are held in memory, and how many of them at most.
+/// How far ahead the store's wakes are kept in memory, and how many of them at most.
 const HORIZON: Duration = Duration::from_secs(60);
 const WAKES_MAX: usize = 4096;
-/// How long a run that has paused for long stays in memory all the same: a stray future in it is noticed by then.
+/// How long a run in a long pause stays in memory all the same, so that a foreign future it awaits is noticed.
 const IDLE: Duration = Duration::from_secs(10);
-/// The wait after the store could not be asked.
+/// How long to wait after the store could not be read.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// The executing part of an engine.
@@ -64,40 +74,40 @@ pub(crate) struct Worker {
     pub(crate) committer: Arc<Committer>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) waiters: Arc<Waiters>,
-    /// How those who wait here hear of what others do.
+    /// Notifies waiting callers of what other processes write.
     follower: Arc<Follower>,
     pub(crate) replies: Arc<Replies>,
-    /// What handlers of jobs find around them.
+    /// The environment of job handlers.
     pub(crate) around: Arc<JobSurroundings>,
-    /// When the clock was last looked at, in milliseconds.
+    /// When the clock was last read, in milliseconds.
     looked_at: AtomicI64,
-    /// How many handlers of each pool are at work, and where to reach it.
+    /// The pools in memory, by job.
     pools: Mutex<BTreeMap<Name, jobs::Pool>>,
-    /// Told when a pool has nothing left to do.
+    /// Notified when a pool has nothing left to do.
     pub(crate) rested: Notify,
     pub(crate) epoch: Epoch,
     pub(crate) residency: Residency,
     pub(crate) wakes: Wakes,
     pub(crate) recoveries_max: u32,
-    /// What may have taken the process down.
+    /// Instances that may have crashed the process.
     suspects: Mutex<Suspects>,
-    /// Whether some of it waits to be brought back, or to be absolved.
+    /// Whether any of them waits to be loaded or absolved.
     is_recovering: AtomicBool,
-    /// The last message from outside that was handed on.
+    /// The last message from outside that was passed on.
     heard: Mutex<Wake>,
-    /// Due, and waiting for a place.
+    /// Instances that are due and wait for a place.
     claims: Mutex<Claims>,
-    /// Told when a place is free or something is to be claimed.
+    /// Notified when a place is free or something is to be claimed.
     pub(crate) news: Notify,
     is_stopping: AtomicBool,
-    /// Whether somebody outside has ever written.
+    /// Whether another process has ever written.
     has_foreign: AtomicBool,
-    /// Grows with all that happens: for tests, to see that nothing does.
+    /// Grows with everything that happens, so that tests can see when nothing does.
     pub(crate) activity: AtomicU64,
     this: Weak<Worker>,
 }
 
-/// What a worker is made of.
+/// The parts of a worker.
 pub(crate) struct Parts {
     pub(crate) env: Arc<Env>,
     pub(crate) store: Arc<dyn Store>,
@@ -121,7 +131,7 @@ impl Worker {
         };
         let (bell, waiters) = (parts.committer.bell.clone(), parts.waiters.clone());
         Arc::new_cyclic(|this| Self {
-            // All but the removal of an instance is heard of as it is done.
+            // Except for the removal of an instance, every change is reported here as it is made.
             follower: Follower::new(parts.store.clone(), waiters, bell, Touch::Removed),
             replies: parts.replies,
             around: Arc::new(around),
@@ -151,7 +161,7 @@ impl Worker {
 
     // ---- the loop ----
 
-    /// The worker's task: whatever is due is claimed, in order, as there is room.
+    /// Runs the worker's loop: claims whatever is due, in order, as room allows.
     pub(crate) async fn run(self: Arc<Self>) {
         self.load_suspects().await;
         while !self.committer.is_closed() {
@@ -160,14 +170,14 @@ impl Worker {
                 if self.committer.is_closed() {
                     return;
                 }
-                tracing::warn!("the store could not be asked what is due: {error}");
+                tracing::warn!("could not read what is due, trying again: {error}");
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
             let next = self.next_look();
             tokio::select! {
                 biased;
-                // It may be woken early, and looks again: the clock may have been set back.
+                // The sleep may end early, as the clock may have been set back; then the loop looks again.
                 () = self.env.clock.sleep_toward(next) => {}
                 () = self.wakes.news.notified() => {}
                 () = self.news.notified() => {}
@@ -175,14 +185,14 @@ impl Worker {
                     self.has_foreign.store(true, Ordering::Relaxed);
                     if let Err(error) = self.look_outside().await {
                         self.wakes.forget_horizon();
-                        tracing::warn!("the store could not be asked what has changed: {error}");
+                        tracing::warn!("could not read what other processes wrote, trying again: {error}");
                     }
                 }
             }
         }
     }
 
-    /// When there is something to look at, should nothing happen before.
+    /// Returns when to look again if nothing happens before.
     fn next_look(&self) -> Timestamp {
         if self.is_stopping() {
             return Timestamp::MAX;
@@ -213,7 +223,7 @@ impl Worker {
         if has_grown { self.claim().await } else { Ok(()) }
     }
 
-    /// Whether more from the store is of use: there is room for a page of it.
+    /// Returns `true` if there is room for another page of wakes.
     fn may_read(&self) -> bool {
         self.claims().has_room(WAKES_MAX)
     }
@@ -229,18 +239,19 @@ impl Worker {
         Ok(())
     }
 
-    /// Somebody outside has written: hands on what is for runs in memory, and has the store asked what is due.
+    /// Passes on what another process has sent to runs in memory, and rereads what is due.
     async fn look_outside(&self) -> Result<(), Error> {
         self.wakes.start_over(self.env.clock.now());
         let (handed_on, ()) = tokio::join!(biased; self.hand_on(), self.follower.look());
         if !matches!(handed_on, Ok(true)) {
-            // What comes of a message finds out by itself, and does not have to wait for this write.
+            // Only if no message was passed on: what follows from a message notices a lost lease by itself, and should
+            // not wait for this write.
             self.check_lease();
         }
         handed_on.map(drop)
     }
 
-    /// Hands on what was sent from outside since the last time. Returns `true` if there was any.
+    /// Passes on the messages sent from outside since the last call. Returns `true` if there were any.
     async fn hand_on(&self) -> Result<bool, Error> {
         let mut has_any = false;
         loop {
@@ -253,10 +264,10 @@ impl Worker {
         }
     }
 
-    /// An instance is due: tells it if it is in memory, else has it claimed.
+    /// Wakes a due instance if it is in memory, otherwise queues a claim.
     fn wake(&self, wake: Wake) {
         let is_told = match self.residency.mailbox(wake.num) {
-            // Somebody outside may have sent it something.
+            // Another process may have sent it a message.
             Some(mailbox) if wake.is_of_message() => {
                 self.read_inbox(wake.num, &mailbox);
                 true
@@ -267,13 +278,13 @@ impl Worker {
         if !is_told {
             self.queue_due(wake.num);
             if wake < Wake::PAST_MESSAGES {
-                // Somebody asked it to end.
+                // It was asked to end.
                 self.claims().hurry(wake.num);
             }
         }
     }
 
-    /// Reads the inbox of a run in memory and hands it over.
+    /// Reads the inbox of a run in memory and posts it to the run.
     pub(crate) fn read_inbox(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
         let (store, mailbox, this) = (self.store.clone(), mailbox.clone(), self.this.clone());
         tokio::spawn(async move {
@@ -290,27 +301,27 @@ impl Worker {
                         let sentence = format!("its inbox is damaged: {error}; restore it from a backup");
                         break mailbox.post(|letters| letters.damage = Some(sentence));
                     }
-                    Err(error) => tracing::warn!("an inbox could not be read: {error}"),
+                    Err(error) => tracing::warn!("could not read an inbox, trying again: {error}"),
                 }
                 tokio::time::sleep(RETRY).await;
             };
-            // It has left memory meanwhile.
+            // It has left memory in the meantime.
             if let Some(worker) = this.upgrade().filter(|_| !is_told) {
                 worker.queue_due(num);
             }
         });
     }
 
-    /// Whether the end of a run is heard of here, whoever brings it about. A paused run belongs to nobody, and somebody
-    /// outside may replace any.
+    /// Returns `true` if the end of a run is reported here, whatever process ends it. Not so for a paused run, which
+    /// has no owner, nor once another process has written, as that one may replace any run.
     pub(crate) fn hears_of(&self, num: InstanceNum) -> bool {
         self.residency.is_at_work(num) && !self.has_foreign.load(Ordering::Relaxed)
     }
 
-    /// Has an instance claimed that is due in the store.
+    /// Queues a claim for an instance that is due in the store.
     fn queue_due(&self, num: InstanceNum) {
         if !self.claims().has_room(1) {
-            // It is found in the store when there is room.
+            // It will be found in the store when there is room.
             return self.wakes.forget_horizon();
         }
         self.queue_claim(num);
@@ -326,7 +337,7 @@ impl Worker {
         self.claims.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// An instance goes on after a pause, and takes its wake along.
+    /// Marks an instance as running after a pause, and forgets its wake.
     pub(crate) fn resume(&self, num: InstanceNum) {
         if let Some(due) = self.residency.resume(num) {
             self.wakes.remove_stored(due, num);
@@ -337,7 +348,7 @@ impl Worker {
         !self.claims().is_empty()
     }
 
-    /// Gives back places that were not needed, to whoever waits for one.
+    /// Gives back places that were not needed, and wakes the loop if a claim waits for one.
     fn unreserve(&self, count: usize) {
         self.residency.unreserve(count);
         if count > 0 && self.has_claims() {
@@ -354,7 +365,7 @@ impl Worker {
             }
             let claim = Claim { nums: nums.clone(), epoch: self.epoch, at: self.env.clock.now() };
             let answer = self.committer.write(Write::Claim(claim)).await;
-            // What was claimed is in memory by now: the committer saw to it, ahead of any message that came later.
+            // What was claimed is in memory by now: the committer reported it before any message that came later.
             if let Err(error) = answer {
                 nums.into_iter().for_each(|num| self.queue_claim(num));
                 return Err(error);
@@ -362,17 +373,17 @@ impl Worker {
         }
     }
 
-    /// Brings what was claimed into memory.
+    /// Loads claimed instances into memory.
     fn claimed(&self, claim: &Claim, claimed: Vec<Claimed>) {
         self.unreserve(claim.nums.len() - claimed.len());
         let is_left_out = |num: &&InstanceNum| !claimed.iter().any(|one| one.instance.num == **num);
-        // They are stuck or gone: whoever waits for an answer finds out by the store.
+        // The others are stuck or gone: callers waiting for a reply find out from the store.
         claim.nums.iter().filter(is_left_out).for_each(|num| self.replies.drop_all_of(*num));
         self.driven_again(claim, &claimed);
         for one in claimed {
             let num = one.instance.num;
             if let Some(mailbox) = self.residency.mailbox(num).filter(|_| !is_on(Mutant::BroughtInTwice)) {
-                // A message had it claimed while it came into memory by another way.
+                // A message led to a claim while the instance came into memory another way.
                 self.unreserve(1);
                 let is_told = mailbox.post(|letters| {
                     letters.inbox.extend(one.inbox.unwrap_or_default());
@@ -394,8 +405,8 @@ impl Worker {
         self.committer.submit(Write::Commit(commit), reply);
     }
 
-    /// Has runs and jobs that were stuck try again: the program may have been mended. Those that took the process down again
-    /// and again wait for somebody to retry them.
+    /// Reopens stuck runs and jobs, because the program may have been fixed. Those that crashed the process repeatedly
+    /// wait for a person to retry them.
     pub(crate) async fn reopen_stuck(self: Arc<Self>) {
         let filter = Filter::all().status(StatusKind::Stuck);
         let mut before = None;
@@ -420,7 +431,7 @@ impl Worker {
 
     // ---- runs ----
 
-    /// Brings a claimed run into memory, or sets it aside if that cannot be.
+    /// Loads a claimed run into memory, or marks it stuck if that is not possible.
     fn bring_back(&self, claimed: Claimed) {
         if JobKind::of(&claimed.instance.workflow).is_some() {
             return self.bring_back_job(claimed);
@@ -438,7 +449,7 @@ impl Worker {
             self.admit_all();
             return self.set_aside(info, Status::Stuck, aside::deadly(instance.blamed), seq);
         }
-        // Who is cancelled before the first line of code has run ends without running any.
+        // A run cancelled before its first line of code has run ends without running any.
         if is_first
             && journal.is_empty()
             && let Some(reason) = ends_at_once(&inbox)
@@ -446,7 +457,7 @@ impl Worker {
             return self.set_aside(info, Status::Cancelled, reason, seq);
         }
         let is_held = instance.status == Status::Paused;
-        // What follows the last outcome is repeated for sure if the run had paused, and maybe if the process died.
+        // What follows the last outcome is certainly repeated if the run had paused, and may be if the process died.
         let new_from = if is_first { 0 } else { seq + u64::from(had_paused) };
         self.spawn(info, Brought { input: instance.input, journal, inbox, is_held, new_from });
     }
@@ -480,12 +491,12 @@ impl Worker {
         let task = async move {
             Drive::new(cell, Place { worker }, begin).await;
         };
-        // Cooperative budgets would have tokio's own macros wake the run from outside.
+        // With a cooperative budget, tokio's own macros would wake the run from outside.
         let task = tokio::spawn(tokio::task::unconstrained(task));
         self.residency.set_abort(num, task.abort_handle());
     }
 
-    /// Ends a run that is not brought into memory.
+    /// Ends a run that is not loaded into memory, or marks it stuck.
     fn set_aside(&self, info: Info, status: Status, note: String, seq: u64) {
         self.unreserve(1);
         tracing::warn!(run = info.id, "run is {status}: {note}");
@@ -501,7 +512,7 @@ impl Worker {
         self.submit_state(info.num, seq, state);
     }
 
-    // ---- what came by the committer ----
+    // ---- writes reported by the committer ----
 
     fn started(&self, start: &Start, num: InstanceNum, is_driven: bool) {
         if start.on_conflict == OnConflict::Replace {
@@ -515,7 +526,7 @@ impl Worker {
                 false => self.wakes.add_stored(start.due, num),
             }
             if start.owner == self.epoch {
-                // Another one holds the lease.
+                // Another engine holds the lease.
                 self.unreserve(1);
                 self.fenced();
             }
@@ -551,9 +562,9 @@ impl Worker {
         self.activity.fetch_add(1, Ordering::Relaxed);
     }
 
-    // ---- the end ----
+    // ---- shutdown ----
 
-    /// Begins nothing more; what is at work may end.
+    /// Starts nothing more. What is running may finish.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         for mailbox in self.residency.mailboxes() {
@@ -565,21 +576,21 @@ impl Worker {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Asks the store whether this engine still executes it: a claim of nothing is fenced if it does not.
+    /// Checks that this engine still holds the lease: if not, an empty claim is fenced.
     fn check_lease(&self) {
         let claim = Claim { nums: Vec::new(), epoch: self.epoch, at: self.env.clock.now() };
         self.committer.submit(Write::Claim(claim), Reply::Caller(oneshot::channel().0));
     }
 
-    /// Another engine has taken the lease. Nothing can be recorded here any more, so everything ends, and those who
-    /// wait get an error.
+    /// Stops because another engine has taken the lease. Nothing can be recorded here any more, so everything ends and
+    /// waiting callers get an error.
     fn fenced(&self) {
         let error = Error::Fenced { store: self.store.name() };
         if !self.committer.close(error.clone()) {
             return;
         }
         tracing::error!("{error}");
-        // Else it would take the lock back when the other one ends, and keep others out.
+        // Otherwise it would take the lock back when the other engine ends, and keep others out.
         let (store, epoch) = (self.store.clone(), self.epoch);
         tokio::spawn(async move { store.release(epoch).await });
         self.residency.abort();
@@ -589,24 +600,24 @@ impl Worker {
     }
 }
 
-/// What a run is brought into memory with.
+/// What a run is loaded with.
 struct Brought {
     input: Payload,
     journal: Vec<Entry>,
     inbox: Vec<Inbound>,
     is_held: bool,
-    /// The number of the first delivery after which its code may do what it never did before.
+    /// The number of the first delivery after which the code may do something new.
     new_from: u64,
 }
 
 impl Brought {
-    /// That of a run that nobody has driven.
+    /// Returns the parts of a run that was never driven.
     fn new(input: Payload) -> Self {
         Self { input, journal: Vec::new(), inbox: Vec::new(), is_held: false, new_from: 0 }
     }
 }
 
-/// The reason of a cancel or terminate among the messages.
+/// Returns the reason of a cancel or terminate among the messages.
 fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
     inbox.iter().find_map(|inbound| match &inbound.message {
         Message::Cancel { reason } | Message::Terminate { reason } => Some(reason.clone()),
@@ -629,7 +640,7 @@ impl Router for Worker {
                     self.fenced();
                 }
             }
-            // Its instance may be gone, or all of them.
+            // The instance may be gone, or the lease may be lost.
             (Write::Commit(_) | Write::Turn(_), Answer::Fenced) => self.check_lease(),
             (Write::Send(send), Answer::Sent { num, pos, before, is_new: true }) => {
                 self.replies.place(send.token, *num, *pos);
@@ -642,14 +653,14 @@ impl Router for Worker {
                 turn.writes.iter().zip(answers).for_each(|(write, answer)| self.written(write, answer));
                 let is_stuck = turn.state.as_ref().is_some_and(|state| state.status == Status::Stuck);
                 if is_stuck && self.residency.mailbox(turn.num).is_none() {
-                    // It was set aside as it came: nobody else tells who waits for it.
+                    // It became stuck while it was loaded, so no driver notifies those who wait for it.
                     self.waiters.ask(turn.num);
                     self.replies.drop_all_of(turn.num);
                 }
             }
             (Write::Bury(_), Answer::Buried { nums, .. }) => self.look_again(nums),
             (Write::Reopen(reopen), Answer::Done) => {
-                // It is due now; the store knows its number.
+                // It is due now, but only the store knows its number.
                 let (this, id) = (self.this.clone(), reopen.id.clone());
                 tokio::spawn(async move {
                     let Some(worker) = this.upgrade() else { return };
@@ -659,7 +670,7 @@ impl Router for Worker {
                 });
             }
             (Write::Commit(Commit { num, state: Some(state), .. }), Answer::Done) if End::is_in(state.status) => {
-                // Whoever claims it from here on, after a retry, brings a new one into memory.
+                // A later claim, after a retry, loads a new copy.
                 self.residency.retire(*num);
                 self.waiters.tell(*num, state);
             }
@@ -681,7 +692,7 @@ impl Router for Worker {
     }
 }
 
-/// How a run's driver reaches its worker.
+/// Connects a run's driver to its worker.
 struct Place {
     worker: Arc<Worker>,
 }
@@ -709,7 +720,7 @@ impl Surroundings for Place {
     }
 
     fn went_on(&self, cell: &Arc<Cell>) {
-        // A message from outside may have come just before, and its wake gone with the pause.
+        // A message from outside may have come just before, and its wake was removed with the pause.
         if self.worker.has_foreign.load(Ordering::Relaxed) {
             self.worker.read_inbox(cell.info.num, &cell.mailbox);
         }
@@ -735,7 +746,7 @@ impl Surroundings for Place {
     fn gone(&self, cell: &Cell) {
         self.worker.touch();
         if self.worker.residency.leave(cell.info.num, &cell.mailbox) {
-            // It may come back, here or elsewhere.
+            // The run may come back, here or elsewhere.
             self.worker.waiters.ask(cell.info.num);
         }
         self.worker.news.notify_one();

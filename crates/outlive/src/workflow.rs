@@ -1,4 +1,4 @@
-//! What can be run as a workflow: an async function, or a contract that names one.
+//! Workflow functions, and the contracts that name them.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use crate::codec;
 use crate::ctx::Ctx;
 use crate::error::{BoxError, Error};
 
-/// A workflow by its name and types, for a process that does not have its code.
+/// The name and types of a workflow, for a process that does not have its code.
 ///
 /// ```
 /// use outlive::Workflow;
@@ -25,7 +25,7 @@ pub struct Workflow<I, O> {
 }
 
 impl<I, O> Workflow<I, O> {
-    /// The workflow registered under this name.
+    /// Creates the contract of the workflow registered under this name.
     ///
     /// ```
     /// use outlive::Workflow;
@@ -39,7 +39,7 @@ impl<I, O> Workflow<I, O> {
         Self { name, types: PhantomData }
     }
 
-    /// The name.
+    /// Returns the name.
     ///
     /// ```
     /// assert_eq!(outlive::Workflow::<u32, String>::new("checkout").name(), "checkout");
@@ -58,7 +58,7 @@ impl<I, O> Clone for Workflow<I, O> {
 
 impl<I, O> Copy for Workflow<I, O> {}
 
-/// The work of a run, its result written as JSON.
+/// The future of a run, whose result is JSON.
 ///
 /// ```
 /// use outlive::Payload;
@@ -77,7 +77,7 @@ pub type WorkflowFuture = Pin<Box<dyn Future<Output = Result<Payload, BoxError>>
 /// use outlive::workflow::WorkflowFn;
 /// # use outlive::prelude::*;
 /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
-/// /// Registers a workflow under the name that all of ours begin with.
+/// /// Registers a workflow with the prefix that all our names share.
 /// fn add<F: WorkflowFn<M>, M: 'static>(builder: Builder, name: &str, function: F) -> Builder {
 ///     builder.workflow(&format!("shop/{name}"), function)
 /// }
@@ -93,15 +93,15 @@ pub type WorkflowFuture = Pin<Box<dyn Future<Output = Result<Payload, BoxError>>
     note = "the future must be `Send`: hold nothing like `Rc` or a `MutexGuard` across an `.await`"
 )]
 pub trait WorkflowFn<M>: Send + Sync + 'static {
-    /// What it takes.
+    /// The input type.
     type Input: Serialize + DeserializeOwned;
-    /// What it gives.
+    /// The output type.
     type Output: Serialize + DeserializeOwned;
 
-    /// Begins a run.
+    /// Starts a run.
     ///
     /// # Errors
-    /// If the input does not read as the function's type.
+    /// If the input does not deserialize as the function's input type.
     fn begin(&self, ctx: Ctx, input: &Payload) -> Result<WorkflowFuture, serde_json::Error>;
 }
 
@@ -120,14 +120,14 @@ where
         let work = self(ctx, input.decode()?);
         Ok(Box::pin(async move {
             let output = Payload::encode(&work.await.map_err(Into::into)?)?;
-            // One that does not read back, such as `NaN`, is no result: nobody could have it.
+            // A value that does not read back, such as `NaN`, cannot be a result: no caller could receive it.
             codec::check::<O>("the output", &output)?;
             Ok(output)
         }))
     }
 }
 
-/// Marks a target that is a contract.
+/// Marks a [`Target`] that is a contract.
 ///
 /// ```
 /// use outlive::Workflow;
@@ -136,7 +136,7 @@ where
 /// assert_eq!(Target::<ByContract>::reference(&CHECKOUT), Reference::Name("checkout"));
 /// ```
 pub struct ByContract;
-/// Marks a target that is a function.
+/// Marks a [`Target`] that is a function.
 ///
 /// ```
 /// use outlive::workflow::{ByFunction, Reference, Target};
@@ -147,13 +147,13 @@ pub struct ByContract;
 /// ```
 pub struct ByFunction<M>(PhantomData<M>);
 
-/// What can be started: a registered workflow function, or a [`Workflow`] contract.
+/// Something that can be started: a registered workflow function, or a [`Workflow`] contract.
 ///
 /// ```
 /// use outlive::workflow::Target;
 /// # use outlive::prelude::*;
 /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
-/// /// Starts anything that can be started, with our tag.
+/// /// Starts any workflow with our tag.
 /// async fn start<T: Target<M>, M>(client: &Client, target: T, input: &T::Input) -> Result<Run<T::Output>, Error>
 /// where
 ///     T::Output: Send + 'static,
@@ -172,16 +172,16 @@ pub struct ByFunction<M>(PhantomData<M>);
     label = "expected a workflow function or a `Workflow` contract"
 )]
 pub trait Target<M> {
-    /// What it takes.
+    /// The input type.
     type Input: Serialize;
-    /// What it gives.
+    /// The output type.
     type Output: DeserializeOwned;
 
-    /// How to find its name.
+    /// Returns how to look up the name.
     fn reference(&self) -> Reference;
 }
 
-/// How a target is found.
+/// How a [`Target`] is looked up.
 ///
 /// ```
 /// use outlive::workflow::Reference;
@@ -201,7 +201,7 @@ pub enum Reference {
     Function {
         /// The type of the function.
         type_id: TypeId,
-        /// The same, for people.
+        /// The name of that type, for messages.
         type_name: &'static str,
     },
 }
@@ -227,16 +227,16 @@ impl<I: Serialize, O: DeserializeOwned> Target<ByContract> for Workflow<I, O> {
     }
 }
 
-/// A registered workflow, its types erased.
+/// A registered workflow with its types erased.
 pub(crate) trait Handler: Send + Sync {
-    /// Begins a run.
+    /// Starts a run.
     fn begin(&self, ctx: Ctx, input: &Payload) -> Result<WorkflowFuture, serde_json::Error>;
 
-    /// Whether the input reads as the function's type.
+    /// Checks that the input deserializes as the function's input type.
     fn check(&self, input: &Payload) -> Result<(), Error>;
 }
 
-/// A function with its types.
+/// A workflow function with its types.
 pub(crate) struct Typed<F, M> {
     function: F,
     marker: PhantomData<fn() -> M>,

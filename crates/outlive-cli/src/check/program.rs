@@ -1,4 +1,4 @@
-//! The program whose code is asked.
+//! The child process whose code is checked.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,12 +14,12 @@ use super::tail::Tail;
 use crate::error::Error;
 use crate::escape::plain;
 
-/// How long it may take to end once it has reported.
+/// How long the program may take to exit after its report.
 const GRACE: Duration = Duration::from_secs(2);
-/// How much of what it said is told if it does not report.
+/// How many characters of its output are shown if it does not report.
 const WORDS_MAX: usize = 600;
 
-/// The program, the report it writes, and what it says meanwhile.
+/// The running program, its report and its output.
 pub(crate) struct Program {
     child: Child,
     name: String,
@@ -30,10 +30,10 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn start(words: &[OsString], file: &Path) -> Result<Self, Error> {
         let Some((program, arguments)) = words.split_first() else {
-            return Err(Error::said("there is no program to ask; name one after `--`"));
+            return Err(Error::said("no program given; name one after `--`"));
         };
         let name = program.to_string_lossy().into_owned();
-        let refuse = |error: io::Error| Error::said(format!("the program {name:?} cannot be started: {error}"));
+        let refuse = |error: io::Error| Error::said(format!("cannot start program {name:?}: {error}"));
         let folder = tempfile::tempdir().map_err(refuse)?;
         let report = folder.path().join("report.jsonl");
         let words = File::create(folder.path().join("words")).map_err(refuse)?;
@@ -41,7 +41,7 @@ impl Program {
             .args(arguments)
             .env(CHECK, file)
             .env(REPORT, &report)
-            // What it says is told in a line, if it must be.
+            // If its output is shown, it must fit on one line.
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null())
             .stdout(words.try_clone().map_err(refuse)?)
@@ -52,28 +52,28 @@ impl Program {
         Ok(Self { child, name, report: Tail::new(&report), folder })
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status, if the program has exited.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
         let ended = self.child.try_wait();
-        ended.map_err(|error| Error::said(format!("the end of {:?} cannot be seen: {error}", self.name)))
+        ended.map_err(|error| Error::said(format!("cannot wait for {:?}: {error}", self.name)))
     }
 
-    /// Has it end, now that it has nothing more to say.
+    /// Waits for the program to exit, and kills it if it takes too long.
     pub(crate) async fn end(mut self) {
         if tokio::time::timeout(GRACE, self.child.wait()).await.is_err() {
-            // If it cannot be ended it has ended.
+            // Killing it fails only if it has exited.
             let _ = self.child.kill().await;
         }
     }
 
-    /// What is wrong with one that does not report.
+    /// Returns the error for a program that does not report.
     pub(crate) fn without_report(&self, how: &str) -> Error {
         let said = std::fs::read(self.folder.path().join("words")).unwrap_or_default();
         let said = String::from_utf8_lossy(&said).trim().replace('\n', " | ");
         let from = said.char_indices().rev().nth(WORDS_MAX).map_or(0, |(at, _)| at);
-        let said = if said.is_empty() { String::new() } else { format!("; it said: {}", plain(&said[from..])) };
+        let said = if said.is_empty() { String::new() } else { format!("; its output: {}", plain(&said[from..])) };
         Error::said(format!(
-            "{:?} {how} and has not checked anything: no engine was started in it; name the program and the arguments \
+            "{:?} {how} without checking anything: no engine was started in it; pass the program and the arguments \
              with which it calls `Engine::open(..).start()`{said}",
             self.name
         ))

@@ -1,4 +1,4 @@
-//! A report that is being written, line by line.
+//! Reads a report line by line while it is being written.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -11,9 +11,9 @@ use crate::error::Error;
 /// A file that another process writes lines to.
 pub(crate) struct Tail {
     path: PathBuf,
-    /// How many bytes of it are read.
+    /// The number of bytes read so far.
     read: u64,
-    /// The beginning of a line whose end is not written yet.
+    /// The start of a line whose end is not written yet.
     rest: Vec<u8>,
 }
 
@@ -22,9 +22,9 @@ impl Tail {
         Self { path: path.to_owned(), read: 0, rest: Vec::new() }
     }
 
-    /// The lines that have come since the last time.
+    /// Returns the lines added since the last call.
     pub(crate) fn read(&mut self) -> Result<Vec<ReportLine>, Error> {
-        self.take().map_err(|error| Error::said(format!("the report {:?} cannot be read: {error}", self.path)))?;
+        self.take().map_err(|error| Error::said(format!("cannot read report {:?}: {error}", self.path)))?;
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Ok(Vec::new()) };
         let rest = self.rest.split_off(end + 1);
         let whole = std::mem::replace(&mut self.rest, rest);
@@ -48,7 +48,7 @@ fn parse(line: &[u8]) -> Result<ReportLine, Error> {
     serde_json::from_slice(line).map_err(|error| {
         let shown: String = String::from_utf8_lossy(line).chars().take(80).collect();
         Error::said(format!(
-            "the program reports {shown:?}, which is not known here ({error}); use one release of both"
+            "the program reported {shown:?}, which is unknown here ({error}); use the same release for both"
         ))
     })
 }

@@ -1,4 +1,4 @@
-//! Dead letters of a run: signals that did not read as what it waited for.
+//! Dead letters of a run: signals whose value could not be read as the type it waited for.
 
 use comfy_table::Cell;
 use outlive::DeadSignal;
@@ -38,12 +38,12 @@ fn facts(signal: &DeadSignal) -> serde_json::Value {
     json!({ "number": signal.seq, "at": at, "signal": signal.name, "value": value, "problem": signal.problem })
 }
 
-/// Sends refused signals again, or discards them: one, or all.
+/// Sends dead signals again or discards them: one, or all.
 pub(super) async fn bury(run: &AnyRun, number: Option<u64>, is_retry: bool, out: Out) -> Result<(), Error> {
     let dead = run.dead_signals().await?;
     let meant: Vec<_> = dead.iter().filter(|dead| number.is_none_or(|number| number == dead.seq)).collect();
     if let (Some(number), true) = (number, meant.is_empty()) {
-        let way_out = "`outlive dead list` shows those it has";
+        let way_out = "`outlive dead list` shows which it has";
         return Err(Error::said(format!("run {:?} has no dead letter {number}; {way_out}", run.id())));
     }
     for signal in &meant {

@@ -1,4 +1,4 @@
-//! The process that is killed: an engine with the order workflow, and the jobs beside it.
+//! The process that is killed: an engine with the order workflow and the jobs.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ async fn order(ctx: Ctx, order: Order) -> Result<String> {
     Ok(format!("{payment}; {shelf}; approved by {}; {parcel}", approval.by))
 }
 
-/// The outside world. What it is asked for goes into the ledger, so that it can be counted.
+/// The outside world. Every call to it is recorded in the ledger, so that calls can be counted.
 struct Shop {
     ledger: Ledger,
 }
@@ -83,11 +83,11 @@ pub(crate) async fn run(args: &ChildArgs) -> std::result::Result<ExitCode, CliEr
     let ended = engine.run::<String>(RUN_ID).await?.result().await;
     jobs::settle(&engine).await?;
     engine.shutdown().await?;
-    // How the order ended is in the store; what counts here is that it did.
+    // The store says how the order ended; the exit code only says whether it completed.
     Ok(if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The parent holds the other end of stdin: it is closed when the parent is gone, however that came.
+/// Exits with the parent, which holds the other end of stdin: that is closed however the parent ends.
 fn end_with_parent() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     std::process::exit(1);

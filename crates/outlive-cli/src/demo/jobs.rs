@@ -1,4 +1,4 @@
-//! The jobs beside the order, in the process that is killed: a heartbeat, a batcher of webhooks, and a pool of mails.
+//! The jobs that run alongside the order, in the process that is killed: heartbeat, webhook batcher and mail pool.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use super::place::calls_in;
 pub(crate) const HEARTBEAT: Continuous<u32> = Continuous::new("heartbeat");
 pub(crate) const WEBHOOKS: Debounce<u32, Vec<u32>> = Debounce::new("webhooks");
 pub(crate) const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
-/// What was done, counted in the commits that did it.
+/// Counts finished work, in the same commits as the work.
 pub(crate) const TALLY: Task<usize, usize> = Task::new("tally");
 
-/// The one instance that the heartbeat and the batcher have.
+/// The only instance of the heartbeat and of the batcher.
 pub(crate) const SHOP: &str = "shop";
 /// The instances of the tally.
 pub(crate) const TALLIES: [&str; 2] = ["webhooks", "mails"];
-/// This mail never reaches its address.
+/// The mail that cannot be delivered.
 const LOST_MAIL: u32 = 4;
 
-/// What handlers really did: a line each time one begins.
+/// The ledger of handler calls: a line each time one starts.
 struct Calls(Ledger);
 
-/// Has an engine execute the jobs.
+/// Registers the jobs with an engine.
 pub(crate) fn register(engine: Builder, folder: &Path) -> Builder {
     engine
         .provide(Calls(Ledger::at(calls_in(folder))))
@@ -57,7 +57,7 @@ async fn send(ctx: PoolCtx<u32>, mail: u32) -> Result<()> {
     ctx.get::<Calls>().0.write("mails", ctx.attempt())?;
     tokio::time::sleep(Duration::from_millis(400)).await;
     if mail == LOST_MAIL {
-        return Err("nobody lives there".into());
+        return Err("no such address".into());
     }
     Ok(ctx.send(TALLY, TALLIES[1], &1)?)
 }
@@ -71,7 +71,7 @@ async fn nothing(_: TaskCtx<usize, usize>) -> Result<()> {
     Ok(())
 }
 
-/// Waits until all that came is dealt with.
+/// Waits until all events are handled, then stops the heartbeat.
 pub(crate) async fn settle(engine: &Engine) -> std::result::Result<(), outlive::Error> {
     engine.job(MAIL).drain().await?;
     while engine.job(WEBHOOKS).status(SHOP).await?.status != JobStatus::NotFound {

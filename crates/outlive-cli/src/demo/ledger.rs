@@ -1,4 +1,4 @@
-//! What step bodies really did: a line in a file each time one begins, by whichever process.
+//! The ledger of executions: a line in a file each time a step body starts, in any process.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -8,12 +8,12 @@ use outlive::Timestamp;
 
 use crate::time;
 
-/// The file.
+/// A ledger file.
 pub(crate) struct Ledger {
     path: PathBuf,
 }
 
-/// One time a step's body began.
+/// One execution of a step body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Execution {
     pub(crate) at: Timestamp,
@@ -27,13 +27,13 @@ impl Ledger {
         Self { path }
     }
 
-    /// Adds a line in one write, so that a kill leaves a whole line or none.
+    /// Appends a line in one write, so that a kill leaves a whole line or none.
     pub(crate) fn write(&self, step: &str, attempt: u32) -> io::Result<()> {
         let line = format!("{}\t{step}\t{attempt}\t{}\n", time::now().as_millis(), std::process::id());
         OpenOptions::new().append(true).create(true).open(&self.path)?.write_all(line.as_bytes())
     }
 
-    /// All lines so far.
+    /// Reads all lines so far.
     pub(crate) fn read(&self) -> io::Result<Vec<Execution>> {
         match std::fs::read_to_string(&self.path) {
             Ok(text) => Ok(text.lines().filter_map(parse).collect()),

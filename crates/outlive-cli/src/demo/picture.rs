@@ -1,4 +1,4 @@
-//! Where the order is, redrawn on a terminal below what has happened.
+//! The progress of the order, redrawn on a terminal below the log of events.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use outlive::EntryKind;
 use super::scene::{RUN_ID, Scene};
 use crate::time;
 
-/// One line of the picture: its title, what the operation is called in the journal, and what ends it.
+/// The lines of the picture: title, operation in the journal, and the entry kind that ends it.
 const LINES: [(&str, &str, EntryKind); 5] = [
     ("charge card", "step:charge card", EntryKind::StepDone),
     ("reserve stock", "step:reserve stock", EntryKind::StepDone),
@@ -17,7 +17,7 @@ const LINES: [(&str, &str, EntryKind); 5] = [
     ("ship", "step:ship", EntryKind::StepDone),
 ];
 
-/// The lines of the picture.
+/// The picture: a line per operation, and a status line.
 pub(crate) struct Picture {
     all: MultiProgress,
     lines: Vec<ProgressBar>,
@@ -52,7 +52,7 @@ impl Picture {
     }
 
     pub(crate) fn clear(&self) {
-        // A terminal that cannot be written is noticed by whoever writes the report.
+        // If the terminal cannot be written, writing the report fails too and reports it.
         let _ = self.all.clear();
     }
 }

@@ -1,4 +1,4 @@
-//! Where the demo keeps its files: a folder that goes when it ends, or one that the user named.
+//! The directory for the demo's files: a temporary one, or one named by the user.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::error::Error;
 
-/// The folder of the demo.
+/// The directory of the demo.
 pub(crate) enum Place {
     Temporary(TempDir),
     Kept(PathBuf),
@@ -28,16 +28,18 @@ impl Place {
     pub(crate) fn make(keep: Option<&Path>) -> Result<Self, Error> {
         let Some(folder) = keep else {
             let made = tempfile::Builder::new().prefix("outlive-demo-").tempdir();
-            return made.map(Self::Temporary).map_err(|error| Error::said(format!("no temporary folder: {error}")));
+            return made
+                .map(Self::Temporary)
+                .map_err(|error| Error::said(format!("cannot create a temporary directory: {error}")));
         };
         if store_in(folder).exists() {
             return Err(Error::said(format!(
-                "{:?} is there already; name another folder, or remove it",
+                "{:?} already exists; use another directory, or remove it",
                 store_in(folder)
             )));
         }
         std::fs::create_dir_all(folder)
-            .map_err(|error| Error::said(format!("the folder {folder:?} cannot be made: {error}; name another one")))?;
+            .map_err(|error| Error::said(format!("cannot create directory {folder:?}: {error}; use another one")))?;
         Ok(Self::Kept(folder.to_owned()))
     }
 

@@ -1,4 +1,4 @@
-//! What the demo does to the order, and when.
+//! The plan of the demo: when to kill the process and when to approve the order.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use outlive::{EntryKind, Status, Timestamp};
 
 use super::scene::Scene;
 
-/// One thing to do.
+/// One action of the plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
-    /// Kill the process; says what it was about then.
+    /// Kill the process; the text says at which point.
     Kill(&'static str),
     Approve,
 }
 
-/// What has been done of the plan.
+/// Which actions have been done.
 #[derive(Default)]
 pub(crate) struct Plan {
     is_killed_asleep: bool,
@@ -22,15 +22,15 @@ pub(crate) struct Plan {
     is_approved: bool,
 }
 
-/// How long people are given to see what is going on before the process is killed asleep.
+/// How long the order sleeps before the process is killed, so that people can follow.
 const ASLEEP: Duration = Duration::from_millis(800);
-/// How long the order waits for its approval.
+/// How long the order waits before it is approved.
 const WAITING: Duration = Duration::from_millis(700);
-/// How long the last step is left at work before the process is killed; the step takes three times as long.
+/// How long the last step runs before the process is killed; the step takes three times as long.
 const AT_WORK: Duration = Duration::from_millis(300);
 
 impl Plan {
-    /// What is to be done now, if anything is. It counts as done.
+    /// Returns the action that is due now, if any, and marks it as done.
     pub(crate) fn next(&mut self, scene: &Scene, now: Timestamp) -> Option<Act> {
         let is_past = |at: Option<Timestamp>, time: Duration| at.is_some_and(|at| at.after(time) <= now);
         let slept = scene.entry(EntryKind::SleepSet).map(|entry| entry.at);

@@ -1,4 +1,4 @@
-//! The processes that execute the order, one after the other.
+//! The processes that execute the order, one after another.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use crate::error::Error;
 /// The processes so far.
 pub(crate) struct Processes {
     folder: PathBuf,
-    /// The one at work. It is killed if the demo ends before it.
+    /// The running process. It is killed if the demo ends first.
     child: Option<Child>,
     pub(crate) started: usize,
     pub(crate) kills: usize,
@@ -21,7 +21,7 @@ impl Processes {
         Self { folder: folder.to_owned(), child: None, started: 0, kills: 0 }
     }
 
-    /// Starts one and gives its number.
+    /// Starts a process and returns its id.
     pub(crate) fn start(&mut self) -> Result<u32, Error> {
         let child = std::env::current_exe().and_then(|program| {
             let mut command = Command::new(program);
@@ -29,44 +29,44 @@ impl Processes {
             command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()
         });
         let child =
-            child.map_err(|error| Error::said(format!("the demo cannot start itself as a process: {error}")))?;
+            child.map_err(|error| Error::said(format!("cannot start the child process of the demo: {error}")))?;
         let pid = child.id().unwrap_or_default();
         self.child = Some(child);
         self.started += 1;
         Ok(pid)
     }
 
-    /// Kills the one at work (SIGKILL: it gets no chance to do anything), and gives its number.
+    /// Kills the running process with SIGKILL, so that it gets no chance to do anything, and returns its id.
     pub(crate) async fn kill(&mut self) -> Result<u32, Error> {
-        let Some(mut child) = self.child.take() else { return Err(Error::said("there is no process to kill")) };
+        let Some(mut child) = self.child.take() else { return Err(Error::said("no process to kill")) };
         let pid = child.id().unwrap_or_default();
-        child.kill().await.map_err(|error| Error::said(format!("process {pid} cannot be killed: {error}")))?;
+        child.kill().await.map_err(|error| Error::said(format!("cannot kill process {pid}: {error}")))?;
         self.kills += 1;
         Ok(pid)
     }
 
-    /// Sees that the one at work has not ended by itself.
+    /// Returns an error if the process has failed by itself.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         match self.child.as_mut().map(Child::try_wait) {
-            // It ends with a success once the order has, which will be seen at the next look.
+            // It exits with success once the order has ended, which the next poll will see.
             Some(Ok(Some(status))) if !status.success() => {
-                Err(Error::said(format!("the process that executes the order ended by itself: {status}")))
+                Err(Error::said(format!("the process that executes the order exited unexpectedly: {status}")))
             }
             _ => Ok(()),
         }
     }
 
-    /// Waits for the one at work, which has nothing left to do.
+    /// Waits for the process to exit, once it has nothing left to do.
     pub(crate) async fn wait(&mut self) -> Result<(), Error> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
-        // `wait` would close stdin at once, by which the process would know its parent gone.
+        // `wait` would close stdin at once, and the process would take its parent for gone.
         let stdin = child.stdin.take();
         let ended = child.wait().await;
         drop(stdin);
         match ended {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(Error::said(format!("the process that executed the order did not end well: {status}"))),
-            Err(error) => Err(Error::said(format!("the end of the process cannot be seen: {error}"))),
+            Ok(status) => Err(Error::said(format!("the process that executed the order failed: {status}"))),
+            Err(error) => Err(Error::said(format!("cannot wait for the process: {error}"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the demo has shown, computed from the journal, the ledgers and what jobs keep, and nothing else.
+//! The report of the demo, computed only from the journal, the ledgers and the state of the jobs.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use super::tally::Tally;
 use crate::error::Error;
 use crate::out::Out;
 
-/// What the demo has shown.
+/// The result of the demo.
 #[derive(Serialize)]
 pub(crate) struct Report {
     status: &'static str,
@@ -25,17 +25,17 @@ pub(crate) struct Report {
     jobs: Tally,
 }
 
-/// What became of one step.
+/// The result of one step.
 #[derive(Serialize, PartialEq, Eq, Debug)]
 struct StepReport {
     step: &'static str,
-    /// How many attempts the journal knows.
+    /// The number of attempts in the journal.
     attempts: u32,
-    /// How often the body really began.
+    /// How often the body really started.
     executions: usize,
     /// How often a value was recorded.
     recorded: usize,
-    /// How often the body began again after that. Never, or Outlive is broken.
+    /// How often the body started again after that. If not 0, Outlive is broken.
     executions_after_record: usize,
 }
 
@@ -55,17 +55,18 @@ impl Report {
         if out.is_json() {
             out.json(self)?;
         } else {
-            out.line(format!("\nThe order has ended: {}\n", self.result.as_deref().unwrap_or_default()))?;
+            out.line(format!("\nThe order completed: {}\n", self.result.as_deref().unwrap_or_default()))?;
             out.line(self.table())?;
             self.remarks().into_iter().try_for_each(|remark| out.line(remark))?;
-            out.line(format!("\nThe jobs beside it, in the same processes:\n\n{}", self.jobs.table()))?;
+            out.line(format!("\nThe jobs alongside it, in the same processes:\n\n{}", self.jobs.table()))?;
             out.line(format!("\n{}\n{}\n", self.verdict(), self.jobs.verdict()))?;
             out.line(next(place))?;
         }
         if self.is_well() {
             return Ok(ExitCode::SUCCESS);
         }
-        let what = "a step that was recorded ran again, or was not recorded once, or a job lost or repeated something";
+        let what =
+            "a recorded step ran again, a step was not recorded exactly once, or a job lost or repeated an event";
         Err(Error::said(format!("{what}; please report this output")))
     }
 
@@ -82,12 +83,12 @@ impl Report {
         table.to_string()
     }
 
-    /// Why a body ran more often than there were attempts.
+    /// Explains why a body ran more often than there were attempts.
     fn remarks(&self) -> Vec<String> {
         let cut = self.steps.iter().filter(|step| step.is_cut_short());
         let remark = |step: &StepReport| {
             format!(
-                "{:?} was killed at work, before there was anything to record; the next process began that attempt again,\n\
+                "{:?} was killed while running, with nothing recorded yet; the next process ran that attempt again,\n\
                  with the same idempotency key.",
                 step.step
             )
@@ -140,17 +141,17 @@ impl StepReport {
     }
 }
 
-/// What to try after the demo.
+/// Suggests what to try after the demo.
 fn next(place: &Place) -> String {
     let outlive = std::env::args().next().unwrap_or_else(|| "outlive".into());
     let (first, store) = if place.is_kept() {
         (String::new(), place.store().display().to_string())
     } else {
-        (format!("  {outlive} demo --keep my-demo      # the same, and the store is kept\n"), "my-demo/shop.db".into())
+        (format!("  {outlive} demo --keep my-demo      # the same, but keep the store\n"), "my-demo/shop.db".into())
     };
     format!(
         "Try next:\n{first}  {outlive} ps {store}\n  {outlive} show {store} {RUN_ID}\n  {outlive} jobs {store}\n  \
-         README.md has a program of your own in 25 lines; `{outlive} help` lists the commands."
+         README.md shows a program of 25 lines to start with; `{outlive} help` lists the commands."
     )
 }
 

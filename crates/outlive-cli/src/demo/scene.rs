@@ -1,4 +1,4 @@
-//! What can be seen of the order at one moment, from outside the process that executes it.
+//! A snapshot of the order, taken from outside the process that executes it.
 
 use outlive::{Entry, EntryKind, Run, RunInfo, Status};
 
@@ -6,12 +6,12 @@ use super::ledger::{Execution, Ledger};
 use super::place::Place;
 use crate::error::Error;
 
-/// The run's id.
+/// The id of the run.
 pub(crate) const RUN_ID: &str = "order-1";
 /// The steps of the order.
 pub(crate) const STEPS: [&str; 3] = ["charge card", "reserve stock", "ship"];
 
-/// What can be seen.
+/// A snapshot of the order.
 pub(crate) struct Scene {
     pub(crate) info: RunInfo,
     pub(crate) journal: Vec<Entry>,
@@ -20,16 +20,16 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn look(run: &Run<String>, place: &Place) -> Result<Self, Error> {
-        // The status first: of an order that has ended, the other two are then whole.
+        // The status is read first: if the order has ended, the other two are then complete.
         let info = run.info().await?;
         let journal = run.journal().await?;
         let executions = Ledger::at(place.ledger())
             .read()
-            .map_err(|error| Error::said(format!("the ledger {:?} cannot be read: {error}", place.ledger())))?;
+            .map_err(|error| Error::said(format!("cannot read ledger {:?}: {error}", place.ledger())))?;
         Ok(Self { info, journal, executions })
     }
 
-    /// Whether nothing more happens.
+    /// Returns `true` if nothing more will happen.
     pub(crate) fn is_over(&self) -> bool {
         self.info.status.is_ended() || self.info.status == Status::Stuck
     }

@@ -1,4 +1,4 @@
-//! What the demo sends to its jobs, and what is found to be done of it at the end.
+//! Sends events to the demo's jobs, and counts at the end what was done with them.
 
 use comfy_table::{Table, presets};
 use outlive::job::AnyJob;
@@ -12,20 +12,20 @@ use super::place::Place;
 use crate::error::Error;
 use crate::time;
 
-/// How many webhooks come, and how often.
+/// How many webhooks are sent, and how often.
 const WEBHOOKS: u32 = 16;
 const WEBHOOK_EVERY: Duration = Duration::from_millis(300);
-/// How many mails are to be sent.
+/// How many mails are pushed.
 const MAILS: u32 = 7;
 
-/// Sends to the jobs.
+/// Sends events to the jobs.
 pub(crate) struct Sender {
     webhooks: AnyJob,
     sent: u32,
     next: Timestamp,
 }
 
-/// What came, what handlers were called, and what was counted.
+/// What was sent, how often handlers ran, and what was done.
 #[derive(Serialize)]
 pub(crate) struct Tally {
     heartbeats: Counted,
@@ -35,13 +35,13 @@ pub(crate) struct Tally {
 
 #[derive(Serialize)]
 struct Counted {
-    /// How many came.
+    /// How many were sent.
     came: u64,
-    /// How often a handler really began.
+    /// How often a handler really started.
     calls: usize,
     /// How many were counted as done.
     done: u64,
-    /// How many were given up.
+    /// How many became dead letters.
     dead: u64,
 }
 
@@ -53,7 +53,7 @@ impl Sender {
         Ok(Self { webhooks: client.job_by_name("debounce:webhooks")?, sent: 0, next: time::now() })
     }
 
-    /// Sends the next webhook, if it is time. Whether a process is there to handle it does not matter.
+    /// Sends the next webhook if it is due, whether or not a process is there to handle it.
     pub(crate) async fn send(&mut self, now: Timestamp) -> Result<(), Error> {
         if self.sent < WEBHOOKS && now >= self.next {
             self.webhooks.send_json(SHOP, &self.sent.to_string()).await?;
@@ -63,11 +63,11 @@ impl Sender {
         Ok(())
     }
 
-    /// What has become of all of it.
+    /// Counts what was done with everything that was sent.
     pub(crate) async fn tally(&self, client: &Client, place: &Place) -> Result<Tally, Error> {
         let calls = Ledger::at(place.calls())
             .read()
-            .map_err(|error| Error::said(format!("the ledger {:?} cannot be read: {error}", place.calls())))?;
+            .map_err(|error| Error::said(format!("cannot read ledger {:?}: {error}", place.calls())))?;
         let calls = |of: &str| calls.iter().filter(|call| call.step == of).count();
         let done = async |of: &str| -> Result<u64, Error> {
             Ok(client.job(TALLY).state(of).await?.unwrap_or_default() as u64)
@@ -97,7 +97,7 @@ impl Tally {
         [
             ("heartbeat, every 250 ms", &self.heartbeats),
             ("webhooks, in batches", &self.webhooks),
-            ("mails, one to nowhere", &self.mails),
+            ("mails, one undelivered", &self.mails),
         ]
     }
 
@@ -107,7 +107,7 @@ impl Tally {
 
     pub(crate) fn table(&self) -> String {
         let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["job", "came", "calls", "done", "dead letters"]);
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["job", "total", "calls", "done", "dead letters"]);
         for (name, Counted { came, calls, done, dead }) in self.rows() {
             table.add_row([name.to_owned(), came.to_string(), calls.to_string(), done.to_string(), dead.to_string()]);
         }
@@ -116,8 +116,8 @@ impl Tally {
 
     pub(crate) fn verdict(&self) -> &'static str {
         match self.is_well() {
-            true => "no webhook or mail was lost, and none counted twice",
-            false => "WEBHOOKS OR MAILS WERE LOST, OR COUNTED TWICE",
+            true => "no webhook or mail was lost or counted twice",
+            false => "WEBHOOKS OR MAILS WERE LOST OR COUNTED TWICE",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The order as it goes: a line for each thing that happens and, on a terminal, a picture of where it is.
+//! Shows the order as it runs: a line per event and, on a terminal, a picture of its progress.
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::facts::Said;
 use crate::out::Out;
 use crate::time;
 
-/// Writes what happens.
+/// Prints what happens.
 pub(crate) struct View {
     out: Out,
     begun: Timestamp,
-    /// On a terminal.
+    /// Drawn only on a terminal.
     picture: Option<Picture>,
-    /// How many entries and executions have been told.
+    /// How many entries and executions have been shown.
     told: (usize, usize),
 }
 
@@ -33,9 +33,9 @@ impl View {
         let outlive = std::env::args().next().unwrap_or_else(|| "outlive".into());
         self.line("An order: charge the card, reserve stock (fails twice), sleep 2 s, wait for an approval, ship.")?;
         self.line(
-            "Beside it: a heartbeat, webhooks that are handled in batches, and mails, one of which cannot be sent.",
+            "Alongside it: a heartbeat, webhooks handled in batches, and mails, one of which cannot be delivered.",
         )?;
-        self.line("Another process executes all of it, and is killed twice on the way. Look at it meanwhile with")?;
+        self.line("A child process executes all of it, and is killed twice on the way. Watch it with")?;
         self.line(&format!("  {outlive} show {} {RUN_ID}", place.store().display()))?;
         self.line("")
     }
@@ -45,20 +45,20 @@ impl View {
     }
 
     pub(crate) fn killed(&self, pid: u32, when: &str) -> Result<(), Error> {
-        self.event(time::now(), &format!("process {pid} is KILLED (SIGKILL) {when}"))
+        self.event(time::now(), &format!("process {pid} KILLED (SIGKILL) {when}"))
     }
 
     pub(crate) fn approved(&self) -> Result<(), Error> {
-        self.event(time::now(), "the demo signals the approval")
+        self.event(time::now(), "the demo sends the approval")
     }
 
-    /// Tells what is new, in the order in which it happened.
+    /// Shows what is new, in the order in which it happened.
     pub(crate) fn show(&mut self, scene: &Scene) -> Result<(), Error> {
         let entries = scene.journal.get(self.told.0..).unwrap_or_default();
         let executions = scene.executions.get(self.told.1..).unwrap_or_default();
         let recorded = entries.iter().filter_map(|entry| Some((entry.at, told(entry)?)));
         let begun = executions.iter().map(|execution| {
-            let what = format!("{}: attempt {} begins in process {}", execution.step, execution.attempt, execution.pid);
+            let what = format!("{}: attempt {} starts in process {}", execution.step, execution.attempt, execution.pid);
             (execution.at, what)
         });
         let mut news: Vec<(Timestamp, String)> = recorded.chain(begun).collect();
@@ -94,16 +94,16 @@ fn stamp(since: Duration) -> String {
     format!("{:>5.1} s ", since.as_secs_f64())
 }
 
-/// What an entry says, in the words of the demo.
+/// Describes a journal entry, if the demo shows it.
 fn told(entry: &outlive::Entry) -> Option<String> {
     let step = entry.op.strip_prefix("step:").unwrap_or(&entry.op);
     Some(match (entry.kind, Said::of(entry)) {
-        (EntryKind::StepDone, _) => format!("{step}: done, RECORDED"),
-        (EntryKind::AttemptFailed, Said::Failure { failure, .. }) => format!("{step}: {failure}; a retry is set"),
+        (EntryKind::StepDone, _) => format!("{step}: done and RECORDED"),
+        (EntryKind::AttemptFailed, Said::Failure { failure, .. }) => format!("{step}: {failure}; retry scheduled"),
         (EntryKind::SleepSet, _) => "the order sleeps".into(),
-        (EntryKind::SleepDone, _) => "the sleep is over".into(),
-        (EntryKind::WaitSet, _) => "the order waits for its approval".into(),
-        (EntryKind::SignalTaken, Said::Value(value)) => format!("the approval is taken: {value}"),
+        (EntryKind::SleepDone, _) => "the sleep ends".into(),
+        (EntryKind::WaitSet, _) => "the order waits for approval".into(),
+        (EntryKind::SignalTaken, Said::Value(value)) => format!("approval received: {value}"),
         _ => return None,
     })
 }

@@ -60,11 +60,11 @@ async fn a_signal_reaches_a_waiting_run_once_per_dedup_key() {
         let told = json!({ "id": "order-1", "signal": "unheard", "dedup": "k", "kept": is_kept });
         assert_eq!(shop.ask(&words).await, told);
     }
-    // It said "is kept" of one that it dropped.
+    // It said that a dropped signal was kept.
     let out = shop.tell(&words).await.well();
-    assert_eq!(out, "signal \"unheard\" is dropped: run \"order-1\" has had a signal with the dedup key \"k\"\n");
+    assert_eq!(out, "signal \"unheard\" dropped: run \"order-1\" has already had a signal with the dedup key \"k\"\n");
     let out = shop.tell(&["signal", "order-1", "approval", r#" "ada" "#]).await.well();
-    assert_eq!(out, "signal \"approval\" is kept for run \"order-1\"\n");
+    assert_eq!(out, "signal \"approval\" sent to run \"order-1\"\n");
     assert_eq!(run.result().await.unwrap(), "a tent for 7, approved by ada");
 }
 
@@ -79,7 +79,7 @@ async fn cancel_says_whether_it_was_taken_or_the_run_had_ended_before() {
     let late = shop.ask(&["cancel", "order-1"]).await;
     assert_eq!((&late["taken"], &late["status"]), (&json!(false), &json!("cancelled")));
     let out = shop.tell(&["cancel", "order-1"]).await.well();
-    assert_eq!(out, "run \"order-1\" had ended before: cancelled; nothing was changed\n");
+    assert_eq!(out, "run \"order-1\" has already ended: cancelled; nothing was changed\n");
 }
 
 #[tokio::test]

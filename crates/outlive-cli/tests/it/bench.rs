@@ -31,7 +31,7 @@ async fn both_workloads_are_measured_and_nothing_is_left_behind() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
     let out = tell(&["bench", "--dir", dir, "--n", "20", "--json"]).await.well();
-    assert!(out.contains("durable steps a second") && out.contains("synchronous=full"), "{out}");
+    assert!(out.contains("durable steps per second") && out.contains("synchronous=full"), "{out}");
     assert_measured(&serde_json::from_str(out.lines().last().unwrap()).unwrap());
     let out = tell(&["bench", "--dir", dir, "--n", "20", "-o", "json"]).await.well();
     assert_measured(&serde_json::from_str(&out).unwrap());

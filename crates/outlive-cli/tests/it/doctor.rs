@@ -34,7 +34,7 @@ async fn tampered(shop: &Shop, damage: &str) -> Told {
 async fn a_store_that_a_program_executes_is_sound() {
     let shop = busy_shop().await;
     let out = shop.tell(&["doctor"]).await.well();
-    assert!(out.starts_with("sound: 3 runs, ") && out.trim_end().ends_with("1 message waits"), "{out}");
+    assert!(out.starts_with("sound: 3 runs, ") && out.trim_end().ends_with("1 pending message"), "{out}");
     let facts = shop.ask(&["doctor"]).await;
     assert_eq!((&facts["is_sound"], &facts["instances"], &facts["findings"]), (&json!(true), &json!(3), &json!([])));
 }
@@ -73,7 +73,7 @@ async fn findings_are_one_json_document_for_programs() {
     assert_eq!((&facts["is_sound"], &facts["findings_count"]), (&json!(false), &json!(1)));
     let finding = &facts["findings"][0];
     assert_eq!(finding["problem"], "counter");
-    assert_eq!(finding["found"], "workflow \"doomed\" has 1 instances of status 5, and 2 are counted");
+    assert_eq!(finding["found"], "workflow \"doomed\" has 1 instances of status 5, but 2 are counted");
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ async fn a_file_that_is_no_store_is_left_as_it_is() {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
     }
     let error = tell(&["ps", folder.path().to_str().unwrap()]).await.error();
-    assert!(error.contains("is a folder"), "{error}");
+    assert!(error.contains("is a directory"), "{error}");
     assert!(tell(&["ps", "memory:"]).await.error().contains("name a file"));
 }
 

@@ -115,7 +115,7 @@ async fn for_people_each_event_is_a_line_in_the_words_of_the_library() {
     let out = shop.tell(&["events", "--of", "order-1", "--full"]).await.well();
     let mut lines = out.lines();
     let heading: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
-    assert_eq!(heading, ["cursor", "time", "(UTC)", "name", "instance", "number", "what"]);
+    assert_eq!(heading, ["cursor", "time", "(UTC)", "name", "instance", "number", "event"]);
     let events = shop.engine.events().from_start().of("order-1").await.unwrap().read(99).await.unwrap();
     assert!(events.len() > 4, "{events:?}");
     for (line, event) in lines.zip(&events) {
@@ -140,7 +140,7 @@ async fn a_cursor_an_instance_and_a_limit_say_which_events_are_meant() {
     assert_eq!(shop.tell(&["events", "--since", &last]).await.well(), "");
     assert_eq!(shop.tell(&["events", "--of", "nobody"]).await.well(), "");
     let refused = shop.tell(&["events", "--since", "here"]).await;
-    assert!(refused.code == Some(2) && refused.err.contains("is no cursor"), "{}", refused.err);
+    assert!(refused.code == Some(2) && refused.err.contains("is not a cursor"), "{}", refused.err);
 }
 
 #[tokio::test]

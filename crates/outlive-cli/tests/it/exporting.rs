@@ -17,7 +17,7 @@ async fn an_export_has_a_header_a_line_per_run_and_an_end() {
     shop.waiting_order("order-1").await;
     shop.failed_run("bad-1").await;
     let told = shop.tell(&["export"]).await;
-    assert_eq!(told.err, "note: left out: 1 run that has ended (--all writes them too)\n");
+    assert_eq!(told.err, "note: left out: 1 ended run (--all includes them)\n");
     let unfinished = lines(&told.out);
     assert_eq!((&unfinished[0]["format"], &unfinished[0]["version"]), (&"outlive-export".into(), &1.into()));
     assert!(unfinished[0]["source"].as_str().unwrap().ends_with("shop.db"));
@@ -169,7 +169,7 @@ async fn an_export_says_what_it_left_out() {
     let name = folder.path().join("orders.jsonl");
     let name = name.to_str().unwrap();
     let out = shop.tell(&["export", "--out", name]).await.well();
-    let left_out = "; left out: 2 runs that have ended (--all writes them too)";
+    let left_out = "; left out: 2 ended runs (--all includes them)";
     assert_eq!(out, format!("1 run written to {name}{left_out}\n"));
     let document = shop.ask(&["export", "--out", name]).await;
     assert_eq!(document["left_out"], serde_json::json!({ "ended": 2, "jobs": 0 }));

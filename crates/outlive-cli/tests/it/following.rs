@@ -55,8 +55,8 @@ async fn a_follower_is_told_that_the_run_was_replaced_or_removed() {
     while !lines.next_line().await.unwrap().unwrap().contains("step done") {}
     shop.engine.start_json("nap", "null").id("order-1").on_conflict(OnConflict::Replace).await.unwrap();
     let told: Told = follower.wait_with_output().await.unwrap().into();
-    let sentence = "error: run \"order-1\" was replaced by a new run with the same id while it was shown; the command \
-                    again shows that one\n";
+    let sentence = "error: run \"order-1\" was replaced by a new run with the same id while it was shown; repeat the \
+                    command to show that one\n";
     assert_eq!((told.code, told.err.as_str()), (Some(1), sentence));
 
     let run = shop.waiting_order("order-2").await;

@@ -124,7 +124,7 @@ async fn an_export_has_the_runs_and_leaves_the_jobs_out() {
     shop.engine.start(order, &"a tent".to_owned()).id("order-1").await.unwrap();
     shop.engine.job(BEAT).start("paris", &0).await.unwrap();
     let told = shop.tell(&["export", "--all"]).await;
-    assert_eq!(told.err, "note: left out: 1 job instance (an export holds runs only)\n", "it was silent about it");
+    assert_eq!(told.err, "note: left out: 1 job instance (exports contain only runs)\n", "it was silent about it");
     let out = told.out;
     assert!(out.contains("order-1") && !out.contains("continuous:beat"), "{out}");
     assert_eq!(out.lines().count(), 3, "a header, a run and the end: {out}");
@@ -141,7 +141,7 @@ async fn an_event_creates_an_instance_and_a_trigger_executes_it() {
     let job = until(&shop, &["job", "task:orders:7"], |job| job["state"] == 42).await;
     assert_eq!((&job["status"], &job["run_count"], &job["event_count"]), (&json!("idle"), &json!(1), &json!(2)));
     let out = shop.tell(&["job", "task:orders:7"]).await.well();
-    assert!(out.contains("state     42") && out.contains("nothing waits for it"), "{out}");
+    assert!(out.contains("state    42") && out.contains("no pending messages"), "{out}");
 }
 
 #[tokio::test]
@@ -184,14 +184,14 @@ async fn what_a_pool_gave_up_is_listed_tried_again_and_dropped() {
     reaches.store(true, Ordering::SeqCst);
     let number = dead[1]["number"].to_string();
     let out = tell_two(&shop, &["dead", "retry", "pool:mail", &number]).await.well();
-    assert_eq!(out, "1 dead letter of \"pool:mail\" tried again\n");
+    assert_eq!(out, "1 dead letter of \"pool:mail\" retried\n");
     until(&shop, &["job", "pool:mail"], |job| job["pool"]["ready"] == 0 && job["pool"]["dead"] == 2).await;
     let number = dead[0]["number"].to_string();
     assert_eq!(ask_two(&shop, &["dead", "drop", "pool:mail", &number]).await["count"], 1);
     assert_eq!(ask_two(&shop, &["dead", "retry", "pool:mail", "--all"]).await["count"], 1);
     until(&shop, &["job", "pool:mail"], |job| job["pool"]["ready"] == 0 && job["pool"]["dead"] == 0).await;
     let out = tell_two(&shop, &["dead", "list", "pool:mail"]).await.well();
-    assert_eq!(out, "job \"pool:mail\" has given up nothing\n");
+    assert_eq!(out, "job \"pool:mail\" has no dead letters\n");
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ async fn ps_keeps_to_its_filters_and_its_limit() {
     }
     assert_eq!(shop.ask(&["ps", "--limit", "1"]).await["counts"]["total"], 4);
     let out = shop.tell(&["ps", "--limit", "1"]).await.well();
-    assert!(out.contains("the newest 1 are listed, --limit 4 lists all"), "{out}");
+    assert!(out.contains("showing the newest 1, use --limit 4 to list all"), "{out}");
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ impl Copy {
             assert!(is_there, "{words:?}: {out}");
         }
         let error = self.tell(&["cancel", "order-1"]).await.error();
-        assert!(error.contains("shop.db can only be read; let this user write it"), "{error}");
+        assert!(error.contains("shop.db is read-only; make it writable"), "{error}");
         assert_eq!(listing(&self.store()), before);
     }
 }

@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use crate::shop::{Closed, OUTLIVE, Shop, tell};
 
 const ORDERS: Task<u32, u32> = Task::new("orders");
-const NOBODY: &str = "no process executes this store now";
+const NOBODY: &str = "no process is executing this store";
 
 async fn keep(ctx: TaskCtx<u32, u32>, event: u32) -> Result<()> {
     ctx.set_state(event);
@@ -75,7 +75,7 @@ async fn every_command_says_that_nobody_executes_the_store() {
     words.extend(&start[1..]);
     let told = tell(&words).await;
     assert_eq!((told.code, told.out.as_str()), (Some(0), "nap-1\n"), "the id alone is the answer");
-    assert_eq!(told.err, format!("note: {NOBODY}, so the run begins once one does\n"));
+    assert_eq!(told.err, format!("note: {NOBODY}, so the run starts once one does\n"));
 }
 
 #[tokio::test]
@@ -124,10 +124,10 @@ async fn a_killed_executor_is_seen_to_be_gone_and_its_successor_to_be_there() {
         until_executed(file, false).await;
     }
     let out = tell(&["terminate", file, "order-1"]).await.well();
-    assert!(out.starts_with("run \"order-1\": it ends as cancelled; no process executes"), "{out}");
+    assert!(out.starts_with("run \"order-1\": it ends as cancelled; no process is executing"), "{out}");
     let mut child = executor(folder.path());
     let told = tokio::time::timeout(Duration::from_secs(120), tell(&["show", file, "order-1", "-f"])).await.unwrap();
     assert_eq!(told.code, Some(1));
-    assert!(told.out.contains("cancelled: asked for on the command line"), "{}", told.out);
+    assert!(told.out.contains("cancelled: requested on the command line"), "{}", told.out);
     child.kill().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! A call of a handler, and how it can end.
+//! Handler calls and how they end.
 
 use std::time::Duration;
 
@@ -12,37 +12,26 @@ use crate::payload::Payload;
 use crate::retry::Reason;
 use crate::time::Timestamp;
 
-/// A handler that is to be called.
-///
-/// ```
-/// use outlive_core::job::Call;
-/// fn is_retry(call: &Call) -> bool {
-///     call.attempt > 1
-/// }
-/// ```
+/// A call to make.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
-    /// Which.
+    /// The handler to call.
     pub handler: HandlerKind,
-    /// Which attempt it is, from 1.
+    /// The attempt number, from 1.
     pub attempt: u32,
-    /// The event it is for.
+    /// The event to handle, for `on_event`.
     pub event: Option<Inbound>,
-    /// The moment it was due at, if it is for one.
+    /// The time at which `execute` was due, if that is why it is called.
     pub tick: Option<Timestamp>,
-    /// The position of the trigger it is for, if somebody asked for it.
+    /// The inbox position of the message that triggered it, if one did.
     pub trigger: Option<u64>,
     /// Why the batch is flushed.
     pub flush: Option<FlushReason>,
-    /// What went wrong, for `on_error`.
+    /// The failure to handle, for `on_error`.
     pub failure: Option<Payload>,
 }
 
-/// The handlers of a job.
-///
-/// ```
-/// assert_eq!(outlive_core::job::HandlerKind::Event.as_str(), "on_event");
-/// ```
+/// A handler of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerKind {
@@ -57,11 +46,7 @@ pub enum HandlerKind {
 }
 
 impl HandlerKind {
-    /// Its name in the API.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::job::HandlerKind::Execute.as_str(), "execute");
-    /// ```
+    /// Returns its name in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,32 +59,24 @@ impl HandlerKind {
 }
 
 /// Why a batch is flushed.
-///
-/// ```
-/// assert_eq!(outlive_core::job::FlushReason::MaxEvents.as_str(), "max events");
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FlushReason {
-    /// The time since the first event has passed.
+    /// The window since the first event is over.
     Window,
-    /// The time since the last event has passed.
+    /// The quiet period since the last event is over.
     Quiet,
-    /// There are as many events as there may be.
+    /// The batch has its maximum number of events.
     MaxEvents,
-    /// Somebody asked for it.
+    /// A user asked for it, or the batch had to make room for one that is retried.
     Manual,
-    /// It was given up before, and somebody has it tried again.
+    /// The batch was a dead letter and is retried.
     Retried,
 }
 
 impl FlushReason {
-    /// The words for it.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::job::FlushReason::Quiet.as_str(), "quiet");
-    /// ```
+    /// Returns its text for people.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -113,60 +90,39 @@ impl FlushReason {
 }
 
 /// How a call ended.
-///
-/// ```
-/// use outlive_core::job::{Done, End};
-/// assert!(matches!(End::Done(Done::default()), End::Done(_)));
-/// ```
 #[derive(Clone, Debug)]
 pub enum End {
     /// The handler succeeded, or ended the instance.
     Done(Done),
-    /// It failed: nothing of what it did counts.
+    /// The handler failed; nothing it did counts.
     Failed(Failure),
-    /// The event or the state could not be read, so that it was not called.
+    /// The event or the state could not be read, so the handler was not called.
     Unreadable(String),
 }
 
-/// What a handler leaves when it succeeds.
-///
-/// ```
-/// assert!(outlive_core::job::Done::default().state.is_none());
-/// ```
+/// The result of a handler that succeeded.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Done {
-    /// The new state, if it was changed.
+    /// The new state, if it changed.
     pub state: Option<Payload>,
-    /// What it planned.
+    /// The next wake, if the handler set or cleared it.
     pub plan: Option<Planned>,
-    /// What it answers to who asks.
+    /// The reply to a sender that asked for one.
     pub answer: Option<Payload>,
-    /// Why the instance is to end, if it is. That goes before everything else, also before a failure.
+    /// Why the instance ends, if it does. Takes precedence over everything else, even over a failure.
     pub terminate: Option<String>,
 }
 
-/// What a handler of a task planned.
-///
-/// ```
-/// use outlive_core::job::Planned;
-/// assert_ne!(Planned::Never, Planned::At(outlive_core::time::Timestamp::from_millis(5)));
-/// ```
+/// The next wake of a task, as set by its handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planned {
-    /// To be woken at a time.
+    /// Wake at this time.
     At(Timestamp),
-    /// Not to be woken.
+    /// Do not wake.
     Never,
 }
 
-/// Retries that came to their end.
-///
-/// ```
-/// use outlive_core::job::Exhausted;
-/// fn line(info: &Exhausted) -> String {
-///     format!("{} gave up after {} attempts: {}", info.instance, info.attempts, info.last)
-/// }
-/// ```
+/// Retries that ran out.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Exhausted {
@@ -174,31 +130,22 @@ pub struct Exhausted {
     pub kind: JobKind,
     /// The job's name.
     pub name: String,
-    /// The instance, as the user named it.
+    /// The id of the instance, as the user gave it.
     pub instance: String,
-    /// Which handler failed.
+    /// The handler that failed.
     pub handler: HandlerKind,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// Why it is not tried again.
+    /// Why there is no further retry.
     pub reason: Reason,
     /// The last failure.
     pub last: Failure,
-    /// From the first attempt to the last failure.
+    /// The time from the first attempt to the last failure.
     pub total: Duration,
 }
 
 impl Exhausted {
-    /// What came to its end, for an instance by its whole name.
-    ///
-    /// ```
-    /// # use outlive_core::{failure::{Cause, Failure}, id::Name, job::{Exhausted, HandlerKind}, retry::Reason};
-    /// # use std::time::Duration;
-    /// let last = Failure::new(Cause::Error, "no route");
-    /// let id = Name::recorded("task:orders:42");
-    /// let info = Exhausted::new(&id, HandlerKind::Execute, 3, Reason::MaxAttempts, last, Duration::from_secs(7));
-    /// assert_eq!((info.name.as_str(), info.instance.as_str()), ("orders", "42"));
-    /// ```
+    /// Describes exhausted retries of the instance with this full id, such as `task:orders:42`.
     #[must_use]
     pub fn new(id: &Name, handler: HandlerKind, attempts: u32, reason: Reason, last: Failure, total: Duration) -> Self {
         let name = id.as_str().split(':').nth(1).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! A job that runs again and again, by a schedule.
+//! Continuous jobs: run again and again on a schedule.
 
 use super::retrying::Policy;
 use super::{Job, Next, Rules};
@@ -8,34 +8,21 @@ use crate::schedule::{Missed, Schedule};
 use crate::status::Status;
 use crate::time::Timestamp;
 
-/// What a definition says of a recurring job.
-///
-/// ```
-/// use outlive_core::job::{ContinuousRules, Policy};
-/// use outlive_core::schedule::{Missed, Schedule};
-/// let rules = ContinuousRules {
-///     policy: Policy::default(),
-///     schedule: Schedule::every("30 minutes")?,
-///     missed: Missed::CatchUpOne,
-///     is_immediate: true,
-/// };
-/// assert!(rules.is_immediate);
-/// # Ok::<(), outlive_core::schedule::ScheduleError>(())
-/// ```
+/// The options of a continuous job.
 #[derive(Clone, Debug)]
 pub struct ContinuousRules {
-    /// What failures lead to.
+    /// How failures are handled.
     pub policy: Policy,
-    /// When it runs.
+    /// When the job runs.
     pub schedule: Schedule,
-    /// What becomes of ticks at which it could not run.
+    /// What to do about ticks at which the job could not run.
     pub missed: Missed,
-    /// Whether its first run is at its start.
+    /// Whether the first run is right at the start.
     pub is_immediate: bool,
 }
 
 impl Job {
-    /// What is next, with nothing to be tried again: what is due, then what somebody asked for.
+    /// Returns what is next when nothing is retried: the tick that is due, then a trigger.
     pub(super) fn next_tick(&mut self, now: Timestamp) -> Next {
         if !self.record.is_stopped {
             self.resolve_overdue(now);
@@ -52,7 +39,8 @@ impl Job {
         }
     }
 
-    /// Applies the policy for missed ticks. One that had begun runs again first: some of it may have happened.
+    /// Applies the policy for missed ticks. A tick that had begun runs again first, because some of it may have
+    /// happened.
     fn resolve_overdue(&mut self, now: Timestamp) {
         let (Some(tick), Rules::Continuous(rules)) = (self.record.next, &self.rules) else { return };
         if tick > now || self.begun == Some(tick) {
@@ -65,28 +53,14 @@ impl Job {
         }
     }
 
-    /// Somebody was driving it when the process died, so that a tick that was due had begun.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}, time::Timestamp};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// job.was_at_work();
-    /// ```
+    /// Records that the instance was being driven when the process died, so a tick that was due had begun.
     pub fn was_at_work(&mut self) {
         let is_tick = matches!(self.rules, Rules::Continuous(_)) && !self.record.is_triggered && !self.is_held_up();
         self.begun = self.record.next.filter(|_| is_tick);
     }
 
-    /// Reckons the next tick anew if the schedule is another one than it was reckoned by. Returns the schedule before.
-    /// What is due, had begun or is tried again is left as it is.
-    ///
-    /// ```
-    /// # use outlive_core::{id::Name, job::{Job, Policy, Record, Rules, TaskRules}, time::Timestamp};
-    /// # let rules = Rules::Task(TaskRules { policy: Policy::default(), has_idle: false });
-    /// # let mut job = Job::new(rules, Name::recorded("task:orders:42"), Record::default(), 7);
-    /// assert_eq!(job.adopt_schedule(Timestamp::from_millis(0)), None, "a task has no schedule");
-    /// ```
+    /// Recomputes the next tick if the schedule has changed, and returns the old schedule. A tick that is due, has
+    /// begun or is being retried is left alone.
     pub fn adopt_schedule(&mut self, now: Timestamp) -> Option<String> {
         let Rules::Continuous(rules) = &self.rules else { return None };
         let schedule = rules.schedule.to_string();
@@ -103,12 +77,12 @@ impl Job {
         before
     }
 
-    /// Deals with what somebody told it.
+    /// Handles a message: stops or resumes the schedule.
     pub(super) fn take_tick_order(&mut self, message: Message, at: Timestamp, now: Timestamp) {
         match message {
             Message::Pause if !self.record.is_stopped => {
                 self.record.is_stopped = true;
-                // What failed is not tried again, nor begun anew because somebody had asked for it.
+                // What failed is not retried, and a failed trigger does not run again either.
                 if self.record.retry.take().is_some_and(|retry| retry.is_trigger) {
                     self.record.is_triggered = false;
                 }
@@ -125,7 +99,7 @@ impl Job {
         }
     }
 
-    /// A run came to its end. One that somebody asked for leaves the schedule as it is.
+    /// Finishes an execution. A triggered one leaves the schedule alone.
     pub(super) fn tick_over(&mut self, tick: Option<Timestamp>, was_trigger: bool, now: Timestamp) {
         self.begun = None;
         if was_trigger {

@@ -1,4 +1,4 @@
-//! A job that collects events, and handles them together.
+//! Debounce jobs: collect events and handle them together.
 
 use std::time::Duration;
 
@@ -12,33 +12,21 @@ use crate::message::Message;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// What a definition says of when a batch is flushed: whichever comes first.
-///
-/// ```
-/// use outlive_core::job::{DebounceRules, Policy};
-/// # use std::time::Duration;
-/// let rules = DebounceRules {
-///     policy: Policy::default(),
-///     window: Some(Duration::from_secs(5)),
-///     quiet: None,
-///     events_max: Some(100),
-/// };
-/// assert!(rules.quiet.is_none());
-/// ```
+/// The options of a debounce. A batch is flushed by whichever condition is met first.
 #[derive(Clone, Debug)]
 pub struct DebounceRules {
-    /// What failures lead to.
+    /// How failures are handled.
     pub policy: Policy,
-    /// So long after the first event.
+    /// Flush this long after the first event.
     pub window: Option<Duration>,
-    /// So long after the last event.
+    /// Flush this long after the last event.
     pub quiet: Option<Duration>,
-    /// At so many events.
+    /// Flush at this many events.
     pub events_max: Option<u64>,
 }
 
 impl Job {
-    /// What is next, with nothing to be tried again: a flush that is due, else the next event.
+    /// Returns what is next when nothing is retried: a flush that is due, otherwise the next event.
     pub(super) fn next_batch(&mut self, now: Timestamp) -> Next {
         loop {
             self.record.flush = self.record.flush.or_else(|| self.flush_due(now));
@@ -49,7 +37,7 @@ impl Job {
             let pos = inbound.pos;
             match inbound.message.clone() {
                 Message::Event(event) if event.batch > 0 && self.record.events > 0 => {
-                    // One batch after the other.
+                    // A retried batch is not mixed with the current one, which is flushed first.
                     self.record.flush = Some(FlushReason::Manual);
                     continue;
                 }
@@ -67,7 +55,7 @@ impl Job {
         }
     }
 
-    /// Why the batch is to be flushed now, if it is.
+    /// Returns why the batch has to be flushed now, if it has to.
     fn flush_due(&self, now: Timestamp) -> Option<FlushReason> {
         let Rules::Debounce(rules) = &self.rules else { return None };
         if self.record.events == 0 {
@@ -87,8 +75,8 @@ impl Job {
         }
     }
 
-    /// Whether the next message was accepted before the batch was to be flushed, and is only dealt with now because
-    /// something held it up: then it counts as it would have then, or each such event would be a batch of its own.
+    /// Returns `true` if the next message was accepted before the flush was due and was only held up. It still belongs
+    /// to this batch; otherwise each such event would become its own batch.
     fn has_in_time(&self) -> bool {
         let (Some(inbound), Some(next)) = (self.inbox.front(), self.record.next) else { return false };
         let is_meant = match &inbound.message {
@@ -103,7 +91,7 @@ impl Job {
         Some(self.record.opened_at?.after(rules.window?))
     }
 
-    /// An event was added to the batch.
+    /// Adds a handled event to the batch.
     pub(super) fn collected(&mut self, pos: u64, at: Timestamp, event: &Event, now: Timestamp) {
         let Rules::Debounce(rules) = &self.rules else { return };
         let quiet = rules.quiet;
@@ -116,15 +104,15 @@ impl Job {
             self.record.batch.0 = pos;
         }
         let quiet_end = quiet.map(|quiet| at.after(quiet));
-        // The first event sets the end of the window. Later ones leave it, or a steady stream would put the flush off
-        // for ever.
+        // The window starts with the first event and is not extended by later ones, or a steady stream would delay the
+        // flush forever.
         self.record.next = [self.window_end(), quiet_end].into_iter().flatten().min();
         if is_first {
             self.tell(NewsKind::DebounceStarted, now, Detail { at: self.record.next, ..Detail::default() });
         }
     }
 
-    /// A batch that was given up is tried again.
+    /// Restores a batch from its dead letter, to retry it.
     fn restore(&mut self, pos: u64, event: Event) {
         self.record.events = event.batch;
         self.record.batch = (pos, pos);
@@ -133,7 +121,7 @@ impl Job {
         self.record.flush = Some(FlushReason::Retried);
     }
 
-    /// Forgets what was collected, also what is being tried again, and all that came before this was said.
+    /// Drops the batch, even if it is being retried, and all messages before the one that asked for it.
     pub(super) fn clear(&mut self, pos: u64, at: Timestamp) {
         let before = self.inbox.iter().filter(|inbound| inbound.pos < pos);
         let (before, events): (Vec<u64>, Vec<u64>) =
@@ -146,7 +134,7 @@ impl Job {
         self.empty();
     }
 
-    /// Begins anew: the keys of this batch can be used again.
+    /// Starts a new batch and releases the dedup keys of the old one.
     fn empty(&mut self) {
         self.change.keys_until = self.change.keys_until.max(self.record.batch.1);
         let record = &mut self.record;
@@ -154,7 +142,7 @@ impl Job {
         (record.events, record.flush, record.batch) = (0, None, (0, 0));
     }
 
-    /// The batch was handled.
+    /// Finishes a batch that was handled.
     pub(super) fn flushed(&mut self, reason: Option<FlushReason>, now: Timestamp) {
         let reason = reason.map(|reason| reason.as_str().into());
         let detail = Detail { reason, events: Some(self.record.events), ..Detail::default() };
@@ -162,7 +150,7 @@ impl Job {
         self.empty();
     }
 
-    /// The batch could not be handled: it is kept as one dead letter, and the next one begins.
+    /// Gives up the batch: keeps it as one dead letter and starts the next one.
     pub(super) fn batch_given_up(&mut self, trouble: &Troubled, now: Timestamp) {
         let (batch, is_stateless) = (self.record.events.max(1), self.record.state.is_none());
         let payload = self.record.state.clone().unwrap_or_else(|| Payload::recorded("null"));
@@ -172,7 +160,7 @@ impl Job {
     }
 }
 
-/// How many events a message brings: those of a whole batch, if it was given up and is tried again.
+/// Returns the number of events in a message; a retried batch has several.
 fn events_in(message: &Message) -> u64 {
     match message {
         Message::Event(event) => event.batch.max(1),

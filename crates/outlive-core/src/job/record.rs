@@ -1,4 +1,4 @@
-//! What an instance of a job keeps between its turns, and how that is written.
+//! The record that a job instance keeps between calls, and its JSON encoding.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -7,101 +7,79 @@ use super::call::{FlushReason, HandlerKind};
 use crate::payload::{Payload, present};
 use crate::time::Timestamp;
 
-/// What an instance keeps.
-///
-/// ```
-/// use outlive_core::job::Record;
-/// use outlive_core::payload::Payload;
-///
-/// let record = Record { state: Some(Payload::recorded("[1,2]")), runs: 3, ..Record::default() };
-/// assert_eq!(Record::from_payload(&record.to_payload()), Ok(record));
-/// ```
+/// All that an instance keeps between calls.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Record {
     /// The user's state.
     pub state: Option<Payload>,
-    /// How often `execute` came to its end; a retry is no new run.
+    /// The number of finished executions; retries do not count as new ones.
     pub runs: u64,
-    /// How many events were handled; of a debounce, those in the batch.
+    /// The number of handled events; for a debounce, of those in the batch.
     pub events: u64,
-    /// When `execute` is due: the next tick, flush or wake. Only the commit that sets the wake of the row changes it.
+    /// When `execute` is due: the next tick, flush or wake. Changed only by the commit that sets the wake of the row.
     pub next: Option<Timestamp>,
-    /// What failed and is tried again.
+    /// The call that failed and is retried.
     pub retry: Option<Retrying>,
-    /// What was given up, until `on_error` has dealt with it.
+    /// The call that was given up, until `on_error` has handled it.
     pub trouble: Option<Troubled>,
-    /// Somebody asked for an execution now.
+    /// Whether an execution was triggered.
     pub is_triggered: bool,
-    /// The position of the message that did.
+    /// The inbox position of the trigger.
     pub trigger: u64,
-    /// Somebody stopped the schedule.
+    /// Whether the schedule is stopped.
     pub is_stopped: bool,
-    /// Something was done since `on_idle` was last called.
+    /// Whether anything was handled since the last `on_idle`.
     pub is_restless: bool,
-    /// Why the batch is being flushed, if it is.
+    /// Why the batch is being flushed, if it is being flushed.
     pub flush: Option<FlushReason>,
     /// When the first event of the batch was accepted.
     pub opened_at: Option<Timestamp>,
     /// The first event of the batch.
     pub first_event: Option<Payload>,
-    /// The positions of the first and the last event of the batch.
+    /// The inbox positions of the first and the last event of the batch.
     pub batch: (u64, u64),
     /// The last failure, for people.
     pub error: Option<String>,
-    /// The schedule that the next tick was reckoned by, in words.
+    /// The schedule that the next tick was computed from, as text.
     pub schedule: Option<String>,
     /// How many calls of handlers have ended, in this life and in those before: two calls never share a key.
     pub calls: u64,
 }
 
-/// Something that failed and is tried again.
-///
-/// ```
-/// use outlive_core::job::Retrying;
-/// fn attempt(retry: &Retrying) -> u32 {
-///     retry.failed + 1
-/// }
-/// ```
+/// A call that failed and is retried.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Retrying {
-    /// Which handler.
+    /// The handler.
     pub handler: HandlerKind,
-    /// For which event.
+    /// The inbox position of its event.
     pub event: Option<u64>,
-    /// How often it has failed.
+    /// The number of failed attempts.
     pub failed: u32,
-    /// When it was first tried.
+    /// When the first attempt began.
     pub since: Timestamp,
-    /// When it is tried again.
+    /// When the next attempt is due.
     pub due: Timestamp,
-    /// Whether somebody asked for it, beside the schedule.
+    /// Whether it was triggered rather than scheduled.
     #[serde(default)]
     pub is_trigger: bool,
 }
 
-/// Something that was given up.
-///
-/// ```
-/// use outlive_core::job::Troubled;
-/// fn line(trouble: &Troubled) -> String {
-///     format!("{} failed {} times", trouble.handler.as_str(), trouble.attempts)
-/// }
-/// ```
+/// A call that was given up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Troubled {
-    /// Which handler failed.
+    /// The handler.
     pub handler: HandlerKind,
-    /// For which event.
+    /// The inbox position of its event.
     pub event: Option<u64>,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// Whether somebody had asked for it, beside the schedule.
+    /// Whether it was triggered rather than scheduled.
     pub is_trigger: bool,
     /// The last failure, as [`Failure::to_payload`](crate::failure::Failure::to_payload) writes it.
     pub failure: Payload,
 }
 
-/// The record as it is written: short names, and nothing that is as in a new one.
+/// The record as JSON. Leaves out fields that have their default value.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
@@ -163,11 +141,7 @@ fn payload(raw: &RawValue) -> Payload {
 }
 
 impl Record {
-    /// As JSON.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::job::Record::default().to_payload().as_str(), "{}");
-    /// ```
+    /// Encodes the record as JSON.
     #[must_use]
     pub fn to_payload(&self) -> Payload {
         let trouble = self.trouble.as_ref().and_then(|trouble| {
@@ -201,15 +175,10 @@ impl Record {
         Payload::encode(&wire).unwrap_or_else(|_| Payload::recorded("{}"))
     }
 
-    /// Back from JSON.
+    /// Decodes a record from JSON.
     ///
     /// # Errors
-    /// What is wrong with it.
-    ///
-    /// ```
-    /// # use outlive_core::{job::Record, payload::Payload};
-    /// assert!(Record::from_payload(&Payload::recorded("[")).is_err());
-    /// ```
+    /// Returns what is wrong with the JSON.
     pub fn from_payload(text: &Payload) -> Result<Self, String> {
         let wire: Wire = text.decode().map_err(|error| error.to_string())?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! What a failed handler leads to: another attempt, or the end of it.
+//! Handler failures: retry, `on_error` or dead letter.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,44 +16,26 @@ use crate::queue::{Dead, Place};
 use crate::retry::{self, Reason, Retry};
 use crate::time::Timestamp;
 
-/// What a definition says of failures.
-///
-/// ```
-/// use outlive_core::job::Policy;
-/// use outlive_core::retry::Retry;
-/// let policy = Policy { retry: Some(Retry::times(3)), has_error: true };
-/// assert!(policy.retry.is_some());
-/// ```
+/// How a definition handles failures.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// When to try again; never without it.
+    /// When to retry; never without a policy.
     pub retry: Option<Retry>,
-    /// Whether there is an `on_error` to call for what is given up.
+    /// Whether there is an `on_error` to call when a call is given up.
     pub has_error: bool,
 }
 
 impl Policy {
-    /// What the `failed`th failure leads to, and what the world is told of it.
-    ///
-    /// ```
-    /// use outlive_core::failure::{Cause, Failure};
-    /// use outlive_core::job::{Policy, Verdict};
-    /// use outlive_core::retry::Retry;
-    /// # use outlive_core::time::Timestamp;
-    /// let policy = Policy { retry: Some(Retry::times(1)), has_error: false };
-    /// let (failure, at) = (Failure::new(Cause::Error, "no route"), Timestamp::from_millis(0));
-    /// assert!(matches!(policy.judge(&failure, 1, at, at, 7), Verdict::Again { .. }));
-    /// assert!(matches!(policy.judge(&failure, 2, at, at, 7), Verdict::GiveUp(Some(_))));
-    /// ```
+    /// Decides what follows failure number `failed`, with the details to report.
     #[must_use]
     pub fn judge(&self, failure: &Failure, failed: u32, since: Timestamp, now: Timestamp, seed: u64) -> Verdict {
         let Some(policy) = &self.retry else { return Verdict::GiveUp(None) };
-        // The seed differs from attempt to attempt and from instance to instance.
+        // Different for each attempt of each instance.
         let seed = seed.wrapping_add(u64::from(failed).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         if !failure.retryable {
             return Verdict::GiveUp(None);
         }
-        // A backoff of the user's own may panic, and then there is no time to try again at.
+        // A custom backoff is user code and may panic; then there is no time for the next attempt.
         let decide = || (policy.next(failed, since, now, seed), policy.base_delay(failed));
         let Ok((next, base_delay)) = catch_unwind(AssertUnwindSafe(decide)) else { return Verdict::GiveUp(None) };
         match next {
@@ -73,37 +55,21 @@ impl Policy {
     }
 }
 
-/// What a failure leads to.
-///
-/// ```
-/// use outlive_core::job::Verdict;
-/// assert_ne!(Verdict::GiveUp(None), Verdict::GiveUp(Some(outlive_core::retry::Reason::MaxAttempts)));
-/// ```
+/// The decision about a failure.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
-    /// Another attempt.
+    /// Retry.
     Again {
-        /// When.
+        /// When to retry.
         due: Timestamp,
-        /// What the world is told of that.
+        /// Details of the retry for the lifecycle event.
         detail: Box<Detail>,
     },
-    /// None; with the reason if there were retries to be had.
+    /// Give up; with the reason if retries ran out.
     GiveUp(Option<Reason>),
 }
 
-/// The news of a failure, and of the end of retries if that is what it leads to.
-///
-/// ```
-/// use outlive_core::failure::{Cause, Failure};
-/// use outlive_core::job::{Verdict, failed_news};
-/// use outlive_core::lifecycle::Detail;
-/// # use outlive_core::time::Timestamp;
-/// let failure = Failure::new(Cause::Error, "no route");
-/// let (failed, exhausted) =
-///     failed_news(&Verdict::GiveUp(None), &failure, 3, Detail::default(), Timestamp::from_millis(0));
-/// assert_eq!((failed.attempt, exhausted), (3, None));
-/// ```
+/// Returns the lifecycle event of a failure, and a second one if it exhausts the retries.
 #[must_use]
 pub fn failed_news(
     verdict: &Verdict,
@@ -131,7 +97,7 @@ pub fn failed_news(
 }
 
 impl Job {
-    /// A handler has failed: what it did does not count.
+    /// Handles a failed call. Nothing the handler did counts.
     pub(super) fn failed(&mut self, call: &Call, failure: Failure, began: Timestamp, now: Timestamp) {
         self.record.error = Some(failure.to_string());
         if matches!(call.handler, HandlerKind::Error | HandlerKind::Idle) {
@@ -168,7 +134,7 @@ impl Job {
         }
     }
 
-    /// `on_error` or `on_idle` itself has failed. It is not tried again, or there would be no end.
+    /// Handles a failure of `on_error` or `on_idle` itself. These are not retried, or there would be no end to it.
     fn hook_failed(&mut self, call: &Call, failure: &Failure, now: Timestamp) {
         let handler = Some(call.handler.as_str().into());
         let detail = Detail { error: Some(failure.to_string()), handler, ..Detail::default() };
@@ -179,14 +145,14 @@ impl Job {
         }
     }
 
-    /// `on_error` has dealt with what was given up.
+    /// Gives up the failed call, after `on_error` has run.
     pub(super) fn recovered(&mut self, now: Timestamp) {
         if let Some(trouble) = self.record.trouble.take() {
             self.given_up(trouble, now);
         }
     }
 
-    /// Goes on without what failed: an event or a batch is kept among the dead, a schedule goes on.
+    /// Continues without the failed call: an event or a batch becomes a dead letter, a schedule moves on.
     fn given_up(&mut self, trouble: Troubled, now: Timestamp) {
         match (trouble.handler, trouble.event) {
             (HandlerKind::Event, Some(pos)) => self.event_given_up(pos, &trouble, now),
@@ -213,14 +179,14 @@ impl Job {
         self.record.is_restless = true;
     }
 
-    /// Keeps what was given up for people to look at.
+    /// Keeps an event that was given up as a dead letter.
     pub(super) fn bury(&mut self, pos: u64, event: Event, trouble: &Troubled, now: Timestamp) {
         let dead = bury(&self.id, pos, event, trouble, now);
         self.change.dead.push(dead);
     }
 
-    /// What a handler was to be given cannot be read. Of an instance of which nothing was made yet, the event goes to
-    /// the dead letters; any other one is set aside, with all it has, until the code or the data is mended.
+    /// Handles an event or state that cannot be read. If the instance holds nothing yet, the event becomes a dead
+    /// letter. Otherwise the instance is stuck, with everything it holds, until the code or the data is fixed.
     pub(super) fn unreadable(&mut self, call: &Call, problem: String, now: Timestamp) {
         match call.event.as_ref() {
             Some(Inbound { pos, .. }) if self.is_void() => {
@@ -234,7 +200,7 @@ impl Job {
     }
 }
 
-/// A dead letter of an instance.
+/// Builds a dead letter of an instance.
 pub(super) fn bury(id: &Name, pos: u64, event: Event, trouble: &Troubled, now: Timestamp) -> Dead {
     let (attempts, failure) = (trouble.attempts, trouble.failure.clone());
     Dead { pos, job: JobKind::job_of(id), id: id.clone(), at: now, attempts, failure, event, place: Place::Inbox }

@@ -1,27 +1,22 @@
-//! A job that handles one event after the other, and wakes itself.
+//! Tasks: handle one event after another and wake themselves.
 
 use super::call::HandlerKind;
 use super::retrying::Policy;
 use super::{Job, Next, Rules};
 use crate::time::Timestamp;
 
-/// What a definition says of a task.
-///
-/// ```
-/// use outlive_core::job::{Policy, TaskRules};
-/// assert!(TaskRules { policy: Policy::default(), has_idle: true }.has_idle);
-/// ```
+/// The options of a task.
 #[derive(Clone, Debug)]
 pub struct TaskRules {
-    /// What failures lead to.
+    /// How failures are handled.
     pub policy: Policy,
     /// Whether there is an `on_idle` to call.
     pub has_idle: bool,
 }
 
 impl Job {
-    /// What is next, with nothing to be tried again: events, what is due and triggers, as they came, then `on_idle`.
-    /// An event that was accepted after a wake was due does not hold it up.
+    /// Returns what is next when nothing is retried: events, wakes and triggers in order of arrival, then `on_idle`. An
+    /// event that was accepted after a wake was due does not delay the wake.
     pub(super) fn next_event(&mut self, now: Timestamp) -> Next {
         let front = self.inbox.front();
         let due = self.record.next.filter(|next| *next <= now);
@@ -45,11 +40,11 @@ impl Job {
         self.waiting_until(self.record.next)
     }
 
-    /// `execute` came to its end. What the handler plans is set after this.
+    /// Finishes an execution. A wake that the handler sets is applied after this.
     pub(super) fn task_executed(&mut self, was_trigger: bool) {
         self.record.is_triggered = false;
         self.record.is_restless = true;
-        // One that somebody asked for leaves the wake as it is, also if that came due meanwhile.
+        // A triggered execution leaves the wake alone, even if it came due meanwhile.
         if !was_trigger {
             self.record.next = None;
         }

@@ -1,4 +1,4 @@
-//! The rules by which jobs change their rows in memory: pushes, turns and dead letters.
+//! Job writes and reads of the in-memory store: pushes, turns, dead letters, queues and the feed.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 use super::row::Row;
 use super::rows::{Rows, set_wake};
 
-/// The most dead letters that are dealt with in one write.
+/// The maximum number of dead letters that one write retries or discards.
 const BURY_MAX: usize = 1_000;
 
 impl Rows {
@@ -31,7 +31,7 @@ impl Rows {
         answer
     }
 
-    /// Keeps events, whatever is known of their token.
+    /// Stores events without looking up their token.
     fn push_anew(&mut self, push: &Push) -> Answer {
         let found = self.ids.get(&push.id).copied();
         let held = found.and_then(|num| self.instances.get(&num)).map(|row| &row.instance);
@@ -46,7 +46,7 @@ impl Rows {
         let Some(row) = self.instances.get_mut(&num) else {
             return Answer::Refused(Refusal::NotFound);
         };
-        // In a queue nobody misses one by its position.
+        // Only the inbox is checked for gaps in its positions, not the queue.
         let before = row.inbox.keys().next_back().filter(|_| push.place == Place::Inbox).copied().unwrap_or(0);
         let mut positions = Vec::with_capacity(push.events.len());
         for event in &push.events {
@@ -85,7 +85,7 @@ impl Rows {
         }
         let whole = (!turn.writes.is_empty()).then(|| self.clone());
         if turn.is_removed {
-            // What it sends to its own id makes a fresh one.
+            // What the turn sends to its own id creates a new instance.
             self.take_turn(turn, None);
         }
         let answers: Vec<Answer> = turn.writes.iter().map(|write| self.apply(write)).collect();
@@ -100,19 +100,21 @@ impl Rows {
         Answer::Turned(answers)
     }
 
-    /// What keeps a turn from being taken, once all that it sends is done: a refusal, or another in its place.
+    /// Returns why a turn cannot be applied after its writes were: one of them was refused, or replaced or closed the
+    /// instance.
     fn against(&self, turn: &Turn, answers: &[Answer]) -> Option<Answer> {
         let is_there = turn.is_removed || self.instances.get(&turn.num).is_some_and(Row::is_open);
         let refused = answers.iter().find(|answer| matches!(answer, Answer::Refused(_))).cloned();
         refused.or((!is_there).then_some(Answer::Fenced))
     }
 
-    /// The same turn again: what it sent is known by its tokens.
+    /// Repeats the result of a turn that was applied before. Its writes are recognized by their tokens.
     fn answer_again(&mut self, turn: &Turn) -> Answer {
         Answer::Turned(turn.writes.iter().map(|write| self.apply(write)).collect())
     }
 
-    /// Applies a turn that has been found good. `wake` is for what it has not seen: what it sent to itself, and events.
+    /// Applies a turn that passed all checks. `wake` is set if the turn sent something to its own instance, which its
+    /// owner has not seen.
     fn take_turn(&mut self, turn: &Turn, wake: Option<Timestamp>) {
         turn.news.iter().for_each(|news| self.tell(turn.num, news.clone()));
         self.dead.extend(turn.dead.iter().map(|dead| (dead.pos, dead.clone())));
@@ -125,7 +127,7 @@ impl Rows {
         }
         if let Some(state) = turn.state.as_ref().filter(|_| !is_on(Mutant::CommitHalved)) {
             row.enter(state, turn.epoch);
-            // What lies in the queue is not forgotten, whatever the owner has seen of it.
+            // Queued events set a wake, whatever the owner has seen of them.
             let is_left = !state.is_owned && state.status != Status::Paused;
             let queued = row.queue.keys().next().filter(|_| is_left).map(|(spot, _)| spot.wake());
             let wake = wake.filter(|_| !state.is_owned);
@@ -155,13 +157,14 @@ impl Rows {
         Answer::Buried { count, nums }
     }
 
-    /// Gives a dead letter to its instance again; `None` if that has ended otherwise, or has another event with its key.
+    /// Pushes a dead letter to its instance again. Returns `None` if the instance refuses it or has another event with
+    /// its dedup key.
     fn revive(&mut self, dead: &Dead, at: Timestamp) -> Option<InstanceNum> {
         let row = self.ids.get(&dead.id).and_then(|num| self.instances.get_mut(num));
         if let (Some(key), Some(row)) = (&dead.event.dedup, row)
             && row.keys.get(key) == Some(&dead.pos)
         {
-            // The key is its own, and must not keep it out.
+            // The key belongs to this event and must not make it a duplicate.
             row.keys.remove(key);
         }
         let push = Push {
@@ -171,7 +174,7 @@ impl Rows {
             place: dead.place,
             at,
             seed: dead.pos,
-            // It leaves the dead in the same write, so that it cannot be revived twice and no token is looked for.
+            // The same write removes the dead letter, so it cannot be retried twice and the token is never looked up.
             token: dead.pos,
         };
         match self.push_anew(&push) {
@@ -207,7 +210,7 @@ impl Rows {
         };
         let now = Spot::delayed_until(if is_on(Mutant::DelayIgnored) { Timestamp::MAX } else { read.now });
         let is_delayed = |spot: &Spot| spot.rank == Spot::DELAYED;
-        // Those whose time has come go first: they are older than they look.
+        // Delayed events that are due come first: they are older than their position in the queue suggests.
         let due = row.queue.iter().filter(|((spot, _), _)| is_delayed(spot) && *spot <= now);
         let ready = due.chain(row.queue.iter().filter(|((spot, _), _)| !is_delayed(spot))).map(queued).collect();
         let next_due = row.queue.keys().find(|(spot, _)| is_delayed(spot) && *spot > now).map(|(spot, _)| spot.due());

@@ -1,4 +1,4 @@
-//! All that memory keeps of one instance, and how a message or a commit changes it.
+//! One instance of the in-memory store, and how messages and commits change it.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,16 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) instance: Instance,
-    /// The token of the start that made it.
+    /// The token of the start that created it.
     pub(super) token: u64,
     pub(super) entries: Vec<Entry>,
     pub(super) inbox: BTreeMap<u64, Inbound>,
-    /// The position each message got, by its token; kept when the message is taken, as its answer may have been lost.
+    /// The position of each message by its token. Kept after the message is taken, because the response to its sender
+    /// may have been lost.
     pub(super) tokens: BTreeMap<u64, u64>,
     /// The position of the first message of each dedup key.
     pub(super) keys: BTreeMap<Name, u64>,
-    /// Events that are taken by priority and not by arrival, with when they were accepted.
+    /// Events that are taken by priority instead of arrival, with the time they were accepted.
     pub(super) queue: BTreeMap<(Spot, u64), (Timestamp, Event)>,
 }
 
@@ -47,7 +48,7 @@ impl Row {
     fn entry(&self, seq: u64) -> Option<&Entry> {
         let index = usize::try_from(seq.checked_sub(1)?).ok()?;
         let entry = self.entries.get(index);
-        debug_assert!(entry.is_none_or(|entry| entry.seq == seq), "a journal is dense from 1");
+        debug_assert!(entry.is_none_or(|entry| entry.seq == seq), "a journal is numbered from 1 without gaps");
         entry
     }
 
@@ -59,7 +60,7 @@ impl Row {
         self.messages_after(after).cloned().collect()
     }
 
-    /// Keeps a message, unless it ends a stuck instance at once.
+    /// Stores a message, or ends a stuck instance at once if the message asks for that.
     pub(super) fn accept(&mut self, pos: u64, send: &commit::Send) {
         self.tokens.insert(send.token, pos);
         if let Some(key) = &send.dedup {
@@ -79,8 +80,8 @@ impl Row {
         }
     }
 
-    /// Whether this very commit was applied before and its answer lost. Then nothing of it is applied again: since
-    /// then a message may have come that its wake would pass by.
+    /// Returns `true` if this very commit was applied before and the response was lost. It must not be applied again: a
+    /// message may have arrived since, and the commit's wake would miss it.
     pub(super) fn has_applied(&self, commit: &Commit) -> bool {
         if let Some(last) = commit.entries.last() {
             return is_dense(commit) && self.entry(last.seq) == Some(last);
@@ -95,7 +96,7 @@ impl Row {
             })
     }
 
-    /// What a state has not seen that takes these.
+    /// Returns the messages that are neither taken nor seen by a new state.
     pub(super) fn unseen_by(&self, state: Option<&State>, taken: &[u64]) -> Vec<Inbound> {
         let Some(seen) = state.and_then(|state| state.seen) else {
             return Vec::new();
@@ -115,12 +116,12 @@ impl Row {
         }
     }
 
-    /// Nothing speaks against it any more.
+    /// Clears the suspicion that the instance crashes the process.
     fn absolve(&mut self) {
         (self.instance.recoveries, self.instance.blamed) = (0, 0);
     }
 
-    /// Keeps an event. Answers its position, or 0 if one with its dedup key is there.
+    /// Stores an event. Returns `false` if there is one with its dedup key.
     pub(super) fn keep(&mut self, pos: u64, at: Timestamp, event: &Event, place: Place) -> bool {
         if let Some(key) = &event.dedup {
             if self.keys.contains_key(key) && !is_on(Mutant::DedupIgnored) {
@@ -139,7 +140,7 @@ impl Row {
         true
     }
 
-    /// Takes events as a turn says, and moves those that stay.
+    /// Takes the events that a turn is done with, and moves those that stay in the queue.
     pub(super) fn take_turn(&mut self, turn: &Turn) {
         for pos in turn.taken.iter().filter(|_| !is_on(Mutant::TakenMessageStays)) {
             self.inbox.remove(pos);
@@ -160,7 +161,7 @@ impl Row {
         }
     }
 
-    /// Frees the key of an event that is done with. One that was freed before may be that of another event by now.
+    /// Releases the dedup key of an event that is done, unless another event has the key by now.
     fn free_key(&mut self, moved: &Moved) {
         if let Some(key) = &moved.key
             && self.keys.get(key) == Some(&moved.pos)
@@ -188,7 +189,7 @@ impl Row {
     }
 }
 
-/// Whether its entries are numbered one by one from where it says the journal ends.
+/// Returns `true` if the entries of a commit are numbered without gaps from `seq_before + 1`.
 pub(super) fn is_dense(commit: &Commit) -> bool {
     (1..).zip(&commit.entries).all(|(nth, entry)| commit.seq_before.checked_add(nth) == Some(entry.seq))
 }

@@ -1,4 +1,5 @@
-//! The rules by which rows change in memory: one function per kind of write, each of which checks before it changes.
+//! Writes and reads of the in-memory store: one function per kind of write, which checks everything before it changes
+//! anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -23,23 +24,23 @@ use super::row::{Row, is_dense};
 pub(super) struct Rows {
     pub(super) instances: BTreeMap<InstanceNum, Row>,
     pub(super) ids: BTreeMap<Name, InstanceNum>,
-    /// Each wake of an instance once more, in the order of due time. Only [`set_wake`] changes it.
+    /// The wakes of all instances, ordered by due time. Changed only by [`set_wake`].
     pub(super) wakes: BTreeSet<Wake>,
-    /// The number given last; only grows, also when instances are purged.
+    /// The last instance number in use; never decreases, even when instances are purged.
     pub(super) num_last: u64,
-    /// The inbox position given last, of all inboxes together; only grows.
+    /// The last inbox position in use, across all inboxes; never decreases.
     pub(super) pos_last: u64,
-    /// The epoch given last; only grows.
+    /// The last epoch in use; never decreases.
     epoch_last: u64,
-    /// The epoch that may execute, if there is one.
+    /// The epoch that holds the lease, if any.
     pub(super) lease: Option<Epoch>,
-    /// All that was told to the world, by position.
+    /// The feed, by position.
     pub(super) feed: BTreeMap<u64, Told>,
-    /// The position of the feed given last; only grows.
+    /// The last feed position in use; never decreases.
     pub(super) feed_last: u64,
-    /// How often instances had told the world of something when they were removed.
+    /// The number of lifecycle events of each removed instance.
     pub(super) gone: BTreeMap<InstanceNum, u64>,
-    /// The answers to pushes, by their tokens.
+    /// The results of pushes, by token.
     pub(super) pushed: BTreeMap<u64, Answer>,
     pub(super) dead: BTreeMap<u64, Dead>,
     pub(super) replies: BTreeMap<u64, Payload>,
@@ -79,7 +80,8 @@ impl Rows {
         epoch
     }
 
-    /// The one that alone can be blamed for a death: the only one driven of the most suspicious sort.
+    /// Returns the instance to blame for a crash: the most suspicious one that was being driven, unless several are
+    /// equally suspicious.
     fn culprit(&self) -> Option<InstanceNum> {
         let driven = || self.instances.values().map(|row| &row.instance).filter(|one| one.owner != Epoch(0));
         let rank = |one: &Instance| (one.is_suspect(), one.recoveries > 0);
@@ -106,14 +108,14 @@ impl Rows {
             return;
         }
         self.lease = None;
-        // No time is at hand; 1970 is past, so they are due at once for whoever comes next.
+        // There is no clock here. 1970 is in the past, so they are due at once for the next lease holder.
         for row in self.instances.values_mut().filter(|row| row.instance.owner != Epoch(0)) {
             row.instance.owner = Epoch(0);
             set_wake(&mut self.wakes, &mut row.instance, Some(Timestamp::AT_ONCE));
         }
     }
 
-    /// Tells the world of an instance.
+    /// Appends a lifecycle event to the feed.
     pub(super) fn tell(&mut self, num: InstanceNum, news: News) {
         let Some(row) = self.instances.get_mut(&num) else { return };
         row.instance.news += news.kind.count();
@@ -133,7 +135,7 @@ impl Rows {
         self.feed.insert(self.feed_last, Told { pos: self.feed_last, num, id, workflow, number, line });
     }
 
-    /// Tells the world of a run's status, if it has changed to one that is worth it.
+    /// Appends a lifecycle event for a run's new status, if it changed to one that is reported.
     fn tell_status(&mut self, num: InstanceNum, before: Option<StatusKind>, at: Timestamp) {
         let Some(instance) = self.instances.get(&num).map(|row| &row.instance) else { return };
         if before == Some(instance.status.kind()) || JobKind::of(&instance.workflow).is_some() {
@@ -206,7 +208,7 @@ impl Rows {
             return Answer::Refused(Refusal::NotFound);
         };
         if let Some(pos) = row.tokens.get(&send.token).filter(|_| !is_on(Mutant::RepeatKeptTwice)) {
-            // One that came before it may not be known to whoever hears of this.
+            // The owner may not have received the message before it.
             let before = row.inbox.range(..pos).next_back().map_or(0, |(pos, _)| *pos);
             return Answer::Sent { num, pos: *pos, before, is_new: true };
         }
@@ -330,7 +332,7 @@ impl Rows {
         let is_run = JobKind::of(&row.instance.workflow).is_none();
         let instance = &mut row.instance;
         instance.status = Status::Pending;
-        // That of a job is its record, which it goes on with.
+        // The outcome of a job is its record, which it continues with.
         instance.outcome = instance.outcome.take().filter(|_| !is_run);
         instance.note = None;
         instance.ended_at = None;
@@ -412,7 +414,7 @@ impl Rows {
     }
 }
 
-/// Replaces the wake of an instance in its row and in the order of due time.
+/// Replaces the wake of an instance, in its row and in `wakes`.
 pub(super) fn set_wake(wakes: &mut BTreeSet<Wake>, instance: &mut Instance, wake: Option<Timestamp>) {
     let num = instance.num;
     if let Some(due) = std::mem::replace(&mut instance.wake, wake) {

@@ -1,4 +1,4 @@
-//! How long to wait before each retry, before chance has its say.
+//! Delays before each retry, without jitter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::error::PolicyError;
 use crate::duration::{IntoDuration, LONGEST, text};
 
-/// The delay before retry 1, 2, 3 and so on. Values are checked by [`Backoff::check`], not where they are given, so a
-/// chain of calls reads in any order.
+/// The delay before retry 1, 2, 3 and so on. Values are validated by [`Backoff::check`], not by the builder methods, so
+/// the calls can come in any order.
 ///
 /// ```
 /// use outlive_core::retry::Backoff;
@@ -18,12 +18,12 @@ use crate::duration::{IntoDuration, LONGEST, text};
 /// assert_eq!(seconds, [1, 2, 4, 8, 16, 30, 30]);
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a backoff does nothing until it is given to a `Retry`"]
+#[must_use = "a backoff does nothing until it is passed to a `Retry`"]
 pub struct Backoff {
     shape: Shape,
     factor: Option<f64>,
     delay_max: Option<Duration>,
-    /// The first duration that could not be read.
+    /// The first duration that could not be parsed.
     problem: Option<PolicyError>,
 }
 
@@ -44,25 +44,21 @@ impl fmt::Debug for Custom {
     }
 }
 
-/// How much an exponential delay grows if nothing else is said.
+/// The default growth factor of an exponential delay.
 const FACTOR: f64 = 2.0;
 
-/// What stands in for a duration that could not be read, should a refused policy be used all the same.
+/// Replaces a duration that could not be parsed, in case an invalid policy is used anyway.
 const STAND_IN: Duration = Duration::from_secs(1);
 
 impl Backoff {
-    /// The same delay every time.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// assert_eq!(Backoff::constant("5s").delay(9).as_secs(), 5);
-    /// ```
+    /// Uses the same delay every time.
     pub fn constant(delay: impl IntoDuration) -> Self {
         let (delay, problem) = read("constant delay", delay);
         Self::shaped(Shape::Constant(delay), problem)
     }
 
-    /// `initial`, then `increment` more each time. An increment of zero is allowed: it is a constant delay.
+    /// Starts with `initial` and adds `increment` each time. An increment of zero is allowed and gives a constant
+    /// delay.
     ///
     /// ```
     /// # use outlive_core::retry::Backoff;
@@ -76,18 +72,13 @@ impl Backoff {
         Self::shaped(Shape::Linear { initial, increment }, first.or(second))
     }
 
-    /// `base`, then each time the one before multiplied by the [`factor`](Self::factor).
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// assert_eq!(Backoff::exponential("1s").delay(4).as_secs(), 8);
-    /// ```
+    /// Starts with `base` and multiplies by the [`factor`](Self::factor) each time.
     pub fn exponential(base: impl IntoDuration) -> Self {
         let (base, problem) = read("base delay", base);
         Self::shaped(Shape::Exponential(base), problem)
     }
 
-    /// As the function says, which is given the number of the retry. It may say zero.
+    /// Calls a function with the number of the retry to get the delay, which may be zero.
     ///
     /// ```
     /// # use outlive_core::retry::Backoff;
@@ -99,64 +90,34 @@ impl Backoff {
         Self::shaped(Shape::Custom(Custom(Arc::new(delay))), None)
     }
 
-    /// Exponential from 1 s up to 30 s; what [`Retry`](super::Retry) does if nothing else is said.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// assert_eq!(Backoff::standard().delay(100).as_secs(), 30);
-    /// ```
+    /// Exponential from 1 s up to 30 s; the default of [`Retry`](super::Retry).
     pub fn standard() -> Self {
         Self::exponential(Duration::from_secs(1)).capped(Duration::from_secs(30))
     }
 
-    /// Exponential from 100 ms up to 5 s, for things that are soon back.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// assert_eq!(Backoff::aggressive().delay(1).as_millis(), 100);
-    /// ```
+    /// Exponential from 100 ms up to 5 s, for services that recover quickly.
     pub fn aggressive() -> Self {
         Self::exponential(Duration::from_millis(100)).capped(Duration::from_secs(5))
     }
 
-    /// Exponential from 5 s up to 2 min, for things that are better left alone for a while.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// assert_eq!(Backoff::patient().delay(100).as_secs(), 120);
-    /// ```
+    /// Exponential from 5 s up to 2 min, for services that need time to recover.
     pub fn patient() -> Self {
         Self::exponential(Duration::from_secs(5)).capped(Duration::from_secs(120))
     }
 
-    /// One second every time.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// assert_eq!(Backoff::simple().delay(100).as_secs(), 1);
-    /// ```
+    /// A constant delay of 1 s.
     pub fn simple() -> Self {
         Self::constant(Duration::from_secs(1))
     }
 
-    /// By how much an exponential delay grows each time; 2 if not given. Other backoffs have no use for it, and
-    /// [`check`](Self::check) says so.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// assert_eq!(Backoff::exponential("1s").factor(10.0).delay(3).as_secs(), 100);
-    /// ```
+    /// Sets the growth factor of an exponential delay; the default is 2. [`check`](Self::check) rejects it for other
+    /// backoffs.
     pub fn factor(mut self, factor: f64) -> Self {
         self.factor = Some(factor);
         self
     }
 
-    /// The longest delay, before jitter. There is none unless it is given.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// assert_eq!(Backoff::exponential("1h").max_delay("3h").delay(3).as_secs(), 3 * 3600);
-    /// ```
+    /// Sets the longest delay before jitter. There is no limit by default.
     pub fn max_delay(mut self, delay: impl IntoDuration) -> Self {
         match delay.into_duration() {
             Ok(cap) => self.capped(cap),
@@ -167,12 +128,8 @@ impl Backoff {
         }
     }
 
-    /// The delay before retry `k`, counted from 1. However large `k` is, it is at most the cap, or [`LONGEST`].
-    ///
-    /// ```
-    /// # use outlive_core::{duration::LONGEST, retry::Backoff};
-    /// assert_eq!(Backoff::exponential("1s").delay(u32::MAX), LONGEST);
-    /// ```
+    /// Returns the delay before retry `k`, counted from 1. However large `k` is, the delay is at most the cap, or
+    /// [`LONGEST`].
     #[must_use]
     pub fn delay(&self, k: u32) -> Duration {
         let before = k.saturating_sub(1);
@@ -185,16 +142,11 @@ impl Backoff {
         delay.min(self.cap())
     }
 
-    /// Whether the values make sense together.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// let error = Backoff::exponential("1 minute").max_delay("30s").check().unwrap_err();
-    /// assert_eq!(error.to_string(), "max_delay 30s is below the base delay 1m; give at least 1m");
-    /// ```
+    /// Validates the values, individually and in combination.
     ///
     /// # Errors
-    /// If a duration cannot be read, a delay is zero, the cap is below the first delay, or the factor does not grow.
+    /// If a duration could not be parsed, a delay is zero, the cap is below the first delay, or the factor does not
+    /// increase delays.
     pub fn check(&self) -> Result<(), PolicyError> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
@@ -204,12 +156,7 @@ impl Backoff {
         self.check_factor()
     }
 
-    /// "constant", "linear", "exponential" or "custom".
-    ///
-    /// ```
-    /// # use outlive_core::retry::Backoff;
-    /// assert_eq!(Backoff::patient().kind(), "exponential");
-    /// ```
+    /// Returns `"constant"`, `"linear"`, `"exponential"` or `"custom"`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.shape {
@@ -220,7 +167,7 @@ impl Backoff {
         }
     }
 
-    /// The longest delay there can be.
+    /// Returns the longest possible delay.
     pub(super) fn cap(&self) -> Duration {
         self.delay_max.unwrap_or(LONGEST).min(LONGEST)
     }
@@ -238,7 +185,7 @@ impl Backoff {
         Self { shape, factor: None, delay_max: None, problem }
     }
 
-    /// The first delay and what it is called, unless only a function knows it.
+    /// Returns the name and value of the first delay, unless a custom function decides it.
     fn first_delay(&self) -> Option<(&'static str, Duration)> {
         match self.shape {
             Shape::Constant(delay) => Some(("constant delay", delay)),
@@ -260,7 +207,7 @@ impl Backoff {
         check_not_zero("max_delay", cap)?;
         match self.first_delay() {
             Some((what, first)) if cap < first => Err(PolicyError::new(format!(
-                "max_delay {} is below the {what} {first}; give at least {first}",
+                "max_delay {} is less than the {what} {first}; use at least {first}",
                 text(cap),
                 first = text(first)
             ))),
@@ -273,19 +220,17 @@ impl Backoff {
         if !matches!(self.shape, Shape::Exponential(_)) {
             let kind = self.kind();
             return Err(PolicyError::new(format!(
-                "factor {factor} has no meaning for a {kind} backoff; leave it out, or use `exponential`"
+                "factor {factor} has no effect on a {kind} backoff; remove it, or use `exponential`"
             )));
         }
         if factor.is_finite() && factor > 1.0 {
             return Ok(());
         }
-        Err(PolicyError::new(format!(
-            "factor {factor} does not make delays grow; give a number above 1, or use `constant`"
-        )))
+        Err(PolicyError::new(format!("factor {factor} does not increase delays; use a number above 1, or `constant`")))
     }
 }
 
-/// `delay` times `by`, between zero and [`LONGEST`].
+/// Multiplies `delay` by `by`, clamped between zero and [`LONGEST`].
 pub(super) fn scale(delay: Duration, by: f64) -> Duration {
     let seconds = delay.as_secs_f64() * by;
     if seconds > 0.0 {
@@ -297,7 +242,7 @@ pub(super) fn scale(delay: Duration, by: f64) -> Duration {
 
 fn check_not_zero(what: &str, delay: Duration) -> Result<(), PolicyError> {
     if delay.is_zero() {
-        return Err(PolicyError::new(format!("{what} 0s is zero; give at least \"1 ms\"")));
+        return Err(PolicyError::new(format!("{what} 0s must be greater than zero")));
     }
     Ok(())
 }
@@ -376,10 +321,10 @@ mod tests {
 
     #[test]
     fn a_zero_delay_is_refused() {
-        assert_eq!(refusal(&Backoff::constant(0)), "constant delay 0s is zero; give at least \"1 ms\"");
-        assert_eq!(refusal(&Backoff::linear("0s", "1s")), "initial delay 0s is zero; give at least \"1 ms\"");
-        assert_eq!(refusal(&Backoff::exponential("0 ms")), "base delay 0s is zero; give at least \"1 ms\"");
-        assert_eq!(refusal(&Backoff::simple().max_delay(0)), "max_delay 0s is zero; give at least \"1 ms\"");
+        assert_eq!(refusal(&Backoff::constant(0)), "constant delay 0s must be greater than zero");
+        assert_eq!(refusal(&Backoff::linear("0s", "1s")), "initial delay 0s must be greater than zero");
+        assert_eq!(refusal(&Backoff::exponential("0 ms")), "base delay 0s must be greater than zero");
+        assert_eq!(refusal(&Backoff::simple().max_delay(0)), "max_delay 0s must be greater than zero");
     }
 
     #[test]
@@ -389,16 +334,16 @@ mod tests {
 
     #[test]
     fn a_negative_delay_is_refused() {
-        assert!(refusal(&Backoff::constant(-5)).starts_with("constant delay: duration \"-5\" lies in the past; "));
-        assert!(refusal(&Backoff::linear("1s", "-1s")).starts_with("increment: duration \"-1s\" lies in the past; "));
+        assert!(refusal(&Backoff::constant(-5)).starts_with("constant delay: duration \"-5\" is negative; "));
+        assert!(refusal(&Backoff::linear("1s", "-1s")).starts_with("increment: duration \"-1s\" is negative; "));
     }
 
     #[test]
     fn a_cap_below_the_first_delay_is_refused() {
         let of = |backoff: Backoff| refusal(&backoff.max_delay("1s"));
-        assert_eq!(of(Backoff::constant("5s")), "max_delay 1s is below the constant delay 5s; give at least 5s");
-        assert_eq!(of(Backoff::linear("5s", "1s")), "max_delay 1s is below the initial delay 5s; give at least 5s");
-        assert_eq!(of(Backoff::exponential("5s")), "max_delay 1s is below the base delay 5s; give at least 5s");
+        assert_eq!(of(Backoff::constant("5s")), "max_delay 1s is less than the constant delay 5s; use at least 5s");
+        assert_eq!(of(Backoff::linear("5s", "1s")), "max_delay 1s is less than the initial delay 5s; use at least 5s");
+        assert_eq!(of(Backoff::exponential("5s")), "max_delay 1s is less than the base delay 5s; use at least 5s");
         assert_eq!(Backoff::exponential("5s").max_delay("5s").check(), Ok(()));
     }
 
@@ -406,7 +351,7 @@ mod tests {
     fn a_factor_that_does_not_grow_is_refused() {
         for factor in [1.0, 0.5, 0.0, -2.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let message = refusal(&Backoff::exponential("1s").factor(factor));
-            assert!(message.starts_with(&format!("factor {factor} does not make delays grow; ")), "{message}");
+            assert!(message.starts_with(&format!("factor {factor} does not increase delays; ")), "{message}");
         }
         assert_eq!(Backoff::exponential("1s").factor(1.1).check(), Ok(()));
     }
@@ -414,13 +359,13 @@ mod tests {
     #[test]
     fn a_factor_without_an_exponential_backoff_is_refused() {
         let message = refusal(&Backoff::linear("1s", "1s").factor(3.0));
-        assert_eq!(message, "factor 3 has no meaning for a linear backoff; leave it out, or use `exponential`");
+        assert_eq!(message, "factor 3 has no effect on a linear backoff; remove it, or use `exponential`");
     }
 
     #[test]
     fn the_first_unreadable_duration_is_the_one_reported() {
         let error = Backoff::exponential("soon").max_delay("never").check().expect_err("should be refused");
-        assert!(error.to_string().starts_with("base delay: duration \"soon\" is not understood; "), "{error}");
+        assert!(error.to_string().starts_with("base delay: duration \"soon\" is not valid; "), "{error}");
         let source = error.source().expect("the duration error is the source");
         assert!(source.to_string().starts_with("duration \"soon\""));
     }

@@ -1,24 +1,24 @@
-//! What is wrong with a policy, kept until someone asks.
+//! The error of an invalid retry policy, recorded until the policy is checked.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::duration::DurationError;
 
-/// Why a policy cannot be used. The message has the value that was given and the way out.
+/// Why a policy is invalid. The message contains the rejected value and a fix.
 ///
 /// ```
 /// use outlive_core::retry::Retry;
 ///
 /// let error = Retry::times(3).exponential("1 second").factor(0.5).check().unwrap_err();
-/// assert_eq!(error.to_string(), "factor 0.5 does not make delays grow; give a number above 1, or use `constant`");
+/// assert_eq!(error.to_string(), "factor 0.5 does not increase delays; use a number above 1, or `constant`");
 /// let error = Retry::times(3).constant("5 parsecs").check().unwrap_err();
 /// assert_eq!(error.duration().unwrap().text(), "5 parsecs");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicyError(Box<Inner>);
 
-/// Boxed because every policy has room for an error and hardly any has one.
+/// Boxed because every policy has a field for an error and almost none has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Inner {
     message: String,
@@ -30,18 +30,12 @@ impl PolicyError {
         Self(Box::new(Inner { message: message.into(), source: None }))
     }
 
-    /// What was to serve as `what` is no duration.
+    /// Creates the error for a `what` that is not a duration.
     pub(super) fn unreadable(what: &str, error: DurationError) -> Self {
         Self(Box::new(Inner { message: format!("{what}: {error}"), source: Some(error) }))
     }
 
-    /// The duration that could not be read, if that is what was wrong.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Retry;
-    /// let error = Retry::times(3).constant("soon").check().unwrap_err();
-    /// assert_eq!(error.duration().unwrap().text(), "soon");
-    /// ```
+    /// Returns the error of the duration that could not be parsed, if that was the cause.
     #[must_use]
     pub fn duration(&self) -> Option<&DurationError> {
         self.0.source.as_ref()

@@ -1,4 +1,4 @@
-//! The part of a delay that is left to chance, so that those who failed together do not come back together.
+//! Random variation of retry delays, so that callers that failed together do not retry together.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::backoff::{Backoff, scale};
 use super::error::PolicyError;
 
-/// How far a delay may differ from what the backoff says. The same seed always gives the same delay.
+/// How far a delay may differ from the backoff. The same seed always gives the same delay.
 ///
 /// ```
 /// use outlive_core::retry::{Backoff, Jitter};
@@ -17,7 +17,7 @@ use super::error::PolicyError;
 /// assert_eq!(delay, Jitter::equal().delay(&backoff, 1, 42));
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
-#[must_use = "a jitter does nothing until it is given to a `Retry`"]
+#[must_use = "a jitter does nothing until it is passed to a `Retry`"]
 pub struct Jitter {
     kind: Kind,
     factor: Option<f64>,
@@ -32,84 +32,56 @@ enum Kind {
     Decorrelated,
 }
 
-/// How many delays back a decorrelated one is worked out from. Up to that retry it is exact; later the start is so
-/// far behind that it leaves no trace, and the work for retry four billion stays small. (With a factor close to 2.7 a
-/// trace can remain. The delay still lies between the first one and the cap, and still depends on the seed alone.)
+/// How many previous delays a decorrelated delay is computed from. Up to that retry it is exact. Later, the start is so
+/// far back that it has no influence, and the cost of retry four billion stays small. (With a factor close to 2.7 some
+/// influence can remain. The delay is still between the first one and the cap, and still depends on the seed alone.)
 const LOOK_BACK_MAX: u32 = 1_024;
 
-/// By how much a decorrelated delay may exceed the one before.
+/// The maximum ratio of a decorrelated delay to the previous one.
 const DECORRELATED_FACTOR: f64 = 3.0;
 
 impl Jitter {
-    /// Just what the backoff says.
-    ///
-    /// ```
-    /// # use outlive_core::retry::{Backoff, Jitter};
-    /// assert_eq!(Jitter::none().delay(&Backoff::constant("10s"), 1, 42).as_secs(), 10);
-    /// ```
+    /// Uses the delay of the backoff as it is.
     pub fn none() -> Self {
         Self::of(Kind::None)
     }
 
-    /// Up to that part more or less: 0.1 makes 10 s anything from 9 s to 11 s. [`check`](Self::check) wants 0 to 1.
-    ///
-    /// ```
-    /// # use outlive_core::retry::{Backoff, Jitter};
-    /// let delay = Jitter::proportional(0.1).delay(&Backoff::constant("10s"), 1, 42);
-    /// assert!((9.0..=11.0).contains(&delay.as_secs_f64()));
-    /// ```
+    /// Varies the delay by up to this proportion either way: 0.1 turns 10 s into 9 s to 11 s. [`check`](Self::check)
+    /// requires 0 to 1.
     pub fn proportional(part: f64) -> Self {
         Self::of(Kind::Proportional(part))
     }
 
-    /// Anything from zero to the delay.
-    ///
-    /// ```
-    /// # use outlive_core::retry::{Backoff, Jitter};
-    /// let delay = Jitter::full().delay(&Backoff::constant("10s"), 1, 42);
-    /// assert!(delay.as_secs() <= 10);
-    /// ```
+    /// Picks anything from zero to the delay.
     pub fn full() -> Self {
         Self::of(Kind::Full)
     }
 
-    /// Anything from half the delay to the whole.
-    ///
-    /// ```
-    /// # use outlive_core::retry::{Backoff, Jitter};
-    /// let delay = Jitter::equal().delay(&Backoff::constant("10s"), 1, 42);
-    /// assert!((5.0..=10.0).contains(&delay.as_secs_f64()));
-    /// ```
+    /// Picks anything from half the delay to the whole delay.
     pub fn equal() -> Self {
         Self::of(Kind::Equal)
     }
 
-    /// Anything from the first delay to three times the delay before, within the cap. Of the backoff it takes only
-    /// the first delay and the cap; without a cap it goes on growing.
-    ///
-    /// ```
-    /// # use outlive_core::retry::{Backoff, Jitter};
-    /// let delay = Jitter::decorrelated().delay(&Backoff::standard(), 1, 42);
-    /// assert!((1.0..=3.0).contains(&delay.as_secs_f64()));
-    /// ```
+    /// Picks anything from the first delay to three times the previous delay, within the cap. It uses only the first
+    /// delay and the cap of the backoff; without a cap it keeps growing.
     pub fn decorrelated() -> Self {
         Self::of(Kind::Decorrelated)
     }
 
-    /// Sets how much chance decides.
+    /// Sets the amount of randomness.
     ///
-    /// For [`full`](Self::full) and [`equal`](Self::equal) it is the share of the delay: above 0, up to 1. A factor of
-    /// 0.3 makes 10 s anything from 7 s to 10 s. Without it, full is 1 and equal is 0.5.
+    /// For [`full`](Self::full) and [`equal`](Self::equal) it is the random share of the delay: above 0, up to 1. A
+    /// factor of 0.3 turns 10 s into 7 s to 10 s. The default is 1 for full and 0.5 for equal.
     ///
-    /// For [`decorrelated`](Self::decorrelated) it takes the place of the three in "three times the delay before", and
-    /// is above 1.
+    /// For [`decorrelated`](Self::decorrelated) it replaces the 3 in "three times the previous delay" and must be above
+    /// 1.
     ///
-    /// The others take none: [`proportional`](Self::proportional) has its own argument. [`check`](Self::check) refuses
-    /// what is out of range.
+    /// The others take no factor: [`proportional`](Self::proportional) has its own argument. [`check`](Self::check)
+    /// rejects values that are out of range.
     ///
     /// ```
     /// # use outlive_core::retry::{Backoff, Jitter};
-    /// // Spread the callers, but never call back before 7 of the 10 seconds are over.
+    /// // Spread the callers, but wait at least 7 of the 10 seconds.
     /// let delay = Jitter::full().factor(0.3).delay(&Backoff::constant("10s"), 1, 42);
     /// assert!((7.0..=10.0).contains(&delay.as_secs_f64()));
     ///
@@ -121,13 +93,7 @@ impl Jitter {
         self
     }
 
-    /// The delay before retry `k`, counted from 1. Jitter comes after the backoff's cap.
-    ///
-    /// ```
-    /// # use outlive_core::retry::{Backoff, Jitter};
-    /// let backoff = Backoff::standard();
-    /// assert_ne!(Jitter::full().delay(&backoff, 1, 42), Jitter::full().delay(&backoff, 1, 43));
-    /// ```
+    /// Returns the delay before retry `k`, counted from 1. Jitter is applied after the cap of the backoff.
     #[must_use]
     pub fn delay(self, backoff: &Backoff, k: u32, seed: u64) -> Duration {
         let exact = |k| backoff.delay(k);
@@ -144,41 +110,30 @@ impl Jitter {
         }
     }
 
-    /// Whether the value makes sense.
-    ///
-    /// ```
-    /// # use outlive_core::retry::Jitter;
-    /// let error = Jitter::proportional(1.5).check().unwrap_err();
-    /// assert_eq!(error.to_string(), "jitter proportion 1.5 is not within 0 and 1; 0.1 is usual");
-    /// ```
+    /// Validates the values.
     ///
     /// # Errors
-    /// If a proportion is not within 0 and 1, or a [`factor`](Self::factor) is out of range or has no meaning.
+    /// If a proportion is not between 0 and 1, or a [`factor`](Self::factor) is out of range or has no effect.
     pub fn check(self) -> Result<(), PolicyError> {
         if let Kind::Proportional(part) = self.kind
             && !(0.0..=1.0).contains(&part)
         {
-            return Err(PolicyError::new(format!("jitter proportion {part} is not within 0 and 1; 0.1 is usual")));
+            return Err(PolicyError::new(format!("jitter proportion {part} is not between 0 and 1; try 0.1")));
         }
         let Some(factor) = self.factor else { return Ok(()) };
         let kind = self.kind();
         let problem = match self.kind {
             Kind::Full | Kind::Equal if factor > 0.0 && factor <= 1.0 => return Ok(()),
             Kind::Decorrelated if factor.is_finite() && factor > 1.0 => return Ok(()),
-            Kind::Full | Kind::Equal => "must be above 0 and at most 1: it is the share of the delay left to chance",
-            Kind::Decorrelated => "must be a number above 1: it multiplies the delay before",
-            Kind::Proportional(_) => "has no meaning; pass the proportion to `Jitter::proportional`",
-            Kind::None => "has no meaning; leave it out, or use `Jitter::full`",
+            Kind::Full | Kind::Equal => "must be above 0 and at most 1: it is the random share of the delay",
+            Kind::Decorrelated => "must be a number above 1: it multiplies the previous delay",
+            Kind::Proportional(_) => "has no effect; pass the proportion to `Jitter::proportional`",
+            Kind::None => "has no effect; remove it, or use `Jitter::full`",
         };
         Err(PolicyError::new(format!("factor {factor} of jitter `{kind}` {problem}")))
     }
 
-    /// "none", "proportional", "full", "equal" or "decorrelated".
-    ///
-    /// ```
-    /// # use outlive_core::retry::Jitter;
-    /// assert_eq!(Jitter::default().kind(), "proportional");
-    /// ```
+    /// Returns `"none"`, `"proportional"`, `"full"`, `"equal"` or `"decorrelated"`.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self.kind {
@@ -194,13 +149,13 @@ impl Jitter {
         Self { kind, factor: None }
     }
 
-    /// The part of a delay that the factor keeps from chance, if a factor is given.
+    /// Returns the share of a delay that is not random, if a factor is set.
     fn fixed(self, delay: Duration) -> Option<Duration> {
         self.factor.map(|factor| scale(delay, 1.0 - factor))
     }
 }
 
-/// A tenth more or less.
+/// Varies the delay by up to 10% either way.
 impl Default for Jitter {
     fn default() -> Self {
         Self::proportional(0.1)
@@ -208,7 +163,7 @@ impl Default for Jitter {
 }
 
 impl fmt::Display for Jitter {
-    /// The kind, with its proportion or factor if it has one.
+    /// Writes the kind, with its proportion or factor if it has one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind, self.factor) {
             (Kind::Proportional(number), _) | (_, Some(number)) => write!(f, "{}({number})", self.kind()),
@@ -219,23 +174,23 @@ impl fmt::Display for Jitter {
 
 fn decorrelated(base: Duration, cap: Duration, factor: f64, k: u32, seed: u64) -> Duration {
     let first = k.saturating_sub(LOOK_BACK_MAX - 1).max(1);
-    // A float may round the product of a long delay down to less than the delay.
+    // Float rounding may make the product of a long delay smaller than the delay.
     let most = |previous| scale(previous, factor).max(base);
     (first..=k).fold(base, |previous, k| between(base, most(previous), uniform(seed, k)).min(cap))
 }
 
-/// The point between `low` and `high` that lies at `chance`, a number from 0 to 1.
+/// Interpolates between `low` and `high`, with `chance` from 0 to 1.
 fn between(low: Duration, high: Duration, chance: f64) -> Duration {
     low.saturating_add(scale(high.saturating_sub(low), chance)).min(high)
 }
 
-/// A number from 0 up to 1, made of the top 53 bits, which an f64 holds exactly.
+/// Returns a number from 0 up to 1, from the top 53 bits, which an f64 represents exactly.
 fn uniform(seed: u64, k: u32) -> f64 {
     const BITS: u32 = 53;
     (splitmix64(seed, k) >> (u64::BITS - BITS)) as f64 / (1_u64 << BITS) as f64
 }
 
-/// The `k`-th number of the splitmix64 sequence that starts at `seed`.
+/// Returns the `k`-th number of the splitmix64 sequence that starts at `seed`.
 fn splitmix64(seed: u64, k: u32) -> u64 {
     let state = seed.wrapping_add(u64::from(k).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -250,14 +205,14 @@ mod tests {
     use super::*;
     use crate::duration::LONGEST;
 
-    /// Smallest, mean and largest delay before retry 1, in seconds, over ten thousand seeds.
+    /// Returns the smallest, mean and largest delay before retry 1, in seconds, over ten thousand seeds.
     fn spread(jitter: Jitter, backoff: &Backoff) -> (f64, f64, f64) {
         let delays: Vec<f64> = (0..10_000).map(|seed| jitter.delay(backoff, 1, seed).as_secs_f64()).collect();
         let mean = delays.iter().sum::<f64>() / 10_000.0;
         (delays.iter().copied().fold(f64::MAX, f64::min), mean, delays.iter().copied().fold(0.0, f64::max))
     }
 
-    /// The delays fill `low` to `high` evenly and never leave it.
+    /// Asserts that the delays fill `low` to `high` evenly and never leave that range.
     fn assert_fills(jitter: Jitter, backoff: &Backoff, low: f64, high: f64) {
         let (min, mean, max) = spread(jitter, backoff);
         let near = (high - low) * 0.01;
@@ -353,7 +308,7 @@ mod tests {
     fn a_proportion_outside_zero_to_one_is_refused() {
         for part in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
             let message = Jitter::proportional(part).check().expect_err("should be refused").to_string();
-            assert!(message.starts_with(&format!("jitter proportion {part} is not within 0 and 1")), "{message}");
+            assert!(message.starts_with(&format!("jitter proportion {part} is not between 0 and 1")), "{message}");
         }
         for part in [0.0, 0.1, 1.0] {
             assert_eq!(Jitter::proportional(part).check(), Ok(()));
@@ -403,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_factor_of_a_jitter_that_takes_none_is_refused() {
-        for (jitter, way_out) in [(Jitter::none(), "leave it out"), (Jitter::default(), "`Jitter::proportional`")] {
+        for (jitter, way_out) in [(Jitter::none(), "remove it"), (Jitter::default(), "`Jitter::proportional`")] {
             let message = jitter.factor(0.5).check().expect_err("should be refused").to_string();
             assert!(message.contains("factor 0.5") && message.contains(way_out), "{message}");
         }

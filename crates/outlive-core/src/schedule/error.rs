@@ -1,8 +1,8 @@
-//! What is wrong with a schedule, said where it is given.
+//! The error of an invalid schedule, returned where the schedule is created.
 
 use crate::duration::DurationError;
 
-/// Why a schedule cannot be used. The message has the value that was given and the way out.
+/// Why a schedule is invalid. The message contains the rejected value and a fix.
 ///
 /// ```
 /// use outlive_core::schedule::{Cron, Schedule, ScheduleError};
@@ -14,49 +14,46 @@ use crate::duration::DurationError;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// No time at all between two runs.
-    #[error("{what} 0s is zero; give the time between two runs, as in \"30 minutes\"")]
+    /// The time between two runs is zero.
+    #[error("{what} 0s must be greater than zero; set the time between two runs, such as \"30 minutes\"")]
     Zero {
-        /// What it was to serve as.
+        /// The name of the setting.
         what: &'static str,
     },
-    /// What was to say how long is no duration.
+    /// The value is not a duration.
     #[error("{what}: {source}")]
     Duration {
-        /// What it was to serve as.
+        /// The name of the setting.
         what: &'static str,
         /// What is wrong with it.
         source: DurationError,
     },
-    /// The text is no cron pattern.
+    /// The text is not a cron pattern.
     #[error(
-        "cron {}: {problem}; write minute, hour, day of month, month and day of week, as in \"0 9 * * MON\"",
+        "cron {}: {problem}; use minute, hour, day of month, month and day of week, such as \"0 9 * * MON\"",
         shown(text)
     )]
     Pattern {
-        /// What was given, in full.
+        /// The full text of the rejected value.
         text: String,
-        /// The field and the value in it that is wrong.
+        /// The invalid field and its value.
         problem: String,
     },
-    /// There is no such date, as with 30 February.
-    #[error("cron {}: no date from 1970 to 5000 matches; give days that the month has", shown(text))]
+    /// The pattern never matches, such as 30 February.
+    #[error("cron {}: no date from 1970 to 5000 matches; use a day that exists in the month", shown(text))]
     Never {
-        /// What was given, in full.
+        /// The full text of the rejected value.
         text: String,
     },
     /// No time zone has this name.
-    #[error(
-        "time zone {} is not known; give a name of the IANA database, as in \"Europe/Paris\", or leave it out for UTC",
-        shown(name)
-    )]
+    #[error("time zone {} is unknown; use an IANA name such as \"Europe/Paris\", or leave it out for UTC", shown(name))]
     Zone {
-        /// What was given, in full.
+        /// The full text of the rejected value.
         name: String,
     },
 }
 
-/// The text in quotes, shortened if it is long.
+/// Quotes the text, shortened if it is long.
 fn shown(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
     let shown: String = text.chars().take(SHOWN_MAX).collect();

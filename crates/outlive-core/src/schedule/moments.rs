@@ -1,4 +1,4 @@
-//! From a pattern of local time to moments, also where clocks change.
+//! Maps matches of a pattern in local time to timestamps, including where clocks change.
 
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
@@ -7,22 +7,22 @@ use jiff::{SignedDuration, Timestamp};
 use super::pattern::Pattern;
 
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
-/// More than the local times of two offsets can ever be apart.
+/// Longer than the local times of two offsets can ever differ.
 const APART: SignedDuration = SignedDuration::from_hours(72);
 
-/// The moments at which a pattern matches in a zone. All times are whole seconds.
+/// The times at which a pattern matches in a zone. All of them are whole seconds.
 pub(super) struct Moments<'a> {
     pub(super) pattern: &'a Pattern,
     pub(super) zone: &'a TimeZone,
 }
 
 impl Moments<'_> {
-    /// The first one after `after`.
+    /// Returns the first match after `after`.
     pub(super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         if self.pattern.is_hourly {
             return self.next_elapsed(after.checked_add(SECOND).ok()?);
         }
-        // As local time goes on, so do the moments it stands for; only a second pass lags behind.
+        // Later local times map to later timestamps, except during the second pass of a repeated period.
         let local = self.zone.to_datetime(after);
         let from = match self.second_pass_end(after, local) {
             Some(end) => end,
@@ -31,7 +31,7 @@ impl Moments<'_> {
         self.once(self.pattern.next(from)?)
     }
 
-    /// The last one at `until` or before.
+    /// Returns the last match at or before `until`.
     pub(super) fn latest(&self, until: Timestamp) -> Option<Timestamp> {
         if self.pattern.is_hourly {
             return self.latest_elapsed(until);
@@ -44,7 +44,7 @@ impl Moments<'_> {
         self.once(self.pattern.latest(last)?)
     }
 
-    /// The one moment of a local time: the first of two, or the end of the gap in which it lies.
+    /// Maps a local time to one timestamp: the first of two in a fold, or the end of the gap it falls in.
     fn once(&self, local: DateTime) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(local);
         match ambiguous.offset() {
@@ -53,7 +53,7 @@ impl Moments<'_> {
         }
     }
 
-    /// Where local times are new again, if those at this moment are had for the second time.
+    /// Returns the local time at which the fold ends, if `at` is in its second pass.
     fn second_pass_end(&self, at: Timestamp, local: DateTime) -> Option<DateTime> {
         match self.zone.to_ambiguous_timestamp(local).offset() {
             AmbiguousOffset::Fold { before, after } if self.zone.to_offset(at) == after => {
@@ -63,15 +63,16 @@ impl Moments<'_> {
         }
     }
 
-    /// The first moment from `from` on whose local time matches: between two changes of the clock, local time is
-    /// elapsed time.
+    /// Returns the first timestamp at or after `from` whose local time matches. Between two clock changes, local time
+    /// is elapsed time.
     fn next_elapsed(&self, mut from: Timestamp) -> Option<Timestamp> {
         loop {
             let offset = self.zone.to_offset(from);
             let found = offset.to_timestamp(self.pattern.next(offset.to_datetime(from))?).ok()?;
             match self.change_after(from) {
-                // Nothing matches from one search to shortly before what it found, so the changes between are passed
-                // over; except for one that comes at once, which may set the clock back to before the search began.
+                // Nothing matches between the start of a search and shortly before its result, so clock changes in
+                // between are skipped, except for one right after the start, which may set the clock back to before the
+                // start.
                 Some(change) if change <= found && change.duration_since(from) > APART => {
                     from = change.max(found.checked_sub(APART).ok()?);
                 }
@@ -81,7 +82,7 @@ impl Moments<'_> {
         }
     }
 
-    /// The last moment up to `until` whose local time matches.
+    /// Returns the last timestamp at or before `until` whose local time matches.
     fn latest_elapsed(&self, mut until: Timestamp) -> Option<Timestamp> {
         loop {
             let offset = self.zone.to_offset(until);
@@ -99,8 +100,8 @@ impl Moments<'_> {
         self.changes_after(at).next()
     }
 
-    /// Changes of the clock. Those before a moment are not asked for: jiff 0.2.39 gives a wrong one where the table of a
-    /// zone ends and its rule begins.
+    /// Returns clock changes after `at`. Searching backward is avoided: jiff 0.2.39 returns a wrong change where the
+    /// table of a zone ends and its rule begins.
     fn changes_after(&self, at: Timestamp) -> impl Iterator<Item = Timestamp> {
         self.zone.following(at).map(|change| change.timestamp())
     }

@@ -1,42 +1,43 @@
-//! What a cron pattern says: each field checked under its name, then handed to the crate that searches the calendar.
+//! Parses cron patterns: validates each field under its own name, then passes the pattern to croner.
 
 use std::sync::Arc;
 
 use croner::parser::CronParser;
 use jiff::civil::DateTime;
 
-/// A pattern that was read, on local time alone.
+/// A parsed pattern, in local time.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     calendar: Arc<croner::Cron>,
-    /// Whether it runs by elapsed time: any hour will do, so none is missed or repeated when clocks change.
+    /// `true` if the pattern has no specific hours (`*`, a step of it, or all 24). It then follows elapsed time, so no
+    /// run is skipped or repeated when clocks change.
     pub(super) is_hourly: bool,
 }
 
 impl Pattern {
-    /// Reads the text, or says which field is wrong.
+    /// Parses the text. The error names the invalid field.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let upper = text.trim().to_ascii_uppercase();
         let words = words(&upper)?;
         let hours = words[2];
         let plain = FIELDS.iter().zip(words).map(|(field, word)| field.read(word)).collect::<Result<Vec<_>, _>>()?;
         let calendar =
-            CronParser::new().parse(&plain.join(" ")).map_err(|error| format!("not understood ({error})"))?;
+            CronParser::new().parse(&plain.join(" ")).map_err(|error| format!("invalid pattern ({error})"))?;
         let is_hourly = hours.starts_with('*') || calendar.pattern.hours.values().len() == 24;
         Ok(Self { calendar: Arc::new(calendar), is_hourly })
     }
 
-    /// The first match at `from` or later, which must be a whole second.
+    /// Returns the first match at or after `from`, which must be a whole second.
     pub(super) fn next(&self, from: DateTime) -> Option<DateTime> {
         self.calendar.find_next_occurrence(&from, true).ok()
     }
 
-    /// The last match at `until` or earlier, which must be a whole second.
+    /// Returns the last match at or before `until`, which must be a whole second.
     pub(super) fn latest(&self, until: DateTime) -> Option<DateTime> {
         self.calendar.find_previous_occurrence(&until, true).ok()
     }
 
-    /// How many times of day match, on a day that does.
+    /// Returns how many times of day match, on a day that matches.
     pub(super) fn times_per_day(&self) -> u64 {
         let pattern = &self.calendar.pattern;
         let counts = [&pattern.seconds, &pattern.minutes, &pattern.hours].map(|field| field.values().len() as u64);
@@ -55,13 +56,13 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@HOURLY", "0 * * * *"),
 ];
 
-/// Seven fields: without seconds the first one of the minute, without years all of them.
+/// Splits the text into seven fields. The default for seconds is 0 and for years is all.
 fn words(text: &str) -> Result<Vec<&str>, String> {
     let text = match NICKNAMES.iter().find(|(name, _)| *name == text) {
         Some((_, pattern)) => pattern,
         None if text.starts_with('@') => {
             let names = NICKNAMES.map(|(name, _)| name.to_ascii_lowercase()).join(", ");
-            return Err(format!("the nickname is not one of {names}"));
+            return Err(format!("the nickname must be one of {names}"));
         }
         None => text,
     };
@@ -70,8 +71,8 @@ fn words(text: &str) -> Result<Vec<&str>, String> {
         5 => Ok([&["0"], words.as_slice(), &["*"]].concat()),
         6 => Ok([words.as_slice(), &["*"]].concat()),
         7 => Ok(words),
-        1 => Err("1 field is not 5, 6 (with seconds) or 7 (with years)".to_owned()),
-        count => Err(format!("{count} fields are not 5, 6 (with seconds) or 7 (with years)")),
+        1 => Err("1 field instead of 5, 6 (with seconds) or 7 (with years)".to_owned()),
+        count => Err(format!("{count} fields instead of 5, 6 (with seconds) or 7 (with years)")),
     }
 }
 
@@ -101,8 +102,8 @@ const FIELDS: [Field; 7] = [
 ];
 
 impl Field {
-    /// The field with numbers in place of names, in the one spelling that croner reads without surprises: it would
-    /// take `1JAN` for November and `MON` for minute 1.
+    /// Replaces names with numbers and normalizes the field to the one spelling that croner parses without surprises:
+    /// it would read `1JAN` as November and `MON` as minute 1.
     fn read(&self, word: &str) -> Result<String, String> {
         let is_day = matches!(self.kind, Kind::Day | Kind::Weekday);
         if word == "*" || word == "?" && is_day {
@@ -111,7 +112,7 @@ impl Field {
         let both = if self.kind == Kind::Weekday && word.starts_with('+') { "+" } else { "" };
         let items = word[both.len()..].split(',').map(|item| self.item(item)).collect::<Result<Vec<_>, _>>()?;
         if items.iter().any(|item| item == "L") && items.iter().any(|item| item == "LW") {
-            return Err(format!("{} {word:?} has both L and LW, which leaves one of them out", self.name));
+            return Err(format!("{} {word:?} has both L and LW, of which only one would apply", self.name));
         }
         Ok(format!("{both}{}", items.join(",")))
     }
@@ -129,7 +130,9 @@ impl Field {
         let range = match range.split_once('-') {
             Some((first, last)) => self.range(first, last)?,
             None if range == "*" => format!("{}-{}", self.min, self.max),
-            None => return Err(format!("{} {item:?} has a step and no range such as * or 10-20 before it", self.name)),
+            None => {
+                return Err(format!("{} {item:?} has a step without a range such as * or 10-20 before it", self.name));
+            }
         };
         Ok(format!("{range}/{step}"))
     }
@@ -189,7 +192,7 @@ impl Field {
     }
 }
 
-/// Digits alone, without the sign that `parse` would take.
+/// Parses digits only; `str::parse` would accept a sign.
 fn number(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

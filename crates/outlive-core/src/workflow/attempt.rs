@@ -1,4 +1,4 @@
-//! The attempts of a step: when one begins, what its end leads to, and when time is up.
+//! Step attempts: starting, resuming, retrying, timing out and falling back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 use super::op::{Ended, FailedStep, Outcome, Phase, StepSpec};
 use super::{Attempt, Machine, Slot, record};
 
-/// Where the delay until a retry comes from: not needed to go on, but to tell.
+/// How the delay until a retry came about. Recorded for lifecycle events only; replay does not need it.
 #[derive(Serialize)]
 struct Plan {
     base_delay_ms: u64,
@@ -31,7 +31,7 @@ impl Plan {
 }
 
 impl Machine {
-    /// The attempt that is under way.
+    /// Returns the current attempt of a step whose body may run.
     pub(super) fn attempt(&self, slot: Slot) -> Option<Attempt> {
         let op = self.op(slot)?;
         match &op.phase {
@@ -46,20 +46,7 @@ impl Machine {
         }
     }
 
-    /// The body of an attempt, or of the fallback, has ended. An end that comes too late to count is dropped.
-    ///
-    /// ```
-    /// # use outlive_core::failure::{Cause, Failure};
-    /// # use outlive_core::{retry::{Jitter, Retry}, time::Timestamp, workflow::*};
-    /// # let now = Timestamp::from_millis(0);
-    /// # let mut machine = Machine::new(Mode::Live, 7, now, &[]).unwrap();
-    /// # let slot = machine.open(OpKind::Step, "step:charge".into(), "src/shop.rs:12".into());
-    /// let retry = Some(Retry::times(3).constant("1 second").jitter(Jitter::none()).into());
-    /// machine.begin(slot, Spec::Step(StepSpec { retry, ..StepSpec::default() }));
-    /// machine.poll(slot, now);
-    /// machine.finish(slot, Err(Failure::new(Cause::Error, "declined")), now);
-    /// assert_eq!(machine.next_due(), Some(Timestamp::from_millis(1_000)));
-    /// ```
+    /// Reports the result of an attempt or of the fallback. A result that comes too late to count is ignored.
     pub fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
         let Some(op) = self.op(slot) else { return };
         match (&op.phase, result) {
@@ -75,14 +62,14 @@ impl Machine {
         }
     }
 
-    /// Begins a step where its record left it.
+    /// Begins a step where its record left off.
     pub(super) fn begin_step(&mut self, slot: Slot, now: Timestamp) {
         let Some((op, spec)) = self.op(slot).and_then(|op| Some((op, op.step_spec()?.clone()))) else { return };
         let record = &op.record;
         let next = record.failed.saturating_add(1);
         if let Some(failure) = record.falling_back.clone() {
             if !spec.has_fallback {
-                // The code has none any more: the step has failed.
+                // A deploy removed the fallback, so the step has failed.
                 let failed = FailedStep { ended: Ended::Error, attempts: record.failed, failure: *failure };
                 return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
             }
@@ -90,14 +77,14 @@ impl Machine {
             return self.work(slot, phase);
         }
         match record.started {
-            // This attempt had begun when the process ended.
+            // The attempt was running when the process ended.
             Some((attempt, started)) if attempt == next => {
                 let started = if is_on(Mutant::TimeoutRearmed) { now } else { started };
                 self.set_phase(slot, Phase::Working { attempt, started });
                 self.resume_attempt(slot, &spec, now);
             }
             _ => match record.due {
-                // Also if it is overdue: what is due before it goes first.
+                // Even if it is overdue: timers that are due earlier fire first.
                 Some(due) if !is_on(Mutant::RetryEarly) => self.arm_retry(slot, due),
                 _ if self.total_deadline(slot).is_some_and(|end| end <= now) => self.time_is_up(slot, now),
                 _ => self.start_next(slot, now),
@@ -105,7 +92,7 @@ impl Machine {
         }
     }
 
-    /// Begins the next attempt, unless the time for all of them is over.
+    /// Starts the next attempt, unless the maximum duration of the retry policy has passed.
     fn start_next(&mut self, slot: Slot, now: Timestamp) {
         let Some(op) = self.op(slot) else { return };
         let budget = op.step_spec().and_then(|spec| spec.retry.as_ref()?.duration_max());
@@ -123,7 +110,8 @@ impl Machine {
         }
     }
 
-    /// Goes on with an attempt that an earlier process began: its time runs on, and once may have been enough.
+    /// Resumes an attempt that an earlier process began. Its timeout keeps running, and an at-most-once step is not run
+    /// again.
     fn resume_attempt(&mut self, slot: Slot, spec: &StepSpec, now: Timestamp) {
         let Some(attempt) = self.attempt(slot) else { return };
         if spec.is_at_most_once && !is_on(Mutant::OnceResumed) {
@@ -135,7 +123,7 @@ impl Machine {
         if attempt.deadline.is_none_or(|deadline| deadline > now) {
             return self.wakes.push(slot);
         }
-        // Its time is over. It ends after what was due before it, and no body runs meanwhile.
+        // It has already timed out. It ends after timers that were due earlier, and no body runs until then.
         if let Some(&Phase::Working { attempt, started }) = self.phase(slot) {
             self.set_phase(slot, Phase::Starting { seq: u64::MAX, attempt, started });
         }
@@ -169,7 +157,7 @@ impl Machine {
         self.wakes.push(slot);
     }
 
-    /// A step's timer has run out: the next attempt is due, or the one under way has had its time.
+    /// Handles a step's timer: the next attempt is due, or the current one timed out.
     pub(super) fn step_due(&mut self, slot: Slot, now: Timestamp) {
         match self.op(slot).map(|op| &op.phase) {
             Some(Phase::Armed) => match self.total_deadline(slot) {
@@ -186,7 +174,7 @@ impl Machine {
         Some(op.record.first_started?.after(op.step_spec()?.total_timeout?))
     }
 
-    /// Ends an attempt, or the step, because a timeout has passed.
+    /// Ends the attempt, or the whole step, because a timeout has passed.
     fn time_is_up(&mut self, slot: Slot, now: Timestamp) {
         let Some(op) = self.op(slot) else { return };
         let Some(spec) = op.step_spec() else { return };
@@ -207,7 +195,7 @@ impl Machine {
         self.attempt_failed(slot, attempt, failure, now);
     }
 
-    /// An attempt failed: another one is due, or the step has failed.
+    /// Handles a failed attempt: schedules a retry or fails the step.
     fn attempt_failed(&mut self, slot: Slot, attempt: u32, failure: Failure, now: Timestamp) {
         let Some(op) = self.op(slot) else { return };
         let Some(spec) = op.step_spec().cloned() else { return };
@@ -224,7 +212,7 @@ impl Machine {
                 Err(panic) => {
                     let key = op.key.clone();
                     return self
-                        .fail(format!("the backoff of {key} panicked: {panic}; mend it and start the program again"));
+                        .fail(format!("the backoff of {key} panicked: {panic}; fix it and restart the program"));
                 }
             },
             (Cause::Timeout, _) => Ended::Timeout,
@@ -254,13 +242,13 @@ impl Machine {
         self.arm_retry(slot, due);
     }
 
-    /// Waits for the next attempt, or for the end of the step's time if that comes first.
+    /// Sets the timer for the next attempt, or for the total timeout if that comes first.
     fn arm_retry(&mut self, slot: Slot, due: Timestamp) {
         let end = self.total_deadline(slot).unwrap_or(Timestamp::MAX);
         self.arm(slot, due.min(end));
     }
 
-    /// The step has failed for good, unless there is a fallback.
+    /// Fails the step for good, or runs its fallback if it has one.
     fn give_up(&mut self, slot: Slot, failed: FailedStep, now: Timestamp) {
         let has_fallback = self.op(slot).and_then(|op| op.step_spec()).is_some_and(|spec| spec.has_fallback);
         self.disarm(slot);
@@ -276,7 +264,7 @@ impl Machine {
     }
 }
 
-/// What the policy says. A custom backoff is user code, and may panic.
+/// Asks the retry policy what is next. A custom backoff is user code and may panic.
 fn next_of(
     retry: &Retry,
     failed: u32,
@@ -293,7 +281,7 @@ fn next_of(
     })
 }
 
-/// When an attempt must be over.
+/// Returns when an attempt times out.
 fn deadline(spec: &StepSpec, started: Timestamp, first: Option<Timestamp>) -> Option<Timestamp> {
     let one = spec.attempt_timeout.map(|limit| started.after(limit));
     let all = spec.total_timeout.and_then(|limit| Some(first?.after(limit)));
@@ -303,7 +291,7 @@ fn deadline(spec: &StepSpec, started: Timestamp, first: Option<Timestamp>) -> Op
     }
 }
 
-/// A number for a text, so that the jitter of each step has its own stream (FNV-1a, 64 bit).
+/// Hashes a text (FNV-1a, 64 bit), so that each step has its own stream of jitter.
 fn fold(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

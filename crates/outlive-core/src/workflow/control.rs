@@ -1,4 +1,4 @@
-//! What is asked of a run from outside: cancel, pause, resume, and what is to become of its dead letters.
+//! Control messages of a run: cancel, pause, resume and discard.
 
 use crate::journal::{Entry, EntryKind};
 use crate::message::Message;
@@ -9,14 +9,14 @@ use super::op::{Op, Outcome, Phase};
 use super::{Machine, Slot};
 
 impl Machine {
-    /// Takes the control messages in order of arrival. [`act`](Self::act) does so too.
+    /// Takes the control messages in order of arrival, as [`act`](Self::act) does.
     pub fn take_controls(&mut self, now: Timestamp) {
         while let Some((pos, message)) = self.controls.pop_front() {
             match message {
                 Message::Cancel { reason } if self.cancel.is_none() => {
                     self.is_held = false;
                     if self.has_next() {
-                        // What is recorded comes first; then this is taken.
+                        // Recorded outcomes are delivered first; then the cancel is taken.
                         self.controls.push_front((pos, Message::Cancel { reason }));
                         return;
                     }
@@ -40,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// Every operation that has not ended yet ends now, in order of identity; what is begun later may clean up.
+    /// Cancels every polled operation without an outcome, in order of identity. Steps that begin later can clean up.
     fn take_cancel(&mut self, reason: String, now: Timestamp) {
         let payload = Payload::encode(&reason).ok();
         self.cancel = Some(reason);

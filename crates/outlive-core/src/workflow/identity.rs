@@ -1,4 +1,4 @@
-//! Who an operation is: scope, kind, name, and key or occurrence, as one readable text.
+//! Operation identity: scope, kind, name, and key or occurrence, as one readable text.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -9,37 +9,37 @@ use crate::scratch;
 
 use super::op::OpKind;
 
-/// Which operations have been called, and which of them are outstanding. Occurrences are counted here.
+/// Counts the calls and the outstanding operations of each base, and numbers occurrences.
 #[derive(Default)]
 pub(super) struct Identities(BTreeMap<Arc<str>, Calls>);
 
 #[derive(Default)]
 struct Calls {
-    /// How often this operation was called; grows with each call, shrinks only when a call turns out to have a key.
+    /// The number of calls. Grows with each call and shrinks only when a call turns out to have a key.
     called: u32,
-    /// How many of those calls are neither consumed nor dropped.
+    /// The number of calls that are neither consumed nor dropped.
     outstanding: u32,
 }
 
-/// An identity that was given out.
+/// The identity assigned to one call.
 #[derive(Clone)]
 pub(super) struct Identity {
     /// Scope, kind, name and key.
     pub(super) base: Arc<str>,
-    /// Which call of them, from 1.
+    /// The number of the call with this base, from 1.
     pub(super) occurrence: u32,
-    /// Whether another call of the same base was outstanding: no later run could tell which of them is which.
+    /// Whether another call with the same base was outstanding: a replay could not tell the two apart.
     pub(super) is_ambiguous: bool,
 }
 
 impl Identity {
-    /// The text in the journal.
+    /// Returns the identity as written in the journal.
     pub(super) fn text(&self) -> Arc<str> {
         numbered(&self.base, self.occurrence)
     }
 }
 
-/// A base with its occurrence, which is left out for the first.
+/// Appends the occurrence to a base, except for the first one.
 pub(super) fn numbered(base: &Arc<str>, occurrence: u32) -> Arc<str> {
     match occurrence {
         1 => base.clone(),
@@ -63,7 +63,7 @@ fn push_number(text: &mut Vec<u8>, mut number: u32) {
     text[place..].reverse();
 }
 
-/// "step", "sleep" or "wait for one name", for people.
+/// Names the kind of operation in an error message.
 pub(super) fn op_words(key: &str) -> &'static str {
     let last = key.rsplit('/').next().unwrap_or(key);
     if last.starts_with("sleep") {
@@ -76,7 +76,7 @@ pub(super) fn op_words(key: &str) -> &'static str {
 }
 
 impl Identities {
-    /// Counts one more call.
+    /// Counts a call and assigns its identity.
     pub(super) fn take(&mut self, base: Arc<str>) -> Identity {
         let calls = match self.0.get_mut(&base) {
             Some(calls) => calls,
@@ -87,15 +87,15 @@ impl Identities {
         Identity { base, occurrence: calls.called, is_ambiguous: calls.outstanding > 1 }
     }
 
-    /// The call is over.
+    /// Ends a call that was consumed or dropped.
     pub(super) fn end(&mut self, identity: &Identity) {
         if let Some(calls) = self.0.get_mut(&identity.base) {
-            debug_assert!(calls.outstanding > 0, "each call ends once");
+            debug_assert!(calls.outstanding > 0, "a call ends only once");
             calls.outstanding = calls.outstanding.saturating_sub(1);
         }
     }
 
-    /// The call never was: it has a key, and so another identity.
+    /// Reverts a call that turns out to have a key, and so another identity.
     pub(super) fn undo(&mut self, identity: &Identity) {
         self.end(identity);
         if let Some(calls) = self.0.get_mut(&identity.base) {
@@ -104,7 +104,7 @@ impl Identities {
     }
 }
 
-/// Scope, kind, name and key as text: `orders/step:charge card[42]`. What has a meaning in it is escaped in names.
+/// Joins scope, kind, name and key into one text, and escapes the separators in names and keys.
 ///
 /// ```
 /// use outlive_core::workflow::{OpKind, base};
@@ -127,7 +127,7 @@ pub fn base(scope: &str, kind: OpKind, name: &str, key: Option<&str>) -> Arc<str
     text.into()
 }
 
-/// The path of a scope below another: ends with `/`, so paths can be put together.
+/// Returns the path of a scope inside `parent`. Paths end with `/`, so they can be concatenated.
 ///
 /// ```
 /// use outlive_core::workflow::scope;
@@ -142,7 +142,7 @@ pub fn scope(parent: &str, key: &str) -> Arc<str> {
     text.into()
 }
 
-/// The path of the n-th scope with one key in one place, where a key may come more than once.
+/// Returns the path of the n-th scope with the same key, where a key may occur more than once.
 ///
 /// ```
 /// use outlive_core::workflow::numbered_scope;

@@ -1,4 +1,4 @@
-//! One operation of a run, from its call to its consumption.
+//! Operations of a run, from call to consumption.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,7 @@ use crate::time::Timestamp;
 use super::identity::Identity;
 use super::record::Record;
 
-/// The kinds of operation.
-///
-/// ```
-/// use outlive_core::workflow::{OpKind, base};
-/// assert_eq!(&*base("", OpKind::Wait, "paid", None), "wait:paid");
-/// ```
+/// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpKind {
     /// A side effect whose result is recorded.
@@ -29,11 +24,7 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// How its identity begins.
-    ///
-    /// ```
-    /// assert_eq!(outlive_core::workflow::OpKind::Step.prefix(), "step:");
-    /// ```
+    /// Returns the prefix of its identity.
     #[must_use]
     pub fn prefix(self) -> &'static str {
         match self {
@@ -44,75 +35,46 @@ impl OpKind {
     }
 }
 
-/// What an operation is to do; known when it is first polled.
-///
-/// ```
-/// use outlive_core::id::Name;
-/// use outlive_core::workflow::Spec;
-/// use std::time::Duration;
-/// let timeout = Some(Duration::from_secs(60));
-/// let wait = Spec::Wait { name: Name::recorded("paid"), timeout, accepts: |_| Ok(()) };
-/// assert!(matches!(wait, Spec::Wait { timeout: Some(_), .. }));
-/// ```
+/// What an operation does; known when it is first polled.
 #[derive(Clone, Debug)]
 pub enum Spec {
     /// Run a body.
     Step(StepSpec),
-    /// Sleep for a time.
+    /// Sleep for a duration.
     SleepFor(Duration),
     /// Sleep until a moment.
     SleepUntil(Timestamp),
     /// Wait for a signal.
     Wait {
-        /// Its name.
+        /// The name of the signal.
         name: Name,
-        /// When to give up.
+        /// How long to wait before giving up.
         timeout: Option<Duration>,
-        /// Whether a value reads as what is waited for.
+        /// Checks whether a signal has the expected type.
         accepts: Accepts,
     },
 }
 
-/// Says what is wrong with a value, if anything is. It may be user code.
-///
-/// ```
-/// use outlive_core::payload::Payload;
-/// use outlive_core::workflow::Accepts;
-/// let number: Accepts = |payload| payload.decode::<u32>().map(drop).map_err(|error| error.to_string());
-/// assert!(number(&Payload::recorded("42")).is_ok() && number(&Payload::recorded("[]")).is_err());
-/// ```
+/// Checks a value and returns what is wrong with it. May run user code.
 pub type Accepts = fn(&Payload) -> Result<(), String>;
 
-/// How a step is to be tried.
-///
-/// ```
-/// use outlive_core::retry::Retry;
-/// use outlive_core::workflow::StepSpec;
-/// let spec = StepSpec { retry: Some(Retry::times(3).constant("1 second").into()), ..StepSpec::default() };
-/// assert!(!spec.is_at_most_once && spec.total_timeout.is_none());
-/// ```
+/// Retries, timeouts and fallback of a step.
 #[derive(Clone, Debug, Default)]
 pub struct StepSpec {
-    /// When a failed attempt is tried again; never, if there is no policy.
+    /// When to retry a failed attempt; never without a policy.
     pub retry: Option<Arc<Retry>>,
     /// How long one attempt may take.
     pub attempt_timeout: Option<Duration>,
     /// How long all attempts together may take.
     pub total_timeout: Option<Duration>,
-    /// Whether a second run of the body is worse than none.
+    /// Whether the body must not run a second time, even if the first run may not have taken effect.
     pub is_at_most_once: bool,
-    /// Whether there is a fallback to run when all attempts have failed.
+    /// Whether a fallback runs when all attempts have failed.
     pub has_fallback: bool,
 }
 
 impl StepSpec {
-    /// Whether the time of the start must outlive the process, so that each start is an entry of its own.
-    ///
-    /// ```
-    /// use outlive_core::workflow::StepSpec;
-    /// assert!(!StepSpec::default().needs_start());
-    /// assert!(StepSpec { is_at_most_once: true, ..StepSpec::default() }.needs_start());
-    /// ```
+    /// Returns `true` if the start time must survive a crash, so that each start gets its own entry.
     #[must_use]
     pub fn needs_start(&self) -> bool {
         self.is_at_most_once
@@ -122,104 +84,70 @@ impl StepSpec {
     }
 }
 
-/// How a step ended when it failed.
-///
-/// ```
-/// use outlive_core::retry::Reason;
-/// use outlive_core::workflow::Ended;
-/// assert_ne!(Ended::Exhausted(Reason::MaxAttempts), Ended::Exhausted(Reason::MaxDuration));
-/// ```
+/// Why a step failed for good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// With an error that is not tried again.
+    /// An error that is not retried.
     Error,
-    /// With the last of its attempts, or of its time.
+    /// The retry policy ran out of attempts or time.
     Exhausted(Reason),
-    /// Because its time was over.
+    /// A timeout.
     Timeout,
-    /// Because the process ended in a step that may run at most once.
+    /// The process ended during a step that runs at most once.
     Interrupted,
 }
 
-/// A step that finally failed.
-///
-/// ```
-/// use outlive_core::failure::{Cause, Failure};
-/// use outlive_core::workflow::{Ended, FailedStep};
-/// let failure = Failure::new(Cause::Timeout, "timed out after 5s");
-/// let failed = FailedStep { ended: Ended::Timeout, attempts: 2, failure };
-/// assert_eq!(failed.failure.to_string(), "timed out after 5s");
-/// ```
+/// A step that failed for good.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedStep {
-    /// How it ended.
+    /// Why it failed.
     pub ended: Ended,
-    /// How many attempts were made.
+    /// The number of attempts.
     pub attempts: u32,
     /// The last failure.
     pub failure: Failure,
 }
 
-/// What an operation gives to user code.
-///
-/// ```
-/// use outlive_core::payload::Payload;
-/// use outlive_core::workflow::Outcome;
-///
-/// fn value(outcome: Outcome) -> Option<Payload> {
-///     match outcome {
-///         Outcome::Value(payload) | Outcome::Signal { payload, .. } => Some(payload),
-///         _ => None,
-///     }
-/// }
-/// assert_eq!(value(Outcome::TimedOut), None);
-/// ```
+/// The outcome of an operation, as delivered to user code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// A step's value.
     Value(Payload),
     /// A step's failure.
     Failed(Box<FailedStep>),
-    /// The sleep is over.
+    /// The end of a sleep.
     Slept,
     /// A signal.
     Signal {
-        /// Where it lay in the inbox.
+        /// Its inbox position.
         pos: u64,
         /// Its value.
         payload: Payload,
     },
-    /// The wait gave up.
+    /// The timeout of a wait.
     TimedOut,
-    /// The run was cancelled.
+    /// The end of an operation because the run was cancelled.
     Cancelled,
 }
 
-/// An outstanding operation, as it was asked for.
-///
-/// ```
-/// use outlive_core::workflow::{Asked, OpKind};
-/// fn is_new_step(asked: &Asked) -> bool {
-///     asked.kind == OpKind::Step && !asked.is_recorded
-/// }
-/// ```
+/// An outstanding operation that the code has asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Its identity; that of its old name if it was found there.
+    /// Its identity, under its old name if that is where the record was found.
     pub op: Arc<str>,
-    /// Its identity without the count, by its own name.
+    /// Its identity under its current name, without the occurrence.
     pub base: Arc<str>,
-    /// Where it is called.
+    /// Its call site.
     pub site: Arc<str>,
-    /// What it is.
+    /// Its kind.
     pub kind: OpKind,
-    /// Whether the journal says anything of it.
+    /// Whether the journal has an entry about it.
     pub is_recorded: bool,
-    /// Whether it is a wait that gives up by itself.
+    /// Whether it is a wait with a timeout.
     pub has_timeout: bool,
-    /// The attempt of a step that is under way, or due next; 0 if it is no step.
+    /// The current or next attempt of a step; 0 if it is not a step.
     pub attempt: u32,
-    /// The signal that a wait is for.
+    /// The signal that a wait expects.
     pub signal: Option<Name>,
 }
 
@@ -244,45 +172,45 @@ impl Asked {
     }
 }
 
-/// Where an operation is.
+/// The phase of an operation.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// Called, never polled: it takes no part in anything yet.
+    /// Called but never polled; it takes no part in anything yet.
     Called,
-    /// Asked for; nothing of it has begun in this process.
+    /// Polled, but not begun in this process.
     Idle,
-    /// Its start is being made durable; the body may run once `seq` is.
+    /// Waiting for its start entry to become durable: the body may run once `seq` is.
     Starting { seq: u64, attempt: u32, started: Timestamp },
-    /// The body may run or is running.
+    /// The body is running or may run.
     Working { attempt: u32, started: Timestamp },
-    /// The body of its fallback may run or is running.
+    /// The fallback is running or may run.
     FallingBack { attempt: u32, started: Timestamp, failure: Box<Failure> },
-    /// Its next attempt, or its end as a sleep or wait, is due at a time.
+    /// Waiting for a timer: the next attempt of a step, or the end of a sleep or wait.
     Armed,
     /// A wait without a timeout.
     Listening,
-    /// Its outcome has a delivery number.
+    /// Has an outcome with a delivery number.
     Settled { seq: u64, at: Timestamp, outcome: Outcome },
-    /// Its outcome is delivered; user code has not taken it yet.
+    /// Its outcome is delivered but not consumed by user code.
     Delivered { seq: u64, outcome: Outcome },
-    /// It can never become ready: the run is stuck because of it.
+    /// Can never become ready, because it made the run stuck.
     Refused,
 }
 
 /// One operation.
 pub(super) struct Op {
     pub(super) identity: Identity,
-    /// The identity as text; that of the alias if the record was found there.
+    /// The identity as text, under the alias if that is where the record was found.
     pub(super) key: Arc<str>,
     pub(super) kind: OpKind,
     pub(super) site: Arc<str>,
-    /// The identities without a count under which it may be recorded too, in the order in which they are tried.
+    /// Other bases under which it may be recorded, in the order in which they are tried.
     pub(super) aliases: Vec<Arc<str>>,
     pub(super) spec: Option<Spec>,
-    /// What the journal says of it, and what happened since.
+    /// What the journal says about it, and what happened since.
     pub(super) record: Record,
     pub(super) phase: Phase,
-    /// The time it is entered under in the timers, if any.
+    /// Its time in `Machine::timers`, if it has a timer.
     pub(super) timer: Option<Timestamp>,
 }
 
@@ -294,7 +222,7 @@ impl Op {
         }
     }
 
-    /// Whether a body of it may be running now.
+    /// Returns `true` if its body may be running.
     pub(super) fn is_working(&self) -> bool {
         matches!(self.phase, Phase::Working { .. } | Phase::FallingBack { .. } | Phase::Starting { .. })
     }

@@ -1,4 +1,4 @@
-//! Sleeps and waits: how they begin, how signals find them, and how a copy looks beyond them.
+//! Sleeps and waits: starting them, binding signals, and looking ahead in a shadow machine.
 
 use crate::journal::EntryKind;
 use crate::mutant::{Mutant, is_on};
@@ -9,9 +9,9 @@ use super::op::{Outcome, Phase, Spec};
 use super::{Machine, Mode, Slot, record};
 
 impl Machine {
-    /// Takes a copy beyond its frontier, as far as that is known: signals that have come are given to the waits that
-    /// ask for them, else the sleep that is due first ends. Returns `false` where a step, or a signal that has not
-    /// come, decides how it goes on.
+    /// Moves a shadow machine past its frontier, as far as the future is known: binds received signals to the waits
+    /// that expect them, or else ends the sleep that is due first. Returns `false` if a step, or a signal that has not
+    /// arrived, decides what comes next.
     ///
     /// ```
     /// # use outlive_core::{time::Timestamp, workflow::*};
@@ -21,7 +21,7 @@ impl Machine {
     /// copy.begin(slot, Spec::SleepUntil(Timestamp::MAX));
     /// assert_eq!(copy.deliver(), None);
     /// assert!(copy.foresee(now));
-    /// assert_eq!(copy.deliver(), Some(slot), "the code goes on as after the sleep");
+    /// assert_eq!(copy.deliver(), Some(slot), "the code continues after the sleep");
     /// ```
     pub fn foresee(&mut self, now: Timestamp) -> bool {
         if self.mode == Mode::Live || !self.may_deliver() || self.is_over() || self.has_next() {
@@ -48,7 +48,7 @@ impl Machine {
         has_moved
     }
 
-    /// The sleep that is due first, if there is nothing but sleeps.
+    /// Returns the sleep that is due first, if all idle operations are sleeps.
     fn first_of_sleeps(&self, idle: &[Slot], now: Timestamp) -> Option<(Timestamp, Slot)> {
         let due = |slot: Slot| {
             let op = self.op(slot)?;
@@ -68,13 +68,14 @@ impl Machine {
         if recorded.is_none() && due > now {
             self.push(slot, EntryKind::SleepSet, now, |entry| entry.due = Some(due));
         }
-        // Also if it is overdue: what is due before it goes first.
+        // Even if it is overdue: timers that are due earlier fire first.
         self.arm(slot, recorded.unwrap_or(due));
     }
 
     pub(super) fn begin_wait(&mut self, slot: Slot, name: &str, limit: Option<Timestamp>, now: Timestamp) {
         let recorded = self.op(slot).and_then(|op| op.record.due).filter(|_| !is_on(Mutant::WaitRearmed));
-        // One that it cannot read may be for a wait that begins next, and is looked at when all have begun.
+        // A signal that this wait cannot read may be meant for a wait that begins next, so it is examined again once
+        // all have begun.
         if self.waiting.get(name).is_none_or(Vec::is_empty)
             && self.signals.first(name).is_some_and(|payload| self.accepts(slot, payload).is_ok())
             && let Some((pos, payload)) = self.signals.take(name)
@@ -88,7 +89,7 @@ impl Machine {
             }
         }
         match (limit, recorded) {
-            // Also if one is recorded: a deploy took it away.
+            // Even if a timeout is recorded: a deploy removed it.
             (None, _) => self.set_phase(slot, Phase::Listening),
             (Some(_), Some(due)) => self.arm(slot, due),
             (Some(due), None) => {
@@ -107,22 +108,22 @@ impl Machine {
 
     pub(super) fn bind_signals(&mut self, now: Timestamp) {
         let mut bound = Vec::new();
-        // Most runs wait for nothing, or nothing has come for them.
+        // Most runs have no wait, or no signal for it.
         let names: Vec<_> = self.waiting.keys().filter(|name| self.signals.has(name)).cloned().collect();
         for name in names {
             while let Some((slot, pos, payload)) = self.match_signal(&name, now) {
                 bound.push((slot, pos, payload));
             }
         }
-        // In order of arrival, whatever their names: that is the order in which they would have come one by one.
+        // In order of arrival across names: the order in which signals arriving one by one would have been bound.
         bound.sort_by_key(|(_, pos, _)| *pos);
         for (slot, pos, payload) in bound {
             self.bind(slot, pos, payload, now);
         }
     }
 
-    /// The first signal of a name that a wait can read, and the wait, which waits no more. Those before it that no wait of
-    /// the name can read are dead letters from here on.
+    /// Takes the first signal with this name that a wait can read, together with that wait. Earlier signals that no
+    /// wait with the name can read become dead letters.
     fn match_signal(&mut self, name: &str, now: Timestamp) -> Option<(Slot, u64, Payload)> {
         loop {
             let slots = self.waiting.get(name)?;
@@ -144,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// Whether a wait can read a signal, or why not.
+    /// Checks whether a wait can read a signal; the error says why not.
     fn accepts(&self, slot: Slot, payload: &Payload) -> Result<(), String> {
         match self.op(slot).and_then(|op| op.spec.as_ref()) {
             Some(Spec::Wait { accepts, .. }) => accepts(payload),

@@ -1,4 +1,4 @@
-//! What a journal says, put in order by operation, for replay.
+//! The journal indexed by operation, for replay.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use crate::time::Timestamp;
 
 use super::op::{Ended, FailedStep, Outcome};
 
-/// What is known of one operation.
+/// What the journal says about one operation.
 #[derive(Default, Debug)]
 pub(super) struct Record {
-    /// Where it was called when it was recorded.
+    /// The call site when it was recorded.
     pub(super) site: Arc<str>,
-    /// When its first attempt began.
+    /// The start of its first attempt.
     pub(super) first_started: Option<Timestamp>,
-    /// The attempt that began last, if that was recorded, and when.
+    /// The last recorded start of an attempt: its number and time.
     pub(super) started: Option<(u32, Timestamp)>,
-    /// How many attempts have failed.
+    /// The number of failed attempts.
     pub(super) failed: u32,
-    /// What the last attempt failed with.
+    /// The failure of the last attempt.
     pub(super) last: Option<Box<Failure>>,
-    /// When it is to go on.
+    /// When its next attempt is due, or when its sleep or wait ends.
     pub(super) due: Option<Timestamp>,
-    /// What all attempts together failed with, if the fallback is to give the value.
+    /// The final failure of the attempts, if the fallback runs.
     pub(super) falling_back: Option<Box<Failure>>,
-    /// How it ended.
+    /// Its outcome, once it has one.
     pub(super) outcome: Option<Recorded>,
 }
 
-/// A recorded outcome.
+/// A recorded outcome with its delivery number and time.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) seq: u64,
@@ -45,27 +45,27 @@ pub(super) struct Recorded {
 /// A journal, by operation.
 #[derive(Default)]
 pub(super) struct Records {
-    /// Each operation in the order of its first entry, with its record until that is asked for.
+    /// The operations in the order of their first entry, each with its record until the code asks for it.
     ops: Vec<(Arc<str>, Option<Record>)>,
-    /// Where the record of an operation is, by a number for its text, which is compared faster, and the text.
+    /// The index of each operation in `ops`. The hash comes first because it compares faster than the text.
     places: BTreeMap<(u64, Arc<str>), usize>,
-    /// Where the next operation that is asked for most likely is.
+    /// The index of the operation that the code most likely asks for next.
     next: usize,
-    /// How many have not been asked for.
+    /// The number of records that the code has not asked for.
     unasked: usize,
     pub(super) seq: u64,
     pub(super) cancel: Option<String>,
-    /// Each signal that was given to a wait, with the entry that did; later ones last.
+    /// Signals bound to a wait: inbox position and number of the binding entry, in journal order.
     pub(super) given: Vec<(u64, u64)>,
-    /// Each signal that was refused.
+    /// The inbox positions of refused signals.
     pub(super) refused: Vec<u64>,
 }
 
 impl Records {
-    /// Puts a journal in order.
+    /// Indexes a journal.
     ///
     /// # Errors
-    /// A sentence, if an entry cannot be what was written.
+    /// Returns a description of the problem if the journal is damaged.
     pub(super) fn fold(entries: &[Entry]) -> Result<Self, String> {
         let mut records = Self::default();
         let mut ends: Vec<(Arc<str>, EntryKind)> = Vec::new();
@@ -103,7 +103,7 @@ impl Records {
         Ok(())
     }
 
-    /// What failed last is tried again; what came before it stays as it was.
+    /// Forgets the failures at the end of the journal, so that they are retried. Everything before them stays.
     fn forget_last_failures(&mut self, ends: &mut Vec<(Arc<str>, EntryKind)>) {
         while let Some((op, EntryKind::StepFailed | EntryKind::WaitTimedOut)) = ends.last() {
             self.take(op);
@@ -111,7 +111,7 @@ impl Records {
         }
     }
 
-    /// The record of an operation, made if there is none.
+    /// Returns the record of an operation, creating it if necessary.
     fn of(&mut self, op: &Arc<str>) -> &mut Record {
         let place = *self.places.entry(numbered(op)).or_insert_with(|| {
             self.ops.push((op.clone(), None));
@@ -122,7 +122,7 @@ impl Records {
         record.get_or_insert_default()
     }
 
-    /// The record of an operation, which is now asked for.
+    /// Takes the record of an operation that the code asks for.
     pub(super) fn take(&mut self, op: &Arc<str>) -> Option<Record> {
         let place = match self.ops.get(self.next) {
             None if self.unasked == 0 => return None,
@@ -133,18 +133,18 @@ impl Records {
         self.next = place + 1;
         self.unasked -= 1;
         if self.unasked == 0 {
-            // The replay is over, and what it took is not needed any more.
+            // Nothing is left to replay: frees the memory.
             (self.ops, self.places) = Default::default();
         }
         Some(record)
     }
 
-    /// Whether anything is recorded that nobody has asked for.
+    /// Returns `true` if there are records that the code has not asked for.
     pub(super) fn has_unasked(&self) -> bool {
         self.unasked > 0
     }
 
-    /// The operations that nobody has asked for, and where they were called.
+    /// Returns the operations that the code has not asked for, each with its call site.
     pub(super) fn unasked(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.ops.iter().filter_map(|(op, record)| Some((op, &record.as_ref()?.site)))
     }
@@ -166,7 +166,7 @@ impl Record {
                 self.failed = entry.attempt;
                 self.first_started.get_or_insert(entry.started.unwrap_or(entry.at));
                 self.last = Some(Failure::from_payload(payload_of(entry)?)?.into());
-                self.due = Some(entry.due.ok_or("a failed attempt without the time of the next")?);
+                self.due = Some(entry.due.ok_or("failed attempt has no retry time")?);
                 return Ok(());
             }
             EntryKind::StepFailed if is_on(Mutant::FailureForgotten) => return Ok(()),
@@ -177,7 +177,7 @@ impl Record {
                 return Ok(());
             }
             EntryKind::SleepSet | EntryKind::WaitSet => {
-                self.due = Some(entry.due.ok_or("a pause without an end")?);
+                self.due = Some(entry.due.ok_or("sleep or wait has no due time")?);
                 return Ok(());
             }
             EntryKind::StepDone => Outcome::Value(payload_of(entry)?.clone()),
@@ -190,7 +190,7 @@ impl Record {
             EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),
         };
         if self.outcome.is_some() {
-            return Err(format!("{} has ended before", entry.op));
+            return Err(format!("{} has already ended", entry.op));
         }
         self.outcome = Some(Recorded { seq: entry.seq, at: entry.at, outcome });
         Ok(())
@@ -198,14 +198,14 @@ impl Record {
 }
 
 fn payload_of(entry: &Entry) -> Result<&Payload, String> {
-    entry.payload.as_ref().ok_or_else(|| format!("{} without a payload", entry.kind.as_str()))
+    entry.payload.as_ref().ok_or_else(|| format!("{} has no payload", entry.kind.as_str()))
 }
 
 fn text_of(entry: &Entry) -> Result<String, String> {
-    payload_of(entry)?.decode().map_err(|error| format!("not a text: {error}"))
+    payload_of(entry)?.decode().map_err(|error| format!("not a string: {error}"))
 }
 
-/// A signal's place in the inbox is kept in the column of due times, which a taken signal has no other use for.
+/// Returns a signal's inbox position, which is stored as the due time: these entries have no other use for one.
 fn signal_pos(entry: &Entry) -> u64 {
     entry.due.map_or(0, |due| u64::try_from(due.as_millis()).unwrap_or(0))
 }
@@ -215,7 +215,7 @@ pub(super) fn signal_mark(pos: u64) -> Timestamp {
     Timestamp::from_millis(i64::try_from(pos).unwrap_or(i64::MAX))
 }
 
-/// A signal that could not be read, and why.
+/// Encodes a signal that no wait could read, with the reason.
 pub(super) fn refused_to(value: &Payload, problem: &str) -> Payload {
     let problem = Payload::encode(problem).unwrap_or_else(|_| Payload::recorded("\"\""));
     Payload::recorded(&format!("{{\"value\":{value},\"problem\":{problem}}}"))
@@ -240,7 +240,7 @@ fn failed_from(payload: &Payload, attempts: u32) -> Result<FailedStep, String> {
         "error" => Ended::Error,
         "timeout" => Ended::Timeout,
         "interrupted" => Ended::Interrupted,
-        other => Ended::Exhausted(Reason::from_text(other).ok_or_else(|| format!("a step cannot end by {other:?}"))?),
+        other => Ended::Exhausted(Reason::from_text(other).ok_or_else(|| format!("unknown step ending {other:?}"))?),
     };
     Ok(FailedStep { ended, attempts, failure })
 }

@@ -1,4 +1,4 @@
-//! The machines of jobs by tables: what is told to them and when, and which calls they make.
+//! Table tests of the job machines: messages and times in, handler calls out.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn debounce(window: u64, quiet: Option<u64>, events_max: Option<u64>) -> Rules {
     Rules::Debounce(DebounceRules { policy: policy(2, false), window, quiet, events_max })
 }
 
-/// A job, and what was called: `handler#attempt@seconds`.
+/// A job and the calls it made, as `handler#attempt@seconds`.
 struct Stage {
     job: Job,
     pos: u64,
@@ -62,7 +62,7 @@ impl Stage {
         self.hear(seconds, Message::Event(Event::new(Payload::recorded("1"))));
     }
 
-    /// Makes all calls that are due at a time, each ended as `end` says. Answers what is waited for.
+    /// Makes all calls due at `now`, each with the result of `end`. Returns what the job waits for.
     fn run(&mut self, now: i64, mut end: impl FnMut(HandlerKind, u32) -> End) -> Next {
         loop {
             let next = self.job.next(at(now));
@@ -75,7 +75,7 @@ impl Stage {
             let of = if flush.is_empty() { String::new() } else { format!(" of {events}") };
             self.calls.push(format!("{}#{}@{now}{of}{flush}", call.handler.as_str(), call.attempt));
             self.job.ended(&call, end(call.handler, call.attempt), at(now), at(now));
-            // What is kept is what the next process begins with.
+            // The record is what the next process starts from, so it must survive serialization.
             self.keep();
             let kept = Record::from_payload(&self.job.record().to_payload());
             assert_eq!(kept.as_ref(), Ok(self.job.record()));
@@ -145,7 +145,7 @@ fn a_retry_goes_before_the_schedule_whatever_was_missed() {
 
 #[test]
 fn a_trigger_leaves_what_is_scheduled_for_later_and_what_comes_due_meanwhile() {
-    // When the triggered call begins and ends, with a tick or wake at 60.
+    // When the triggered call starts and ends, with a tick or wake at 60.
     for (began, ended, is_due_after) in [(5, 6, false), (59, 61, true), (59, 60, true)] {
         for is_task in [true, false] {
             let rules = if is_task {
@@ -159,7 +159,7 @@ fn a_trigger_leaves_what_is_scheduled_for_later_and_what_comes_due_meanwhile() {
             }
             stage.run(0, |_, _| if is_task { wake(60) } else { done() });
             stage.hear(began, Message::Trigger);
-            let Next::Call(call) = stage.job.next(at(began)) else { panic!("it was triggered") };
+            let Next::Call(call) = stage.job.next(at(began)) else { panic!("no call although the job was triggered") };
             stage.job.ended(&call, done(), at(began), at(ended));
             assert_eq!(stage.job.record().next, Some(at(60)), "task {is_task}: {began}..{ended}");
             let next = stage.job.next(at(ended));
@@ -198,7 +198,7 @@ fn events_wait_for_a_retry_and_are_told_that_they_do() {
     let asking = Event { is_asking: true, ..Event::new(Payload::recorded("1")) };
     stage.hear(2, Message::Event(asking));
     stage.event(3);
-    assert_eq!(stage.job.held(), [(1, 1), (2, 2), (4, 4)], "who asks waits for the answer");
+    assert_eq!(stage.job.held(), [(1, 1), (2, 2), (4, 4)], "an event that asks for a reply waits for it");
     stage.run(3, |_, _| done());
     assert_eq!(stage.take(), ["on_event#1@0"]);
     stage.run(10, |_, _| done());
@@ -208,7 +208,7 @@ fn events_wait_for_a_retry_and_are_told_that_they_do() {
 
 #[test]
 fn a_batch_is_flushed_for_one_reason_at_its_time() {
-    // Window, quiet, most events; when events come; when somebody flushes; the calls.
+    // Window, quiet period, max events; times of the events; time of a manual flush; expected calls.
     type Case = (u64, Option<u64>, Option<u64>, &'static [i64], Option<i64>, &'static [&'static str]);
     let table: [Case; 6] = [
         (30, None, None, &[0, 10, 20], None, &["execute#1@30 of 3 by window"]),
@@ -249,7 +249,7 @@ fn events_that_a_retry_held_up_are_batched_as_if_it_had_not() {
     stage.event(75);
     stage.run(75, |_, _| done());
     let calls: Vec<String> = stage.take().into_iter().filter(|call| call.starts_with("execute")).collect();
-    assert_eq!(calls, ["execute#2@75 of 1 by window", "execute#1@75 of 3 by window"], "75 is in the one after");
+    assert_eq!(calls, ["execute#2@75 of 1 by window", "execute#1@75 of 3 by window"], "75 is in the next batch");
     stage.run(105, |_, _| done());
     assert_eq!(stage.take(), ["execute#1@105 of 1 by window"]);
 }
@@ -265,7 +265,7 @@ fn terminate_is_the_end_whatever_is_under_way() {
             if is_retrying {
                 stage.run(0, |_, _| failed());
             }
-            let Next::Call(call) = stage.job.next(at(10)) else { panic!("there is an event") };
+            let Next::Call(call) = stage.job.next(at(10)) else { panic!("no call although there is an event") };
             stage.job.ended(&call, end(), at(10), at(10));
             assert_eq!(stage.job.next(at(10)), Next::Over);
             let change = stage.job.take_change();
@@ -275,20 +275,20 @@ fn terminate_is_the_end_whatever_is_under_way() {
     }
 }
 
-/// A wake that was due waited until no event was left, however many came after its time.
+/// Regression: a due wake waited until no event was left, however many came after its time.
 #[test]
 fn due_wake_goes_before_events_that_were_accepted_after_it_was_due() {
     let mut stage = Stage::new(task(policy(0, false), false));
     stage.event(0);
     stage.run(0, |_, _| wake(60));
     stage.take();
-    // Two came in time and were held up, two came after it.
+    // Two events came before the wake was due and were delayed, two came after.
     for seconds in [59, 60, 61, 62] {
         stage.event(seconds);
     }
     stage.run(70, |_, _| done());
     assert_eq!(stage.take(), ["on_event#1@70", "on_event#1@70", "execute#1@70", "on_event#1@70", "on_event#1@70"]);
-    // So do triggers.
+    // Triggers behave the same way.
     stage.event(71);
     stage.hear(72, Message::Trigger);
     stage.event(73);
@@ -296,7 +296,7 @@ fn due_wake_goes_before_events_that_were_accepted_after_it_was_due() {
     assert_eq!(stage.take(), ["on_event#1@74", "execute#1@74", "on_event#1@74"]);
 }
 
-/// Each event cost a look at all that waited behind it: with as many as here, that does not end while anybody waits.
+/// Regression: each event scanned all events behind it, which would take forever with this many.
 #[test]
 fn long_inbox_costs_each_event_the_same() {
     let mut stage = Stage::new(task(policy(0, false), false));
@@ -304,7 +304,7 @@ fn long_inbox_costs_each_event_the_same() {
         stage.event(0);
     }
     for handled in 1..=300_000 {
-        let Next::Call(call) = stage.job.next(at(1)) else { panic!("there are events left") };
+        let Next::Call(call) = stage.job.next(at(1)) else { panic!("no call although events are left") };
         assert!(!stage.job.is_ended_by_message() && stage.job.held().is_empty());
         let before = stage.job.checkpoint();
         stage.job.ended(&call, done(), at(1), at(1));

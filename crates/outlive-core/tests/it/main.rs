@@ -1,4 +1,4 @@
-//! Rules of the core by tables and on real calendars: more cases than fit beside the code.
+//! Integration tests of the core: tables of cases and real calendars, too large to sit next to the code.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod jobs;

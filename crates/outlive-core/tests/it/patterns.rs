@@ -1,4 +1,4 @@
-//! Cron patterns: what is understood and what is refused, whatever text is given.
+//! Cron patterns: which ones are accepted and rejected, for arbitrary text.
 
 use std::time::Duration;
 
@@ -58,25 +58,25 @@ fn what_is_wrong_is_named_with_its_field() {
         ("? * * * *", "minute \"?\" is not a number"),
         ("*/0 * * * *", "minute step \"0\" is not within 1-59"),
         ("*/90 * * * *", "minute step \"90\" is not within 1-59"),
-        ("5/15 * * * *", "minute \"5/15\" has a step and no range such as * or 10-20 before it"),
+        ("5/15 * * * *", "minute \"5/15\" has a step without a range such as * or 10-20 before it"),
         ("50-10 * * * *", "minute 50-10 ends before it begins"),
         ("1,,2 * * * *", "minute \"\" is not a number"),
         ("+1 * * * *", "minute \"+1\" is not a number"),
         ("*,5 * * * *", "minute \"*\" is not a number"),
-        ("* * L,LW * *", "day of month \"L,LW\" has both L and LW, which leaves one of them out"),
+        ("* * L,LW * *", "day of month \"L,LW\" has both L and LW, of which only one would apply"),
         ("* * * * L", "day of week \"\" is not a number or a name such as MON"),
         ("* * * * MON#6", "day of week \"MON#6\" does not end in #1 to #5"),
-        ("* * * *", "4 fields are not 5, 6 (with seconds) or 7 (with years)"),
-        ("", "0 fields are not 5, 6 (with seconds) or 7 (with years)"),
+        ("* * * *", "4 fields instead of 5, 6 (with seconds) or 7 (with years)"),
+        ("", "0 fields instead of 5, 6 (with seconds) or 7 (with years)"),
     ];
     for (pattern, problem) in table {
         let error = Cron::new(pattern).unwrap_err();
-        let way_out = "write minute, hour, day of month, month and day of week, as in \"0 9 * * MON\"";
+        let way_out = "use minute, hour, day of month, month and day of week, such as \"0 9 * * MON\"";
         assert_eq!(error.to_string(), format!("cron {pattern:?}: {problem}; {way_out}"));
         assert_eq!(error, ScheduleError::Pattern { text: pattern.to_owned(), problem: problem.to_owned() });
     }
     let nickname = Cron::new("@often").unwrap_err().to_string();
-    assert!(nickname.contains("the nickname is not one of @yearly, "), "{nickname}");
+    assert!(nickname.contains("the nickname must be one of @yearly, "), "{nickname}");
 }
 
 #[test]
@@ -91,7 +91,8 @@ fn dates_that_never_come_are_refused() {
         let error = Cron::new(pattern).unwrap_err();
         assert_eq!(error, ScheduleError::Never { text: pattern.to_owned() });
         let said = error.to_string();
-        assert_eq!(said, format!("cron {pattern:?}: no date from 1970 to 5000 matches; give days that the month has"));
+        let problem = "no date from 1970 to 5000 matches; use a day that exists in the month";
+        assert_eq!(said, format!("cron {pattern:?}: {problem}"));
     }
     assert!(Cron::new("0 0 29 2 +MON").is_ok(), "rare is not never");
 }
@@ -100,13 +101,13 @@ fn dates_that_never_come_are_refused() {
 fn unknown_zones_are_named() {
     for name in ["Europe/Pariss", "", "Etc/Unknown", "../etc/localtime", "UTC+1"] {
         let error = Cron::new("@daily").unwrap().zone(name).unwrap_err();
-        assert!(error.to_string().starts_with(&format!("time zone {name:?} is not known; ")), "{error}");
+        assert!(error.to_string().starts_with(&format!("time zone {name:?} is unknown; ")), "{error}");
     }
     let tokyo = Cron::new(" 0 9 * * MON ").unwrap().zone("asia/TOKYO").unwrap();
     assert_eq!(tokyo.to_string(), "0 9 * * MON Asia/Tokyo");
 }
 
-/// A search without bounds would not come back within anybody's patience.
+/// An unbounded search would effectively never return.
 #[test]
 fn the_search_for_the_hardest_patterns_comes_to_an_end() {
     for pattern in ["0 0 30 2 *", "59 59 23 31 12 +MON#5 4999", "0 0 0 29 2 +MON 1970-5000/4", "0 0 31W 2 *"] {
@@ -134,7 +135,7 @@ fn any_time() -> impl Strategy<Value = Timestamp> {
     millis.prop_map(Timestamp::from_millis)
 }
 
-/// A field that is right for values of that range.
+/// A valid field for values of this range.
 fn any_field(min: u32, max: u32) -> impl Strategy<Value = String> {
     let list = move || proptest::collection::vec((min..=max).prop_map(|value| value.to_string()), 1..4);
     prop_oneof![
@@ -159,7 +160,7 @@ fn any_pattern() -> impl Strategy<Value = String> {
     })
 }
 
-/// Text of any kind, text of the letters of patterns, and patterns with something put in.
+/// Arbitrary text, text from the characters of patterns, and patterns with characters inserted.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -171,7 +172,7 @@ fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Whatever time it is asked about, it goes forward and agrees with itself.
+/// Checks that the matches around a time go forward and that both search directions agree.
 fn check(cron: Cron, at: Timestamp, end: Timestamp) -> Result<(), TestCaseError> {
     let mut last = at;
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Cron in time zones: right at every change of the clock.
+//! Cron in time zones, at every clock change.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 use outlive_core::schedule::{Cron, Missed, Schedule};
 use outlive_core::time::Timestamp as Moment;
 
-/// Zones whose rules differ: by half an hour or two, below zero in winter, around Ramadan, at midnight, on Fridays, given
-/// up or taken up again, and not at all.
+/// Zones with different rules for daylight saving: shifts of half an hour or two hours, negative shifts in winter,
+/// changes around Ramadan, at midnight or on Fridays, rules abolished or reintroduced, and none at all.
 const ZONES: [&str; 25] = [
     "Africa/Cairo",
     "Africa/Casablanca",
@@ -39,12 +39,12 @@ const ZONES: [&str; 25] = [
     "Pacific/Fiji",
 ];
 
-/// A moment at which the clocks of a zone were or will be changed.
+/// A past or future clock change of a zone.
 struct Change {
     name: &'static str,
     zone: TimeZone,
     at: Timestamp,
-    /// The local time before and after it, which differ.
+    /// The local time before and after the change, which differ.
     local: [jiff::civil::DateTime; 2],
 }
 
@@ -67,7 +67,7 @@ fn moment(at: Timestamp) -> Moment {
     Moment::from_millis(at.as_millisecond())
 }
 
-/// All matches from the one moment to the other, both included, as `next_after` gives them.
+/// Returns all matches in an inclusive range, as found by `next_after`.
 fn matches(cron: &Cron, [from, to]: [Timestamp; 2]) -> Vec<Timestamp> {
     let first = cron.next_after(moment(from - 1.second()));
     let all = std::iter::successors(first, |at| cron.next_after(*at)).take_while(|at| *at <= moment(to));
@@ -78,7 +78,7 @@ fn cron(pattern: &str, zone: &str) -> Cron {
     Cron::new(pattern).unwrap().zone(zone).unwrap()
 }
 
-/// Local times at which a change can go wrong: at both of its edges, beside them and between.
+/// Returns the local times at which a change can go wrong: at both edges, next to them and in between.
 fn critical_times(change: &Change) -> Vec<Time> {
     let [early, late] = [change.local.iter().min().unwrap(), change.local.iter().max().unwrap()];
     let middle = *early + late.duration_since(*early) / 2;
@@ -86,7 +86,7 @@ fn critical_times(change: &Change) -> Vec<Time> {
     edges.flat_map(|at| [-60, 0, 60].map(|seconds| (at + SignedDuration::from_secs(seconds)).time())).collect()
 }
 
-/// How often a daily job ran for each date, by the clock on the wall.
+/// Counts how often a daily job ran for each local date.
 fn runs_by_date(change: &Change, time: Time, ticks: &[Timestamp]) -> BTreeMap<Date, usize> {
     let mut runs = BTreeMap::new();
     for tick in ticks {
@@ -94,16 +94,16 @@ fn runs_by_date(change: &Change, time: Time, ticks: &[Timestamp]) -> BTreeMap<Da
         let date = if local.time() == time {
             let hour_before = SignedDuration::from_mins(5);
             let is_second = (1..=36).any(|k| change.zone.to_datetime(*tick - hour_before * k) == local);
-            assert!(!is_second, "{} ran at {tick}, the second of two", change.name);
+            assert!(!is_second, "{} ran at {tick}, the second occurrence of a repeated time", change.name);
             local.date()
         } else {
-            assert_eq!(*tick, change.at, "{} ran at {local}, which is no {time}", change.name);
+            assert_eq!(*tick, change.at, "{} ran at {local} instead of {time}", change.name);
             let left_out = [change.local[0].date(), change.local[1].date()].into_iter().find(|date| {
                 let is_gap =
                     |at| matches!(change.zone.to_ambiguous_timestamp(at).offset(), AmbiguousOffset::Gap { .. });
                 is_gap(date.to_datetime(time))
             });
-            left_out.unwrap_or_else(|| panic!("{} ran at {tick}, and {time} is not left out", change.name))
+            left_out.unwrap_or_else(|| panic!("{} ran at {tick}, but {time} is not skipped", change.name))
         };
         *runs.entry(date).or_default() += 1;
     }
@@ -165,7 +165,7 @@ fn hours_and_quarters_of_an_hour_are_equally_long_across_every_change() {
             assert!(apart.count() as i64 >= 10 * 3_600 / seconds - 1, "{pattern} {} {:?}", change.name, ticks);
             cases += 1;
         }
-        assert!(cases > 300, "only {cases} changes of whole steps");
+        assert!(cases > 300, "only {cases} changes by whole steps");
     }
 }
 
@@ -198,7 +198,8 @@ fn a_day_that_a_zone_left_out_is_made_up_for_at_its_end() {
     assert_eq!(ticks("0 */12 * * *").len(), 4);
 }
 
-/// Broke: the change was looked for backward, and jiff 0.2.39 then gives 07:00 for the last change in a zone's table.
+/// Regression: the change was searched backward, and jiff 0.2.39 then returns 07:00 for the last change in the table of
+/// a zone.
 #[test]
 fn a_gap_at_the_end_of_the_table_of_a_zone_is_found() {
     let window = ["2007-03-11T00:00Z", "2007-03-11T23:00Z"].map(|at| at.parse::<Timestamp>().unwrap());
@@ -237,7 +238,7 @@ fn a_rare_pattern_is_found_across_many_changes() {
 
 #[test]
 fn a_match_that_is_had_twice_on_the_only_day_of_the_year_is_found_twice() {
-    // The last hour of the day again in Beirut, and the first hour of the day in Havana.
+    // Beirut repeats the last hour of the day, Havana the first.
     let table = [
         ("30 * 24 10 *", "Asia/Beirut", "2026-10-24", ["20:30", "21:30"]),
         ("30 * 1 11 *", "America/Havana", "2026-11-01", ["04:30", "05:30"]),
@@ -255,7 +256,7 @@ fn an_hour_that_is_had_twice_counts_twice_among_the_missed() {
     let schedule = Schedule::from(cron("* */23 * * *", "America/Havana"));
     let [tick, ended, expected] = ["02:59", "05:59", "03:30"].map(|time| format!("2026-11-01T{time}Z"));
     let [tick, ended, expected] = [tick, ended, expected].map(|at| moment(at.parse().unwrap()));
-    // Of 60 from 23:00 on and 120 in the hour that follows, the latest 150.
+    // 60 ticks from 23:00 on, then 120 in the repeated hour; the latest 150 of them count.
     assert_eq!(schedule.next(tick, ended, Missed::All(150)), Some(expected));
 }
 

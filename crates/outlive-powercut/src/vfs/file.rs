@@ -11,7 +11,7 @@ use rusqlite::ffi;
 use super::code;
 use crate::disk::{Disk, Handle, REGION_BYTES};
 
-/// What lies in the memory that SQLite gives for an open file.
+/// The contents of the memory that SQLite provides for an open file.
 #[repr(C)]
 pub(super) struct VfsFile {
     base: ffi::sqlite3_file,
@@ -45,30 +45,30 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// Puts an open file where SQLite wants it, or says why there is none.
+/// Stores an open file where SQLite expects it, or returns the error code.
 ///
 /// # Safety
-/// There must be room for a [`VfsFile`] at `file`.
+/// There must be space for a [`VfsFile`] at `file`.
 pub(super) unsafe fn put(file: *mut ffi::sqlite3_file, disk: Arc<Disk>, opened: Result<Handle, c_int>) -> c_int {
     let (methods, open, done) = match opened {
         Ok(handle) => (&raw const METHODS, Box::into_raw(Box::new(Open { disk, handle })), ffi::SQLITE_OK),
-        // Without methods SQLite never closes it.
+        // SQLite never closes a file without methods.
         Err(code) => (ptr::null(), ptr::null_mut(), code),
     };
     let base = ffi::sqlite3_file { pMethods: methods };
-    // SAFETY: by the caller's word there is room, and SQLite aligns it for pointers.
+    // SAFETY: the caller guarantees the space, and SQLite aligns it for pointers.
     unsafe { file.cast::<VfsFile>().write(VfsFile { base, open }) };
     done
 }
 
 /// # Safety
-/// `file` must have been opened by [`put`], must not be closed yet, and nobody else may use it meanwhile.
+/// `file` must have been opened by [`put`], must not be closed yet, and must not be used by anything else meanwhile.
 unsafe fn open_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Open {
-    // SAFETY: by the caller's word; SQLite uses a file from one thread at a time.
+    // SAFETY: guaranteed by the caller; SQLite uses a file from one thread at a time.
     unsafe { &mut *(*file.cast::<VfsFile>()).open }
 }
 
-/// A number that SQLite means as a length or a place.
+/// Converts a length or an offset from SQLite.
 fn place(number: impl TryInto<usize>) -> usize {
     number.try_into().unwrap_or(0)
 }
@@ -83,7 +83,7 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
 unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, into: *mut c_void, len: c_int, at: i64) -> c_int {
     // SAFETY: SQLite reads open files only.
     let open = unsafe { open_of(file) };
-    // SAFETY: SQLite has room for `len` bytes there, for itself alone.
+    // SAFETY: SQLite has space for `len` bytes there, used by nothing else.
     let into = unsafe { slice::from_raw_parts_mut(into.cast::<u8>(), place(len)) };
     code(open.disk.read(&open.handle, place(at), into))
 }
@@ -111,7 +111,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
 unsafe extern "C" fn size(file: *mut ffi::sqlite3_file, answer: *mut i64) -> c_int {
     // SAFETY: SQLite measures open files only.
     let open = unsafe { open_of(file) };
-    // SAFETY: SQLite has room for an answer there.
+    // SAFETY: SQLite has space for the result there.
     unsafe { *answer = i64::try_from(open.disk.len(&open.handle)).unwrap_or(i64::MAX) };
     ffi::SQLITE_OK
 }
@@ -133,7 +133,7 @@ unsafe extern "C" fn check_reserved(file: *mut ffi::sqlite3_file, answer: *mut c
     // SAFETY: SQLite asks about open files only.
     let open = unsafe { open_of(file) };
     let is_reserved = open.disk.with_locks(&open.handle, |locks, _| locks.is_reserved());
-    // SAFETY: SQLite has room for an answer there.
+    // SAFETY: SQLite has space for the result there.
     unsafe { *answer = c_int::from(is_reserved) };
     ffi::SQLITE_OK
 }
@@ -142,12 +142,12 @@ unsafe extern "C" fn control(_: *mut ffi::sqlite3_file, _: c_int, _: *mut c_void
     ffi::SQLITE_NOTFOUND
 }
 
-/// As SQLite's own VFS says of ordinary disks.
+/// The value of SQLite's own VFS for ordinary disks.
 unsafe extern "C" fn sector_size(_: *mut ffi::sqlite3_file) -> c_int {
     4_096
 }
 
-/// As SQLite's own VFS says of ordinary disks: a torn write harms no byte outside of it.
+/// The value of SQLite's own VFS for ordinary disks: a torn write harms no byte outside of it.
 unsafe extern "C" fn characteristics(_: *mut ffi::sqlite3_file) -> c_int {
     ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE
 }
@@ -159,12 +159,12 @@ unsafe extern "C" fn shared_map(
     makes: c_int,
     answer: *mut *mut c_void,
 ) -> c_int {
-    assert_eq!(place(len), REGION_BYTES, "SQLite shares memory in pieces of one size");
+    assert_eq!(place(len), REGION_BYTES, "SQLite shares memory in regions of one size");
     // SAFETY: SQLite shares memory for open files only.
     let open = unsafe { open_of(file) };
     let shared = open.disk.share(&open.handle, place(index), makes != 0);
     let region = shared.ok().flatten().map_or(ptr::null_mut(), |region| region.cast_mut().cast::<c_void>());
-    // SAFETY: SQLite has room for an answer there.
+    // SAFETY: SQLite has space for the result there.
     unsafe { *answer = region };
     code(shared.map(drop))
 }

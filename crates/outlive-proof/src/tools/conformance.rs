@@ -1,4 +1,4 @@
-//! Every store keeps the promises of a store, case by case; two stores that are told the same answer the same.
+//! Checks every store against the conformance suite, and two stores against each other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::tools::{Lines, Order};
 
-/// Operations on one pair of stores; then both begin anew, or journals would grow without end.
+/// Operations on one pair of stores; then both start over, or journals would grow without end.
 const ROUND: u64 = 250;
 
 pub(super) fn run(order: &Order) -> Result<Lines, String> {
@@ -26,13 +26,13 @@ pub(super) fn run(order: &Order) -> Result<Lines, String> {
     let rounds = order.amount(25_000, 5_000_000).div_ceil(ROUND);
     compare(order.seed, rounds)?;
     Ok(vec![
-        ("promises kept by the store in memory".to_owned(), promises.to_string()),
-        ("promises kept by the store in SQLite".to_owned(), promises.to_string()),
+        ("promises kept by the memory store".to_owned(), promises.to_string()),
+        ("promises kept by the SQLite store".to_owned(), promises.to_string()),
         (
-            "random operations, each on both stores, all answers and contents compared".to_owned(),
+            "random operations, each on both stores, all results and contents compared".to_owned(),
             figure(rounds * ROUND),
         ),
-        ("pairs of stores, each from a seed of its own".to_owned(), figure(rounds)),
+        ("pairs of stores, each with its own seed".to_owned(), figure(rounds)),
         ("differences".to_owned(), "0".to_owned()),
     ])
 }
@@ -55,14 +55,14 @@ async fn keep_promises(store: &str, fresh: impl Fn() -> Result<Box<dyn Home>, St
     if broken.is_empty() {
         return Ok(());
     }
-    Err(format!("{} promises are broken by {store}:\n{}", broken.len(), broken.join("\n")))
+    Err(format!("{store} breaks {} promises:\n{}", broken.len(), broken.join("\n")))
 }
 
-/// The seeds after `seed`, one pair of stores for each, on all cores.
+/// Compares one pair of stores for each seed from `seed` on, on all cores.
 fn compare(seed: u64, rounds: u64) -> Result<(), String> {
     let bar = ProgressBar::new(rounds * ROUND);
     bar.set_style(
-        ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} operations, {eta}").expect("it is one"),
+        ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} operations, {eta}").expect("it is valid"),
     );
     let next = AtomicU64::new(0);
     let work = || {
@@ -86,14 +86,14 @@ fn compare(seed: u64, rounds: u64) -> Result<(), String> {
 }
 
 async fn compare_once(seed: u64) -> Result<(), String> {
-    // What is compared does not depend on when it reaches the disk.
+    // The comparison does not depend on when data reaches the disk.
     let file = File::new(Options::new().durability(Durability::Relaxed))?;
     let operations = usize::try_from(ROUND).unwrap_or(usize::MAX);
     let different = differential(file.store()?, Arc::new(MemoryStore::new()), seed, operations).await;
-    different.map_err(|found| format!("{found}\n  repeat: ./prove conformance --count 1 --seed {seed}"))
+    different.map_err(|found| format!("{found}\n  reproduce with: ./prove conformance --count 1 --seed {seed}"))
 }
 
-/// A store in memory outlives a crash only if somebody keeps it.
+/// A store in memory survives a crash only if something keeps it alive.
 #[derive(Default)]
 struct Memory(Arc<MemoryStore>);
 
@@ -104,7 +104,7 @@ impl Home for Memory {
     }
 }
 
-/// A file in a folder that goes when it is dropped.
+/// A file in a folder that is removed on drop.
 struct File {
     path: PathBuf,
     options: Options,
@@ -113,7 +113,8 @@ struct File {
 
 impl File {
     fn new(options: Options) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|error| format!("there is no folder for a store: {error}"))?;
+        let folder =
+            tempfile::tempdir().map_err(|error| format!("failed to create a folder for the store: {error}"))?;
         Ok(Self { path: folder.path().join("runs.db"), options, _folder: folder })
     }
 

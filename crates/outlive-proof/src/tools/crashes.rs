@@ -1,4 +1,4 @@
-//! Workflows of every shape, crashed before and after every commit, and at pairs of commits.
+//! Crashes workflows of every shape before and after every commit, and at pairs of commits.
 
 #[path = "../../../outlive/tests/it/programs.rs"]
 mod programs;
@@ -14,10 +14,10 @@ use crate::tools::{Lines, Order};
 
 pub(super) use programs::PROGRAMS;
 
-/// What all threads share.
+/// State shared by all threads.
 struct Work<'a> {
     order: &'a Order,
-    /// How many schedules are to be played at least.
+    /// Minimum number of schedules to run.
     schedules_min: u64,
     /// The next program in the next world.
     next: AtomicU64,
@@ -52,7 +52,7 @@ pub(super) fn run(order: &Order) -> Result<Lines, String> {
 }
 
 impl Work<'_> {
-    /// Takes programs, one world after the other, until there were enough schedules and every program had its turn.
+    /// Takes programs, one world after the other, until there are enough schedules and every program had its turn.
     fn play(&self) {
         let programs = PROGRAMS.len() as u64;
         loop {
@@ -61,14 +61,14 @@ impl Work<'_> {
             let seed = self.order.seed + turn / programs;
             let found = PROGRAMS.iter().cycle().nth((turn % programs) as usize);
             let Some((name, program)) = found.filter(|_| !is_enough && !self.is_broken()) else { return };
-            // The short form has all pairs; the long one goes on from each of them.
+            // The short form has all pairs; the long one extends each of them.
             let triples_max = if self.order.is_long { usize::MAX } else { 0 };
             let crashes = program(seed).pairs(usize::MAX).triples(triples_max);
             match block_on(crashes.try_run()) {
                 Ok(Ok(report)) => self.keep(report),
                 Ok(Err(broken)) => {
                     let repeat = format!("./prove crashes --seed {seed} --count 1");
-                    self.fail(format!("program {name:?} in the world of seed {seed}; repeat: {repeat}\n{broken}"));
+                    self.fail(format!("program {name:?} with seed {seed}; reproduce with: {repeat}\n{broken}"));
                 }
                 Err(problem) => self.fail(problem),
             }
@@ -90,10 +90,10 @@ impl Work<'_> {
     }
 }
 
-/// Plays on a runtime of this thread alone.
+/// Runs a future on a runtime of this thread.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    Ok(runtime.map_err(|error| format!("there is no runtime: {error}"))?.block_on(future))
+    Ok(runtime.map_err(|error| format!("failed to create a tokio runtime: {error}"))?.block_on(future))
 }
 
 fn lines(reports: &[Report]) -> Lines {
@@ -102,12 +102,12 @@ fn lines(reports: &[Report]) -> Lines {
     vec![
         line("programs", PROGRAMS.len() as u64),
         line("programs, each in worlds of several seeds", reports.len() as u64),
-        line("places to die (before and after each commit of an uncrashed run)", sum(|report| 2 * report.commits())),
+        line("crash points (before and after each commit of an uncrashed run)", sum(|report| 2 * report.commits())),
         line("schedules of one crash", sum(|report| report.schedules_of(1))),
         line("schedules of two crashes", sum(|report| report.schedules_of(2))),
         line("schedules of three crashes", sum(|report| report.schedules_of(3))),
-        line("schedules in all", sum(Report::schedules)),
-        line("bodies of steps run", sum(Report::bodies)),
+        line("schedules in total", sum(Report::schedules)),
+        line("step executions", sum(Report::bodies)),
         line("broken promises", 0),
     ]
 }

@@ -1,4 +1,4 @@
-//! Arbitrary bytes for everything that is parsed, decoded and loaded.
+//! Feeds arbitrary bytes to everything that is parsed, decoded and loaded.
 
 mod plain;
 
@@ -13,12 +13,12 @@ use tempfile::TempDir;
 
 use crate::tools::{Lines, Order};
 
-/// What a stable compiler is told so that libFuzzer sees which code is reached and what is compared.
+/// Flags that let libFuzzer see, on a stable compiler, which code is reached and what is compared.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
 
-/// Executions in one round of the long form, which is about ten seconds for each target on a small machine.
+/// Executions in one round of the long form, which takes about ten seconds per target on a small machine.
 const EXECUTIONS: [(&str, u64); 9] = [
     ("duration", 600_000),
     ("retry", 200_000),
@@ -31,12 +31,13 @@ const EXECUTIONS: [(&str, u64); 9] = [
     ("program", 6_000),
 ];
 
-/// How many rounds the long form has.
+/// Number of rounds of the long form.
 const LONG: u64 = 20;
-/// The short form has a part of a round.
+/// The short form runs this fraction of a round.
 const SHORT: u64 = 5;
 
-/// The long form is guided by coverage, for which everything is built anew; the short form goes by what was found.
+/// Runs the fuzz targets. The long form is guided by coverage, for which everything is rebuilt; the short form starts
+/// from earlier findings.
 pub(super) fn run(order: &Order) -> Result<Lines, String> {
     if !order.is_long {
         let of = |target: &str| EXECUTIONS.iter().find(|(name, _)| *name == target).map_or(0, |(_, count)| *count);
@@ -73,11 +74,11 @@ fn take(left: &Mutex<Vec<(&'static str, u64)>>) -> Option<(&'static str, u64)> {
     left.lock().ok()?.pop()
 }
 
-/// What a target came to.
+/// Results of one target.
 struct Fuzzed {
     target: &'static str,
     executions: u64,
-    /// Places in the code that were reached, of all that are watched.
+    /// Edges that were reached, of all that are instrumented.
     reached: u64,
     watched: u64,
     inputs: u64,
@@ -94,20 +95,19 @@ fn lines(found: Vec<Fuzzed>) -> Lines {
         let ours = found.iter().filter(|fuzzed| fuzzed.target == target);
         lines.extend(ours.map(|Fuzzed { executions, reached, watched, inputs, .. }| {
             let executions = HumanCount(*executions);
-            let figure = format!("{executions} executions, {reached} of {watched} places reached, by {inputs} inputs");
+            let figure = format!("{executions} executions, {reached} of {watched} edges reached, by {inputs} inputs");
             (format!("target {target}"), figure)
         }));
     }
     lines
 }
 
-/// Builds the targets apart from everything else, and gives the folder they are in.
+/// Builds the targets separately from everything else, and returns the folder they are in.
 fn build() -> Result<PathBuf, String> {
     let host = output(Command::new("rustc").arg("-vV"))?;
     let host = String::from_utf8_lossy(&host.stdout);
-    let host =
-        host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc does not say what it builds for")?;
-    // With a target named, build scripts and macros are not instrumented.
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc does not report its host")?;
+    // With an explicit target, build scripts and macros are not instrumented.
     let built = output(
         Command::new("cargo")
             .args(["build", "-q", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"])
@@ -115,26 +115,26 @@ fn build() -> Result<PathBuf, String> {
             .env("RUSTFLAGS", FLAGS),
     )?;
     if !built.status.success() {
-        return Err(format!("the targets cannot be built:\n{}", String::from_utf8_lossy(&built.stderr)));
+        return Err(format!("failed to build the targets:\n{}", String::from_utf8_lossy(&built.stderr)));
     }
     Ok(Path::new("target/fuzz").join(host).join("release"))
 }
 
 fn output(command: &mut Command) -> Result<Output, String> {
-    command.output().map_err(|error| format!("{} does not run: {error}", command.get_program().to_string_lossy()))
+    command.output().map_err(|error| format!("failed to run {}: {error}", command.get_program().to_string_lossy()))
 }
 
-/// Runs one target from its corpus on. What it finds beside it is left in `target/fuzz/found`.
+/// Runs one target, starting from its corpus. New inputs are left in `target/fuzz/found`.
 fn fuzz(programs: &Path, target: &'static str, executions: u64, seed: u64) -> Result<Fuzzed, String> {
     let (found, broken) = (format!("target/fuzz/found/{target}"), format!("target/fuzz/broken/{target}-"));
     let _ = fs::remove_dir_all(&found);
     let folders = [&found, "target/fuzz/broken"].map(fs::create_dir_all).into_iter().collect::<Result<(), _>>();
-    let stores = folders.and_then(|()| TempDir::new()).map_err(|error| format!("{found} cannot be made: {error}"))?;
+    let stores = folders.and_then(|()| TempDir::new()).map_err(|error| format!("failed to create {found}: {error}"))?;
     let program = programs.join(target);
     let ended = output(
         Command::new(&program)
             .args([&found, &format!("fuzz/corpus/{target}")])
-            // What counts as the first seed is chosen by chance if it is 0.
+            // With seed 0, libFuzzer would pick a random one.
             .args([format!("-runs={executions}"), format!("-seed={}", u32::try_from(seed).unwrap_or(u32::MAX).max(1))])
             .args(["-max_len=256", "-len_control=0", "-timeout=30", "-rss_limit_mb=2048", "-print_final_stats=1"])
             .arg(format!("-artifact_prefix={broken}"))
@@ -145,17 +145,17 @@ fn fuzz(programs: &Path, target: &'static str, executions: u64, seed: u64) -> Re
     if !ended.status.success() {
         return Err(broke(target, &program, &told));
     }
-    read(target, &told).ok_or_else(|| format!("target {target} does not say what it reached:\n{told}"))
+    read(target, &told).ok_or_else(|| format!("target {target} does not report its coverage:\n{told}"))
 }
 
 fn broke(target: &str, program: &Path, told: &str) -> String {
     let panic: Vec<&str> = told.lines().skip_while(|line| !line.contains("panicked at")).take(6).collect();
     let written = told.lines().find_map(|line| line.split("Test unit written to ").nth(1)).unwrap_or("INPUT");
     let panic = if panic.is_empty() { told.to_owned() } else { panic.join("\n") };
-    format!("target {target} broke:\n{panic}\n  the input is {written}\n  repeat: {} {written}", program.display())
+    format!("target {target} failed:\n{panic}\n  input: {written}\n  reproduce with: {} {written}", program.display())
 }
 
-/// Reads what libFuzzer says at the end, such as
+/// Parses libFuzzer's final report, such as
 /// `#500000 DONE   cov: 675 ft: 1752 corp: 553/17Kb lim: 1024 exec/s: 81924 rss: 29Mb`.
 fn read(target: &'static str, told: &str) -> Option<Fuzzed> {
     let words: Vec<&str> = told.lines().rfind(|line| line.contains(" cov: "))?.split_whitespace().collect();

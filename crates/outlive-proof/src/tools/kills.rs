@@ -1,5 +1,5 @@
-//! Real processes that are killed at random moments, while another one keeps the ledger of what was acknowledged.
-#![expect(clippy::disallowed_methods, reason = "real processes live and die in real time")]
+//! Kills real processes at random moments, while another one keeps a ledger of what was acknowledged.
+#![expect(clippy::disallowed_methods, reason = "real processes run in real time")]
 
 mod asker;
 mod child;
@@ -20,18 +20,18 @@ use hunt::Caught;
 
 /// How many workers are killed: in CI, and by hand.
 const KILLS: (u64, u64) = (500, 5_000);
-/// How often the disk is full: in CI, and by hand.
+/// How often the disk fills up: in CI, and by hand.
 const FULL: (u64, u64) = (3, 25);
 
 pub(super) fn run(order: &Order) -> Result<Lines, String> {
-    let folder = tempfile::tempdir().map_err(|e| format!("no folder for the store: {e}"))?;
+    let folder = tempfile::tempdir().map_err(|e| format!("failed to create a folder for the store: {e}"))?;
     let kills = order.amount(KILLS.0, KILLS.1);
     let caught = hunt::hunt(folder.path(), order.seed, kills).map_err(|problem| {
-        // What is left is worth more than a clean disk.
+        // The leftovers are worth more than a clean disk.
         let kept = folder.keep();
         format!(
-            "{problem}; the store and the ledger are kept in {}; try again with --seed {}: it repeats the plan and \
-             the waits, real time makes the moments of the kills inexact",
+            "{problem}; the store and the ledger are kept in {}; reproduce with --seed {}: it repeats the plan and \
+             the delays, but the moments of the kills are only approximate",
             kept.display(),
             order.seed
         )
@@ -45,23 +45,23 @@ fn tell(caught: &Caught) -> Lines {
     let Caught { acks, counted, .. } = caught;
     let lines = [
         ("workers killed", caught.kills),
-        ("of them while they came up", caught.early),
+        ("of them during startup", caught.early),
         ("clients killed", caught.client_kills),
-        ("times that all processes were killed at once", caught.blackouts),
-        ("runs that were driven when their worker was killed, in all", caught.driven),
+        ("times all processes were killed at once", caught.blackouts),
+        ("runs owned by a worker when it was killed, in total", caught.driven),
         ("starts acknowledged", acks.starts),
         ("signals acknowledged", acks.signals),
         ("cancels acknowledged", acks.cancels),
-        ("calls that were made again because the store was busy", acks.troubles),
+        ("calls repeated because the store was busy", acks.troubles),
         ("runs that completed", counted.completed),
         ("runs that were cancelled", counted.cancelled),
-        ("effects of steps", counted.effects),
-        ("effects repeated because of a kill", counted.repeated),
+        ("step executions", counted.effects),
+        ("step executions repeated because of a kill", counted.repeated),
         ("steps seen as recorded, none of which ran again", counted.entries),
         ("at-most-once steps that were interrupted, none of which ran twice", counted.interrupted),
-        ("examinations by the doctor, without a finding", caught.examinations),
+        ("examinations by the doctor, without findings", caught.examinations),
     ];
     let mut lines: Lines = lines.map(|(what, count)| (what.to_owned(), count.to_string())).into();
-    lines.push(("all ended after the last kill within".to_owned(), format!("{:.1} s", caught.rest.as_secs_f64())));
+    lines.push(("all runs ended after the last kill within".to_owned(), format!("{:.1} s", caught.rest.as_secs_f64())));
     lines
 }

@@ -1,5 +1,5 @@
-//! A pool with many events whose process is killed again and again: each event is handled, and recorded once.
-#![expect(clippy::disallowed_methods, reason = "real processes live and die in real time")]
+//! Kills the process of a pool with many events over and over: each event must be handled, and recorded once.
+#![expect(clippy::disallowed_methods, reason = "real processes run in real time")]
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,17 +14,17 @@ use outlive::{BoxError, Client, Cursor, Engine, LifecycleKind, Retry};
 use crate::tools::{Lines, Order, bar};
 
 const POOL: WorkerPool<u64> = WorkerPool::new("proof");
-/// How many events: in CI, and by hand.
+/// Number of events: in CI, and by hand.
 const EVENTS: (u64, u64) = (50_000, 1_000_000);
 const KILLS: u64 = 20;
-/// How many events one push has.
+/// Number of events in one push.
 const BATCH: u64 = 1_000;
-/// The variable by which a process of this program knows that it is the one that is killed.
+/// The environment variable that makes a process of this program the one that is killed.
 const ROLE: &str = "OUTLIVE_PROOF_POOL";
-/// How long the last process may take for what is left.
+/// How long the last process may take for the rest.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Where handlers write down what they did, before it counts.
+/// The file in which handlers record what they did, before it is committed.
 struct Effects(Mutex<std::io::BufWriter<std::fs::File>>);
 
 async fn handle(ctx: PoolCtx<u64>, event: u64) -> Result<(), BoxError> {
@@ -35,10 +35,10 @@ async fn handle(ctx: PoolCtx<u64>, event: u64) -> Result<(), BoxError> {
         file.flush()?;
     }
     // Some fail at first, so that the queue is written to as well.
-    if event.is_multiple_of(97) && !ctx.is_retry() { Err("not at first".into()) } else { Ok(()) }
+    if event.is_multiple_of(97) && !ctx.is_retry() { Err("fails at first".into()) } else { Ok(()) }
 }
 
-/// Executes the pool until it is killed, if this process is asked to.
+/// Executes the pool until it is killed, if this process was started for that.
 pub(crate) fn run_if_asked() -> Option<ExitCode> {
     let folder = std::env::var(ROLE).ok()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().ok()?;
@@ -56,7 +56,7 @@ pub(crate) fn run_if_asked() -> Option<ExitCode> {
 
 pub(super) fn run(order: &Order) -> Result<Lines, String> {
     let events = order.amount(EVENTS.0, EVENTS.1);
-    let folder = tempfile::tempdir().map_err(|e| format!("no folder for the store: {e}"))?;
+    let folder = tempfile::tempdir().map_err(|e| format!("failed to create a folder for the store: {e}"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     runtime.block_on(hunt(folder.path(), events, order.seed)).map_err(|error| format!("{error}; seed {}", order.seed))
 }
@@ -73,7 +73,7 @@ async fn hunt(folder: &Path, events: u64, seed: u64) -> Result<Lines, BoxError> 
             pushed = end;
             bar.set_position(end);
         }
-        // The kills are spread over the pushes, at moments of chance.
+        // The kills are spread over the pushes, at random moments.
         if pushed * KILLS >= (kills + 1) * events || pushed == events {
             chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             tokio::time::sleep(Duration::from_millis(chance >> 33 & 0x7f)).await;
@@ -115,22 +115,22 @@ fn kill(worker: &mut Child) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// How many calls there were. Each event must have had one.
+/// Returns the number of handler calls. Each event must have had one.
 fn handled(folder: &Path, events: u64) -> Result<u64, BoxError> {
     let text = std::fs::read_to_string(folder.join("effects"))?;
     let mut seen = vec![0_u32; usize::try_from(events)?];
     for line in text.lines() {
-        // The last line of a life may be cut short.
+        // The last line of a process may be cut short.
         let number = line.parse::<usize>().ok().filter(|number| *number < seen.len());
         number.into_iter().for_each(|number| seen[number] += 1);
     }
     match seen.iter().position(|count| *count == 0) {
-        Some(lost) => Err(format!("event {lost} was acknowledged and never handled").into()),
+        Some(lost) => Err(format!("event {lost} was acknowledged, but never handled").into()),
         None => Ok(seen.iter().map(|count| u64::from(*count)).sum()),
     }
 }
 
-/// How many events the feed has as executed. None may be there twice.
+/// Returns how many events the feed reports as executed. None may appear twice.
 async fn recorded(client: &Client, events: u64) -> Result<u64, BoxError> {
     let mut feed = client.events().since(Cursor::START).await?;
     let mut executed: BTreeMap<u64, u32> = BTreeMap::new();
@@ -148,7 +148,7 @@ async fn recorded(client: &Client, events: u64) -> Result<u64, BoxError> {
     let count = executed.len() as u64;
     match executed.iter().find(|(_, times)| **times > 1) {
         Some((event, times)) => Err(format!("event {event} is recorded {times} times").into()),
-        None if count != events => Err(format!("{events} events were pushed and {count} are recorded").into()),
+        None if count != events => Err(format!("{events} events were pushed, but {count} are recorded").into()),
         None => Ok(count),
     }
 }

@@ -1,4 +1,5 @@
-//! What a power cut may leave of the file, under the real SQLite store; and every I/O that can fail.
+//! Checks every state a power cut may leave the file in, under the real SQLite store, and every I/O operation that can
+//! fail.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -8,9 +9,9 @@ use outlive_powercut::{Lasting, Outcome, Setting, Tally, Trouble, cut_power, fai
 
 use crate::tools::{Lines, Order};
 
-/// How many states are looked at in one world.
+/// Number of states checked in one world.
 const STATES_PER_WORLD: u64 = 5_000;
-/// How many states show that a weaker setting is caught.
+/// Number of states needed to show that a weaker setting is caught.
 const STATES_WEAKER: u64 = 5_000;
 
 pub(super) fn run(order: &Order) -> Result<Lines, String> {
@@ -38,27 +39,27 @@ fn power(order: &Order) -> Result<Lines, String> {
     let tally = tallies.into_iter().fold(Tally::default(), Tally::plus);
     if tally.checkpoints < 3 * tally.lives {
         return Err(format!(
-            "the log was moved {} times in {} lives: nothing is shown of that",
+            "the log was checkpointed {} times in {} store lifetimes, too few to test checkpoints",
             tally.checkpoints, tally.lives
         ));
     }
     Ok(vec![
         ("different states after a power cut".to_owned(), figure(tally.states)),
-        ("of them opened as a whole store, compared and written to again".to_owned(), figure(tally.whole)),
+        ("of them opened as a whole store, compared, and written to again".to_owned(), figure(tally.whole)),
         ("moments at which the power was cut".to_owned(), figure(tally.cuts)),
-        ("lives of a store, most of them on what a power cut had left".to_owned(), figure(tally.lives)),
-        ("steps that were acknowledged in them".to_owned(), figure(tally.steps)),
-        ("times that the log was moved into the file".to_owned(), figure(tally.checkpoints)),
-        ("states without a step that was acknowledged".to_owned(), figure(tally.lost)),
+        ("store lifetimes, most of them on what a power cut had left".to_owned(), figure(tally.lives)),
+        ("steps acknowledged in them".to_owned(), figure(tally.steps)),
+        ("checkpoints of the log into the file".to_owned(), figure(tally.checkpoints)),
+        ("states without an acknowledged step".to_owned(), figure(tally.lost)),
         ("states that were damaged or torn".to_owned(), figure(tally.torn)),
     ])
 }
 
-/// The test of the test: without syncs, the same finds losses.
+/// Tests the test: without syncs, the same check finds losses.
 fn weaker(seed: u64) -> Result<Lines, String> {
     let relaxed = cut_power(seed, Setting::Relaxed, STATES_WEAKER, &|| ())?;
     if relaxed.lost == 0 || relaxed.torn > 0 {
-        return Err(format!("synchronous=NORMAL must lose and not tear, seed {seed}: {relaxed:?}"));
+        return Err(format!("synchronous=NORMAL must lose but not tear, seed {seed}: {relaxed:?}"));
     }
     let lying = cut_power(seed, Setting::LyingSync, STATES_WEAKER, &|| ())?;
     if lying.lost == 0 || lying.torn == 0 {
@@ -73,7 +74,7 @@ fn weaker(seed: u64) -> Result<Lines, String> {
     ])
 }
 
-/// The n-th I/O fails, for every n, in every way.
+/// Makes the n-th I/O operation fail, for every n, in every way.
 fn failing(order: &Order) -> Result<Lines, String> {
     let seeds = if order.is_long { 3 } else { 1 };
     let mut lines = Lines::new();
@@ -85,14 +86,14 @@ fn failing(order: &Order) -> Result<Lines, String> {
             }
             let errors: u64 = outcomes.iter().map(|outcome| outcome.errors).sum();
             let runs = outcomes.len() as u64;
-            let found = format!("{}, each its own run; {} typed errors, 0 lost", figure(runs), figure(errors));
+            let found = format!("{}, each in its own run; {} typed errors, 0 lost", figure(runs), figure(errors));
             lines.push((format!("{what} {how}"), found));
         }
     }
     Ok(lines)
 }
 
-/// Until the store asks for fewer I/O than that.
+/// Fails the first I/O operation, then the second, and so on, until the store needs fewer than that.
 fn every_nth(seed: u64, trouble: Trouble, lasting: Lasting) -> Result<Vec<Outcome>, String> {
     side_by_side(u64::MAX, |number| {
         let outcome = fail_io(seed, trouble, lasting, number + 1)?;
@@ -100,7 +101,7 @@ fn every_nth(seed: u64, trouble: Trouble, lasting: Lasting) -> Result<Vec<Outcom
     })
 }
 
-/// Does this for each number below `count` on all cores, until one gives nothing.
+/// Does this for each number below `count` on all cores, until one returns nothing.
 fn side_by_side<T: Send>(count: u64, work: impl Fn(u64) -> Result<Option<T>, String> + Sync) -> Result<Vec<T>, String> {
     let next = AtomicU64::new(0);
     let worker = || {
@@ -111,7 +112,7 @@ fn side_by_side<T: Send>(count: u64, work: impl Fn(u64) -> Result<Option<T>, Str
                 Ok(Some(value)) => done.push(value),
                 Ok(None) => return Ok(done),
                 Err(problem) => {
-                    // Nobody begins anything more.
+                    // No thread begins anything more.
                     next.store(count, Ordering::Relaxed);
                     return Err(problem);
                 }
@@ -126,12 +127,12 @@ fn side_by_side<T: Send>(count: u64, work: impl Fn(u64) -> Result<Option<T>, Str
     })
 }
 
-/// How to see a world again.
+/// Returns how to reproduce a world.
 fn again(seed: u64) -> String {
-    format!("see it again: ./prove powercut --seed {seed} --count {STATES_PER_WORLD}")
+    format!("reproduce with: ./prove powercut --seed {seed} --count {STATES_PER_WORLD}")
 }
 
-/// A number as people read it.
+/// Formats a number with thousands separators.
 fn figure(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();

@@ -1,6 +1,6 @@
-//! The real clock and real processes, by the public API alone: deploys, downtime, kills, a second executor, many clients, jobs, long
-//! waits, jumps of the clock.
-#![expect(clippy::disallowed_methods, reason = "real processes live and die in real time")]
+//! Scenarios with the real clock and real processes, through the public API alone: deploys, downtime, kills, a second
+//! executor, many clients, jobs, long waits, clock jumps.
+#![expect(clippy::disallowed_methods, reason = "real processes run in real time")]
 
 mod clients;
 mod clocks;
@@ -22,7 +22,7 @@ use outlive::BoxError;
 use crate::tools::real::stage::{Role, Stage};
 use crate::tools::{Lines, Order};
 
-/// What is played.
+/// A scenario.
 #[derive(Clone, Copy)]
 enum Scenario {
     Deploys,
@@ -37,7 +37,7 @@ enum Scenario {
     Clocks,
 }
 
-/// All of them, by the names that `--only` takes.
+/// All scenarios, by the names that `--only` takes.
 const SCENARIOS: [(&str, Scenario); 10] = [
     ("deploys", Scenario::Deploys),
     ("timers", Scenario::Timers),
@@ -52,7 +52,7 @@ const SCENARIOS: [(&str, Scenario); 10] = [
 ];
 
 impl Scenario {
-    /// Plays it. Returns what was seen; the error says which promise was broken, and what was seen instead.
+    /// Runs the scenario. Returns what was seen; the error says which promise was broken, and what was seen instead.
     async fn play(self, stage: &Stage) -> Result<String, BoxError> {
         match self {
             Self::Deploys => deploys::play(stage).await,
@@ -68,7 +68,7 @@ impl Scenario {
         }
     }
 
-    /// Lives as one of its processes.
+    /// Runs as one of its processes.
     async fn execute(self, role: &Role) -> Result<(), BoxError> {
         match self {
             Self::Deploys => deploys::execute(role).await,
@@ -85,8 +85,8 @@ impl Scenario {
     }
 }
 
-/// Lives as a process of a scenario, if this one is asked to.
-#[expect(clippy::print_stderr, reason = "a process says what went wrong there")]
+/// Runs as a process of a scenario, if this process was started as one.
+#[expect(clippy::print_stderr, reason = "a process reports errors on stderr")]
 pub(crate) fn run_if_asked() -> Option<ExitCode> {
     let role = Role::asked()?;
     let scenario = SCENARIOS.iter().find(|(name, _)| *name == role.scenario)?.1;
@@ -104,7 +104,7 @@ pub(super) fn run(order: &Order) -> Result<Lines, String> {
     let is_meant = |name: &str| order.only.as_deref().is_none_or(|only| only == name);
     let meant: Vec<_> = SCENARIOS.into_iter().filter(|(name, _)| is_meant(name)).collect();
     if meant.is_empty() {
-        return Err(format!("there is no scenario {:?}; there are {:?}", order.only, SCENARIOS.map(|(name, _)| name)));
+        return Err(format!("unknown scenario {:?}; use one of {:?}", order.only, SCENARIOS.map(|(name, _)| name)));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let (mut lines, mut broken) = (Lines::new(), Vec::new());
@@ -113,7 +113,7 @@ pub(super) fn run(order: &Order) -> Result<Lines, String> {
         let stage = Stage::new(name, order.is_long).map_err(|error| error.to_string())?;
         match runtime.block_on(scenario.play(&stage)) {
             Ok(seen) => lines.push((name.to_owned(), format!("{seen}; {:.1} s", begun.elapsed().as_secs_f64()))),
-            Err(problem) => broken.push(format!("{name}: {problem} (again: ./prove real --only {name})")),
+            Err(problem) => broken.push(format!("{name}: {problem} (reproduce with: ./prove real --only {name})")),
         }
     }
     if broken.is_empty() { Ok(lines) } else { Err(broken.join("\n  ")) }

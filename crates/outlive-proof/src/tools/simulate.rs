@@ -1,11 +1,11 @@
-//! Seeded worlds of random programs, with worlds of random jobs among them.
+//! Simulates seeded worlds of random programs, with some worlds of random jobs.
 
 use outlive_testkit::simulate::simulate_with;
 use outlive_testkit::{Sim, jobs, programs};
 
 use crate::tools::{Lines, Order, bar};
 
-/// One world in so many is one of jobs.
+/// One in this many worlds has jobs.
 const JOBS_EVERY: u64 = 8;
 
 fn describe(sim: &mut Sim) {
@@ -25,9 +25,9 @@ pub(super) fn run(order: &Order) -> Result<Lines, String> {
         ("moves", report.moves),
         ("crashes", report.crashes),
         ("leases taken from a live worker", report.takeovers),
-        ("answers lost or refused", report.lost_answers),
-        ("bodies begun", report.effects),
-        ("events of jobs", report.events),
+        ("replies lost or refused", report.lost_answers),
+        ("step executions", report.effects),
+        ("job events", report.events),
     ];
     Ok(lines.map(|(what, number)| (what.to_owned(), number.to_string())).to_vec())
 }

@@ -1,4 +1,4 @@
-//! Journals, one after the other: dense, in order, as they were written, and good for a machine.
+//! Checks journals one by one: entries are dense, in order, as written, and can be replayed.
 
 use outlive_core::journal::Entry;
 use outlive_core::time::Timestamp;
@@ -9,18 +9,17 @@ use super::rows::without_way_out;
 use super::{Problem, Sheet};
 use crate::row;
 
-const HOLDS: &str =
-    "entries count from 1 without a gap in the order they were written, and a machine can be made of them";
+const HOLDS: &str = "entries count up from 1 without a gap, in the order they were written, and can be replayed";
 const REMEDY: &str = "restore the file from a backup, or purge the instance";
 
-/// The journal that is being read.
+/// The journal being read.
 #[derive(Default)]
 struct Journal {
     num: i64,
     entries: Vec<Entry>,
-    /// Where its last entry lies in the file.
+    /// The position of its last entry in the file.
     pos: i64,
-    /// What was wrong first; what comes after it is not looked at.
+    /// The first problem; entries after it are not checked.
     damage: Option<String>,
 }
 
@@ -50,7 +49,7 @@ impl Journal {
         let expected = self.entries.len() as u64 + 1;
         match row::entry(row, expected) {
             Ok(_) if pos <= self.pos => {
-                self.damage = Some(format!("entry {expected} lies before entry {} in the file", expected - 1));
+                self.damage = Some(format!("entry {expected} is stored before entry {} in the file", expected - 1));
             }
             Ok(entry) => self.entries.push(entry),
             Err(damage) => self.damage = Some(without_way_out(&damage)),

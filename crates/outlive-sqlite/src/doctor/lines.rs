@@ -1,7 +1,7 @@
-//! The feed, line by line in its order: the numbers of each instance count up without a gap, to as many as it has.
+//! Checks the feed in order: the numbers of each instance count up without a gap, and none is missing at the end.
 //!
-//! One pass over both tables by position, with a few numbers per instance in memory: sorting a million lines by instance
-//! took longer than all other checks.
+//! Makes one pass over both tables by position, with a few numbers per instance in memory: sorting a million rows by
+//! instance took longer than all other checks.
 
 use std::collections::HashMap;
 
@@ -12,15 +12,15 @@ use crate::row;
 
 const ENTRIES: &str = "SELECT pos, instance, number, 1, seq FROM entry ORDER BY pos";
 
-/// The beginning of a run takes two numbers.
+/// The start of a run takes two numbers.
 const NEWS: &str = "SELECT pos, instance, number, iif(kind = 9, 2, 1), 0 FROM news ORDER BY pos";
 
-/// Up to where lines may have been forgotten.
+/// The position up to which the feed may have been trimmed.
 const FORGOTTEN: &str = "SELECT coalesce((SELECT value FROM meta WHERE key = 'trimmed'), 0)";
 
-const REMEDY: &str = "no run is harmed by it; report this";
+const REMEDY: &str = "no run is affected; report this";
 
-/// A line of the feed.
+/// A row of the feed.
 struct Line {
     pos: i64,
     whose: i64,
@@ -30,10 +30,10 @@ struct Line {
     seq: i64,
 }
 
-/// What is known of the lines of one instance.
+/// What is known of the feed of one instance.
 #[derive(Default)]
 struct Told {
-    /// The number of the last line past what may have been forgotten.
+    /// The last number past the position up to which the feed may have been trimmed.
     before: Option<i64>,
     /// The largest number, and the last position.
     number: i64,
@@ -77,14 +77,14 @@ fn next(rows: &mut Rows<'_>) -> rusqlite::Result<Option<Line>> {
     }))
 }
 
-/// Whether a line follows the one before it.
+/// Checks that a row follows the one before it.
 fn follow(sheet: &mut Sheet<'_>, told: &mut Told, line: &Line, until: i64) {
     if line.pos > until {
         let wanted = line.number - line.count;
         let is_next = told.before.map_or(until > 0 || wanted == 0, |before| before == wanted);
         if !is_next && sheet.id_of(line.whose).is_some() {
-            let found = format!("line {} comes after line {}", line.number, told.before.unwrap_or(0));
-            let holds = "what was told of an instance counts from 1 without a gap, in order";
+            let found = format!("number {} follows number {}", line.number, told.before.unwrap_or(0));
+            let holds = "the feed numbers of an instance count up from 1 without a gap";
             sheet.find(Problem::Feed, Some(line.whose), found, holds, REMEDY);
         }
         told.before = Some(line.number);
@@ -94,7 +94,7 @@ fn follow(sheet: &mut Sheet<'_>, told: &mut Told, line: &Line, until: i64) {
     told.seq = told.seq.max(line.seq);
 }
 
-/// Whether each instance has all its lines.
+/// Checks that no row is missing at the end of an instance's feed.
 fn ends(sheet: &mut Sheet<'_>, told: &HashMap<i64, Told>, until: i64) -> rusqlite::Result<()> {
     let mut statement = sheet.connection.prepare("SELECT num, news FROM instance")?;
     let mut rows = statement.query([])?;
@@ -104,8 +104,8 @@ fn ends(sheet: &mut Sheet<'_>, told: &HashMap<i64, Told>, until: i64) -> rusqlit
         let Told { number, pos, seq, .. } = told.get(&num).unwrap_or(&nothing);
         let wanted = row::int(row, 1).unwrap_or(0) + seq;
         if *number != wanted && (until == 0 || *pos > until || *number > wanted) {
-            let found = format!("its last line is {number}, and it should be {wanted}");
-            let holds = "an instance has as many lines as it has entries and news";
+            let found = format!("its last feed number is {number}, but should be {wanted}");
+            let holds = "the last feed number of an instance matches its entries and lifecycle events";
             sheet.find(Problem::Feed, Some(num), found, holds, REMEDY);
         }
     }

@@ -1,4 +1,4 @@
-//! Rows of instances and messages, one by one: each says what was written.
+//! Checks the rows of instances and messages one by one: each is as it was written.
 
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
@@ -17,7 +17,7 @@ pub(super) fn instances(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
         let read = row::instance(row);
         sheet.report.jobs += u64::from(JobKind::of(&read.instance.workflow).is_some());
         if let Some(damage) = read.damage {
-            let holds = "what never changes of an instance fits its checksum, and its status exists";
+            let holds = "the fixed part of an instance matches its checksum, and its status is known";
             let remedy = "restore the file from a backup, or purge the instance";
             sheet.find(Problem::Row, row::int(row, 0), without_way_out(&damage), holds, remedy);
         }
@@ -32,7 +32,7 @@ pub(super) fn messages(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
         sheet.report.messages += 1;
         sheet.count_row();
         if let Err(damage) = row::message(row).and_then(|inbound| lies_well(row, &inbound)) {
-            let holds = "a message fits its checksum, is of a kind there is, and lies where it belongs";
+            let holds = "a message matches its checksum, has a known kind, and is where it belongs";
             let remedy = "restore the file from a backup, or purge the instance";
             sheet.find(Problem::Inbox, row::int(row, 6), without_way_out(&damage), holds, remedy);
         }
@@ -40,7 +40,7 @@ pub(super) fn messages(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Whether a message lies in the inbox, or an event in the spot of a queue that its priority, key and time say.
+/// Checks that a message is in the inbox, or an event in the queue spot that its priority, key and time determine.
 fn lies_well(row: &Row<'_>, inbound: &Inbound) -> Result<(), String> {
     let spot = Spot { rank: row::int(row, 7).unwrap_or(0), lane: row::text(row, 8).into_owned() };
     let is_well = match &inbound.message {
@@ -49,10 +49,10 @@ fn lies_well(row: &Row<'_>, inbound: &Inbound) -> Result<(), String> {
         _ => false,
     };
     let Spot { rank, lane } = spot;
-    if is_well { Ok(()) } else { Err(format!("message {} lies at rank {rank} in lane {lane:?}", inbound.pos)) }
+    if is_well { Ok(()) } else { Err(format!("message {} is at rank {rank} in lane {lane:?}", inbound.pos)) }
 }
 
-/// A finding has its remedy beside it.
+/// Strips the remedy from a message: a finding has its own.
 pub(super) fn without_way_out(damage: &str) -> String {
     damage.split_once("; ").map_or(damage, |(found, _)| found).to_owned()
 }

@@ -1,9 +1,10 @@
-//! What holds between rows, as questions that nothing answers in a sound store.
+//! Invariants between rows, as queries that return nothing in a sound store.
 //!
-//! Status codes are those of the journal format: 0 pending, 1 running, 2 paused by an operator, 3 stuck, 4 completed,
-//! 5 failed, 6 cancelled, 7 sleeping, 8 waiting, 9 retrying. Each question gives the number of an instance, or NULL, and a sentence that says what was found.
+//! The status codes are those of the journal format: 0 pending, 1 running, 2 paused by an operator, 3 stuck, 4 completed,
+//! 5 failed, 6 cancelled, 7 sleeping, 8 waiting, 9 retrying. Each query returns the number of an instance, or NULL, and a
+//! sentence that says what was found.
 
-/// Whether the row of an instance is that of a job.
+/// The condition that a row of `instance` belongs to a job.
 macro_rules! is_job {
     () => {
         "substr(workflow, 1, instr(workflow, ':') - 1) IN ('continuous', 'debounce', 'task', 'pool')"
@@ -37,18 +38,18 @@ impl Rule {
     }
 }
 
-const RESTART: &str = "start the program that executes the file again: it takes over what it finds, and report this";
+const RESTART: &str = "restart the program that executes the file, which takes over what it finds; report this";
 const RESUME: &str =
-    "`outlive resume` makes it due at once, and if it never began cancel it and start it again; report this";
-const REPORT: &str = "no run is harmed by it; report this";
+    "`outlive resume` makes it due at once; if it never started, cancel it and start it again; report this";
+const REPORT: &str = "no run is affected; report this";
 const REPLACE: &str = "restore the file from a backup, or purge the instance; report this";
 
 pub(super) const RULES: [Rule; 15] = [
     Rule {
-        name: "numbers of the file",
+        name: "file-wide numbers",
         problem: Problem::Mark,
         question: "SELECT NULL, CASE WHEN value IS NULL THEN 'the mark \"' || wanted || '\" is missing' ELSE \
-                 'the mark \"' || wanted || '\" is ' || value || ', and ' || used || ' is in use' END \
+                 'the mark \"' || wanted || '\" is ' || value || ', but ' || used || ' is in use' END \
              FROM (SELECT 'schema' AS wanted, 3 AS used \
                  UNION ALL SELECT 'epoch', (SELECT max(owner) FROM instance WHERE owner <> 0) \
                  UNION ALL SELECT 'num', (SELECT max(num) FROM (SELECT max(num) AS num FROM instance UNION ALL SELECT max(num) FROM gone)) \
@@ -59,15 +60,15 @@ pub(super) const RULES: [Rule; 15] = [
                      UNION ALL SELECT max(pos) FROM inbox UNION ALL SELECT max(pos) FROM dedup \
                      UNION ALL SELECT max(pos) FROM dead UNION ALL SELECT max(pos) FROM reply))) \
              LEFT JOIN meta ON key = wanted WHERE value IS NULL OR used > value",
-        holds: "the last epoch, instance number and positions given are at least those in use",
-        remedy: "restore the file from a backup, or numbers are given twice; report this",
+        holds: "the last epoch, instance number and positions are at least those in use",
+        remedy: "restore the file from a backup, or numbers will be used twice; report this",
     },
     Rule {
         name: "statuses",
         problem: Problem::Status,
         question: concat!(
             "SELECT num, CASE \
-                 WHEN until IS NOT NULL AND status NOT IN (7, 8, 9) THEN 'its status is ' || status || ' and it resumes at ' || until \
+                 WHEN until IS NOT NULL AND status NOT IN (7, 8, 9) THEN 'its status is ' || status || ' but it resumes at ' || until \
                  WHEN until IS NULL AND status IN (7, 9) THEN 'its status is ' || status || ' and nothing says when it resumes' \
                  WHEN (status IN (4, 5, 6)) <> (ended_at IS NOT NULL) THEN 'its status is ' || status || ' and it ended at ' || coalesce(ended_at, 'NULL') \
                  WHEN (status IN (4, 5)) <> (outcome IS NOT NULL) AND NOT ",
@@ -78,8 +79,8 @@ pub(super) const RULES: [Rule; 15] = [
                  WHEN recoveries < 0 THEN 'it recovered ' || recoveries || ' times' \
              END AS found FROM instance WHERE found IS NOT NULL",
         ),
-        // The outcome of a job is its record, which it has or not.
-        holds: "until, end, outcome and note are those that belong to the status",
+        // The outcome of a job is its record, which it may or may not have.
+        holds: "until, end, outcome and note match the status",
         remedy: REPLACE,
     },
     Rule {
@@ -89,21 +90,21 @@ pub(super) const RULES: [Rule; 15] = [
                  WHEN 7 THEN 'it is sleeping' WHEN 8 THEN 'it is waiting' ELSE 'it is retrying' END || ', nobody drives it, and no wake is set' \
              FROM instance WHERE status <> 4 AND status IN (0, 1, 7, 8, 9) AND owner = 0 AND wake IS NULL \
                  AND NOT (status = 8 AND until IS NULL)",
-        holds: "a live instance has a wake or is driven, unless it waits for a signal or for somebody to resume it",
+        holds: "a live instance has a wake or is driven, unless it waits for a signal or a resume",
         remedy: RESUME,
     },
     Rule {
         name: "owners",
         problem: Problem::Owner,
-        question: "SELECT num, 'it is driven under lease ' || owner || ', and the last one given is ' || value \
+        question: "SELECT num, 'it is driven under lease ' || owner || ', but the last one is ' || value \
              FROM instance, meta WHERE owner <> 0 AND key = 'epoch' AND owner <> value \
              UNION ALL SELECT num, 'its status is ' || status || ' and it is driven under lease ' || owner \
              FROM instance WHERE owner <> 0 AND status NOT IN (1, 2)",
-        holds: "who is driven is running or paused by hand, under the last lease given",
+        holds: "a driven instance is running or paused by hand, under the last lease",
         remedy: RESTART,
     },
     Rule {
-        name: "wakes of the dead",
+        name: "stray wakes",
         problem: Problem::Owner,
         question: "SELECT num, 'its status is ' || status || ' and it is to wake at ' || wake FROM instance \
              WHERE wake IS NOT NULL AND status NOT IN (0, 1, 2, 7, 8, 9)",
@@ -111,105 +112,105 @@ pub(super) const RULES: [Rule; 15] = [
         remedy: REPLACE,
     },
     Rule {
-        name: "messages to the living",
+        name: "pending requests",
         problem: Problem::Unheard,
         question: "SELECT num, 'message ' || pos || ' (' || CASE kind WHEN 2 THEN 'cancel' WHEN 3 THEN 'terminate' \
                  WHEN 4 THEN 'pause' ELSE 'resume' END || ') is not taken, and its wake is ' || coalesce(wake, 'not set') \
              FROM inbox JOIN instance ON num = instance WHERE owner = 0 AND (\
                  kind IN (2, 3, 4, 5) AND status IN (2, 7, 8, 9) AND (wake IS NULL OR wake IS until) \
                  OR kind IN (2, 3) AND status = 0 AND started_at IS NULL AND wake > 0)",
-        holds: "an instance that nobody drives is due at once while there is something to do for it in its inbox",
+        holds: "an instance that nobody drives is due at once while its inbox has something for it to do",
         remedy: RESUME,
     },
     Rule {
-        name: "messages to the dead",
+        name: "inboxes of ended instances",
         problem: Problem::Inbox,
-        question: "SELECT num, 'its status is ' || status || ' and message ' || pos || ' lies in its inbox' \
+        question: "SELECT num, 'its status is ' || status || ' but message ' || pos || ' is in its inbox' \
              FROM inbox JOIN instance ON num = instance WHERE status IN (4, 5, 6)",
         holds: "the inbox of an instance that has ended is empty",
         remedy: REPLACE,
     },
     Rule {
-        name: "messages that were taken",
+        name: "taken messages",
         problem: Problem::Inbox,
-        question: "SELECT inbox.instance, 'message ' || inbox.pos || ' was taken by entry ' || seq || ' and lies in its inbox' \
+        question: "SELECT inbox.instance, 'message ' || inbox.pos || ' was taken by entry ' || seq || ' but is still in its inbox' \
              FROM inbox JOIN entry ON entry.instance = inbox.instance AND entry.kind = 21 AND due = inbox.pos",
-        holds: "a message that is taken leaves the inbox",
+        holds: "a taken message leaves the inbox",
         remedy: REPLACE,
     },
     Rule {
-        name: "tokens of messages",
+        name: "message tokens",
         problem: Problem::Token,
         question: concat!(
             "SELECT instance, 'message ' || pos || ' has no token' \
              FROM (SELECT instance, pos FROM inbox WHERE kind <> 6 EXCEPT SELECT instance, pos FROM sent) \
-             UNION ALL SELECT instance, 'a dedup key is of message ' || pos || ', which nobody sent' \
+             UNION ALL SELECT instance, 'a dedup key belongs to message ' || pos || ', which nobody sent' \
              FROM (SELECT dedup.instance, dedup.pos FROM dedup JOIN instance ON num = dedup.instance WHERE NOT ",
             is_job!(),
             " EXCEPT SELECT instance, pos FROM sent)",
         ),
-        // Those of events are kept for a while only.
-        holds: "each message of a run and each of its dedup keys has the token it came with",
+        // Tokens of events are kept for a limited time only.
+        holds: "each message of a run and each of its dedup keys has its token",
         remedy: REPORT,
     },
     Rule {
         name: "tokens of taken signals",
         problem: Problem::Token,
-        question: "SELECT instance, 'its journal has message ' || coalesce(pos, 'NULL') || ' taken, which nobody sent' \
+        question: "SELECT instance, 'its journal took message ' || coalesce(pos, 'NULL') || ', which nobody sent' \
              FROM (SELECT instance, due AS pos FROM entry WHERE kind = 21 EXCEPT SELECT instance, pos FROM sent)",
-        holds: "a signal that was taken had been sent to this instance",
+        holds: "a taken signal was sent to this instance",
         remedy: REPLACE,
     },
     Rule {
-        name: "places of messages",
+        name: "message positions",
         problem: Problem::Token,
-        question: "SELECT max(instance), count(*) || ' messages have the place ' || pos FROM sent GROUP BY pos HAVING count(*) > 1",
-        holds: "no two messages of a file have one place",
+        question: "SELECT max(instance), count(*) || ' messages share position ' || pos FROM sent GROUP BY pos HAVING count(*) > 1",
+        holds: "no two messages in a file share a position",
         remedy: REPORT,
     },
     Rule {
-        name: "rows of journals",
+        name: "orphan entries",
         problem: Problem::Orphan,
-        question: "SELECT whose, n || ' entries of it are left' \
+        question: "SELECT whose, n || ' journal entries are left' \
              FROM (SELECT instance AS whose, count(*) AS n FROM entry GROUP BY instance) \
              WHERE NOT EXISTS (SELECT 1 FROM instance WHERE num = whose)",
-        holds: "every entry is of an instance that is there",
+        holds: "every entry belongs to an existing instance",
         remedy: REPORT,
     },
     Rule {
-        name: "rows of messages",
+        name: "orphan messages",
         problem: Problem::Orphan,
-        question: "SELECT whose, n || ' rows of it are left in ' || place FROM (\
+        question: "SELECT whose, n || ' rows are left in ' || place FROM (\
                  SELECT instance AS whose, count(*) AS n, 'inbox' AS place FROM inbox GROUP BY instance \
                  UNION ALL SELECT instance, count(*), 'sent' FROM sent GROUP BY instance \
                  UNION ALL SELECT instance, count(*), 'dedup' FROM dedup GROUP BY instance) \
              WHERE NOT EXISTS (SELECT 1 FROM instance WHERE num = whose)",
-        holds: "every message, token and dedup key is of an instance that is there",
+        holds: "every message, token and dedup key belongs to an existing instance",
         remedy: REPORT,
     },
     Rule {
         name: "tags",
         problem: Problem::Tag,
-        question: "SELECT num, 'its tag \"' || key || '\" is not in the index of tags' FROM (\
+        question: "SELECT num, 'its tag \"' || key || '\" is not in the tag index' FROM (\
                  SELECT num, label.key, label.atom FROM instance \
                      JOIN json_each(iif(json_valid(tags), tags, '{}')) AS label WHERE tags IS NOT NULL \
                  EXCEPT SELECT num, key, value FROM tag) \
-             UNION ALL SELECT num, 'the index of tags has \"' || key || '\" for it, which is not its tag' FROM (\
+             UNION ALL SELECT num, 'the tag index has \"' || key || '\" for it, which is not its tag' FROM (\
                  SELECT num, key, value FROM tag \
                  EXCEPT SELECT num, label.key, label.atom FROM instance \
                      JOIN json_each(iif(json_valid(tags), tags, '{}')) AS label WHERE tags IS NOT NULL)",
-        holds: "the index of tags has those that instances have",
+        holds: "the tag index matches the tags of the instances",
         remedy: REPORT,
     },
     Rule {
         name: "counters",
         problem: Problem::Counter,
         question: "SELECT NULL, 'workflow \"' || workflow || '\" has ' || sum(there) || ' instances of status ' || status || \
-                 ', and ' || sum(kept) || ' are counted' \
+                 ', but ' || sum(kept) || ' are counted' \
              FROM (SELECT workflow, status, n AS kept, 0 AS there FROM counter WHERE status < 20 \
                  UNION ALL SELECT workflow, status, 0, count(*) FROM instance GROUP BY workflow, status) \
              GROUP BY workflow, status HAVING sum(kept) <> sum(there)",
-        holds: "the counters are the numbers of rows",
+        holds: "counters match the number of rows",
         remedy: REPORT,
     },
 ];

@@ -39,25 +39,28 @@ async fn after(damage: &str) -> (Place, InstanceNum, InstanceNum) {
 #[tokio::test]
 async fn a_damaged_entry_is_found_by_the_claim_of_its_instance_alone() {
     for (damage, says) in [
-        ("UPDATE entry SET payload = '\"dune\"' WHERE instance = ?1 AND seq = 2", "entry 2 does not fit its checksum"),
-        ("UPDATE entry SET payload = NULL WHERE instance = ?1 AND seq = 2", "entry 2 does not fit its checksum"),
-        ("UPDATE entry SET at = at + 1 WHERE instance = ?1 AND seq = 1", "entry 1 does not fit its checksum"),
-        ("UPDATE entry SET due = 0 WHERE instance = ?1 AND seq = 1", "entry 1 does not fit its checksum"),
-        ("UPDATE entry SET attempt = -1 WHERE instance = ?1 AND seq = 1", "entry 1 does not fit its checksum"),
+        (
+            "UPDATE entry SET payload = '\"dune\"' WHERE instance = ?1 AND seq = 2",
+            "entry 2 does not match its checksum",
+        ),
+        ("UPDATE entry SET payload = NULL WHERE instance = ?1 AND seq = 2", "entry 2 does not match its checksum"),
+        ("UPDATE entry SET at = at + 1 WHERE instance = ?1 AND seq = 1", "entry 1 does not match its checksum"),
+        ("UPDATE entry SET due = 0 WHERE instance = ?1 AND seq = 1", "entry 1 does not match its checksum"),
+        ("UPDATE entry SET attempt = -1 WHERE instance = ?1 AND seq = 1", "entry 1 does not match its checksum"),
         (
             "UPDATE entry SET op = CAST(x'ff' AS TEXT) WHERE instance = ?1 AND seq = 2",
-            "entry 2 does not fit its checksum",
+            "entry 2 does not match its checksum",
         ),
-        ("UPDATE entry SET sum = -1 WHERE instance = ?1 AND seq = 2", "entry 2 does not fit its checksum"),
-        ("UPDATE entry SET kind = 99 WHERE instance = ?1 AND seq = 1", "entry 1 is of kind 99"),
+        ("UPDATE entry SET sum = -1 WHERE instance = ?1 AND seq = 2", "entry 2 does not match its checksum"),
+        ("UPDATE entry SET kind = 99 WHERE instance = ?1 AND seq = 1", "entry 1 has kind 99"),
         ("UPDATE entry SET seq = 7 WHERE instance = ?1 AND seq = 2", "entry 2 is missing, 7 comes next"),
         ("DELETE FROM entry WHERE instance = ?1 AND seq = 1", "entry 1 is missing, 2 comes next"),
-        ("UPDATE instance SET input = '\"imput\"' WHERE num = ?1", "instance \"a\" does not fit its checksum"),
+        ("UPDATE instance SET input = '\"imput\"' WHERE num = ?1", "instance \"a\" does not match its checksum"),
         (
             "UPDATE instance SET workflow = CAST(x'ff' AS TEXT) WHERE num = ?1",
-            "instance \"a\" does not fit its checksum",
+            "instance \"a\" does not match its checksum",
         ),
-        ("UPDATE instance SET status = 77 WHERE num = ?1", "status of instance \"a\" does not exist"),
+        ("UPDATE instance SET status = 77 WHERE num = ?1", "status of instance \"a\" is unknown"),
     ] {
         let (place, a, b) = after(damage).await;
         let store = place.open();
@@ -88,7 +91,7 @@ async fn assert_is_set_aside(place: &Place, store: &SqliteStore, num: InstanceNu
 #[tokio::test]
 async fn a_damaged_message_is_found_by_the_claim_of_its_instance_alone() {
     for (damage, says) in [
-        ("UPDATE inbox SET payload = '1' WHERE instance = ?1", "does not fit its checksum"),
+        ("UPDATE inbox SET payload = '1' WHERE instance = ?1", "does not match its checksum"),
         ("UPDATE inbox SET kind = 9 WHERE instance = ?1", "a message of kind 9"),
         ("UPDATE inbox SET text = NULL WHERE instance = ?1", "a message of kind 1"),
     ] {
@@ -120,7 +123,7 @@ async fn a_damaged_row_is_listed_with_what_is_wrong_with_it() {
     let page = store.list(&Filter::new(), None, 9).await.unwrap();
     assert_eq!(page.instances.len(), 2);
     assert_eq!((page.instances[1].num, page.instances[1].status), (a, Status::Stuck));
-    assert!(page.instances[1].note.as_ref().unwrap().contains("does not exist"));
+    assert!(page.instances[1].note.as_ref().unwrap().contains("is unknown"));
     let tags = Filter::new().tag("shop", "paris");
     place.sql().execute_batch("UPDATE instance SET tags = '{bad'").unwrap();
     assert_eq!(store.list(&tags, None, 9).await.unwrap().instances, []);
@@ -141,7 +144,7 @@ async fn a_damaged_page_stops_neither_the_open_nor_the_reads_of_others() {
     let epoch = store.lease(at(60)).await.unwrap();
     let claimed = claimed(write(&store, claim(&[a], epoch)).await);
     let damage = claimed[0].journal.as_ref().unwrap_err();
-    assert!(damage.contains("entry 1 lies on a damaged page"), "{damage}");
+    assert!(damage.contains("entry 1 is on a damaged page"), "{damage}");
     assert_is_set_aside(&place, &store, a, epoch).await;
     assert_eq!(store.list(&Filter::new(), None, 9).await.unwrap().instances.len(), 3);
 }

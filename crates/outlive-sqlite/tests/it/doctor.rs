@@ -112,10 +112,10 @@ async fn what_a_killed_process_left_in_the_log_is_examined_too() {
 
 /// What is done to a sound store, the problem it makes, about whom, and words of what is said.
 const DAMAGE: [(&str, Problem, Option<&str>, &str); 36] = [
-    ("DELETE FROM tag", Problem::Tag, Some("pending"), "is not in the index"),
+    ("DELETE FROM tag", Problem::Tag, Some("pending"), "is not in the tag index"),
     ("UPDATE tag SET num = 2", Problem::Tag, Some("running"), "which is not its tag"),
     ("UPDATE instance SET input = '1' WHERE id = 'asleep'", Problem::Row, Some("asleep"), "checksum"),
-    ("UPDATE instance SET status = 77 WHERE id = 'asleep'", Problem::Row, Some("asleep"), "does not exist"),
+    ("UPDATE instance SET status = 77 WHERE id = 'asleep'", Problem::Row, Some("asleep"), "is unknown"),
     ("UPDATE instance SET wake = NULL WHERE id = 'pending'", Problem::NoWake, Some("pending"), "it is pending"),
     ("UPDATE instance SET wake = NULL WHERE id = 'asleep'", Problem::NoWake, Some("asleep"), "it is sleeping"),
     ("UPDATE instance SET owner = 0 WHERE id = 'running'", Problem::NoWake, Some("running"), "it is running"),
@@ -151,7 +151,7 @@ const DAMAGE: [(&str, Problem, Option<&str>, &str); 36] = [
         "UPDATE entry SET pos = 99 WHERE instance = 2 AND seq = 1",
         Problem::Journal,
         Some("running"),
-        "lies before entry 1",
+        "is stored before entry 1",
     ),
     ("UPDATE inbox SET payload = '2'", Problem::Inbox, Some("waiting"), "checksum"),
     ("UPDATE inbox SET kind = 9", Problem::Inbox, Some("waiting"), "kind 9"),
@@ -163,15 +163,15 @@ const DAMAGE: [(&str, Problem, Option<&str>, &str); 36] = [
     ),
     ("DELETE FROM sent WHERE pos = 2", Problem::Token, Some("waiting"), "message 2 has no token"),
     ("DELETE FROM sent WHERE pos = 1", Problem::Token, Some("waiting"), "message 1, which nobody sent"),
-    ("INSERT INTO sent VALUES (2, 5, 2)", Problem::Token, Some("waiting"), "2 messages have the place 2"),
-    ("UPDATE meta SET value = 3 WHERE key = 'num'", Problem::Mark, None, "\"num\" is 3, and 8 is in use"),
-    ("UPDATE meta SET value = 0 WHERE key = 'pos'", Problem::Mark, None, "\"pos\" is 0, and 2 is in use"),
+    ("INSERT INTO sent VALUES (2, 5, 2)", Problem::Token, Some("waiting"), "2 messages share position 2"),
+    ("UPDATE meta SET value = 3 WHERE key = 'num'", Problem::Mark, None, "\"num\" is 3, but 8 is in use"),
+    ("UPDATE meta SET value = 0 WHERE key = 'pos'", Problem::Mark, None, "\"pos\" is 0, but 2 is in use"),
     ("DELETE FROM meta WHERE key = 'epoch'", Problem::Mark, None, "\"epoch\" is missing"),
     (
         "UPDATE counter SET n = n + 1 WHERE status = 4",
         Problem::Counter,
         None,
-        "1 instances of status 4, and 2 are counted",
+        "1 instances of status 4, but 2 are counted",
     ),
 ];
 
@@ -196,8 +196,8 @@ async fn rows_of_an_instance_that_is_gone_are_found_in_every_table() {
     let report = examine(&place);
     let orphans: Vec<_> = report.findings.iter().filter(|finding| finding.problem == Problem::Orphan).collect();
     let said: Vec<_> = orphans.iter().map(|finding| finding.found.as_str()).collect();
-    let left = ["1 entries of it are left", "1 rows of it are left in inbox", "2 rows of it are left in sent"];
-    let last = ["1 rows of it are left in dedup", "2 news of it are left, and nobody knows its name"];
+    let left = ["1 journal entries are left", "1 rows are left in inbox", "2 rows are left in sent"];
+    let last = ["1 rows are left in dedup", "2 lifecycle events are left, but its name is gone"];
     assert_eq!(said, [left[0], left[1], left[2], last[0], last[1]]);
     assert!(orphans.iter().all(|finding| finding.num == Some(InstanceNum(4)) && finding.id.is_none()));
     assert!(report.findings.iter().any(|finding| finding.problem == Problem::Counter));
@@ -226,7 +226,7 @@ async fn a_message_to_an_instance_that_has_ended_is_found() {
     let found = report.findings.iter().find(|finding| finding.problem == Problem::Inbox).unwrap();
     assert_eq!(
         (found.id.as_deref(), found.found.as_str()),
-        (Some("completed"), "its status is 4 and message 2 lies in its inbox")
+        (Some("completed"), "its status is 4 but message 2 is in its inbox")
     );
 }
 
@@ -242,7 +242,7 @@ async fn a_journal_that_no_machine_can_be_made_of_is_found() {
     let report = examine(&place);
     assert_eq!(report.findings_count, 1);
     assert_eq!((report.findings[0].problem, report.findings[0].id.as_deref()), (Problem::Journal, Some("twice")));
-    assert!(report.findings[0].found.contains("step:charge#1 has ended before"), "{}", report.findings[0].found);
+    assert!(report.findings[0].found.contains("step:charge#1 has already ended"), "{}", report.findings[0].found);
 }
 
 #[tokio::test]

@@ -137,22 +137,22 @@ const DAMAGE: [(&str, Problem, Option<&str>, &str); 22] = [
         "UPDATE counter SET n = n + 1 WHERE status = 20",
         Problem::Counter,
         None,
-        "job \"pool:mail\" has 3 queued events, and 4 are counted",
+        "job \"pool:mail\" has 3 queued events, but 4 are counted",
     ),
-    ("DELETE FROM counter WHERE status = 21", Problem::Counter, None, "1 dead letters, and 0 are counted"),
-    ("DELETE FROM dead", Problem::Counter, None, "0 dead letters, and 1 are counted"),
+    ("DELETE FROM counter WHERE status = 21", Problem::Counter, None, "1 dead letters, but 0 are counted"),
+    ("DELETE FROM dead", Problem::Counter, None, "0 dead letters, but 1 are counted"),
     ("DELETE FROM inbox WHERE rank > 0 AND text IS NULL OR lane = 'ada'", Problem::Counter, None, "2 queued events"),
-    ("UPDATE inbox SET rank = rank - 1 WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "lies at rank"),
+    ("UPDATE inbox SET rank = rank - 1 WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "is at rank"),
     ("UPDATE inbox SET lane = 'bob' WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "in lane \"bob\""),
     ("UPDATE inbox SET lane = 'x' WHERE rank = 0 AND kind = 6", Problem::Inbox, Some(TASK), "in lane \"x\""),
-    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 4", Problem::Inbox, Some("waiting"), "is no job"),
-    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 10", Problem::Inbox, Some(TASK), "lies at rank 5"),
+    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 4", Problem::Inbox, Some("waiting"), "is not a job"),
+    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 10", Problem::Inbox, Some(TASK), "is at rank 5"),
     ("UPDATE inbox SET payload = '1' WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "checksum"),
     (
         "INSERT INTO inbox SELECT instance, 77, lane, pos, at, kind, text, payload, sum FROM inbox WHERE lane = 'ada'",
         Problem::Token,
         Some(POOL),
-        "2 messages lie at the place",
+        "2 messages share position",
     ),
     ("UPDATE dedup SET pos = 1 WHERE instance = 9", Problem::Token, Some(POOL), "the dedup key \"k\" of event"),
     ("DELETE FROM sent WHERE instance = 10", Problem::Token, Some(TASK), "has no token"),
@@ -160,41 +160,41 @@ const DAMAGE: [(&str, Problem, Option<&str>, &str); 22] = [
         "UPDATE news SET number = 3 WHERE instance = 10 AND number = 2",
         Problem::Feed,
         Some(TASK),
-        "line 3 comes after line 1",
+        "number 3 follows number 1",
     ),
     (
         "UPDATE news SET number = 1 WHERE instance = 10 AND number = 2",
         Problem::Feed,
         Some(TASK),
-        "line 1 comes after line 1",
+        "number 1 follows number 1",
     ),
-    ("DELETE FROM news WHERE instance = 10 AND number = 1", Problem::Feed, Some(TASK), "line 2 comes after line 0"),
+    ("DELETE FROM news WHERE instance = 10 AND number = 1", Problem::Feed, Some(TASK), "number 2 follows number 0"),
     (
         "DELETE FROM news WHERE instance = 10 AND number = 2",
         Problem::Feed,
         Some(TASK),
-        "its last line is 1, and it should be 2",
+        "its last feed number is 1, but should be 2",
     ),
     (
         "UPDATE instance SET news = 1 WHERE num = 10",
         Problem::Feed,
         Some(TASK),
-        "its last line is 2, and it should be 1",
+        "its last feed number is 2, but should be 1",
     ),
-    ("DELETE FROM gone", Problem::Orphan, None, "1 news of it are left"),
+    ("DELETE FROM gone", Problem::Orphan, None, "1 lifecycle events are left"),
     (
         "INSERT INTO gone SELECT num, 1, news, id, workflow FROM instance WHERE num = 10",
         Problem::Orphan,
         Some(TASK),
-        "it is there, and was removed at position 1",
+        "it exists, but was removed at position 1",
     ),
     (
         "UPDATE gone SET pos = 1",
         Problem::Orphan,
         None,
-        "removed at position 1 of the feed, and told something after it",
+        "removed at position 1 of the feed, but has later lifecycle events",
     ),
-    ("UPDATE meta SET value = 1 WHERE key = 'feed'", Problem::Mark, None, "\"feed\" is 1, and"),
+    ("UPDATE meta SET value = 1 WHERE key = 'feed'", Problem::Mark, None, "\"feed\" is 1, but"),
 ];
 
 #[tokio::test]
@@ -225,5 +225,5 @@ async fn a_gap_in_what_is_left_after_a_trim_is_found() {
     place.sql().execute_batch("DELETE FROM news WHERE number = 4").unwrap();
     let report = examine(&place);
     assert_eq!((report.findings_count, report.findings[0].problem), (1, Problem::Feed));
-    assert_eq!(report.findings[0].found, "line 5 comes after line 3");
+    assert_eq!(report.findings[0].found, "number 5 follows number 3");
 }

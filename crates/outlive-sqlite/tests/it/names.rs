@@ -147,7 +147,7 @@ async fn nothing_is_acknowledged_that_goes_to_a_file_nobody_finds() {
     }
     let error = error.unwrap();
     assert_eq!(error.kind, ErrorKind::Unavailable);
-    assert!(error.message.contains("runs.db was moved, removed or replaced while it is in use"), "{error}");
+    assert!(error.message.contains("runs.db was moved, removed or replaced while in use"), "{error}");
 
     fs::rename(&away, place.file()).unwrap();
     store.write(vec![Write::Start(start("b"))].into()).await.unwrap();

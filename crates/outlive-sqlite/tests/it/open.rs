@@ -77,7 +77,7 @@ fn a_client_does_not_make_a_file_of_a_mistyped_name() {
     let place = Place::new();
     let error = SqliteStore::open(&place.file(), Options::new().existing()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Open);
-    assert_says(&error, &["runs.db does not exist", "look at the name"]);
+    assert_says(&error, &["runs.db does not exist", "check the path"]);
     assert!(!place.file().exists());
     drop(place.open());
     SqliteStore::open(&place.file(), Options::new().existing()).unwrap();
@@ -87,7 +87,7 @@ fn a_client_does_not_make_a_file_of_a_mistyped_name() {
 fn a_folder_is_no_store() {
     let place = Place::new();
     fs::create_dir(place.file()).unwrap();
-    assert_says(&refusal(&place), &["runs.db is a folder"]);
+    assert_says(&refusal(&place), &["runs.db is a directory"]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_file_of_a_pre_release_is_refused_and_not_changed() {
 fn a_place_where_no_file_can_be_made_is_refused() {
     let error = SqliteStore::open("/proc/runs.db".as_ref(), Options::default()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Open);
-    assert_says(&error, &["/proc/runs.db cannot be made"]);
+    assert_says(&error, &["cannot create /proc/runs.db"]);
 }
 
 #[cfg(unix)]
@@ -142,7 +142,7 @@ fn a_file_that_may_only_be_read_is_refused() {
     fs::set_permissions(place.file(), fs::Permissions::from_mode(0o400)).unwrap();
     // The superuser may write it all the same; then there is nothing to refuse.
     if fs::OpenOptions::new().append(true).open(place.file()).is_err() {
-        assert_says(&refusal(&place), &["can only be read", "let this user write it"]);
+        assert_says(&refusal(&place), &["is read-only", "make it writable"]);
     }
 }
 

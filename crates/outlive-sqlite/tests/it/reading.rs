@@ -88,7 +88,7 @@ async fn a_reader_is_a_store_that_hears_of_changes_and_refuses_to_make_any() {
     let store = place.open();
     let reader = SqliteReader::open(&place.file()).unwrap();
     let error = reader.lease(at(0)).await.unwrap_err();
-    assert!(error.kind == ErrorKind::Open && error.message.contains("is open to be read only"), "{error}");
+    assert!(error.kind == ErrorKind::Open && error.message.contains("is open read-only"), "{error}");
     assert!(reader.write(vec![Write::Start(start("a"))].into()).await.is_err());
     assert_eq!(store.count(&Filter::new()).await.unwrap().total(), 0);
     let (changed, writes) = (reader.changed(), async {

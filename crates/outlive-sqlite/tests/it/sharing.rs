@@ -125,8 +125,8 @@ async fn a_write_waits_longer_while_others_get_on() {
     while let Some(done) = tasks.join_next().await {
         // Who has no luck at all says what is the matter.
         if let Err(error) = done.unwrap() {
-            assert!(error.message.contains("so many processes write to"), "{error}");
-            assert!(error.message.contains("had no turn for 6s; let fewer processes write"), "{error}");
+            assert!(error.message.contains("too many processes write to"), "{error}");
+            assert!(error.message.contains("got no turn for 6s; let fewer processes write"), "{error}");
         }
     }
     is_over.store(true, Ordering::SeqCst);
@@ -138,7 +138,7 @@ async fn a_write_waits_longer_while_others_get_on() {
     sql.execute_batch("BEGIN IMMEDIATE; UPDATE meta SET value = value + 1 WHERE key = 'pos'").unwrap();
     let error = store.write(vec![Write::Start(start("b"))].into()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
-    assert!(error.message.contains("has had a transaction open"), "{error}");
+    assert!(error.message.contains("has held a transaction open"), "{error}");
     assert!(error.message.contains("end that transaction"), "{error}");
     sql.execute_batch("COMMIT").unwrap();
     started(store, start("b")).await;

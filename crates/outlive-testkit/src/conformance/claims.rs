@@ -1,4 +1,4 @@
-//! Promises about claims: whoever takes an instance gets all of it, and gets it alone.
+//! Promises about claims: the claimant gets an instance whole, and exclusively.
 
 use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, Write};
 use outlive_core::id::InstanceNum;
@@ -8,18 +8,18 @@ use super::world::{BY_HAND, Checked, WAITING, World, asleep, at, cancel, same};
 
 cases![
     a_claim_gives_the_row_the_journal_and_the_inbox,
-    a_claim_answers_in_the_order_asked_for,
-    what_is_ended_stuck_or_unknown_is_not_claimed,
-    who_claims_its_own_again_gets_it_again,
-    pending_running_and_paused_ones_are_claimed_and_run,
-    what_was_paused_by_hand_stays_paused_when_claimed,
+    a_claim_returns_instances_in_the_requested_order,
+    ended_stuck_and_unknown_instances_are_not_claimed,
+    claiming_an_owned_instance_again_returns_it_again,
+    pending_running_and_paused_instances_are_claimed_and_run,
+    a_manually_paused_instance_stays_paused_when_claimed,
     an_instance_named_twice_is_claimed_once,
     a_claim_of_nothing_is_empty,
-    a_claim_sets_the_time_of_the_first_start_only,
+    a_claim_sets_the_start_time_only_once,
     a_claim_says_whether_it_is_the_first,
     a_claimed_instance_can_commit_and_pause_again,
-    a_message_after_the_claim_lies_in_the_inbox,
-    a_claim_of_hundreds_is_whole,
+    a_message_after_the_claim_is_in_the_inbox,
+    a_claim_of_hundreds_is_complete,
 ];
 
 fn nums(claimed: &[Claimed]) -> Vec<InstanceNum> {
@@ -41,19 +41,19 @@ async fn a_claim_gives_the_row_the_journal_and_the_inbox(w: &mut World) -> Check
     same(&(w.journal(num).await?.len(), w.inbox(num).await?.len()), &(3, 2))
 }
 
-async fn a_claim_answers_in_the_order_asked_for(w: &mut World) -> Checked {
+async fn a_claim_returns_instances_in_the_requested_order(w: &mut World) -> Checked {
     let (a, b, c) = (w.pending("a").await?, w.pending("b").await?, w.pending("c").await?);
     same(&nums(&w.claim(&[b, c, a]).await?), &vec![b, c, a])
 }
 
-async fn who_claims_its_own_again_gets_it_again(w: &mut World) -> Checked {
+async fn claiming_an_owned_instance_again_returns_it_again(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let first = w.claim(&[num]).await?;
     let again = w.claim(&[num]).await?;
     same(&format!("{again:?}"), &format!("{first:?}"))
 }
 
-async fn what_is_ended_stuck_or_unknown_is_not_claimed(w: &mut World) -> Checked {
+async fn ended_stuck_and_unknown_instances_are_not_claimed(w: &mut World) -> Checked {
     let mut asked = Vec::new();
     for (id, status) in [
         ("completed", Status::Completed),
@@ -72,7 +72,7 @@ async fn what_is_ended_stuck_or_unknown_is_not_claimed(w: &mut World) -> Checked
     same(&nums(&w.claim(&asked).await?), &vec![free])
 }
 
-async fn pending_running_and_paused_ones_are_claimed_and_run(w: &mut World) -> Checked {
+async fn pending_running_and_paused_instances_are_claimed_and_run(w: &mut World) -> Checked {
     let running = w.driven("running").await?;
     w.restart(at(2_000)).await?;
     let asked = [w.pending("pending").await?, running, w.with_status("paused", WAITING).await?];
@@ -83,7 +83,7 @@ async fn pending_running_and_paused_ones_are_claimed_and_run(w: &mut World) -> C
     Ok(())
 }
 
-async fn what_was_paused_by_hand_stays_paused_when_claimed(w: &mut World) -> Checked {
+async fn a_manually_paused_instance_stays_paused_when_claimed(w: &mut World) -> Checked {
     let num = w.with_status("a", BY_HAND).await?;
     let claimed = w.claim(&[num]).await?;
     same(&(claimed[0].instance.status, claimed[0].instance.owner), &(BY_HAND, w.epoch))?;
@@ -100,7 +100,7 @@ async fn a_claim_of_nothing_is_empty(w: &mut World) -> Checked {
     same(&w.claim(&[]).await?.len(), &0)
 }
 
-async fn a_claim_sets_the_time_of_the_first_start_only(w: &mut World) -> Checked {
+async fn a_claim_sets_the_start_time_only_once(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     for millis in [3_000, 4_000] {
         let claim = Claim { nums: vec![num], epoch: w.epoch, at: at(millis) };
@@ -134,7 +134,7 @@ async fn a_claimed_instance_can_commit_and_pause_again(w: &mut World) -> Checked
     Ok(())
 }
 
-async fn a_message_after_the_claim_lies_in_the_inbox(w: &mut World) -> Checked {
+async fn a_message_after_the_claim_is_in_the_inbox(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     w.signalled("a", "before").await?;
     w.claim(&[num]).await?;
@@ -142,7 +142,7 @@ async fn a_message_after_the_claim_lies_in_the_inbox(w: &mut World) -> Checked {
     same(&w.signals(num).await?, &vec!["before".to_owned(), "after".to_owned()])
 }
 
-async fn a_claim_of_hundreds_is_whole(w: &mut World) -> Checked {
+async fn a_claim_of_hundreds_is_complete(w: &mut World) -> Checked {
     let starts = (0..700).map(|i| Write::Start(w.new_start(&format!("run {i}")))).collect();
     w.batch(starts).await?;
     let sends = (0..700).map(|i| Write::Send(w.new_send(&format!("run {i}"), cancel("no")))).collect();

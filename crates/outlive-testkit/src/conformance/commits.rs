@@ -1,4 +1,4 @@
-//! Promises about commits: whole or not at all, and numbered without a gap.
+//! Promises about commits: atomic, and numbered without a gap.
 
 use outlive_core::commit::{Answer, Commit, Epoch, Refusal, State, Write};
 use outlive_core::id::InstanceNum;
@@ -13,32 +13,32 @@ use super::world::{
 cases![
     a_commit_adds_its_entries_in_order,
     every_field_of_every_kind_of_entry_is_kept_as_written,
-    each_instance_has_numbers_of_its_own,
+    each_instance_numbers_its_own_entries,
     entries_with_a_gap_are_fenced,
-    a_commit_after_the_last_number_there_is_is_fenced,
+    a_commit_after_the_largest_number_is_fenced,
     entries_that_begin_too_late_are_fenced,
     entries_that_repeat_a_number_are_fenced,
     entries_in_the_wrong_order_are_fenced,
-    a_commit_that_knows_too_little_of_the_journal_is_fenced,
-    a_commit_that_knows_more_than_the_journal_is_fenced,
-    a_state_with_the_wrong_number_before_it_is_fenced,
-    a_commit_to_no_instance_is_fenced,
+    a_commit_behind_the_journal_is_fenced,
+    a_commit_ahead_of_the_journal_is_fenced,
+    a_state_with_the_wrong_previous_number_is_fenced,
+    a_commit_to_an_unknown_instance_is_fenced,
     a_commit_to_an_ended_instance_is_fenced,
     a_fenced_commit_does_not_hold_up_the_rest_of_its_batch,
     a_refused_write_does_not_hold_up_the_rest_of_its_batch,
     a_commit_that_has_not_seen_a_message_does_not_hold_up_the_rest_of_its_batch,
     each_write_of_a_batch_sees_those_before_it,
-    an_empty_batch_has_no_answers,
-    a_thousand_writes_are_answered_in_their_order,
+    an_empty_batch_has_no_results,
+    a_thousand_writes_return_their_results_in_order,
     a_commit_without_a_state_leaves_the_state,
-    a_commit_may_go_on_driving,
-    a_commit_may_release,
-    a_commit_may_release_and_change_nothing_else,
+    a_commit_may_keep_ownership,
+    a_commit_may_release_ownership,
+    a_commit_may_release_ownership_and_change_nothing_else,
     every_open_status_is_kept_as_written,
-    an_end_keeps_outcome_note_and_time_and_nothing_that_waits,
+    an_end_keeps_outcome_note_and_time_but_no_messages_or_wake,
     a_new_state_replaces_the_note,
-    the_first_time_it_runs_is_remembered,
-    a_journal_is_read_from_a_place_on_up_to_a_limit,
+    the_first_start_time_is_kept,
+    a_journal_is_read_from_a_position_up_to_a_limit,
 ];
 
 async fn a_commit_adds_its_entries_in_order(w: &mut World) -> Checked {
@@ -69,7 +69,7 @@ async fn every_field_of_every_kind_of_entry_is_kept_as_written(w: &mut World) ->
     same(&w.journal(num).await?, &entries)
 }
 
-async fn each_instance_has_numbers_of_its_own(w: &mut World) -> Checked {
+async fn each_instance_numbers_its_own_entries(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     let writes = [w.new_commit(a, 0, 1), w.new_commit(b, 0, 2), w.new_commit(a, 1, 1), w.new_commit(b, 2, 2)];
     for answer in w.batch(writes.map(Write::Commit).into()).await? {
@@ -79,12 +79,12 @@ async fn each_instance_has_numbers_of_its_own(w: &mut World) -> Checked {
     same(&w.journal(b).await?, &(1..=4).map(step_done).collect())
 }
 
-/// An instance with two entries; a commit with these numbers and this number before them changes nothing.
+/// Checks that a commit with these numbers after this previous number changes nothing; the instance has two entries.
 async fn is_fenced(w: &World, seq_before: u64, seqs: &[u64]) -> Checked {
     let num = w.driven("a").await?;
     same(&w.commit(&w.new_commit(num, 0, 2)).await?, &Answer::Done)?;
     let before = w.snapshot().await?;
-    // Another operation than the one recorded, so that it cannot be taken for the same commit again.
+    // A different operation from the recorded one, so that the commit cannot be taken for a repeat.
     let entries = seqs.iter().map(|seq| Entry { op: "other".into(), ..of_run(*seq) }).collect();
     let state = Some(released(Status::Completed));
     same(&w.commit(&Commit { entries, state, ..w.new_commit(num, seq_before, 0) }).await?, &Answer::Fenced)?;
@@ -95,8 +95,8 @@ async fn entries_with_a_gap_are_fenced(w: &mut World) -> Checked {
     is_fenced(w, 2, &[3, 5]).await
 }
 
-/// The number after it overflowed, and the store panicked.
-async fn a_commit_after_the_last_number_there_is_is_fenced(w: &mut World) -> Checked {
+/// Regression: computing the next number overflowed, and the store panicked.
+async fn a_commit_after_the_largest_number_is_fenced(w: &mut World) -> Checked {
     is_fenced(w, u64::MAX, &[0]).await
 }
 
@@ -112,19 +112,19 @@ async fn entries_in_the_wrong_order_are_fenced(w: &mut World) -> Checked {
     is_fenced(w, 2, &[4, 3]).await
 }
 
-async fn a_commit_that_knows_too_little_of_the_journal_is_fenced(w: &mut World) -> Checked {
+async fn a_commit_behind_the_journal_is_fenced(w: &mut World) -> Checked {
     is_fenced(w, 1, &[2]).await
 }
 
-async fn a_commit_that_knows_more_than_the_journal_is_fenced(w: &mut World) -> Checked {
+async fn a_commit_ahead_of_the_journal_is_fenced(w: &mut World) -> Checked {
     is_fenced(w, 3, &[4]).await
 }
 
-async fn a_state_with_the_wrong_number_before_it_is_fenced(w: &mut World) -> Checked {
+async fn a_state_with_the_wrong_previous_number_is_fenced(w: &mut World) -> Checked {
     is_fenced(w, 1, &[]).await
 }
 
-async fn a_commit_to_no_instance_is_fenced(w: &mut World) -> Checked {
+async fn a_commit_to_an_unknown_instance_is_fenced(w: &mut World) -> Checked {
     let nobody = InstanceNum(w.driven("a").await?.0 + 100);
     let before = w.snapshot().await?;
     same(&w.commit(&w.new_commit(nobody, 0, 1)).await?, &Answer::Fenced)?;
@@ -199,11 +199,11 @@ async fn each_write_of_a_batch_sees_those_before_it(w: &mut World) -> Checked {
     refused(&answers[5], Refusal::NotFound)
 }
 
-async fn an_empty_batch_has_no_answers(w: &mut World) -> Checked {
+async fn an_empty_batch_has_no_results(w: &mut World) -> Checked {
     same(&w.batch(Vec::new()).await?, &Vec::new())
 }
 
-async fn a_thousand_writes_are_answered_in_their_order(w: &mut World) -> Checked {
+async fn a_thousand_writes_return_their_results_in_order(w: &mut World) -> Checked {
     let starts = (0..1_000).rev().map(|i| Write::Start(w.new_start(&format!("run {i}")))).collect();
     let answers = w.batch(starts).await?;
     for (i, answer) in (0..1_000).rev().zip(&answers) {
@@ -220,7 +220,7 @@ async fn a_commit_without_a_state_leaves_the_state(w: &mut World) -> Checked {
     same(&w.held("a").await?, &before)
 }
 
-async fn a_commit_may_go_on_driving(w: &mut World) -> Checked {
+async fn a_commit_may_keep_ownership(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let status = Status::Retrying { at: at(2_000) };
     w.commit(&w.new_state(num, 0, State { status, ..driven_on() })).await?;
@@ -228,13 +228,13 @@ async fn a_commit_may_go_on_driving(w: &mut World) -> Checked {
     same(&(held.status, held.owner, held.wake), &(status, w.epoch, None))
 }
 
-async fn a_commit_may_release(w: &mut World) -> Checked {
+async fn a_commit_may_release_ownership(w: &mut World) -> Checked {
     w.paused_until("a", at(2_000)).await?;
     let held = w.held("a").await?;
     same(&(held.owner, held.wake), &(Epoch(0), Some(at(2_000))))
 }
 
-async fn a_commit_may_release_and_change_nothing_else(w: &mut World) -> Checked {
+async fn a_commit_may_release_ownership_and_change_nothing_else(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     same(&w.commit(&w.new_state(num, 0, released(Status::Running))).await?, &Answer::Done)?;
     let held = w.held("a").await?;
@@ -254,7 +254,7 @@ async fn every_open_status_is_kept_as_written(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn an_end_keeps_outcome_note_and_time_and_nothing_that_waits(w: &mut World) -> Checked {
+async fn an_end_keeps_outcome_note_and_time_but_no_messages_or_wake(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         let num = w.driven(id).await?;
         w.signalled(id, "never taken").await?;
@@ -278,7 +278,7 @@ async fn a_new_state_replaces_the_note(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn the_first_time_it_runs_is_remembered(w: &mut World) -> Checked {
+async fn the_first_start_time_is_kept(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     for millis in [2_000, 3_000] {
         w.commit(&w.new_state(num, 0, State { at: at(millis), ..driven_on() })).await?;
@@ -290,7 +290,7 @@ async fn the_first_time_it_runs_is_remembered(w: &mut World) -> Checked {
     same(&w.held("a").await?.created_at, &NOW)
 }
 
-async fn a_journal_is_read_from_a_place_on_up_to_a_limit(w: &mut World) -> Checked {
+async fn a_journal_is_read_from_a_position_up_to_a_limit(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.commit(&w.new_commit(num, 0, 9)).await?;
     let some = |from: u64, to: u64| (from..=to).map(step_done).collect::<Vec<_>>();

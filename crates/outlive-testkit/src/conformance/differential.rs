@@ -1,4 +1,4 @@
-//! Two stores side by side: the same random writes must be answered the same and leave the same behind.
+//! Differential testing: the same random writes to two stores must return the same results and leave the same contents.
 
 mod jobs;
 
@@ -17,7 +17,7 @@ use super::pair::{Held, Pair};
 use super::world::{BY_HAND, Checked, at, cancel, json, name, signal};
 use crate::random::Random;
 
-/// Applies the same random batches of writes to two empty stores, and compares every answer and all they hold.
+/// Applies the same random batches of writes to two empty stores, and compares every result and all contents.
 ///
 /// ```
 /// use outlive_core::memory::MemoryStore;
@@ -45,7 +45,7 @@ pub async fn differential(a: Arc<dyn Store>, b: Arc<dyn Store>, seed: u64, opera
 async fn operate(pair: &mut Pair, author: &mut Author) -> Checked {
     if author.random.is(40) {
         pair.release().await?;
-        // Nobody holds a lease now: everything that needs one is fenced.
+        // Nothing holds a lease now: everything that needs one is fenced.
         pair.write(&author.batch()).await?;
         pair.lease(author.moment()).await?;
         author.epoch = pair.epoch;
@@ -63,19 +63,19 @@ async fn operate(pair: &mut Pair, author: &mut Author) -> Checked {
     pair.query(&filter, before, usize::try_from(limit).unwrap_or(1)).await
 }
 
-/// Claims, reopenings, purges and the like carry nothing to know them by when they come again.
+/// Claims, reopens, purges and the like carry nothing that identifies a repeat.
 fn can_be_repeated(write: &Write) -> bool {
     matches!(write, Write::Start(_) | Write::Send(_) | Write::Commit(_) | Write::Push(_) | Write::Turn(_))
 }
 
-/// Makes up writes from what both stores hold.
+/// Makes up writes from what both stores contain.
 struct Author {
     random: Random,
     held: Vec<Held>,
-    /// The numbers of the dead letters.
+    /// Positions of the dead letters.
     letters: Vec<u64>,
     epoch: Epoch,
-    /// Grows with each write, for what must not happen at the same moment twice.
+    /// Grows with each write, for writes that must not happen at the same moment twice.
     ticks: i64,
 }
 
@@ -193,7 +193,7 @@ impl Author {
         Absolve { nums, epoch, recoveries_max }
     }
 
-    /// An id, and now and then a number that bears it or does not.
+    /// Returns an id, and sometimes a number that may or may not belong to it.
     fn bearer(&mut self) -> (Name, Option<InstanceNum>) {
         let (id, num) = (self.id(), self.any_num());
         if self.random.is(10) {
@@ -205,7 +205,7 @@ impl Author {
         }
     }
 
-    /// One of few ids, so that they meet.
+    /// Returns one of a few ids, so that writes collide.
     fn id(&mut self) -> Name {
         let ids = ["a", "a%1", "a_1", "ü", "Ü", "🦀", "b", "c"];
         name(if self.random.is(5) { self.random.pick(&jobs::IDS) } else { self.random.pick(&ids) })
@@ -216,13 +216,13 @@ impl Author {
         self.held.get(usize::try_from(index).ok()?)
     }
 
-    /// The number of an instance, or now and then nobody's.
+    /// Returns the number of an instance, or sometimes one that does not exist.
     fn any_num(&mut self) -> InstanceNum {
         let nobody = InstanceNum(1_000_000_000);
         if self.random.is(15) { nobody } else { self.any_held().map_or(nobody, |held| held.instance.num) }
     }
 
-    /// The current epoch, but once in `often` times one that is not.
+    /// Returns the current epoch, except that one in `often` is a different one.
     fn epoch_or_not(&mut self, often: u64) -> Epoch {
         let others = [Epoch(0), Epoch(self.epoch.0 + 1)];
         if self.random.is(often) { self.random.pick(&others) } else { self.epoch }

@@ -1,4 +1,4 @@
-//! Promises about what happens to an instance after its end: it goes on, or nothing is left of it.
+//! Promises about an instance after its end: it is reopened, or nothing remains of it.
 
 use outlive_core::commit::{Answer, Commit, Epoch, Refusal, Reopen, Send, Start, State, Write};
 use outlive_core::id::InstanceNum;
@@ -12,19 +12,19 @@ cases![
     a_failed_run_is_reopened,
     a_stuck_run_is_reopened,
     only_failed_and_stuck_runs_are_reopened,
-    reopening_nobody_is_refused,
-    a_reopened_run_goes_on_at_the_next_number,
+    reopening_an_unknown_run_is_refused,
+    a_reopened_run_continues_at_the_next_number,
     a_run_is_reopened_as_often_as_it_fails,
-    reopening_sets_the_recoveries_back,
+    reopening_resets_the_recoveries,
     a_purge_leaves_nothing,
     a_stuck_run_can_be_purged,
     an_open_run_cannot_be_purged,
-    purging_nobody_is_refused,
-    a_purge_leaves_the_others,
-    a_purged_id_begins_anew,
-    an_old_number_neither_purges_nor_reopens_a_later_bearer,
-    a_number_is_never_given_again,
-    a_purged_id_knows_no_keys_of_its_earlier_bearer,
+    purging_an_unknown_run_is_refused,
+    a_purge_does_not_affect_other_runs,
+    a_purged_id_starts_fresh,
+    an_old_number_neither_purges_nor_reopens_a_later_run_of_the_id,
+    a_number_is_never_reused,
+    a_purged_id_forgets_its_dedup_keys,
 ];
 
 /// A run with two entries, ended or stuck as given.
@@ -70,11 +70,11 @@ async fn only_failed_and_stuck_runs_are_reopened(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn reopening_nobody_is_refused(w: &mut World) -> Checked {
+async fn reopening_an_unknown_run_is_refused(w: &mut World) -> Checked {
     refused(&w.reopen("nobody", NOW).await?, Refusal::NotFound)
 }
 
-async fn a_reopened_run_goes_on_at_the_next_number(w: &mut World) -> Checked {
+async fn a_reopened_run_continues_at_the_next_number(w: &mut World) -> Checked {
     let num = run_with_status(w, "a", Status::Failed).await?;
     w.reopen("a", NOW).await?;
     let claimed = w.claim(&[num]).await?;
@@ -94,7 +94,7 @@ async fn a_run_is_reopened_as_often_as_it_fails(w: &mut World) -> Checked {
     same(&kinds, &(1..=3).map(|seq| (seq, EntryKind::Retried)).collect())
 }
 
-async fn reopening_sets_the_recoveries_back(w: &mut World) -> Checked {
+async fn reopening_resets_the_recoveries(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.restart(at(2_000)).await?;
     w.claim(&[num]).await?;
@@ -112,7 +112,7 @@ async fn leaves_nothing(w: &World, id: &str, num: InstanceNum) -> Checked {
     refused(&w.purge(id).await?, Refusal::NotFound)
 }
 
-async fn an_old_number_neither_purges_nor_reopens_a_later_bearer(w: &mut World) -> Checked {
+async fn an_old_number_neither_purges_nor_reopens_a_later_run_of_the_id(w: &mut World) -> Checked {
     let old = run_with_status(w, "a", Status::Failed).await?;
     same(&w.purge("a").await?, &Answer::Done)?;
     let num = run_with_status(w, "a", Status::Failed).await?;
@@ -150,11 +150,11 @@ async fn an_open_run_cannot_be_purged(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn purging_nobody_is_refused(w: &mut World) -> Checked {
+async fn purging_an_unknown_run_is_refused(w: &mut World) -> Checked {
     refused(&w.purge("nobody").await?, Refusal::NotFound)
 }
 
-async fn a_purge_leaves_the_others(w: &mut World) -> Checked {
+async fn a_purge_does_not_affect_other_runs(w: &mut World) -> Checked {
     for id in ["aa", "b"] {
         run_with_status(w, id, Status::Failed).await?;
     }
@@ -167,7 +167,7 @@ async fn a_purge_leaves_the_others(w: &mut World) -> Checked {
     same(&w.snapshot().await?.without_news_of(purged), &before)
 }
 
-async fn a_purged_id_begins_anew(w: &mut World) -> Checked {
+async fn a_purged_id_starts_fresh(w: &mut World) -> Checked {
     let old = run_with_status(w, "a", Status::Failed).await?;
     w.purge("a").await?;
     let start = Start { workflow: name("refund"), input: json("2"), ..w.new_start("a") };
@@ -180,7 +180,7 @@ async fn a_purged_id_begins_anew(w: &mut World) -> Checked {
     same(&w.commit(&w.new_commit(old, 2, 1)).await?, &Answer::Fenced)
 }
 
-async fn a_number_is_never_given_again(w: &mut World) -> Checked {
+async fn a_number_is_never_reused(w: &mut World) -> Checked {
     let mut last = InstanceNum(0);
     for round in 0..3 {
         let num = run_with_status(w, "a", Status::Completed).await?;
@@ -194,7 +194,7 @@ async fn a_number_is_never_given_again(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_purged_id_knows_no_keys_of_its_earlier_bearer(w: &mut World) -> Checked {
+async fn a_purged_id_forgets_its_dedup_keys(w: &mut World) -> Checked {
     w.driven("a").await?;
     let keyed = |w: &World, text| Send { dedup: Some(name("key")), ..w.new_send("a", signal(text)) };
     let first = keyed(w, "to the old one");

@@ -1,4 +1,4 @@
-//! Promises about the feed: all that happened is told once, in order, under numbers without a gap.
+//! Promises about the feed: everything that happened is reported once, in order, with numbers without a gap.
 
 use outlive_core::commit::{Answer, OnConflict, Start, State, Trim, Turn, Write};
 use outlive_core::lifecycle::{News, NewsKind};
@@ -11,25 +11,25 @@ use super::world::{
 };
 
 cases![
-    the_life_of_a_run_is_told_in_order,
-    every_end_of_a_run_is_told,
-    a_stuck_run_that_is_cancelled_or_reopened_is_told,
-    numbers_of_an_instance_have_no_gap,
+    the_lifecycle_of_a_run_is_reported_in_order,
+    every_end_of_a_run_is_reported,
+    cancelling_or_reopening_a_stuck_run_is_reported,
+    lifecycle_event_numbers_have_no_gap,
     positions_of_the_feed_grow_across_a_crash,
-    nothing_is_told_twice_when_writes_come_again,
-    what_was_refused_is_not_told,
+    repeated_writes_report_nothing_twice,
+    refused_writes_are_not_reported,
     the_feed_is_read_by_page,
-    news_say_what_was_told,
-    news_of_removed_and_purged_instances_keep_their_names,
-    a_replaced_run_is_told_apart_from_the_new_one,
-    jobs_tell_only_of_themselves,
-    trimming_forgets_only_what_is_older,
-    a_line_dated_in_the_future_is_as_old_as_those_around_it,
+    lifecycle_events_are_kept_as_written,
+    lifecycle_events_of_removed_and_purged_instances_keep_their_names,
+    the_feed_distinguishes_a_replaced_run_from_the_new_one,
+    jobs_report_only_the_events_they_write,
+    trimming_removes_only_older_events,
+    an_event_dated_in_the_future_is_as_old_as_those_around_it,
     marks_are_kept,
     the_end_of_the_feed_is_known,
 ];
 
-/// Whether the numbers of these lines go up to `last` without a gap.
+/// Checks that the numbers of these events go up to `last` without a gap.
 fn dense(lines: &[Told], last: u64) -> Checked {
     let mut number = 0;
     for told in lines {
@@ -40,7 +40,7 @@ fn dense(lines: &[Told], last: u64) -> Checked {
     ensure(lines.is_sorted_by(|one, next| one.pos < next.pos), || format!("{lines:?}"))
 }
 
-async fn the_life_of_a_run_is_told_in_order(w: &mut World) -> Checked {
+async fn the_lifecycle_of_a_run_is_reported_in_order(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     w.claim(&[num]).await?;
     w.commit(&w.new_commit(num, 0, 2)).await?;
@@ -61,7 +61,7 @@ async fn the_life_of_a_run_is_told_in_order(w: &mut World) -> Checked {
     dense(&lines, 12)
 }
 
-async fn every_end_of_a_run_is_told(w: &mut World) -> Checked {
+async fn every_end_of_a_run_is_reported(w: &mut World) -> Checked {
     let ends = [
         (Status::Completed, "run completed"),
         (Status::Failed, "run failed"),
@@ -78,7 +78,7 @@ async fn every_end_of_a_run_is_told(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_stuck_run_that_is_cancelled_or_reopened_is_told(w: &mut World) -> Checked {
+async fn cancelling_or_reopening_a_stuck_run_is_reported(w: &mut World) -> Checked {
     for id in ["a", "b"] {
         let num = w.with_status(id, Status::Stuck).await?;
         if id == "a" {
@@ -94,7 +94,7 @@ async fn a_stuck_run_that_is_cancelled_or_reopened_is_told(w: &mut World) -> Che
     Ok(())
 }
 
-async fn numbers_of_an_instance_have_no_gap(w: &mut World) -> Checked {
+async fn lifecycle_event_numbers_have_no_gap(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.pending("b").await?);
     let job = w.driven_job(ORDER, &[]).await?.num;
     for round in 0..4 {
@@ -121,7 +121,7 @@ async fn positions_of_the_feed_grow_across_a_crash(w: &mut World) -> Checked {
     dense(&w.told_of(num).await?, 5)
 }
 
-async fn nothing_is_told_twice_when_writes_come_again(w: &mut World) -> Checked {
+async fn repeated_writes_report_nothing_twice(w: &mut World) -> Checked {
     let start = w.new_start("a");
     twice(w, Write::Start(start)).await?;
     let num = w.held("a").await?.num;
@@ -140,7 +140,7 @@ async fn nothing_is_told_twice_when_writes_come_again(w: &mut World) -> Checked 
     dense(&w.told_of(job).await?, 1)
 }
 
-async fn what_was_refused_is_not_told(w: &mut World) -> Checked {
+async fn refused_writes_are_not_reported(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let lost = w.new_state(num, 0, released(Status::Failed));
     w.signalled("a", "unseen").await?;
@@ -166,7 +166,7 @@ async fn the_feed_is_read_by_page(w: &mut World) -> Checked {
         let (mut read, mut after) = (Vec::new(), 0);
         loop {
             let page = told(w.store().feed(after, limit).await)?;
-            ensure(page.len() <= limit, || format!("{} of {limit}", page.len()))?;
+            ensure(page.len() <= limit, || format!("{} events with a limit of {limit}", page.len()))?;
             let Some(last) = page.last() else { break };
             after = last.pos;
             read.extend(page);
@@ -177,7 +177,7 @@ async fn the_feed_is_read_by_page(w: &mut World) -> Checked {
     same(&told(w.store().feed(u64::from(u32::MAX), 9).await)?.len(), &0)
 }
 
-async fn news_say_what_was_told(w: &mut World) -> Checked {
+async fn lifecycle_events_are_kept_as_written(w: &mut World) -> Checked {
     let job = w.driven_job(ORDER, &[]).await?.num;
     let news = vec![
         News { attempt: 3, ..News::new(NewsKind::JobFailed, at(-7)) }.with(json("{\"error\":\"ü\"}")),
@@ -188,7 +188,7 @@ async fn news_say_what_was_told(w: &mut World) -> Checked {
     same(&lines, &news.into_iter().map(Line::News).collect())
 }
 
-async fn news_of_removed_and_purged_instances_keep_their_names(w: &mut World) -> Checked {
+async fn lifecycle_events_of_removed_and_purged_instances_keep_their_names(w: &mut World) -> Checked {
     let run = w.with_status("a", Status::Completed).await?;
     w.purge("a").await?;
     let job = w.driven_job(ORDER, &[]).await?.num;
@@ -201,19 +201,19 @@ async fn news_of_removed_and_purged_instances_keep_their_names(w: &mut World) ->
     same(&names(w.told_of(job).await?), &vec![job_name])
 }
 
-async fn a_replaced_run_is_told_apart_from_the_new_one(w: &mut World) -> Checked {
+async fn the_feed_distinguishes_a_replaced_run_from_the_new_one(w: &mut World) -> Checked {
     let old = w.driven("a").await?;
     w.commit(&w.new_commit(old, 0, 1)).await?;
     let again = Start { on_conflict: OnConflict::Replace, workflow: name("refund"), ..w.new_start("a") };
     w.start(&again).await?;
     let new = w.held("a").await?.num;
-    // Entries go with their run.
+    // Entries are removed with their run.
     let of = |lines: Vec<Told>| lines.into_iter().map(|told| (told.workflow, told.number)).collect::<Vec<_>>();
     same(&of(w.told_of(old).await?), &vec![(name("checkout"), 2)])?;
     same(&of(w.told_of(new).await?), &vec![(name("refund"), 1)])
 }
 
-async fn jobs_tell_only_of_themselves(w: &mut World) -> Checked {
+async fn jobs_report_only_the_events_they_write(w: &mut World) -> Checked {
     let job = w.driven_job(ORDER, &["one"]).await?.num;
     w.turned(&Turn { news: vec![], state: Some(asleep(at(5))), ..w.new_turn(job, 0) }).await?;
     w.claim(&[job]).await?;
@@ -225,8 +225,8 @@ fn trim(before: i64, now: i64) -> Write {
     Write::Trim(Trim { before: at(before), now: at(now) })
 }
 
-/// What broke: a clock that was once ahead left a line dated in the future, and nothing behind it was ever forgotten.
-async fn a_line_dated_in_the_future_is_as_old_as_those_around_it(w: &mut World) -> Checked {
+/// Regression: a clock that was once ahead left an event dated in the future, and nothing after it was ever removed.
+async fn an_event_dated_in_the_future_is_as_old_as_those_around_it(w: &mut World) -> Checked {
     let job = w.driven_job(ORDER, &[]).await?.num;
     for (before, millis) in [(0, 90_000), (1, 2_000), (2, 95_000), (3, 3_000), (4, 99_000), (5, 2_000)] {
         let news = vec![News::new(NewsKind::JobExecuted, at(millis))];
@@ -240,7 +240,7 @@ async fn a_line_dated_in_the_future_is_as_old_as_those_around_it(w: &mut World) 
     same(&numbers(w).await?, &vec![])
 }
 
-async fn trimming_forgets_only_what_is_older(w: &mut World) -> Checked {
+async fn trimming_removes_only_older_events(w: &mut World) -> Checked {
     let run = w.driven("a").await?;
     w.commit(&w.new_commit(run, 0, 1)).await?;
     let job = w.driven_job(ORDER, &[]).await?.num;
@@ -252,13 +252,13 @@ async fn trimming_forgets_only_what_is_older(w: &mut World) -> Checked {
     same(&w.feed().await?.len(), &5)?;
     same(&w.write(trim(3_000, 9_000)).await?, &Answer::Trimmed(2))?;
     let numbers: Vec<_> = w.feed().await?.into_iter().map(|told| (told.num, told.number, told.id)).collect();
-    // Entries are the journal, and stay as long as it does.
+    // Entries belong to the journal, and stay as long as it does.
     same(&numbers, &vec![(run, 3, name("a")), (job, 2, name(ORDER)), (job, 3, name(ORDER))])?;
     same(&w.write(trim(i64::MAX, i64::MAX)).await?, &Answer::Trimmed(2))?;
     same(&words(&w.feed().await?), &strings(&["step 1"]))?;
     let last = w.feed().await?.last().map(|told| told.pos);
     let next = w.pending("b").await?;
-    ensure(w.told_of(next).await?.first().map(|told| told.pos) > last, || "an old position".to_owned())
+    ensure(w.told_of(next).await?.first().map(|told| told.pos) > last, || "an old position was reused".to_owned())
 }
 
 async fn marks_are_kept(w: &mut World) -> Checked {

@@ -1,4 +1,4 @@
-//! Promises about the lease: whoever lost the right to execute cannot change a run any more.
+//! Promises about the lease: a process that lost the right to execute cannot change a run any more.
 
 use outlive_core::commit::{Answer, Claim, Commit, Epoch, Start, Write};
 use outlive_core::query::Wake;
@@ -14,16 +14,16 @@ cases![
     a_commit_after_a_release_is_fenced,
     a_claim_after_a_release_is_fenced,
     a_start_under_an_earlier_lease_is_left_to_the_next,
-    nobody_holds_epoch_zero_nor_one_that_was_never_given,
+    epoch_zero_and_unissued_epochs_are_fenced,
     a_second_lease_is_refused_or_fences_the_first,
     releasing_an_earlier_lease_does_not_touch_the_current_one,
     starts_and_messages_need_no_lease,
-    a_release_makes_what_is_still_driven_due_without_counting_a_recovery,
-    a_release_leaves_what_nobody_drives,
-    a_lease_after_a_release_can_go_on,
+    a_release_makes_owned_instances_due_without_counting_a_recovery,
+    a_release_does_not_affect_unowned_instances,
+    a_lease_after_a_release_can_continue,
 ];
 
-/// Under this epoch neither entries nor an end can be written.
+/// Checks that neither entries nor an end can be written under this epoch.
 async fn cannot_commit(w: &World, id: &str, epoch: Epoch) -> Checked {
     let num = w.held(id).await?.num;
     let before = w.snapshot().await?;
@@ -34,7 +34,7 @@ async fn cannot_commit(w: &World, id: &str, epoch: Epoch) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-/// Under this epoch nothing can be claimed.
+/// Checks that nothing can be claimed under this epoch.
 async fn cannot_claim(w: &World, id: &str, epoch: Epoch) -> Checked {
     let nums = vec![w.held(id).await?.num];
     let before = w.snapshot().await?;
@@ -90,7 +90,7 @@ async fn a_start_under_an_earlier_lease_is_left_to_the_next(w: &mut World) -> Ch
     same(&(held.status, held.owner, held.wake), &(Status::Pending, Epoch(0), Some(NOW)))
 }
 
-async fn nobody_holds_epoch_zero_nor_one_that_was_never_given(w: &mut World) -> Checked {
+async fn epoch_zero_and_unissued_epochs_are_fenced(w: &mut World) -> Checked {
     w.pending("a").await?;
     for epoch in [Epoch(0), Epoch(w.epoch.0 + 1)] {
         cannot_commit(w, "a", epoch).await?;
@@ -135,7 +135,7 @@ async fn starts_and_messages_need_no_lease(w: &mut World) -> Checked {
     same(&w.wakes().await?, &vec![Wake { due: NOW, num }])
 }
 
-async fn a_release_makes_what_is_still_driven_due_without_counting_a_recovery(w: &mut World) -> Checked {
+async fn a_release_makes_owned_instances_due_without_counting_a_recovery(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.commit(&w.new_commit(num, 0, 1)).await?;
     w.release(w.epoch).await?;
@@ -147,7 +147,7 @@ async fn a_release_makes_what_is_still_driven_due_without_counting_a_recovery(w:
     same(&w.held("a").await?.recoveries, &0)
 }
 
-async fn a_release_leaves_what_nobody_drives(w: &mut World) -> Checked {
+async fn a_release_does_not_affect_unowned_instances(w: &mut World) -> Checked {
     w.pending("a").await?;
     w.paused_until("b", at(5_000)).await?;
     w.with_status("c", Status::Completed).await?;
@@ -158,7 +158,7 @@ async fn a_release_leaves_what_nobody_drives(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_lease_after_a_release_can_go_on(w: &mut World) -> Checked {
+async fn a_lease_after_a_release_can_continue(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.commit(&w.new_commit(num, 0, 1)).await?;
     w.release(w.epoch).await?;

@@ -1,4 +1,4 @@
-//! Promises about filters: they mean what [`Filter::matches`] says, to the letter.
+//! Promises about filters: they match exactly what [`Filter::matches`] says.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use super::world::{Checked, World, at, name, released, same, told};
 use crate::random::Random;
 
 cases![
-    a_workflow_is_meant_by_its_whole_name,
-    runs_are_meant_unless_jobs_are_asked_for,
-    any_of_the_statuses_will_do,
+    a_workflow_filter_matches_the_whole_name,
+    filters_match_runs_unless_jobs_are_requested,
+    any_of_the_statuses_matches,
     a_prefix_is_taken_literally,
-    a_prefix_knows_upper_from_lower_case,
+    a_prefix_is_case_sensitive,
     a_prefix_may_end_anywhere_in_unicode_text,
-    an_empty_prefix_means_all,
-    all_tags_must_be_there,
+    an_empty_prefix_matches_everything,
+    all_tags_must_match,
     tags_are_compared_literally,
-    a_time_range_has_its_first_moment_and_not_its_last,
-    a_time_range_may_be_as_wide_as_time,
+    a_time_range_includes_its_start_and_excludes_its_end,
+    a_time_range_may_span_all_of_time,
     lists_and_counts_agree_with_a_scan_for_random_filters,
 ];
 
-/// The ids that match, sorted; list and count must agree.
+/// Returns the ids that match, sorted; list and count must agree.
 async fn matching(w: &World, filter: &Filter) -> Checked<Vec<String>> {
     let page = told(w.store().list(filter, None, 100_000).await)?;
     let counts = told(w.store().count(filter).await)?;
@@ -51,7 +51,7 @@ async fn start_all(w: &World, ids: &[&str]) -> Checked {
     Ok(())
 }
 
-async fn a_workflow_is_meant_by_its_whole_name(w: &mut World) -> Checked {
+async fn a_workflow_filter_matches_the_whole_name(w: &mut World) -> Checked {
     for (id, workflow) in [("a", "check"), ("b", "checkout"), ("c", "Checkout"), ("d", "check%")] {
         w.start(&Start { workflow: name(workflow), ..w.new_start(id) }).await?;
     }
@@ -61,7 +61,7 @@ async fn a_workflow_is_meant_by_its_whole_name(w: &mut World) -> Checked {
     means(w, &Filter::new().workflow(""), &[]).await
 }
 
-async fn runs_are_meant_unless_jobs_are_asked_for(w: &mut World) -> Checked {
+async fn filters_match_runs_unless_jobs_are_requested(w: &mut World) -> Checked {
     let runs = ["checkout", "task", "taskorders", "Task:orders", "tasks:orders", "_ask:orders", "a task:orders"];
     let jobs = ["task:orders", "continuous:beat", "debounce:hooks", "pool:mail", "pool::"];
     for workflow in runs.into_iter().chain(jobs) {
@@ -84,7 +84,7 @@ async fn runs_are_meant_unless_jobs_are_asked_for(w: &mut World) -> Checked {
         .await
 }
 
-async fn any_of_the_statuses_will_do(w: &mut World) -> Checked {
+async fn any_of_the_statuses_matches(w: &mut World) -> Checked {
     w.pending("pending").await?;
     w.with_status("completed", Status::Completed).await?;
     w.with_status("stuck", Status::Stuck).await?;
@@ -107,7 +107,7 @@ async fn a_prefix_is_taken_literally(w: &mut World) -> Checked {
     means(w, &Filter::new().id_prefix("a%b and more"), &[]).await
 }
 
-async fn a_prefix_knows_upper_from_lower_case(w: &mut World) -> Checked {
+async fn a_prefix_is_case_sensitive(w: &mut World) -> Checked {
     start_all(w, &["Order-1", "order-2", "ORDER-3", "ÄB", "äb"]).await?;
     means(w, &Filter::new().id_prefix("order"), &["order-2"]).await?;
     means(w, &Filter::new().id_prefix("Order"), &["Order-1"]).await?;
@@ -125,7 +125,7 @@ async fn a_prefix_may_end_anywhere_in_unicode_text(w: &mut World) -> Checked {
     means(w, &Filter::new().id_prefix("\u{d7ff}"), &[]).await
 }
 
-async fn an_empty_prefix_means_all(w: &mut World) -> Checked {
+async fn an_empty_prefix_matches_everything(w: &mut World) -> Checked {
     start_all(w, &["a", "🦀"]).await?;
     means(w, &Filter::new().id_prefix(""), &["a", "🦀"]).await
 }
@@ -136,7 +136,7 @@ async fn start_tagged(w: &World, id: &str, tags: &[(&str, &str)]) -> Checked {
     Ok(())
 }
 
-async fn all_tags_must_be_there(w: &mut World) -> Checked {
+async fn all_tags_must_match(w: &mut World) -> Checked {
     start_tagged(w, "a", &[("shop", "paris"), ("size", "big")]).await?;
     start_tagged(w, "b", &[("shop", "paris")]).await?;
     start_tagged(w, "c", &[("shop", "rome"), ("size", "big")]).await?;
@@ -166,7 +166,7 @@ async fn start_at(w: &World, id: &str, moment: Timestamp) -> Checked {
     Ok(())
 }
 
-async fn a_time_range_has_its_first_moment_and_not_its_last(w: &mut World) -> Checked {
+async fn a_time_range_includes_its_start_and_excludes_its_end(w: &mut World) -> Checked {
     for (id, millis) in [("a", -10), ("b", 0), ("c", 10), ("d", 20)] {
         start_at(w, id, at(millis)).await?;
     }
@@ -176,7 +176,7 @@ async fn a_time_range_has_its_first_moment_and_not_its_last(w: &mut World) -> Ch
     means(w, &Filter::new().created_from(at(10)).created_before(at(10)), &[]).await
 }
 
-async fn a_time_range_may_be_as_wide_as_time(w: &mut World) -> Checked {
+async fn a_time_range_may_span_all_of_time(w: &mut World) -> Checked {
     for (id, moment) in [("first", Timestamp::MIN), ("now", at(0)), ("last", Timestamp::MAX)] {
         start_at(w, id, moment).await?;
     }

@@ -1,4 +1,4 @@
-//! Promises about messages: kept in order of arrival until they are taken, once each, and never passed by.
+//! Promises about messages: kept in order of arrival until they are taken, once each, and never skipped.
 
 use outlive_core::commit::{Answer, Commit, Refusal, Send, State, Write};
 use outlive_core::id::InstanceNum;
@@ -10,26 +10,26 @@ use super::world::{
 };
 
 cases![
-    messages_lie_in_the_order_they_came,
+    messages_are_kept_in_order_of_arrival,
     every_kind_of_message_is_kept_as_sent,
     positions_only_grow,
-    an_inbox_is_read_from_a_place_on,
+    an_inbox_is_read_from_a_position,
     taken_messages_are_gone_and_the_others_stay,
     a_fenced_commit_takes_no_message,
     a_commit_takes_only_from_its_own_inbox,
-    taking_what_is_not_there_is_no_error,
-    a_pause_is_refused_while_there_is_a_message_it_has_not_seen,
-    an_end_is_refused_while_there_is_a_message_it_has_not_seen,
+    taking_a_missing_message_is_not_an_error,
+    a_pause_is_refused_while_there_is_an_unseen_message,
+    an_end_is_refused_while_there_is_an_unseen_message,
     a_pause_that_has_seen_every_message_is_accepted,
-    what_a_commit_takes_it_has_seen,
-    a_commit_that_does_not_look_is_accepted,
+    a_commit_has_seen_what_it_takes,
+    a_commit_that_does_not_check_the_inbox_is_accepted,
     messages_of_other_instances_need_not_be_seen,
-    a_message_to_nobody_is_refused,
-    a_message_to_an_earlier_bearer_of_the_id_is_refused,
-    a_message_to_this_bearer_of_the_id_is_kept,
+    a_message_to_an_unknown_run_is_refused,
+    a_message_to_an_earlier_run_of_the_id_is_refused,
+    a_message_to_the_current_run_of_the_id_is_kept,
     a_message_to_an_ended_run_is_refused_with_its_status,
     a_second_message_with_the_same_key_is_not_kept,
-    a_key_is_known_when_its_message_was_taken,
+    a_key_is_known_after_its_message_was_taken,
     a_key_belongs_to_one_instance,
     a_key_sent_twice_in_one_batch_is_kept_once,
     a_message_that_is_not_kept_makes_nothing_due,
@@ -39,11 +39,11 @@ async fn texts(w: &World, num: InstanceNum, want: &[&str]) -> Checked {
     same(&w.signals(num).await?, &want.iter().map(|text| (*text).to_owned()).collect())
 }
 
-async fn messages_lie_in_the_order_they_came(w: &mut World) -> Checked {
+async fn messages_are_kept_in_order_of_arrival(w: &mut World) -> Checked {
     let (a, b) = (w.pending("a").await?, w.driven("b").await?);
     let words = ["c", "a", "b", "e", "d"];
     let sends = words.iter().flat_map(|word| ["a", "b"].map(|id| w.new_send(id, signal(word))));
-    // Later ones were accepted at an earlier time by their sender's clock; arrival is what counts.
+    // Later messages carry an earlier time by their sender's clock; order of arrival is what counts.
     let sends = (0..).zip(sends).map(|(i, send)| Write::Send(Send { at: at(1_000 - i), ..send })).collect();
     w.batch(sends).await?;
     texts(w, a, &words).await?;
@@ -87,7 +87,7 @@ async fn positions_only_grow(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn an_inbox_is_read_from_a_place_on(w: &mut World) -> Checked {
+async fn an_inbox_is_read_from_a_position(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let first = w.signalled("a", "one").await?;
     w.signalled("a", "two").await?;
@@ -121,14 +121,14 @@ async fn a_fenced_commit_takes_no_message(w: &mut World) -> Checked {
 async fn a_commit_takes_only_from_its_own_inbox(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     let (mine, theirs) = (w.signalled("a", "mine").await?, w.signalled("b", "theirs").await?);
-    // Positions may be counted per instance, and then be equal; a position beyond its own is nobody's.
+    // Positions may be counted per instance and thus be equal; a position beyond its own belongs to no message.
     let taken = vec![theirs, theirs + 1].into_iter().filter(|pos| *pos != mine).collect();
     w.commit(&Commit { taken, ..w.new_commit(a, 0, 1) }).await?;
     texts(w, a, &["mine"]).await?;
     texts(w, b, &["theirs"]).await
 }
 
-async fn taking_what_is_not_there_is_no_error(w: &mut World) -> Checked {
+async fn taking_a_missing_message_is_not_an_error(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pos = w.signalled("a", "one").await?;
     for seq_before in 0..2 {
@@ -138,7 +138,7 @@ async fn taking_what_is_not_there_is_no_error(w: &mut World) -> Checked {
     texts(w, num, &[]).await
 }
 
-/// Refuses a state that has seen the first of three messages, and tells it the other two.
+/// Checks that a state that has seen the first of three messages is refused, and that the other two are returned.
 async fn is_told_of_the_unseen(w: &World, state: State) -> Checked {
     let num = w.driven("a").await?;
     let seen = w.signalled("a", "seen").await?;
@@ -151,11 +151,11 @@ async fn is_told_of_the_unseen(w: &World, state: State) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_pause_is_refused_while_there_is_a_message_it_has_not_seen(w: &mut World) -> Checked {
+async fn a_pause_is_refused_while_there_is_an_unseen_message(w: &mut World) -> Checked {
     is_told_of_the_unseen(w, asleep(at(9_000))).await
 }
 
-async fn an_end_is_refused_while_there_is_a_message_it_has_not_seen(w: &mut World) -> Checked {
+async fn an_end_is_refused_while_there_is_an_unseen_message(w: &mut World) -> Checked {
     is_told_of_the_unseen(w, released(Status::Completed)).await
 }
 
@@ -169,14 +169,14 @@ async fn a_pause_that_has_seen_every_message_is_accepted(w: &mut World) -> Check
     same(&w.held("a").await?.wake, &Some(at(9_000)))
 }
 
-async fn what_a_commit_takes_it_has_seen(w: &mut World) -> Checked {
+async fn a_commit_has_seen_what_it_takes(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pos = w.signalled("a", "one").await?;
     let state = Some(State { seen: Some(0), ..asleep(at(9_000)) });
     same(&w.commit(&Commit { state, taken: vec![pos], ..w.new_commit(num, 0, 1) }).await?, &Answer::Done)
 }
 
-async fn a_commit_that_does_not_look_is_accepted(w: &mut World) -> Checked {
+async fn a_commit_that_does_not_check_the_inbox_is_accepted(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.signalled("a", "one").await?;
     same(&w.commit(&w.new_state(num, 0, asleep(at(9_000)))).await?, &Answer::Done)?;
@@ -192,12 +192,12 @@ async fn messages_of_other_instances_need_not_be_seen(w: &mut World) -> Checked 
     same(&w.commit(&w.new_state(num, 0, state)).await?, &Answer::Done)
 }
 
-async fn a_message_to_nobody_is_refused(w: &mut World) -> Checked {
+async fn a_message_to_an_unknown_run_is_refused(w: &mut World) -> Checked {
     refused(&w.send(&w.new_send("nobody", signal("hello"))).await?, Refusal::NotFound)?;
     same(&w.find("nobody").await?, &None)
 }
 
-async fn a_message_to_an_earlier_bearer_of_the_id_is_refused(w: &mut World) -> Checked {
+async fn a_message_to_an_earlier_run_of_the_id_is_refused(w: &mut World) -> Checked {
     let old = w.with_status("a", Status::Completed).await?;
     w.purge("a").await?;
     let new = w.pending("a").await?;
@@ -208,7 +208,7 @@ async fn a_message_to_an_earlier_bearer_of_the_id_is_refused(w: &mut World) -> C
     texts(w, new, &[]).await
 }
 
-async fn a_message_to_this_bearer_of_the_id_is_kept(w: &mut World) -> Checked {
+async fn a_message_to_the_current_run_of_the_id_is_kept(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     w.send(&Send { num: Some(num), ..w.new_send("a", signal("hello")) }).await?;
     texts(w, num, &["hello"]).await
@@ -230,11 +230,11 @@ fn keyed(w: &World, id: &str, text: &str) -> Send {
     Send { dedup: Some(name("order 7")), ..w.new_send(id, signal(text)) }
 }
 
-/// Whether the answer says that the message was there before, at `first` or where nobody remembers.
+/// Checks that the result says the message already existed, at `first` or at an unknown position.
 fn was_there(answer: &Answer, num: InstanceNum, first: u64) -> Checked {
     let is_so =
         matches!(answer, Answer::Sent { num: of, pos, is_new: false, .. } if *of == num && [0, first].contains(pos));
-    ensure(is_so, || format!("{answer:?}, and the first was at {first}"))
+    ensure(is_so, || format!("{answer:?}, but the first was at {first}"))
 }
 
 async fn a_second_message_with_the_same_key_is_not_kept(w: &mut World) -> Checked {
@@ -247,7 +247,7 @@ async fn a_second_message_with_the_same_key_is_not_kept(w: &mut World) -> Checke
     texts(w, num, &["first", "third", "fourth"]).await
 }
 
-async fn a_key_is_known_when_its_message_was_taken(w: &mut World) -> Checked {
+async fn a_key_is_known_after_its_message_was_taken(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.send(&keyed(w, "a", "first")).await?;
     let first = w.inbox(num).await?[0].pos;

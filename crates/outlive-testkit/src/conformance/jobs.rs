@@ -1,4 +1,4 @@
-//! What a case about jobs needs: short ways to push events, to take turns and to read what came of them.
+//! Helpers for cases about jobs: push events, take turns, and read the results.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use outlive_core::queue::{Dead, Depth, Moved, Place, Push, QueuePage, QueueRead,
 
 use super::world::{Checked, NOW, World, at, json, name, told};
 
-/// Instances of two jobs: events of the one lie in an inbox, those of the other in a queue.
+/// Instances of two jobs: one keeps its events in an inbox, the other in a queue.
 pub(crate) const ORDER: &str = "task:orders:1";
 pub(crate) const ORDERS: &str = "task:orders";
 pub(crate) const MAIL: &str = "pool:mail:main";
 pub(crate) const MAILS: &str = "pool:mail";
 
-/// The answer to a push.
+/// The result of a push.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pushed {
     pub(crate) num: InstanceNum,
@@ -28,7 +28,7 @@ pub(crate) struct Pushed {
 
 /// Writing.
 impl World {
-    /// Events with these texts, for the inbox of a task or the queue of a pool.
+    /// A push of events with these payloads, to the inbox of a task or the queue of a pool.
     pub(crate) fn new_push(&self, id: &str, texts: &[&str]) -> Push {
         Push {
             id: name(id),
@@ -45,22 +45,22 @@ impl World {
         self.write(Write::Push(push.clone())).await
     }
 
-    /// A push that must be taken.
+    /// Pushes events, which must be accepted.
     pub(crate) async fn pushed(&self, push: &Push) -> Checked<Pushed> {
         match self.push(push).await? {
             Answer::Pushed { num, created, positions, before } => Ok(Pushed { num, created, positions, before }),
-            other => Err(format!("a push to {:?} was answered with {other:?}", push.id)),
+            other => Err(format!("a push to {:?} returned {other:?}", push.id)),
         }
     }
 
-    /// An instance that is driven, with these events.
+    /// An instance with an owner and these events.
     pub(crate) async fn driven_job(&self, id: &str, texts: &[&str]) -> Checked<Pushed> {
         let pushed = self.pushed(&self.new_push(id, texts)).await?;
         self.claim(&[pushed.num]).await?;
         Ok(pushed)
     }
 
-    /// A turn that tells one thing and changes nothing else.
+    /// A turn that reports one lifecycle event and changes nothing else.
     pub(crate) fn new_turn(&self, num: InstanceNum, before: u64) -> Turn {
         let news = vec![News::new(NewsKind::JobExecuted, NOW)];
         Turn { news, ..Turn::new(num, self.epoch, before) }
@@ -70,18 +70,18 @@ impl World {
         self.write(Write::Turn(Box::new(turn.clone()))).await
     }
 
-    /// A turn that must be taken.
+    /// Takes a turn, which must be accepted.
     pub(crate) async fn turned(&self, turn: &Turn) -> Checked<Vec<Answer>> {
         match self.turn(turn).await? {
             Answer::Turned(answers) => Ok(answers),
-            other => Err(format!("a turn was answered with {other:?}")),
+            other => Err(format!("a turn returned {other:?}")),
         }
     }
 }
 
 /// Reading.
 impl World {
-    /// The texts of the events in an inbox.
+    /// Returns the payloads of the events in an inbox.
     pub(crate) async fn events(&self, num: InstanceNum) -> Checked<Vec<String>> {
         let inbox = self.inbox(num).await?;
         Ok(inbox
@@ -91,12 +91,12 @@ impl World {
             .collect())
     }
 
-    /// What is ready in a queue at a time, and at most so many.
+    /// Returns what is ready in a queue at a time, up to a limit.
     pub(crate) async fn page(&self, num: InstanceNum, millis: i64, limit: usize) -> Checked<QueuePage> {
         told(self.store().queue(num, QueueRead { now: at(millis), after: None, limit }).await)
     }
 
-    /// The texts of all that is ready now.
+    /// Returns the payloads of everything that is ready now.
     pub(crate) async fn ready(&self, num: InstanceNum) -> Checked<Vec<String>> {
         Ok(texts(&self.page(num, 1_000, 1_000).await?.events))
     }
@@ -113,21 +113,21 @@ impl World {
         told(self.store().feed(0, 1_000_000).await)
     }
 
-    /// What was told of an instance, whoever has its id now.
+    /// Returns the lifecycle events of an instance, even if its id belongs to another one by now.
     pub(crate) async fn told_of(&self, num: InstanceNum) -> Checked<Vec<Told>> {
         Ok(self.feed().await?.into_iter().filter(|told| told.num == num).collect())
     }
 }
 
-/// Does the same to the store twice, as somebody who has lost the answer.
+/// Writes the same thing twice, like a caller that lost the reply.
 pub(crate) async fn twice(w: &World, write: Write) -> Checked<(Answer, Answer)> {
-    // The very batch again, as that is how it is known when nothing else tells it.
+    // The same batch object again, which identifies a repeat when nothing else does.
     let batch = Arc::new(vec![write]);
     let first = told(w.store().write(batch.clone()).await)?;
     let second = told(w.store().write(batch).await)?;
     match (&first[..], &second[..]) {
         ([first], [second]) => Ok((first.clone(), second.clone())),
-        _ => Err(format!("one write was answered with {first:?}, then {second:?}")),
+        _ => Err(format!("the same write returned {first:?}, then {second:?}")),
     }
 }
 
@@ -135,12 +135,12 @@ pub(crate) fn event(text: &str) -> Event {
     Event::new(json(&format!("\"{text}\"")))
 }
 
-/// An event that has a dedup key.
+/// An event with a dedup key.
 pub(crate) fn keyed(text: &str, key: &str) -> Event {
     Event { dedup: Some(name(key)), ..event(text) }
 }
 
-/// An event of a lane.
+/// An event in a lane.
 pub(crate) fn laned(text: &str, lane: &str) -> Event {
     Event { key: Some(name(lane)), ..event(text) }
 }
@@ -164,7 +164,7 @@ fn bare(text: &str) -> String {
     text.trim_matches('"').to_owned()
 }
 
-/// The queued event is done with, or goes on as another.
+/// Removes a queued event, or replaces it with another.
 pub(crate) fn moved(pos: u64, from: &Event, to: Option<Event>) -> Moved {
     Moved { pos, from: Spot::of(from), key: from.dedup.clone(), to }
 }
@@ -183,7 +183,7 @@ pub(crate) fn letter(id: &str, pos: u64, event: &Event) -> Dead {
     }
 }
 
-/// What a line says, in a word.
+/// Describes a feed event in a word or two.
 pub(crate) fn word(told: &Told) -> String {
     match &told.line {
         Line::Entry(entry) => entry.op.to_string(),

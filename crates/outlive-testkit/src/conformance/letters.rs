@@ -1,4 +1,4 @@
-//! Promises about dead letters: kept whatever becomes of their instance, until somebody decides.
+//! Promises about dead letters: kept until someone decides, whatever happens to their instance.
 
 use outlive_core::commit::{Answer, Refusal, Turn, Write};
 use outlive_core::event::Event;
@@ -10,25 +10,25 @@ use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strin
 use super::world::{Checked, World, asleep, at, ensure, json, name, refused, released, same, told};
 
 cases![
-    a_dead_letter_is_kept_as_given_up,
+    a_dead_letter_is_kept_as_written,
     dead_letters_survive_their_instance_and_a_crash,
     dead_letters_are_listed_by_page,
-    a_retry_gives_the_letter_to_its_instance_as_new,
-    a_key_of_its_own_does_not_keep_a_letter_out,
-    a_letter_whose_key_another_event_has_stays,
-    a_retry_brings_the_instance_into_being_again,
-    a_retry_of_all_leaves_those_of_other_jobs,
-    a_dropped_letter_is_gone,
-    a_letter_that_nobody_knows_is_refused,
+    a_retry_gives_the_letter_to_its_instance_as_a_new_event,
+    a_letter_is_not_rejected_for_its_own_key,
+    a_letter_whose_key_is_taken_stays,
+    a_retry_recreates_the_instance,
+    retrying_all_does_not_affect_other_jobs,
+    a_discarded_letter_is_gone,
+    an_unknown_letter_is_refused,
     a_letter_of_an_ended_instance_stays,
-    a_letter_that_fails_again_is_a_new_one,
+    a_letter_that_fails_again_is_a_new_letter,
 ];
 
 fn bury(job: &str, letters: Letters, is_retry: bool) -> Write {
     Write::Bury(Bury { job: name(job), letters, is_retry, at: at(2_000) })
 }
 
-/// Gives up events of the mail, and puts the instance to sleep.
+/// Gives up events of the instance, and puts it to sleep.
 async fn given_up(w: &World, id: &str, events: &[Event]) -> Checked<Vec<Dead>> {
     let push = outlive_core::queue::Push { events: events.to_vec(), ..w.new_push(id, &[]) };
     let pushed = w.pushed(&push).await?;
@@ -42,7 +42,7 @@ async fn given_up(w: &World, id: &str, events: &[Event]) -> Checked<Vec<Dead>> {
     Ok(dead)
 }
 
-async fn a_dead_letter_is_kept_as_given_up(w: &mut World) -> Checked {
+async fn a_dead_letter_is_kept_as_written(w: &mut World) -> Checked {
     let tried = Event {
         priority: -4,
         key: Some(name("ü")),
@@ -79,7 +79,7 @@ async fn dead_letters_are_listed_by_page(w: &mut World) -> Checked {
     same(&page(0, 0).await?, &vec![])
 }
 
-async fn a_retry_gives_the_letter_to_its_instance_as_new(w: &mut World) -> Checked {
+async fn a_retry_gives_the_letter_to_its_instance_as_a_new_event(w: &mut World) -> Checked {
     let tried = Event { failed: 3, priority: 2, due: Some(at(90_000)), ..keyed("one", "k") };
     let dead = given_up(w, MAIL, &[tried.clone(), event("two")]).await?;
     let num = w.held(MAIL).await?.num;
@@ -93,9 +93,9 @@ async fn a_retry_gives_the_letter_to_its_instance_as_new(w: &mut World) -> Check
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 1 })
 }
 
-/// The key of an event in an inbox counts as long as its instance lives, so that a letter was kept out by its own key, and
-/// was gone.
-async fn a_key_of_its_own_does_not_keep_a_letter_out(w: &mut World) -> Checked {
+/// Regression: the dedup key of an event in an inbox counts as long as its instance lives, so a retried letter was
+/// rejected for its own key, and lost.
+async fn a_letter_is_not_rejected_for_its_own_key(w: &mut World) -> Checked {
     let push = outlive_core::queue::Push { events: vec![keyed("one", "k")], ..w.new_push(ORDER, &[]) };
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
@@ -104,12 +104,12 @@ async fn a_key_of_its_own_does_not_keep_a_letter_out(w: &mut World) -> Checked {
     w.turned(&Turn { taken: pushed.positions, dead: dead.clone(), state, ..w.new_turn(num, news) }).await?;
     same(&w.write(bury(ORDERS, Letters::All, true)).await?, &Answer::Buried { count: 1, nums: vec![num] })?;
     same(&w.events(num).await?, &strings(&["one"]))?;
-    ensure(w.inbox(num).await?[0].pos > dead[0].pos, || "an old position".to_owned())?;
+    ensure(w.inbox(num).await?[0].pos > dead[0].pos, || "an old position was reused".to_owned())?;
     let push = outlive_core::queue::Push { events: vec![keyed("two", "k")], ..w.new_push(ORDER, &[]) };
     same(&w.pushed(&push).await?.positions, &vec![0])
 }
 
-async fn a_letter_whose_key_another_event_has_stays(w: &mut World) -> Checked {
+async fn a_letter_whose_key_is_taken_stays(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[keyed("one", "k")]).await?;
     let push = outlive_core::queue::Push { events: vec![keyed("two", "k")], ..w.new_push(MAIL, &[]) };
     w.pushed(&push).await?;
@@ -117,7 +117,7 @@ async fn a_letter_whose_key_another_event_has_stays(w: &mut World) -> Checked {
     same(&(w.dead(MAILS).await?, w.depth(MAILS).await?), &(dead, Depth { queued: 1, delayed: 0, dead: 1 }))
 }
 
-async fn a_retry_brings_the_instance_into_being_again(w: &mut World) -> Checked {
+async fn a_retry_recreates_the_instance(w: &mut World) -> Checked {
     let dead = given_up(w, ORDER, &[event("one"), event("two")]).await?;
     let held = w.held(ORDER).await?;
     w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.news) }).await?;
@@ -126,10 +126,10 @@ async fn a_retry_brings_the_instance_into_being_again(w: &mut World) -> Checked 
     same(&answer, &Answer::Buried { count: 2, nums: vec![again.num] })?;
     ensure(again.num > held.num && again.wake == Some(Timestamp::AT_ONCE), || format!("{again:?}"))?;
     same(&w.events(again.num).await?, &strings(&["one", "two"]))?;
-    ensure(w.inbox(again.num).await?[0].pos > dead[1].pos, || "an old position".to_owned())
+    ensure(w.inbox(again.num).await?[0].pos > dead[1].pos, || "an old position was reused".to_owned())
 }
 
-async fn a_retry_of_all_leaves_those_of_other_jobs(w: &mut World) -> Checked {
+async fn retrying_all_does_not_affect_other_jobs(w: &mut World) -> Checked {
     given_up(w, MAIL, &[event("one")]).await?;
     given_up(w, "pool:mail:other", &[event("two")]).await?;
     let others = given_up(w, "pool:letters:main", &[event("three")]).await?;
@@ -140,7 +140,7 @@ async fn a_retry_of_all_leaves_those_of_other_jobs(w: &mut World) -> Checked {
     same(&w.depth("pool:letters").await?, &Depth { queued: 0, delayed: 0, dead: 1 })
 }
 
-async fn a_dropped_letter_is_gone(w: &mut World) -> Checked {
+async fn a_discarded_letter_is_gone(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &["a", "b", "c"].map(event)).await?;
     let answer = w.write(bury(MAILS, Letters::One(dead[1].pos), false)).await?;
     same(&answer, &Answer::Buried { count: 1, nums: vec![] })?;
@@ -150,7 +150,7 @@ async fn a_dropped_letter_is_gone(w: &mut World) -> Checked {
     same(&w.held(MAIL).await?.wake, &Some(at(9_000)))
 }
 
-async fn a_letter_that_nobody_knows_is_refused(w: &mut World) -> Checked {
+async fn an_unknown_letter_is_refused(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[event("a")]).await?;
     let before = w.snapshot().await?;
     for (job, pos) in [(MAILS, 0), (MAILS, dead[0].pos + 1), (ORDERS, dead[0].pos)] {
@@ -171,7 +171,7 @@ async fn a_letter_of_an_ended_instance_stays(w: &mut World) -> Checked {
     same(&(w.dead(MAILS).await?, w.depth(MAILS).await?.dead), &(dead, 1))
 }
 
-async fn a_letter_that_fails_again_is_a_new_one(w: &mut World) -> Checked {
+async fn a_letter_that_fails_again_is_a_new_letter(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[event("a")]).await?;
     w.write(bury(MAILS, Letters::All, true)).await?;
     let held = w.held(MAIL).await?;

@@ -1,4 +1,4 @@
-//! Promises about lists and counts: pages that join up, and sums that agree with them.
+//! Promises about lists and counts: pages add up to the whole list, and counts agree with it.
 
 use outlive_core::commit::{OnConflict, Start, Write};
 use outlive_core::id::InstanceNum;
@@ -13,8 +13,8 @@ cases![
     pages_join_up_to_the_whole_list,
     the_last_page_says_that_it_is_the_last,
     a_page_is_filled_with_what_matches,
-    pages_stay_in_step_while_others_start_and_purge,
-    a_page_before_a_number_that_is_gone_goes_on_below_it,
+    pages_stay_consistent_while_others_start_and_purge,
+    a_page_before_a_removed_number_continues_below_it,
     counts_follow_every_change_of_status,
     counts_follow_purges_and_replacements,
     counts_are_right_after_a_crash,
@@ -28,7 +28,7 @@ async fn count(w: &World, filter: &Filter) -> Checked<Counts> {
     told(w.store().count(filter).await)
 }
 
-/// The ids on all pages of this size.
+/// Returns the ids on all pages of this size.
 async fn ids_by_page(w: &World, filter: &Filter, limit: usize) -> Checked<Vec<String>> {
     let (mut ids, mut before) = (Vec::new(), None);
     loop {
@@ -39,7 +39,7 @@ async fn ids_by_page(w: &World, filter: &Filter, limit: usize) -> Checked<Vec<St
         if before.is_none() {
             return Ok(ids);
         }
-        ensure(ids.len() < 10_000, || "the pages do not end".to_owned())?;
+        ensure(ids.len() < 10_000, || "the pages never end".to_owned())?;
     }
 }
 
@@ -59,7 +59,7 @@ async fn an_empty_store_lists_and_counts_nothing(w: &mut World) -> Checked {
 }
 
 async fn a_list_is_newest_first(w: &mut World) -> Checked {
-    // By number, not by the time the sender's clock showed.
+    // By number, not by the time on the sender's clock.
     for (id, millis) in [("a", 30), ("b", 10), ("c", 20)] {
         w.start(&Start { at: at(millis), ..w.new_start(id) }).await?;
     }
@@ -93,7 +93,7 @@ async fn a_page_is_filled_with_what_matches(w: &mut World) -> Checked {
     same(&ids_by_page(w, &rare, 3).await?, &numbered((0..40).step_by(10).rev()))
 }
 
-async fn pages_stay_in_step_while_others_start_and_purge(w: &mut World) -> Checked {
+async fn pages_stay_consistent_while_others_start_and_purge(w: &mut World) -> Checked {
     for id in numbered(0..10) {
         w.with_status(&id, Status::Completed).await?;
     }
@@ -108,7 +108,7 @@ async fn pages_stay_in_step_while_others_start_and_purge(w: &mut World) -> Check
     same(&second.next, &None)
 }
 
-async fn a_page_before_a_number_that_is_gone_goes_on_below_it(w: &mut World) -> Checked {
+async fn a_page_before_a_removed_number_continues_below_it(w: &mut World) -> Checked {
     for id in numbered(0..6) {
         w.with_status(&id, Status::Failed).await?;
     }
@@ -118,7 +118,7 @@ async fn a_page_before_a_number_that_is_gone_goes_on_below_it(w: &mut World) -> 
     same(&rest.instances.iter().map(|instance| instance.id.to_string()).collect(), &numbered((0..3).rev()))
 }
 
-/// Whether the counts by status are these and no others.
+/// Checks that the counts by status are these and no others.
 async fn counts(w: &World, want: &[(StatusKind, u64)]) -> Checked {
     let found = count(w, &Filter::new()).await?;
     for kind in StatusKind::ALL {

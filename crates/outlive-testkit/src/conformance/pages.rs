@@ -15,17 +15,17 @@ cases![
     a_page_of_an_inbox_is_bounded_by_bytes,
     a_page_of_a_list_is_bounded_by_bytes,
     a_page_of_dead_letters_is_bounded_by_bytes,
-    an_item_larger_than_a_page_is_on_one_of_its_own,
+    an_item_larger_than_a_page_gets_its_own_page,
 ];
 
-/// How many large items a case makes: more than fit on a page.
+/// Number of large items in a case: more than fit on a page.
 const COUNT: u64 = 5;
 
 fn large() -> Payload {
     Payload::recorded(&format!("\"{}\"", "x".repeat(PAGE_BYTES / 3)))
 }
 
-/// Whether a page ends with the item that fills it.
+/// Checks that a page ends with the item that fills it.
 fn is_bounded(page: &[impl Weight]) -> Checked {
     let weights: Vec<usize> = page.iter().map(Weight::weight).collect();
     let before_last: usize = weights.iter().rev().skip(1).sum();
@@ -110,7 +110,7 @@ async fn a_page_of_dead_letters_is_bounded_by_bytes(w: &mut World) -> Checked {
     same(&(lens.iter().sum::<u64>(), lens.len()), &(COUNT, 2))
 }
 
-async fn an_item_larger_than_a_page_is_on_one_of_its_own(w: &mut World) -> Checked {
+async fn an_item_larger_than_a_page_gets_its_own_page(w: &mut World) -> Checked {
     let payload = Payload::recorded(&format!("\"{}\"", "x".repeat(PAGE_BYTES)));
     let num = written(w, &payload, 2).await?;
     let lens = pages!(|after| w.store().journal(num, after, 1_000), |last: &outlive_core::journal::Entry| last.seq);

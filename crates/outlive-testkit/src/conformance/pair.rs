@@ -1,4 +1,5 @@
-//! Two stores that are told the same, and must answer the same but for the numbers they choose themselves.
+//! A pair of stores that get the same writes and must return the same results, except for the numbers they choose
+//! themselves.
 
 mod jobs;
 
@@ -16,22 +17,22 @@ use outlive_core::time::Timestamp;
 
 use super::world::{Checked, at, same, told};
 
-/// The two. Whatever goes in or out is in the first one's numbers.
+/// The pair. All input and output uses the first store's numbers.
 pub(crate) struct Pair {
     first: Arc<dyn Store>,
     second: Arc<dyn Store>,
-    /// The lease of the first one.
+    /// The lease of the first store.
     pub(crate) epoch: Epoch,
     epoch_second: Epoch,
-    /// The second one's number for each of the first one's.
+    /// The second store's number for each of the first's.
     nums: Both<InstanceNum>,
-    /// The same for positions, which may be counted by instance.
+    /// The same for positions, which may be counted per instance.
     positions: Both<(InstanceNum, u64)>,
     /// The same for dead letters, which outlive their instance.
     letters: Both<u64>,
 }
 
-/// An instance as both stores hold it.
+/// An instance as both stores have it.
 pub(crate) struct Held {
     pub(crate) instance: Instance,
     pub(crate) seq_last: u64,
@@ -39,7 +40,7 @@ pub(crate) struct Held {
     pub(crate) queue: Vec<Queued>,
 }
 
-/// What corresponds to what.
+/// A two-way mapping.
 struct Both<T> {
     to_second: BTreeMap<T, T>,
     to_first: BTreeMap<T, T>,
@@ -50,7 +51,7 @@ impl<T: Ord + Copy> Both<T> {
         Self { to_second: BTreeMap::new(), to_first: BTreeMap::new() }
     }
 
-    /// The first pair counts; one that contradicts it shows when it is translated.
+    /// The first mapping wins; a contradiction shows up when it is translated.
     fn learn(&mut self, first: T, second: T) {
         self.to_second.entry(first).or_insert(second);
         self.to_first.entry(second).or_insert(first);
@@ -76,7 +77,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Writes the batch to both and compares each answer.
+    /// Writes the batch to both stores and compares each result.
     pub(crate) async fn write(&mut self, batch: &[Write]) -> Checked {
         batch.iter().for_each(|write| self.learn_letters(write));
         let for_second = batch.iter().map(|write| self.write_for_second(write)).collect();
@@ -85,13 +86,13 @@ impl Pair {
         same(&(first.len(), second.len()), &(batch.len(), batch.len()))?;
         for ((write, first), second) in batch.iter().zip(first).zip(second) {
             let (first, second) = self.comparable(write, first, second);
-            same(&second, &first).map_err(|found| format!("{found}\n    to {write:?}"))?;
+            same(&second, &first).map_err(|found| format!("{found}\n    for {write:?}"))?;
             self.compare_replies(write).await?;
         }
         Ok(())
     }
 
-    /// Compares all that the two hold, and gives it: instances, and the numbers of dead letters.
+    /// Compares the contents of both stores, and returns them: instances, and positions of dead letters.
     pub(crate) async fn compare(&mut self) -> Checked<(Vec<Held>, Vec<u64>)> {
         let all = Filter::all();
         let first = told(self.first.list(&all, None, 1_000_000).await)?.instances;
@@ -136,7 +137,7 @@ impl Pair {
     }
 }
 
-/// From the first one's numbers to the second one's.
+/// Translation from the first store's numbers to the second's.
 impl Pair {
     fn num_second(&self, num: InstanceNum) -> InstanceNum {
         self.nums.to_second.get(&num).copied().unwrap_or(num)
@@ -146,7 +147,7 @@ impl Pair {
         self.positions.to_second.get(&(num, pos)).map_or(pos, |(_, pos)| *pos)
     }
 
-    /// 0 is nobody for both; the others lie as far from the current one as they do for the first.
+    /// 0 means no owner for both; other epochs have the same distance to the current one in both.
     fn epoch_second(&self, epoch: Epoch) -> Epoch {
         if epoch == Epoch(0) {
             return epoch;
@@ -184,7 +185,7 @@ impl Pair {
     }
 }
 
-/// From the second one's numbers to the first one's.
+/// Translation from the second store's numbers to the first's.
 impl Pair {
     fn num(&self, second: InstanceNum) -> InstanceNum {
         self.nums.to_first.get(&second).copied().unwrap_or(InstanceNum(u64::MAX))
@@ -201,7 +202,7 @@ impl Pair {
 
     fn instance(&self, second: Instance) -> Instance {
         let owner = if second.owner == self.epoch_second { self.epoch } else { second.owner };
-        // One that a dead letter brought into being has the letter's number for a seed.
+        // An instance recreated by a dead letter has the letter's number as its seed.
         let seed = self.letters.to_first.get(&second.seed).copied().unwrap_or(second.seed);
         let wake = second.wake.map(|due| self.wake(Wake { due, num: second.num }).due);
         Instance { num: self.num(second.num), owner, seed, wake, ..second }
@@ -212,7 +213,7 @@ impl Pair {
         second.into_iter().map(|inbound| Inbound { pos: self.pos(num_second, inbound.pos), ..inbound }).collect()
     }
 
-    /// Letters that are tried again have a position that nobody was told.
+    /// Retried letters have a position that no write returned.
     fn learn_inbox(&mut self, num: InstanceNum, first: &[Inbound], second: &[Inbound]) {
         let num_second = self.num_second(num);
         for (one, other) in first.iter().zip(second) {
@@ -220,7 +221,7 @@ impl Pair {
         }
     }
 
-    /// Learns from two answers to one write, and brings them into the same numbers.
+    /// Learns from two results of one write, and translates them into the same numbers.
     fn comparable(&mut self, write: &Write, first: Answer, second: Answer) -> (Answer, Answer) {
         match (&first, second) {
             (Answer::Started { num, .. }, Answer::Started { num: num_second, created, is_driven }) => {
@@ -264,7 +265,7 @@ impl Pair {
         else {
             return (first, second);
         };
-        // A store may have forgotten where a message lay, and then says 0.
+        // A store may have forgotten the position of a message, and then returns 0.
         if *pos == 0 || *pos_second == 0 {
             let unplaced = |num, is_new| Answer::Sent { num, pos: 0, before: 0, is_new };
             return (unplaced(*num, *is_new), unplaced(self.num(*num_second), *is_new_second));

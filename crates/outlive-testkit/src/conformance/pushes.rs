@@ -1,4 +1,4 @@
-//! Promises about pushes: events lie with an instance once each, in their order, and it hears of them.
+//! Promises about pushes: an instance keeps events once each, in order, and is woken for them.
 
 use outlive_core::commit::{Answer, Refusal, Send, State, Turn, Write};
 use outlive_core::queue::{Place, Push};
@@ -9,8 +9,8 @@ use super::jobs::{MAIL, MAILS, ORDER, ORDERS, Pushed, event, keyed, moved, strin
 use super::world::{Checked, World, asleep, at, cancel, driven_on, ensure, name, refused, released, same, signal};
 
 cases![
-    a_push_brings_the_instance_into_being_once,
-    events_of_a_push_lie_in_their_order,
+    a_push_creates_the_instance_once,
+    events_of_a_push_are_kept_in_order,
     an_event_is_kept_as_pushed,
     a_push_says_what_came_before_it,
     a_key_in_an_inbox_is_taken_once,
@@ -19,10 +19,10 @@ cases![
     a_key_twice_in_one_push_is_taken_once,
     a_key_that_was_freed_belongs_to_its_next_event,
     a_push_of_nothing_new_makes_nothing_due,
-    a_push_comes_twice_and_is_kept_once,
-    a_push_comes_again_after_its_events_were_taken,
-    a_push_comes_again_after_its_instance_was_removed,
-    a_push_with_a_known_key_comes_again_and_says_what_came_before,
+    a_repeated_push_is_kept_once,
+    a_push_repeated_after_its_events_were_taken_changes_nothing,
+    a_push_repeated_after_its_instance_was_removed_changes_nothing,
+    a_repeated_push_with_a_known_key_says_what_came_before,
     a_push_to_an_ended_instance_is_refused,
     a_push_to_an_instance_of_another_job_is_refused,
     a_stuck_instance_keeps_events_and_is_not_woken,
@@ -33,7 +33,7 @@ cases![
     a_reopened_job_keeps_its_record,
 ];
 
-async fn a_push_brings_the_instance_into_being_once(w: &mut World) -> Checked {
+async fn a_push_creates_the_instance_once(w: &mut World) -> Checked {
     let first = w.pushed(&w.new_push(ORDER, &["one"])).await?;
     let second = w.pushed(&w.new_push(ORDER, &["two"])).await?;
     same(&(first.created, second.created, second.num), &(true, false, first.num))?;
@@ -42,7 +42,7 @@ async fn a_push_brings_the_instance_into_being_once(w: &mut World) -> Checked {
     same(&w.events(first.num).await?, &strings(&["one", "two"]))
 }
 
-async fn events_of_a_push_lie_in_their_order(w: &mut World) -> Checked {
+async fn events_of_a_push_are_kept_in_order(w: &mut World) -> Checked {
     let words = ["c", "a", "b", "e", "d"];
     let pushed = w.pushed(&w.new_push(ORDER, &words)).await?;
     ensure(pushed.positions.is_sorted_by(|one, next| one < next), || format!("{:?}", pushed.positions))?;
@@ -88,7 +88,7 @@ async fn a_push_says_what_came_before_it(w: &mut World) -> Checked {
     same(&first.before, &0)?;
     let second = w.pushed(&w.new_push(ORDER, &["three"])).await?;
     same(&second.before, &first.positions[1])?;
-    // In a queue, nobody goes by what came before.
+    // In a queue, what came before does not matter.
     w.pushed(&w.new_push(MAIL, &["one"])).await?;
     same(&w.pushed(&w.new_push(MAIL, &["two"])).await?.before, &0)
 }
@@ -104,7 +104,7 @@ async fn a_key_in_an_inbox_is_taken_once(w: &mut World) -> Checked {
     w.turned(&Turn { taken: first.positions.clone(), ..w.new_turn(first.num, 0) }).await?;
     same(&w.pushed(&with_key(w, ORDER, "third")).await?.positions, &vec![0])?;
     same(&w.events(first.num).await?, &vec![])?;
-    // It belongs to one instance.
+    // The key belongs to one instance.
     ensure(w.pushed(&with_key(w, "task:orders:2", "other")).await?.positions[0] > 0, || "not kept".to_owned())
 }
 
@@ -119,7 +119,7 @@ async fn a_key_in_a_queue_is_free_when_its_event_is_done(w: &mut World) -> Check
     same(&w.pushed(&with_key(w, MAIL, "third")).await?.positions, &vec![0])?;
     let queue = vec![moved(first.positions[0], &later, None)];
     w.turned(&Turn { queue, ..w.new_turn(first.num, 1) }).await?;
-    ensure(w.pushed(&with_key(w, MAIL, "fourth")).await?.positions[0] > 0, || "not free".to_owned())?;
+    ensure(w.pushed(&with_key(w, MAIL, "fourth")).await?.positions[0] > 0, || "the key is not free".to_owned())?;
     same(&w.ready(first.num).await?, &strings(&["fourth"]))
 }
 
@@ -144,7 +144,7 @@ async fn a_key_that_was_freed_belongs_to_its_next_event(w: &mut World) -> Checke
     w.claim(&[first.num]).await?;
     w.turned(&Turn { keys_until: first.positions[0], ..w.new_turn(first.num, 0) }).await?;
     let second = w.pushed(&with_key(w, MAIL, "second")).await?;
-    ensure(second.positions[0] > 0, || "not free".to_owned())?;
+    ensure(second.positions[0] > 0, || "the key is not free".to_owned())?;
     let queue = vec![moved(first.positions[0], &keyed("first", "order 7"), None)];
     w.turned(&Turn { queue, ..w.new_turn(first.num, 1) }).await?;
     same(&w.pushed(&with_key(w, MAIL, "third")).await?.positions, &vec![0])
@@ -158,7 +158,7 @@ async fn a_push_of_nothing_new_makes_nothing_due(w: &mut World) -> Checked {
     same(&w.held(ORDER).await?.wake, &Some(at(9_000)))
 }
 
-async fn a_push_comes_twice_and_is_kept_once(w: &mut World) -> Checked {
+async fn a_repeated_push_is_kept_once(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
         let push = w.new_push(id, &["one", "two"]);
         let (first, second) = twice(w, Write::Push(push.clone())).await?;
@@ -172,7 +172,7 @@ async fn a_push_comes_twice_and_is_kept_once(w: &mut World) -> Checked {
     same(&w.depth(MAILS).await?.queued, &2)
 }
 
-async fn a_push_comes_again_after_its_events_were_taken(w: &mut World) -> Checked {
+async fn a_push_repeated_after_its_events_were_taken_changes_nothing(w: &mut World) -> Checked {
     let push = w.new_push(ORDER, &["one"]);
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
@@ -181,7 +181,7 @@ async fn a_push_comes_again_after_its_events_were_taken(w: &mut World) -> Checke
     same(&w.events(pushed.num).await?, &vec![])
 }
 
-async fn a_push_comes_again_after_its_instance_was_removed(w: &mut World) -> Checked {
+async fn a_push_repeated_after_its_instance_was_removed_changes_nothing(w: &mut World) -> Checked {
     let push = w.new_push(ORDER, &["one"]);
     let pushed = w.driven_job(ORDER, &[]).await?;
     let late = w.pushed(&push).await?;
@@ -190,7 +190,7 @@ async fn a_push_comes_again_after_its_instance_was_removed(w: &mut World) -> Che
     same(&w.find(ORDER).await?, &None)
 }
 
-async fn a_push_with_a_known_key_comes_again_and_says_what_came_before(w: &mut World) -> Checked {
+async fn a_repeated_push_with_a_known_key_says_what_came_before(w: &mut World) -> Checked {
     let first = w.pushed(&with_key(w, ORDER, "first")).await?;
     let push = Push { events: vec![keyed("again", "order 7"), event("new")], ..w.new_push(ORDER, &[]) };
     let pushed = w.pushed(&push).await?;

@@ -14,16 +14,16 @@ cases![
     lanes_take_turns,
     ten_thousand_in_one_lane_do_not_keep_another_waiting,
     a_short_lane_does_not_let_a_lower_priority_pass,
-    lanes_go_on_after_the_one_that_had_its_turn,
-    lanes_go_on_from_the_beginning_after_the_last,
-    a_page_has_no_more_than_was_asked_for,
+    lanes_continue_after_the_one_that_had_its_turn,
+    lanes_wrap_around_after_the_last,
+    a_queue_page_respects_its_limit,
     a_delayed_event_is_not_ready_before_its_time,
-    the_next_time_is_that_of_the_first_that_waits,
-    many_that_are_due_do_not_pass_a_higher_priority,
-    an_event_that_was_delayed_goes_by_its_priority_and_lane,
+    the_next_time_is_the_earliest_delay,
+    due_events_do_not_overtake_a_higher_priority,
+    a_delayed_event_is_ordered_by_priority_and_lane_once_due,
     a_moved_event_keeps_its_position_and_its_time,
-    an_event_that_is_not_there_is_not_moved,
-    counts_agree_with_what_is_there,
+    a_missing_event_is_not_moved,
+    counts_agree_with_the_queue,
     counts_agree_after_a_removal_and_a_crash,
     a_queue_belongs_to_one_instance,
     messages_and_the_queue_do_not_mix,
@@ -76,7 +76,7 @@ async fn a_short_lane_does_not_let_a_lower_priority_pass(w: &mut World) -> Check
     same(&(page.len(), page[1].as_str(), page[11].as_str()), &(12, "short", "long 10"))
 }
 
-async fn lanes_go_on_after_the_one_that_had_its_turn(w: &mut World) -> Checked {
+async fn lanes_continue_after_the_one_that_had_its_turn(w: &mut World) -> Checked {
     let events = ["a", "b", "c", "d"].map(|lane| laned(lane, lane));
     let (num, _) = queued(w, [events.to_vec(), vec![event("none")]].concat()).await?;
     same(&after(w, num, "b", 9).await?, &strings(&["c", "d", "none", "a", "b"]))?;
@@ -85,7 +85,7 @@ async fn lanes_go_on_after_the_one_that_had_its_turn(w: &mut World) -> Checked {
     same(&after(w, num, "", 2).await?, &strings(&["a", "b"]))
 }
 
-async fn lanes_go_on_from_the_beginning_after_the_last(w: &mut World) -> Checked {
+async fn lanes_wrap_around_after_the_last(w: &mut World) -> Checked {
     let events = ["a", "b", "c"].map(|lane| laned(lane, lane));
     let (num, _) = queued(w, events.to_vec()).await?;
     for last in ["c", "z", "ü"] {
@@ -95,7 +95,7 @@ async fn lanes_go_on_from_the_beginning_after_the_last(w: &mut World) -> Checked
     Ok(())
 }
 
-async fn a_page_has_no_more_than_was_asked_for(w: &mut World) -> Checked {
+async fn a_queue_page_respects_its_limit(w: &mut World) -> Checked {
     let (num, _) = queued(w, [vec![delayed("due", 5)], ["a", "b", "c"].map(event).to_vec()].concat()).await?;
     for limit in 0..6 {
         same(&w.page(num, 1_000, limit).await?.events.len(), &limit.min(4))?;
@@ -112,7 +112,7 @@ async fn a_delayed_event_is_not_ready_before_its_time(w: &mut World) -> Checked 
     same(&at_time(5_000).await?, &strings(&["long ago", "later", "now"]))
 }
 
-async fn the_next_time_is_that_of_the_first_that_waits(w: &mut World) -> Checked {
+async fn the_next_time_is_the_earliest_delay(w: &mut World) -> Checked {
     let (num, positions) = queued(w, [9_000, 5_000, 7_000].map(|due| delayed("x", due)).to_vec()).await?;
     same(&w.page(num, 4_999, 9).await?.next_due, &Some(at(5_000)))?;
     same(&w.page(num, 5_000, 9).await?.next_due, &Some(at(7_000)))?;
@@ -123,7 +123,7 @@ async fn the_next_time_is_that_of_the_first_that_waits(w: &mut World) -> Checked
     same(&w.page(num, 9_000, 9).await?.next_due, &None)
 }
 
-async fn many_that_are_due_do_not_pass_a_higher_priority(w: &mut World) -> Checked {
+async fn due_events_do_not_overtake_a_higher_priority(w: &mut World) -> Checked {
     let due = (0..20).map(|nth| delayed(&format!("due {nth}"), 5));
     let high = (0..5).map(|nth| urgent(&format!("high {nth}"), 1));
     let (num, _) = queued(w, due.chain(high).collect()).await?;
@@ -133,7 +133,7 @@ async fn many_that_are_due_do_not_pass_a_higher_priority(w: &mut World) -> Check
     )
 }
 
-async fn an_event_that_was_delayed_goes_by_its_priority_and_lane(w: &mut World) -> Checked {
+async fn a_delayed_event_is_ordered_by_priority_and_lane_once_due(w: &mut World) -> Checked {
     let due = |text, priority, lane| Event { priority, due: Some(at(5)), ..laned(text, lane) };
     let events = vec![laned("a1", "a"), laned("b1", "b"), due("a0", 0, "a"), due("low", -1, "b"), due("high", 1, "c")];
     let (num, _) = queued(w, events).await?;
@@ -163,7 +163,7 @@ async fn a_moved_event_keeps_its_position_and_its_time(w: &mut World) -> Checked
     same(&w.depth(MAILS).await?, &Depth { queued: 2, delayed: 0, dead: 0 })
 }
 
-async fn an_event_that_is_not_there_is_not_moved(w: &mut World) -> Checked {
+async fn a_missing_event_is_not_moved(w: &mut World) -> Checked {
     let (num, positions) = queued(w, vec![event("one")]).await?;
     w.claim(&[num]).await?;
     let gone = positions[0] + 40;
@@ -174,7 +174,7 @@ async fn an_event_that_is_not_there_is_not_moved(w: &mut World) -> Checked {
     same(&w.depth(MAILS).await?.queued, &1)
 }
 
-async fn counts_agree_with_what_is_there(w: &mut World) -> Checked {
+async fn counts_agree_with_the_queue(w: &mut World) -> Checked {
     let (num, positions) = queued(w, vec![event("a"), event("b"), delayed("c", 5_000), delayed("d", 500)]).await?;
     w.pushed(&w.new_push("pool:mail:other", &["e"])).await?;
     w.pushed(&w.new_push("pool:letters:main", &["f", "g"])).await?;
@@ -191,7 +191,7 @@ async fn counts_agree_after_a_removal_and_a_crash(w: &mut World) -> Checked {
     let (num, positions) = queued(w, vec![event("a"), delayed("b", 5_000), event("c")]).await?;
     w.pushed(&w.new_push("pool:mail:other", &["e"])).await?;
     w.claim(&[num]).await?;
-    // What a removing turn takes is not counted out twice.
+    // An event taken by a removing turn is not subtracted twice.
     let queue = vec![moved(positions[0], &event("a"), None)];
     w.turned(&Turn { queue, is_removed: true, ..w.new_turn(num, 0) }).await?;
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 0 })?;
@@ -216,10 +216,10 @@ async fn messages_and_the_queue_do_not_mix(w: &mut World) -> Checked {
     same(&w.ready(num).await?, &strings(&["queued"]))?;
     let claimed = w.claim(&[num]).await?;
     same(&claimed[0].inbox.as_ref().map(Vec::len), &Ok(1))?;
-    // A position of the queue is nothing to an inbox, and the other way round.
+    // A queue position means nothing to an inbox, and vice versa.
     w.turned(&Turn { taken: positions, ..w.new_turn(num, 0) }).await?;
     same(&w.ready(num).await?, &strings(&["queued"]))?;
     let batch = w.batch(vec![Write::Push(w.new_push(MAIL, &["more"]))]).await?;
-    ensure(batch.len() == 1, || "no answer".to_owned())?;
+    ensure(batch.len() == 1, || "no result".to_owned())?;
     same(&w.signals(num).await?, &strings(&["message"]))
 }

@@ -9,7 +9,7 @@ use outlive_core::time::Timestamp;
 use crate::random::Random;
 
 impl Random {
-    /// An id that shares its beginning with others.
+    /// Returns an id that shares its prefix with others.
     pub(crate) fn id(&mut self, i: usize) -> String {
         format!("{}{i}", self.pick(&PREFIXES))
     }

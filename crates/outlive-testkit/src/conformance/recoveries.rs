@@ -1,4 +1,4 @@
-//! Promises about what is there after a process died, and how often that happened.
+//! Promises about what survives a process crash, and how crashes are counted.
 
 use outlive_core::commit::{Absolve, Answer, Commit, Epoch, Send, Start, State, Write};
 use outlive_core::id::InstanceNum;
@@ -10,25 +10,25 @@ use super::world::{
 };
 
 cases![
-    a_lease_makes_what_was_driven_due_and_counts_a_recovery,
-    a_lease_leaves_what_nobody_drove,
+    a_lease_makes_owned_instances_due_and_counts_a_recovery,
+    a_lease_does_not_affect_unowned_instances,
     recoveries_add_up,
-    a_lease_counts_no_recovery_for_what_was_not_claimed_since,
-    entries_set_the_recoveries_back,
-    a_claim_or_a_state_alone_leaves_the_recoveries,
-    what_was_driven_at_two_deaths_is_suspected,
-    only_what_was_alone_at_a_death_is_blamed,
+    a_lease_counts_no_recovery_for_unclaimed_instances,
+    entries_reset_the_recoveries,
+    a_claim_or_a_state_alone_keeps_the_recoveries,
+    instances_owned_at_two_crashes_are_suspects,
+    only_a_lone_suspect_is_blamed_for_a_crash,
     one_suspect_among_others_is_blamed,
-    absolving_sets_the_recoveries_back,
-    absolving_may_leave_some_recoveries,
-    absolving_leaves_what_is_stuck,
-    what_was_paused_by_hand_stays_so_over_a_crash,
-    what_was_answered_is_there_after_a_crash,
+    absolving_resets_the_recoveries,
+    absolving_may_keep_some_recoveries,
+    absolving_does_not_affect_stuck_instances,
+    a_manually_paused_run_stays_paused_across_a_crash,
+    acknowledged_writes_survive_a_crash,
     dedup_keys_are_known_after_a_crash,
-    numbers_and_positions_go_on_after_a_crash,
+    numbers_and_positions_continue_after_a_crash,
 ];
 
-async fn a_lease_makes_what_was_driven_due_and_counts_a_recovery(w: &mut World) -> Checked {
+async fn a_lease_makes_owned_instances_due_and_counts_a_recovery(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.restart(at(5_000)).await?;
     let held = w.held("a").await?;
@@ -37,7 +37,7 @@ async fn a_lease_makes_what_was_driven_due_and_counts_a_recovery(w: &mut World) 
     same(&w.wakes().await?, &vec![Wake { due: at(5_000), num }])
 }
 
-async fn a_lease_leaves_what_nobody_drove(w: &mut World) -> Checked {
+async fn a_lease_does_not_affect_unowned_instances(w: &mut World) -> Checked {
     w.pending("a").await?;
     w.paused_until("b", at(9_000)).await?;
     for (id, status) in [("c", Status::Completed), ("d", Status::Failed), ("e", Status::Stuck)] {
@@ -60,7 +60,7 @@ async fn recoveries_add_up(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_lease_counts_no_recovery_for_what_was_not_claimed_since(w: &mut World) -> Checked {
+async fn a_lease_counts_no_recovery_for_unclaimed_instances(w: &mut World) -> Checked {
     w.driven("a").await?;
     w.restart(at(5_000)).await?;
     w.restart(at(6_000)).await?;
@@ -68,7 +68,7 @@ async fn a_lease_counts_no_recovery_for_what_was_not_claimed_since(w: &mut World
     same(&(held.recoveries, held.wake), &(1, Some(at(5_000))))
 }
 
-async fn entries_set_the_recoveries_back(w: &mut World) -> Checked {
+async fn entries_reset_the_recoveries(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.restart(at(5_000)).await?;
     w.claim(&[num]).await?;
@@ -76,7 +76,7 @@ async fn entries_set_the_recoveries_back(w: &mut World) -> Checked {
     same(&w.held("a").await?.recoveries, &0)
 }
 
-async fn a_claim_or_a_state_alone_leaves_the_recoveries(w: &mut World) -> Checked {
+async fn a_claim_or_a_state_alone_keeps_the_recoveries(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.restart(at(5_000)).await?;
     w.claim(&[num]).await?;
@@ -88,13 +88,13 @@ async fn a_claim_or_a_state_alone_leaves_the_recoveries(w: &mut World) -> Checke
     same(&w.held("a").await?.recoveries, &1)
 }
 
-/// The process dies while it drives these.
+/// Lets the process die while it owns these.
 async fn die_driving(w: &mut World, nums: &[InstanceNum], millis: i64) -> Checked {
     w.claim(nums).await?;
     w.restart(at(millis)).await.map(drop)
 }
 
-async fn what_was_driven_at_two_deaths_is_suspected(w: &mut World) -> Checked {
+async fn instances_owned_at_two_crashes_are_suspects(w: &mut World) -> Checked {
     let (a, b, c) = (w.driven("a").await?, w.driven("b").await?, w.driven("c").await?);
     w.restart(at(2_000)).await?;
     same(&told(w.store().suspects(at(9_000)).await)?, &vec![])?;
@@ -106,7 +106,7 @@ async fn what_was_driven_at_two_deaths_is_suspected(w: &mut World) -> Checked {
     same(&told(w.store().suspects(at(3_999)).await)?, &vec![suspect(a, 2)])
 }
 
-async fn only_what_was_alone_at_a_death_is_blamed(w: &mut World) -> Checked {
+async fn only_a_lone_suspect_is_blamed_for_a_crash(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     w.restart(at(2_000)).await?;
     die_driving(w, &[a, b], 3_000).await?;
@@ -129,7 +129,7 @@ async fn one_suspect_among_others_is_blamed(w: &mut World) -> Checked {
     w.restart(at(2_000)).await?;
     w.claim(&[a]).await?;
     w.driven("new").await?;
-    // It alone was there at the death before.
+    // It was the only suspect at the previous crash.
     w.restart(at(3_000)).await?;
     same(&w.held("a").await?.blamed, &1)?;
     w.driven("newer").await?;
@@ -137,7 +137,7 @@ async fn one_suspect_among_others_is_blamed(w: &mut World) -> Checked {
     same(&(w.held("a").await?.blamed, w.held("b").await?.blamed, w.held("newer").await?.blamed), &(2, 0, 0))
 }
 
-async fn absolving_sets_the_recoveries_back(w: &mut World) -> Checked {
+async fn absolving_resets_the_recoveries(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     w.restart(at(2_000)).await?;
     die_driving(w, &[a], 3_000).await?;
@@ -152,7 +152,7 @@ async fn absolving_sets_the_recoveries_back(w: &mut World) -> Checked {
     w.claim(&[b]).await.map(drop)
 }
 
-async fn absolving_may_leave_some_recoveries(w: &mut World) -> Checked {
+async fn absolving_may_keep_some_recoveries(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     w.restart(at(2_000)).await?;
     die_driving(w, &[a], 3_000).await?;
@@ -163,7 +163,7 @@ async fn absolving_may_leave_some_recoveries(w: &mut World) -> Checked {
     same(&(first.recoveries, first.blamed, second.recoveries), &(1, 0, 1))
 }
 
-async fn absolving_leaves_what_is_stuck(w: &mut World) -> Checked {
+async fn absolving_does_not_affect_stuck_instances(w: &mut World) -> Checked {
     let a = w.driven("a").await?;
     w.restart(at(2_000)).await?;
     w.claim(&[a]).await?;
@@ -172,7 +172,7 @@ async fn absolving_leaves_what_is_stuck(w: &mut World) -> Checked {
     same(&(w.held("a").await?.recoveries, w.held("a").await?.blamed), &(1, 1))
 }
 
-async fn what_was_paused_by_hand_stays_so_over_a_crash(w: &mut World) -> Checked {
+async fn a_manually_paused_run_stays_paused_across_a_crash(w: &mut World) -> Checked {
     let num = w.with_status("a", BY_HAND).await?;
     w.signalled("a", "hello").await?;
     w.claim(&[num]).await?;
@@ -181,7 +181,7 @@ async fn what_was_paused_by_hand_stays_so_over_a_crash(w: &mut World) -> Checked
     same(&(held.status, held.owner, held.wake), &(BY_HAND, Epoch(0), Some(at(5_000))))
 }
 
-async fn what_was_answered_is_there_after_a_crash(w: &mut World) -> Checked {
+async fn acknowledged_writes_survive_a_crash(w: &mut World) -> Checked {
     let tags = [("shop".to_owned(), "paris".to_owned())].into();
     w.start(&Start { tags, due: at(7_000), ..w.new_start("a") }).await?;
     let num = w.driven("b").await?;
@@ -207,7 +207,7 @@ async fn dedup_keys_are_known_after_a_crash(w: &mut World) -> Checked {
     same(&w.signals(num).await?, &vec!["first".to_owned()])
 }
 
-async fn numbers_and_positions_go_on_after_a_crash(w: &mut World) -> Checked {
+async fn numbers_and_positions_continue_after_a_crash(w: &mut World) -> Checked {
     let (first, b) = (w.driven("a").await?, w.driven("b").await?);
     let pos = w.signalled("b", "one").await?;
     let taken = vec![pos];

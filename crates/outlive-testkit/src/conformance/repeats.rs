@@ -1,4 +1,4 @@
-//! Promises about the same write again, after its answer was lost: it changes nothing and is answered as the first time.
+//! Promises about repeated writes after a lost reply: they change nothing and return the first result.
 
 use outlive_core::commit::{Answer, Commit, OnConflict, Send, Start, State, Write};
 use outlive_core::journal::Entry;
@@ -11,40 +11,40 @@ use super::world::{
 };
 
 cases![
-    the_same_start_again_is_answered_as_the_first_time,
-    the_same_start_again_is_answered_as_the_first_time_when_the_run_has_ended,
-    the_same_replacing_start_again_replaces_nothing,
-    the_same_joining_start_again_joins_again,
-    the_same_message_again_is_kept_once,
-    the_same_message_again_names_the_one_before_it,
-    the_same_message_again_is_not_kept_when_it_was_taken,
-    the_same_message_again_is_answered_as_the_first_time_when_the_run_has_ended,
-    the_same_message_with_a_key_again_is_answered_as_the_first_time,
-    the_same_cancel_of_a_stuck_run_again_is_answered_as_the_first_time,
+    a_repeated_start_returns_the_first_result,
+    a_repeated_start_returns_the_first_result_after_the_run_ended,
+    a_repeated_replacing_start_replaces_nothing,
+    a_repeated_joining_start_joins_again,
+    a_repeated_message_is_kept_once,
+    a_repeated_message_names_the_one_before_it,
+    a_repeated_message_is_not_kept_after_it_was_taken,
+    a_repeated_message_returns_the_first_result_after_the_run_ended,
+    a_repeated_message_with_a_key_returns_the_first_result,
+    a_repeated_cancel_of_a_stuck_run_returns_the_first_result,
     equal_messages_with_different_tokens_are_all_kept,
-    the_same_entries_again_are_there_once,
-    the_same_pause_again_is_done,
-    the_same_pause_again_keeps_the_wake_of_a_message_that_came_between,
-    the_same_release_without_entries_again_is_done,
-    the_same_end_again_is_done,
-    the_same_end_without_entries_again_is_done,
-    the_same_setting_aside_again_is_done,
-    another_commit_with_the_numbers_of_the_last_one_is_fenced,
-    entries_with_a_gap_are_fenced_though_the_last_of_them_is_there,
-    another_end_without_entries_is_fenced,
-    the_same_batch_again_is_answered_as_the_first_time,
-    two_commits_of_one_run_in_one_batch_again_are_done,
-    the_same_start_and_message_again_are_known_after_a_crash,
+    repeated_entries_are_kept_once,
+    a_repeated_pause_succeeds,
+    a_repeated_pause_keeps_the_wake_of_a_message_in_between,
+    a_repeated_release_without_entries_succeeds,
+    a_repeated_end_succeeds,
+    a_repeated_end_without_entries_succeeds,
+    a_repeated_stuck_state_succeeds,
+    a_different_commit_with_the_same_numbers_is_fenced,
+    entries_with_a_gap_are_fenced_even_if_the_last_exists,
+    a_different_end_without_entries_is_fenced,
+    a_repeated_batch_returns_the_first_results,
+    a_repeated_batch_with_two_commits_of_one_run_succeeds,
+    a_repeated_start_and_message_are_known_after_a_crash,
 ];
 
-/// Writes the same once more; the answer must be the same and nothing may change.
+/// Repeats a write; the result must be the same and nothing may change.
 async fn again(w: &World, write: Write, first: &Answer) -> Checked {
     let before = w.snapshot().await?;
     same(&w.write(write).await?, first)?;
     same(&w.snapshot().await?, &before)
 }
 
-/// Writes a batch twice; the answers must be the same and nothing may change the second time.
+/// Writes a batch twice; the results must be the same and nothing may change the second time.
 async fn all_again(w: &World, batch: Vec<Write>) -> Checked {
     let first = w.batch(batch.clone()).await?;
     let before = w.snapshot().await?;
@@ -58,7 +58,7 @@ async fn twice(w: &World, commit: Commit) -> Checked {
     again(w, Write::Commit(commit), &Answer::Done).await
 }
 
-async fn the_same_start_again_is_answered_as_the_first_time(w: &mut World) -> Checked {
+async fn a_repeated_start_returns_the_first_result(w: &mut World) -> Checked {
     for on_conflict in [OnConflict::Join, OnConflict::Reject, OnConflict::Replace] {
         let start = Start { on_conflict, ..w.new_start(&format!("{on_conflict:?}")) };
         let first = w.start(&start).await?;
@@ -67,7 +67,7 @@ async fn the_same_start_again_is_answered_as_the_first_time(w: &mut World) -> Ch
     Ok(())
 }
 
-async fn the_same_start_again_is_answered_as_the_first_time_when_the_run_has_ended(w: &mut World) -> Checked {
+async fn a_repeated_start_returns_the_first_result_after_the_run_ended(w: &mut World) -> Checked {
     let start = Start { owner: w.epoch, on_conflict: OnConflict::Reject, ..w.new_start("a") };
     let first = w.start(&start).await?;
     let num = w.held("a").await?.num;
@@ -75,7 +75,7 @@ async fn the_same_start_again_is_answered_as_the_first_time_when_the_run_has_end
     again(w, Write::Start(start), &first).await
 }
 
-async fn the_same_replacing_start_again_replaces_nothing(w: &mut World) -> Checked {
+async fn a_repeated_replacing_start_replaces_nothing(w: &mut World) -> Checked {
     w.driven("a").await?;
     let start = Start { owner: w.epoch, on_conflict: OnConflict::Replace, ..w.new_start("a") };
     let first = w.start(&start).await?;
@@ -84,7 +84,7 @@ async fn the_same_replacing_start_again_replaces_nothing(w: &mut World) -> Check
     again(w, Write::Start(start), &first).await
 }
 
-async fn the_same_joining_start_again_joins_again(w: &mut World) -> Checked {
+async fn a_repeated_joining_start_joins_again(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let start = w.new_start("a");
     let first = w.start(&start).await?;
@@ -92,7 +92,7 @@ async fn the_same_joining_start_again_joins_again(w: &mut World) -> Checked {
     again(w, Write::Start(start), &first).await
 }
 
-async fn the_same_message_again_is_kept_once(w: &mut World) -> Checked {
+async fn a_repeated_message_is_kept_once(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let send = w.new_send("a", signal("once"));
     let first = w.send(&send).await?;
@@ -101,9 +101,9 @@ async fn the_same_message_again_is_kept_once(w: &mut World) -> Checked {
     same(&w.signals(num).await?, &vec!["once".to_owned(), "between".to_owned()])
 }
 
-/// A simulated run consumed its second signal first: the first came from another process, and the answer to the
-/// second was lost. Answered again, it named no message before it, so that nobody looked for one.
-async fn the_same_message_again_names_the_one_before_it(w: &mut World) -> Checked {
+/// Regression: a simulated run consumed its second signal first. The first came from another process, and the reply to
+/// the second was lost. The repeated write named no message before it, so nothing looked for one.
+async fn a_repeated_message_names_the_one_before_it(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let before = w.signalled("a", "first").await?;
     let send = w.new_send("a", signal("second"));
@@ -113,7 +113,7 @@ async fn the_same_message_again_names_the_one_before_it(w: &mut World) -> Checke
     again(w, Write::Send(send), &first).await
 }
 
-async fn the_same_message_again_is_not_kept_when_it_was_taken(w: &mut World) -> Checked {
+async fn a_repeated_message_is_not_kept_after_it_was_taken(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let send = w.new_send("a", signal("once"));
     let first = w.send(&send).await?;
@@ -123,7 +123,7 @@ async fn the_same_message_again_is_not_kept_when_it_was_taken(w: &mut World) -> 
     same(&w.inbox(num).await?, &Vec::new())
 }
 
-async fn the_same_message_again_is_answered_as_the_first_time_when_the_run_has_ended(w: &mut World) -> Checked {
+async fn a_repeated_message_returns_the_first_result_after_the_run_ended(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let send = w.new_send("a", cancel("enough"));
     let first = w.send(&send).await?;
@@ -133,14 +133,14 @@ async fn the_same_message_again_is_answered_as_the_first_time_when_the_run_has_e
     again(w, Write::Send(send), &first).await
 }
 
-async fn the_same_message_with_a_key_again_is_answered_as_the_first_time(w: &mut World) -> Checked {
+async fn a_repeated_message_with_a_key_returns_the_first_result(w: &mut World) -> Checked {
     w.pending("a").await?;
     let send = Send { dedup: Some(name("key")), ..w.new_send("a", signal("once")) };
     let first = w.send(&send).await?;
     again(w, Write::Send(send), &first).await
 }
 
-async fn the_same_cancel_of_a_stuck_run_again_is_answered_as_the_first_time(w: &mut World) -> Checked {
+async fn a_repeated_cancel_of_a_stuck_run_returns_the_first_result(w: &mut World) -> Checked {
     for (id, message) in [("a", cancel("no")), ("b", Message::Terminate { reason: "no".to_owned() })] {
         w.with_status(id, Status::Stuck).await?;
         let send = w.new_send(id, message);
@@ -157,21 +157,21 @@ async fn equal_messages_with_different_tokens_are_all_kept(w: &mut World) -> Che
     same(&w.signals(num).await?, &vec!["same".to_owned(); 3])
 }
 
-async fn the_same_entries_again_are_there_once(w: &mut World) -> Checked {
+async fn repeated_entries_are_kept_once(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.commit(&w.new_commit(num, 0, 1)).await?;
     twice(w, w.new_commit(num, 1, 3)).await?;
     same(&w.journal(num).await?, &(1..=4).map(step_done).collect())
 }
 
-async fn the_same_pause_again_is_done(w: &mut World) -> Checked {
+async fn a_repeated_pause_succeeds(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pos = w.signalled("a", "taken").await?;
     let state = Some(State { seen: Some(pos), ..asleep(at(5_000)) });
     twice(w, Commit { state, taken: vec![pos], ..w.new_commit(num, 0, 1) }).await
 }
 
-async fn the_same_pause_again_keeps_the_wake_of_a_message_that_came_between(w: &mut World) -> Checked {
+async fn a_repeated_pause_keeps_the_wake_of_a_message_in_between(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let state = Some(State { seen: Some(0), ..asleep(at(5_000)) });
     let pause = Commit { state, ..w.new_commit(num, 0, 1) };
@@ -181,13 +181,13 @@ async fn the_same_pause_again_keeps_the_wake_of_a_message_that_came_between(w: &
     same(&w.held("a").await?.wake, &Some(Timestamp::AT_ONCE))
 }
 
-async fn the_same_release_without_entries_again_is_done(w: &mut World) -> Checked {
+async fn a_repeated_release_without_entries_succeeds(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     twice(w, w.new_state(num, 0, asleep(at(5_000)))).await?;
     twice(w, w.new_state(num, 0, driven_on())).await
 }
 
-async fn the_same_end_again_is_done(w: &mut World) -> Checked {
+async fn a_repeated_end_succeeds(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         let num = w.driven(id).await?;
         let state = Some(State { outcome: Some(json("3")), ..released(status) });
@@ -196,7 +196,7 @@ async fn the_same_end_again_is_done(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn the_same_end_without_entries_again_is_done(w: &mut World) -> Checked {
+async fn a_repeated_end_without_entries_succeeds(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         let num = w.driven(id).await?;
         let end = State { outcome: Some(json("3")), note: Some("why".to_owned()), ..released(status) };
@@ -205,7 +205,7 @@ async fn the_same_end_without_entries_again_is_done(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn the_same_setting_aside_again_is_done(w: &mut World) -> Checked {
+async fn a_repeated_stuck_state_succeeds(w: &mut World) -> Checked {
     let stuck = State { note: Some("the code is gone".to_owned()), ..released(Status::Stuck) };
     for (id, count) in [("a", 0), ("b", 1)] {
         let num = w.driven(id).await?;
@@ -214,7 +214,7 @@ async fn the_same_setting_aside_again_is_done(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn another_commit_with_the_numbers_of_the_last_one_is_fenced(w: &mut World) -> Checked {
+async fn a_different_commit_with_the_same_numbers_is_fenced(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     same(&w.commit(&w.new_commit(num, 0, 2)).await?, &Answer::Done)?;
     let other = Entry { payload: Some(json("false")), ..of_run(2) };
@@ -222,7 +222,7 @@ async fn another_commit_with_the_numbers_of_the_last_one_is_fenced(w: &mut World
     again(w, Write::Commit(other), &Answer::Fenced).await
 }
 
-async fn entries_with_a_gap_are_fenced_though_the_last_of_them_is_there(w: &mut World) -> Checked {
+async fn entries_with_a_gap_are_fenced_even_if_the_last_exists(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     same(&w.commit(&w.new_commit(num, 0, 3)).await?, &Answer::Done)?;
     for (seq_before, seqs) in [(0, vec![3]), (0, vec![1, 3]), (2, vec![2, 3]), (3, vec![3])] {
@@ -233,7 +233,7 @@ async fn entries_with_a_gap_are_fenced_though_the_last_of_them_is_there(w: &mut 
     Ok(())
 }
 
-async fn another_end_without_entries_is_fenced(w: &mut World) -> Checked {
+async fn a_different_end_without_entries_is_fenced(w: &mut World) -> Checked {
     let num = w.with_status("a", Status::Completed).await?;
     let failed = w.new_state(num, 0, released(Status::Failed));
     let other_result = w.new_state(num, 0, State { outcome: Some(json("4")), ..released(Status::Completed) });
@@ -243,7 +243,7 @@ async fn another_end_without_entries_is_fenced(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn the_same_batch_again_is_answered_as_the_first_time(w: &mut World) -> Checked {
+async fn a_repeated_batch_returns_the_first_results(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let batch = vec![
         Write::Start(w.new_start("b")),
@@ -254,7 +254,7 @@ async fn the_same_batch_again_is_answered_as_the_first_time(w: &mut World) -> Ch
     all_again(w, batch).await
 }
 
-async fn two_commits_of_one_run_in_one_batch_again_are_done(w: &mut World) -> Checked {
+async fn a_repeated_batch_with_two_commits_of_one_run_succeeds(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pause = Commit { state: Some(asleep(at(9_000))), ..w.new_commit(num, 3, 1) };
     let batch = [w.new_commit(num, 0, 1), w.new_commit(num, 1, 2), pause];
@@ -262,7 +262,7 @@ async fn two_commits_of_one_run_in_one_batch_again_are_done(w: &mut World) -> Ch
     same(&w.journal(num).await?, &(1..=4).map(step_done).collect())
 }
 
-async fn the_same_start_and_message_again_are_known_after_a_crash(w: &mut World) -> Checked {
+async fn a_repeated_start_and_message_are_known_after_a_crash(w: &mut World) -> Checked {
     let (start, send) = (w.new_start("a"), w.new_send("a", signal("once")));
     let batch = vec![Write::Start(start), Write::Send(send)];
     let first = w.batch(batch.clone()).await?;

@@ -1,4 +1,4 @@
-//! Promises about bringing an instance into being.
+//! Promises about creating an instance.
 
 use outlive_core::commit::{Answer, Epoch, OnConflict, Refusal, Start, Write};
 use outlive_core::query::{Instance, Wake};
@@ -7,9 +7,9 @@ use outlive_core::status::Status;
 use super::world::{Checked, NOW, World, at, json, name, refused, same, signal};
 
 cases![
-    a_start_keeps_all_that_it_was_given,
-    a_start_is_pending_and_due_when_it_says,
-    a_start_with_an_owner_is_running_from_birth_and_has_no_wake,
+    a_start_keeps_everything_it_was_given,
+    a_start_is_pending_and_due_at_its_time,
+    an_owned_start_is_running_and_has_no_wake,
     a_start_for_an_epoch_that_is_not_current_is_pending,
     a_start_of_the_same_workflow_and_input_joins_and_changes_nothing,
     a_start_with_another_input_is_a_conflict,
@@ -20,11 +20,11 @@ cases![
     a_replacing_start_leaves_nothing_of_the_old_instance,
     a_replacing_start_of_a_free_id_starts,
     a_replaced_run_cannot_commit_any_more,
-    two_starts_of_one_id_in_one_batch_make_one_instance,
+    two_starts_of_one_id_in_one_batch_create_one_instance,
     later_starts_have_larger_numbers,
 ];
 
-async fn a_start_keeps_all_that_it_was_given(w: &mut World) -> Checked {
+async fn a_start_keeps_everything_it_was_given(w: &mut World) -> Checked {
     let tags = [("shop", "paris"), ("", "empty key"), ("empty value", "")];
     let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let start = Start { seed: u64::MAX, token: u64::MAX, tags, due: at(5_000), ..w.new_start("a") };
@@ -53,14 +53,14 @@ async fn a_start_keeps_all_that_it_was_given(w: &mut World) -> Checked {
     same(&held, &want)
 }
 
-async fn a_start_is_pending_and_due_when_it_says(w: &mut World) -> Checked {
+async fn a_start_is_pending_and_due_at_its_time(w: &mut World) -> Checked {
     w.start(&Start { due: at(5_000), ..w.new_start("a") }).await?;
     let held = w.held("a").await?;
     same(&w.wakes().await?, &vec![Wake { due: at(5_000), num: held.num }])?;
     same(&(held.status, held.started_at), &(Status::Pending, None))
 }
 
-async fn a_start_with_an_owner_is_running_from_birth_and_has_no_wake(w: &mut World) -> Checked {
+async fn an_owned_start_is_running_and_has_no_wake(w: &mut World) -> Checked {
     w.driven("a").await?;
     let held = w.held("a").await?;
     same(&(held.status, held.owner), &(Status::Running, w.epoch))?;
@@ -152,7 +152,7 @@ async fn a_replaced_run_cannot_commit_any_more(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn two_starts_of_one_id_in_one_batch_make_one_instance(w: &mut World) -> Checked {
+async fn two_starts_of_one_id_in_one_batch_create_one_instance(w: &mut World) -> Checked {
     let (first, second) = (w.new_start("a"), w.new_start("a"));
     let message = Write::Send(w.new_send("a", signal("hello")));
     let answers = w.batch(vec![Write::Start(first), message, Write::Start(second)]).await?;

@@ -1,4 +1,4 @@
-//! Promises about a stuck instance: set aside, with nothing of it lost.
+//! Promises about a stuck instance: it stays as it is, and nothing of it is lost.
 
 use outlive_core::commit::{Answer, Commit, Epoch, Refusal, State};
 use outlive_core::id::InstanceNum;
@@ -15,7 +15,7 @@ cases![
     pause_and_resume_of_a_stuck_run_are_refused,
     a_commit_to_a_stuck_run_is_fenced,
     a_stuck_run_is_not_claimed,
-    setting_aside_is_refused_while_there_is_a_message_it_has_not_seen,
+    a_stuck_state_is_refused_while_there_is_an_unseen_message,
     a_reopened_stuck_run_gets_the_signals_it_kept,
 ];
 
@@ -45,7 +45,7 @@ async fn a_stuck_run_keeps_a_signal_and_is_not_woken(w: &mut World) -> Checked {
     same(&w.held("a").await?.status, &Status::Stuck)
 }
 
-/// Whether the message ends a stuck run, for this reason.
+/// Checks that the message ends a stuck run, for this reason.
 async fn is_ended_by(w: &World, message: Message, reason: &str) -> Checked {
     let num = stuck(w, "a").await?;
     let answer = w.send(&w.new_send("a", message)).await?;
@@ -91,7 +91,7 @@ async fn a_stuck_run_is_not_claimed(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn setting_aside_is_refused_while_there_is_a_message_it_has_not_seen(w: &mut World) -> Checked {
+async fn a_stuck_state_is_refused_while_there_is_an_unseen_message(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.send(&w.new_send("a", cancel("enough"))).await?;
     let aside = State { seen: Some(0), ..released(Status::Stuck) };

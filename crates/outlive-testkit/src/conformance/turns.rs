@@ -1,4 +1,4 @@
-//! Promises about turns of jobs: each is done whole or not at all, by whoever may, and once.
+//! Promises about turns of jobs: atomic, fenced, and applied once.
 
 use outlive_core::commit::{Answer, Epoch, OnConflict, Refusal, Start, State, Turn, Write};
 use outlive_core::event::Event;
@@ -10,31 +10,31 @@ use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strin
 use super::world::{Checked, World, asleep, at, driven_on, ensure, json, name, refused, released, same, signal, told};
 
 cases![
-    a_turn_changes_all_that_it_says,
-    a_turn_of_a_lost_lease_is_fenced,
-    a_turn_that_does_not_know_what_was_told_is_fenced,
-    a_turn_of_nobody_is_fenced,
+    a_turn_applies_all_its_changes,
+    a_turn_under_a_lost_lease_is_fenced,
+    a_turn_with_the_wrong_previous_number_is_fenced,
+    a_turn_of_an_unknown_instance_is_fenced,
     a_turn_of_an_ended_or_stuck_instance_is_fenced,
-    a_turn_comes_twice_and_is_taken_once,
-    a_removing_turn_comes_twice_and_is_taken_once,
-    removing_turn_that_pushes_to_its_own_id_makes_a_fresh_instance,
-    a_turn_that_tells_nothing_comes_twice_and_counts_once,
-    a_state_that_has_not_seen_a_message_is_refused,
-    what_a_turn_sends_happens_with_it,
+    a_repeated_turn_is_applied_once,
+    a_repeated_removing_turn_is_applied_once,
+    a_removing_turn_that_pushes_to_its_own_id_creates_a_fresh_instance,
+    a_repeated_turn_without_lifecycle_events_is_applied_once,
+    a_state_of_a_turn_is_refused_while_there_is_an_unseen_message,
+    what_a_turn_sends_is_written_with_it,
     a_refused_send_refuses_the_whole_turn,
-    a_refused_turn_leaves_no_number_behind,
-    what_a_turn_sends_to_itself_is_heard,
+    a_refused_turn_uses_up_no_number,
+    what_a_turn_sends_to_itself_wakes_it,
     what_a_turn_sends_to_itself_must_be_seen_by_the_next,
-    what_lies_in_the_queue_has_its_instance_wake,
-    a_turn_that_puts_another_in_its_place_is_fenced,
-    a_removed_instance_leaves_nothing_but_its_news,
-    an_id_can_be_used_again_after_a_removal,
-    a_turn_is_there_after_a_crash,
-    telling_something_is_progress,
-    answers_to_events_are_kept,
+    queued_events_wake_their_instance,
+    a_turn_that_replaces_its_own_instance_is_fenced,
+    a_removed_instance_leaves_only_its_lifecycle_events,
+    an_id_can_be_reused_after_a_removal,
+    a_turn_survives_a_crash,
+    a_lifecycle_event_is_progress,
+    replies_to_events_are_kept,
 ];
 
-async fn a_turn_changes_all_that_it_says(w: &mut World) -> Checked {
+async fn a_turn_applies_all_its_changes(w: &mut World) -> Checked {
     let pushed = w.driven_job(MAIL, &["one", "two", "three"]).await?;
     let pos = w.signalled(MAIL, "hello").await?;
     let p = &pushed.positions;
@@ -53,12 +53,12 @@ async fn a_turn_changes_all_that_it_says(w: &mut World) -> Checked {
     same(&told(w.store().reply(p[0]).await)?, &Some(json("\"yes\"")))?;
     let held = w.held(MAIL).await?;
     let record = Some(json("{\"n\":1}"));
-    // There is an event left in its queue.
+    // An event is left in its queue.
     same(&(held.outcome, held.wake, held.owner, held.news), &(record, Some(Timestamp::AT_ONCE), Epoch(0), 1))?;
     same(&words(&w.told_of(pushed.num).await?), &strings(&["job executed"]))
 }
 
-async fn a_turn_of_a_lost_lease_is_fenced(w: &mut World) -> Checked {
+async fn a_turn_under_a_lost_lease_is_fenced(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &["one"]).await?;
     let lost = Turn { taken: pushed.positions.clone(), ..w.new_turn(pushed.num, 0) };
     w.lease(at(0)).await?;
@@ -69,7 +69,7 @@ async fn a_turn_of_a_lost_lease_is_fenced(w: &mut World) -> Checked {
     w.turned(&Turn { epoch: w.epoch, ..lost }).await.map(drop)
 }
 
-async fn a_turn_that_does_not_know_what_was_told_is_fenced(w: &mut World) -> Checked {
+async fn a_turn_with_the_wrong_previous_number_is_fenced(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &["one"]).await?;
     for before in 0..3 {
         w.turned(&w.new_turn(pushed.num, before)).await?;
@@ -82,7 +82,7 @@ async fn a_turn_that_does_not_know_what_was_told_is_fenced(w: &mut World) -> Che
     same(&w.snapshot().await?, &there)
 }
 
-async fn a_turn_of_nobody_is_fenced(w: &mut World) -> Checked {
+async fn a_turn_of_an_unknown_instance_is_fenced(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let nobody = outlive_core::id::InstanceNum(num.0 + 1);
     same(&w.turn(&w.new_turn(nobody, 0)).await?, &Answer::Fenced)?;
@@ -120,7 +120,7 @@ async fn busy(w: &World) -> Checked<Turn> {
     })
 }
 
-async fn a_turn_comes_twice_and_is_taken_once(w: &mut World) -> Checked {
+async fn a_repeated_turn_is_applied_once(w: &mut World) -> Checked {
     let turn = Turn { state: Some(asleep(at(5_000))), ..busy(w).await? };
     let first = w.turn(&turn).await?;
     let before = w.snapshot().await?;
@@ -131,7 +131,7 @@ async fn a_turn_comes_twice_and_is_taken_once(w: &mut World) -> Checked {
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 1 })
 }
 
-async fn a_removing_turn_comes_twice_and_is_taken_once(w: &mut World) -> Checked {
+async fn a_repeated_removing_turn_is_applied_once(w: &mut World) -> Checked {
     let turn = Turn { is_removed: true, ..busy(w).await? };
     let first = w.turn(&turn).await?;
     let before = w.snapshot().await?;
@@ -145,7 +145,7 @@ async fn a_removing_turn_comes_twice_and_is_taken_once(w: &mut World) -> Checked
     same(&w.snapshot().await?, &before)
 }
 
-async fn removing_turn_that_pushes_to_its_own_id_makes_a_fresh_instance(w: &mut World) -> Checked {
+async fn a_removing_turn_that_pushes_to_its_own_id_creates_a_fresh_instance(w: &mut World) -> Checked {
     let before = w.pushed(&w.new_push(MAIL, &["first"])).await?;
     w.claim(&[before.num]).await?;
     let push = w.new_push(MAIL, &["again"]);
@@ -154,12 +154,12 @@ async fn removing_turn_that_pushes_to_its_own_id_makes_a_fresh_instance(w: &mut 
     let fresh = w.held(MAIL).await?;
     same(&(fresh.num != before.num), &true)?;
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 0 })?;
-    // Its answer may have been lost.
+    // The reply may have been lost.
     same(&w.turn(&turn).await?, &first)?;
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 0 })
 }
 
-async fn a_turn_that_tells_nothing_comes_twice_and_counts_once(w: &mut World) -> Checked {
+async fn a_repeated_turn_without_lifecycle_events_is_applied_once(w: &mut World) -> Checked {
     let turn = Turn { news: vec![], ..busy(w).await? };
     let first = w.turn(&turn).await?;
     same(&w.turn(&turn).await?, &first)?;
@@ -167,7 +167,7 @@ async fn a_turn_that_tells_nothing_comes_twice_and_counts_once(w: &mut World) ->
     same(&w.dead(MAILS).await?.len(), &1)
 }
 
-async fn a_state_that_has_not_seen_a_message_is_refused(w: &mut World) -> Checked {
+async fn a_state_of_a_turn_is_refused_while_there_is_an_unseen_message(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &["seen", "unseen", "unseen too"]).await?;
     let seen = pushed.positions[0];
     let before = w.snapshot().await?;
@@ -180,7 +180,7 @@ async fn a_state_that_has_not_seen_a_message_is_refused(w: &mut World) -> Checke
     same(&w.held(ORDER).await?.wake, &Some(at(9_000)))
 }
 
-async fn what_a_turn_sends_happens_with_it(w: &mut World) -> Checked {
+async fn what_a_turn_sends_is_written_with_it(w: &mut World) -> Checked {
     let turn = busy(w).await?;
     let answers = w.turned(&turn).await?;
     let [Answer::Pushed { num, created: true, .. }, Answer::Sent { is_new: true, .. }, started] = &answers[..] else {
@@ -193,7 +193,7 @@ async fn what_a_turn_sends_happens_with_it(w: &mut World) -> Checked {
     same(&w.held(ORDER).await?.wake, &Some(Timestamp::AT_ONCE))
 }
 
-/// Turns that are refused for the last thing they send, each with why.
+/// Turns that are refused because of the last thing they send, each with the reason.
 async fn to_be_refused(w: &World) -> Checked<Vec<(Turn, Refusal)>> {
     w.with_status("over", Status::Completed).await?;
     let turn = Turn { state: Some(asleep(at(5_000))), ..busy(w).await? };
@@ -227,11 +227,11 @@ async fn a_refused_send_refuses_the_whole_turn(w: &mut World) -> Checked {
     same(&(counts.of(StatusKind::Pending), counts.total()), &(1, 3))
 }
 
-async fn a_refused_turn_leaves_no_number_behind(w: &mut World) -> Checked {
+async fn a_refused_turn_uses_up_no_number(w: &mut World) -> Checked {
     let turns = to_be_refused(w).await?;
     let last = w.feed().await?.last().map(|told| told.pos);
     let mut refused: Vec<Write> = turns.into_iter().map(|(turn, _)| Write::Turn(Box::new(turn))).collect();
-    // Whatever comes after it in the same batch goes on as if it had not been.
+    // Later writes of the same batch behave as if the turn had never been there.
     let num = w.held(MAIL).await?.num;
     refused.push(Write::Turn(Box::new(w.new_turn(num, 0))));
     refused.push(Write::Push(w.new_push(ORDER, &["first"])));
@@ -245,14 +245,14 @@ async fn a_refused_turn_leaves_no_number_behind(w: &mut World) -> Checked {
     same(&w.events(w.held(ORDER).await?.num).await?, &strings(&["first"]))
 }
 
-async fn what_a_turn_sends_to_itself_is_heard(w: &mut World) -> Checked {
+async fn what_a_turn_sends_to_itself_wakes_it(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
         let pushed = w.driven_job(id, &[]).await?;
         let writes = vec![Write::Push(w.new_push(id, &["for myself"]))];
         let state = Some(State { seen: Some(0), ..asleep(at(9_000)) });
         w.turned(&Turn { writes: writes.clone(), state, ..w.new_turn(pushed.num, 0) }).await?;
         same(&w.held(id).await?.wake, &Some(Timestamp::AT_ONCE))?;
-        // Who goes on driving it hears of it by the answer.
+        // An owner that keeps the instance learns of it from the result.
         w.claim(&[pushed.num]).await?;
         let writes = vec![Write::Send(w.new_send(id, signal("for myself")))];
         w.turned(&Turn { writes, state: Some(driven_on()), ..w.new_turn(pushed.num, 1) }).await?;
@@ -270,20 +270,20 @@ async fn what_a_turn_sends_to_itself_must_be_seen_by_the_next(w: &mut World) -> 
     same(&answer, &Answer::Unseen(w.inbox(pushed.num).await?))
 }
 
-async fn what_lies_in_the_queue_has_its_instance_wake(w: &mut World) -> Checked {
+async fn queued_events_wake_their_instance(w: &mut World) -> Checked {
     let pushed = w.driven_job(MAIL, &["one", "two"]).await?;
     let p = &pushed.positions;
     let idle = Turn { state: Some(asleep(at(9_000))), ..w.new_turn(pushed.num, 0) };
     w.turned(&idle).await?;
     same(&w.held(MAIL).await?.wake, &Some(Timestamp::AT_ONCE))?;
-    // What stays with its driver is not due, and neither is what somebody has paused.
+    // An instance that keeps its owner is not due, and neither is a manually paused one.
     w.claim(&[pushed.num]).await?;
     w.turned(&Turn { before: 1, state: Some(driven_on()), ..idle.clone() }).await?;
     same(&w.held(MAIL).await?.wake, &None)?;
     let by_hand = released(Status::Paused);
     w.turned(&Turn { before: 2, state: Some(by_hand), ..idle.clone() }).await?;
     same(&w.held(MAIL).await?.wake, &None)?;
-    // What waits for a time has it wake then, if that is before what it says itself.
+    // A delayed event sets the wake, if it is due before the wake of the turn.
     w.claim(&[pushed.num]).await?;
     let later = |due: i64| Some(Event { due: Some(at(due)), ..event("one") });
     let moved = |pos: u64, to| Moved { pos, from: Spot::of(&event("one")), key: None, to };
@@ -295,7 +295,7 @@ async fn what_lies_in_the_queue_has_its_instance_wake(w: &mut World) -> Checked 
     same(&w.held(MAIL).await?.wake, &None)
 }
 
-async fn a_turn_that_puts_another_in_its_place_is_fenced(w: &mut World) -> Checked {
+async fn a_turn_that_replaces_its_own_instance_is_fenced(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &["one"]).await?;
     let before = w.snapshot().await?;
     let start = Start { on_conflict: OnConflict::Replace, workflow: name(ORDERS), ..w.new_start(ORDER) };
@@ -309,7 +309,7 @@ async fn a_turn_that_puts_another_in_its_place_is_fenced(w: &mut World) -> Check
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_removed_instance_leaves_nothing_but_its_news(w: &mut World) -> Checked {
+async fn a_removed_instance_leaves_only_its_lifecycle_events(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
         let push = Push { events: vec![keyed("one", "key"), event("two")], ..w.new_push(id, &[]) };
         let num = w.pushed(&push).await?.num;
@@ -322,13 +322,13 @@ async fn a_removed_instance_leaves_nothing_but_its_news(w: &mut World) -> Checke
         let lines = w.told_of(num).await?;
         same(&lines.iter().map(|told| (told.id.as_str(), told.number)).collect::<Vec<_>>(), &vec![(id, 1), (id, 2)])?;
         let job = lines[0].workflow.as_str();
-        ensure(id.starts_with(job), || format!("the job is {job:?}"))?;
+        ensure(id.starts_with(job), || format!("the lifecycle event names job {job:?}"))?;
         same(&w.depth(job).await?, &Depth::default())?;
     }
     same(&told(w.store().count(&outlive_core::query::Filter::all()).await)?.total(), &0)
 }
 
-async fn an_id_can_be_used_again_after_a_removal(w: &mut World) -> Checked {
+async fn an_id_can_be_reused_after_a_removal(w: &mut World) -> Checked {
     let push = |token| Push { events: vec![keyed("one", "key")], token, ..w.new_push(ORDER, &[]) };
     let first = w.pushed(&push(101)).await?;
     w.claim(&[first.num]).await?;
@@ -341,7 +341,7 @@ async fn an_id_can_be_used_again_after_a_removal(w: &mut World) -> Checked {
     same(&numbers, &vec![(first.num, 1), (second.num, 1)])
 }
 
-async fn a_turn_is_there_after_a_crash(w: &mut World) -> Checked {
+async fn a_turn_survives_a_crash(w: &mut World) -> Checked {
     let turn = Turn { state: Some(asleep(at(5_000))), ..busy(w).await? };
     w.turned(&turn).await?;
     let before = w.snapshot().await?;
@@ -354,7 +354,7 @@ async fn a_turn_is_there_after_a_crash(w: &mut World) -> Checked {
     ensure(lines[1].pos > last && lines[1].number == 2, || format!("{lines:?}"))
 }
 
-async fn telling_something_is_progress(w: &mut World) -> Checked {
+async fn a_lifecycle_event_is_progress(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &[]).await?;
     w.restart(at(0)).await?;
     w.claim(&[pushed.num]).await?;
@@ -365,7 +365,7 @@ async fn telling_something_is_progress(w: &mut World) -> Checked {
     same(&w.held(ORDER).await?.recoveries, &0)
 }
 
-async fn answers_to_events_are_kept(w: &mut World) -> Checked {
+async fn replies_to_events_are_kept(w: &mut World) -> Checked {
     let pushed = w.driven_job(MAIL, &["one", "two"]).await?;
     let p = &pushed.positions;
     same(&told(w.store().reply(p[0]).await)?, &None)?;

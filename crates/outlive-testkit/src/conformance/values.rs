@@ -1,4 +1,4 @@
-//! Promises about values at the edge of what they may be: kept exactly, or not accepted at all.
+//! Promises about values at the edge of their range: kept exactly, or not accepted at all.
 
 use outlive_core::commit::{Answer, Commit, Send, Start, State};
 use outlive_core::id::LENGTH_MAX;

@@ -1,4 +1,4 @@
-//! Promises about wakes: what is due is found, in order, and nothing that was accepted waits for another event.
+//! Promises about wakes: due instances are found, in order, and nothing accepted waits for another event.
 
 use outlive_core::commit::{Commit, Send, Start, State};
 use outlive_core::id::InstanceNum;
@@ -13,10 +13,10 @@ use super::world::{
 
 cases![
     wakes_come_in_order_of_due_time_then_number,
-    wakes_are_given_up_to_a_moment_and_a_limit,
+    wakes_are_listed_up_to_a_moment_and_a_limit,
     the_next_page_of_wakes_begins_after_the_last,
     a_pause_replaces_the_wake,
-    a_pause_that_differs_in_nothing_else_replaces_the_wake,
+    a_pause_that_changes_only_the_wake_replaces_it,
     a_pause_without_a_wake_has_none,
     an_end_has_no_wake_whatever_the_commit_says,
     a_stuck_run_has_no_wake_whatever_the_commit_says,
@@ -24,11 +24,11 @@ cases![
     a_message_makes_a_paused_run_due,
     a_message_makes_a_pending_run_due,
     every_kind_of_message_makes_a_run_due,
-    what_ends_a_run_is_due_ahead_of_all_else_in_its_order,
+    messages_that_end_a_run_are_due_before_all_others,
     a_message_makes_a_run_due_whenever_its_wake_was,
     several_messages_make_a_run_due_at_once,
     a_message_to_a_driven_run_sets_no_wake,
-    a_message_to_a_run_paused_by_hand_makes_it_due,
+    a_message_to_a_manually_paused_run_makes_it_due,
     a_refused_pause_leaves_the_wake,
 ];
 
@@ -50,7 +50,7 @@ async fn wakes_come_in_order_of_due_time_then_number(w: &mut World) -> Checked {
     same(&w.wakes().await?, &want)
 }
 
-async fn wakes_are_given_up_to_a_moment_and_a_limit(w: &mut World) -> Checked {
+async fn wakes_are_listed_up_to_a_moment_and_a_limit(w: &mut World) -> Checked {
     for millis in 1..=5 {
         w.start(&Start { due: at(millis), ..w.new_start(&format!("run {millis}")) }).await?;
     }
@@ -93,7 +93,7 @@ async fn a_pause_replaces_the_wake(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_pause_that_differs_in_nothing_else_replaces_the_wake(w: &mut World) -> Checked {
+async fn a_pause_that_changes_only_the_wake_replaces_it(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     for wake in [Some(at(5_000)), Some(at(9_000)), Some(at(2_000)), None] {
         w.commit(&w.new_state(num, 0, State { wake, ..released(WAITING) })).await?;
@@ -111,7 +111,7 @@ async fn a_pause_without_a_wake_has_none(w: &mut World) -> Checked {
     same(&due(w, "b").await?, &None)
 }
 
-/// Whether a paused run that is given this status with a wake has none.
+/// Checks that a paused run has no wake after a commit with this status and a wake.
 async fn has_no_wake_as(w: &World, id: &str, status: Status) -> Checked {
     let num = w.paused_until(id, at(5_000)).await?;
     let state = State { wake: Some(at(6_000)), ..released(status) };
@@ -164,7 +164,7 @@ async fn every_kind_of_message_makes_a_run_due(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn what_ends_a_run_is_due_ahead_of_all_else_in_its_order(w: &mut World) -> Checked {
+async fn messages_that_end_a_run_are_due_before_all_others(w: &mut World) -> Checked {
     let mut nums = Vec::new();
     for id in ["a", "b", "c"] {
         nums.push(w.with_status(id, WAITING).await?);
@@ -203,7 +203,7 @@ async fn a_message_to_a_driven_run_sets_no_wake(w: &mut World) -> Checked {
     same(&due(w, "a").await?, &None)
 }
 
-async fn a_message_to_a_run_paused_by_hand_makes_it_due(w: &mut World) -> Checked {
+async fn a_message_to_a_manually_paused_run_makes_it_due(w: &mut World) -> Checked {
     w.with_status("a", BY_HAND).await?;
     w.send(&w.new_send("a", Message::Resume)).await?;
     same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;

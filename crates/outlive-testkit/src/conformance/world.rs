@@ -1,4 +1,4 @@
-//! What a case needs: a store that is open and leased, and short ways to write to it and to read from it.
+//! Helpers for cases: an open store with a lease, and short ways to write to it and read from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -22,20 +22,20 @@ use outlive_core::time::Timestamp;
 
 use super::Home;
 
-/// What was asked for, or what was found instead.
+/// The expected value, or what was found instead.
 pub(crate) type Checked<T = ()> = Result<T, String>;
 
-/// The moment at which everything happens unless a case says otherwise.
+/// The moment at which everything happens by default.
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_000);
 
-/// One store under test.
+/// A store under test.
 pub(crate) struct World {
     home: Box<dyn Home>,
-    /// None only while it is being opened again.
+    /// `None` only while it is being reopened.
     store: Option<Arc<dyn Store>>,
-    /// The lease held now.
+    /// The current lease.
     pub(crate) epoch: Epoch,
-    /// The token given last.
+    /// The last token used.
     token: AtomicU64,
 }
 
@@ -45,19 +45,19 @@ pub(crate) struct Snapshot {
     instances: Vec<(Instance, Vec<Entry>, Vec<Inbound>, QueuePage)>,
     wakes: Vec<Wake>,
     feed: Vec<Told>,
-    /// Of each job that there is, or was.
+    /// For each job that exists or existed.
     jobs: Vec<(Name, Depth, Vec<Dead>)>,
 }
 
 impl Snapshot {
-    /// The same as if an instance that is gone had never told of itself.
+    /// Removes the lifecycle events of an instance that is gone.
     pub(crate) fn without_news_of(mut self, num: InstanceNum) -> Self {
         self.feed.retain(|told| told.num != num);
         self
     }
 }
 
-/// Opening, leasing, and dying.
+/// Opening, leasing, and crashing.
 impl World {
     pub(crate) async fn open(home: Box<dyn Home>) -> Checked<Self> {
         let store = Some(home.open().await?);
@@ -67,7 +67,7 @@ impl World {
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
-        self.store.as_deref().expect("a case ends with the first opening that fails")
+        self.store.as_deref().expect("a case ends when opening the store fails")
     }
 
     pub(crate) async fn lease(&mut self, now: Timestamp) -> Checked<Epoch> {
@@ -79,14 +79,14 @@ impl World {
         told(self.store().release(epoch).await)
     }
 
-    /// Opens the store again without a lease, as if the process had died.
+    /// Reopens the store without a lease, as if the process had died.
     pub(crate) async fn die(&mut self) -> Checked {
         self.store = None;
         self.store = Some(self.home.open().await?);
         Ok(())
     }
 
-    /// Dies and leases again at `now`.
+    /// Crashes and leases again at `now`.
     pub(crate) async fn restart(&mut self, now: Timestamp) -> Checked<Epoch> {
         self.die().await?;
         self.lease(now).await
@@ -103,7 +103,7 @@ impl World {
     }
 
     pub(crate) async fn write(&self, write: Write) -> Checked<Answer> {
-        self.batch(vec![write]).await?.pop().ok_or_else(|| "no answer".to_owned())
+        self.batch(vec![write]).await?.pop().ok_or_else(|| "no result".to_owned())
     }
 
     pub(crate) async fn start(&self, start: &Start) -> Checked<Answer> {
@@ -130,18 +130,18 @@ impl World {
         let claim = Claim { nums: nums.to_vec(), epoch: self.epoch, at: NOW };
         match self.write(Write::Claim(claim)).await? {
             Answer::Claimed(claimed) => Ok(claimed),
-            other => Err(format!("a claim was answered with {other:?}")),
+            other => Err(format!("a claim returned {other:?}")),
         }
     }
 }
 
-/// What to write.
+/// Values to write.
 impl World {
     pub(crate) fn token(&self) -> u64 {
         self.token.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A start of `id` that is due and driven by nobody.
+    /// A start of `id` that is due and has no owner.
     pub(crate) fn new_start(&self, id: &str) -> Start {
         Start {
             id: name(id),
@@ -161,13 +161,13 @@ impl World {
         Send { id: name(id), num: None, message, at: NOW, dedup: None, token: self.token() }
     }
 
-    /// `count` entries after `seq_before`, and no new state.
+    /// `count` entries after `seq_before`, without a new state.
     pub(crate) fn new_commit(&self, num: InstanceNum, seq_before: u64, count: u64) -> Commit {
         let entries = (1..=count).map(|more| step_done(seq_before + more)).collect();
         Commit { num, epoch: self.epoch, seq_before, entries, taken: Vec::new(), state: None }
     }
 
-    /// No entries, but a new state.
+    /// A new state without entries.
     pub(crate) fn new_state(&self, num: InstanceNum, seq_before: u64, state: State) -> Commit {
         Commit { state: Some(state), ..self.new_commit(num, seq_before, 0) }
     }
@@ -178,7 +178,7 @@ impl World {
     async fn started(&self, start: Start) -> Checked<InstanceNum> {
         match self.start(&start).await? {
             Answer::Started { num, created: true, .. } => Ok(num),
-            other => Err(format!("the start of {:?} was answered with {other:?}", start.id)),
+            other => Err(format!("the start of {:?} returned {other:?}", start.id)),
         }
     }
 
@@ -190,7 +190,7 @@ impl World {
         self.started(Start { owner: self.epoch, ..self.new_start(id) }).await
     }
 
-    /// With an empty journal, in the state given.
+    /// An instance with an empty journal, in the given state.
     pub(crate) async fn with_state(&self, id: &str, state: State) -> Checked<InstanceNum> {
         let num = self.driven(id).await?;
         same(&self.commit(&self.new_state(num, 0, state)).await?, &Answer::Done)?;
@@ -205,11 +205,11 @@ impl World {
         self.with_state(id, asleep(until)).await
     }
 
-    /// Sends a signal that must be accepted, and gives its position.
+    /// Sends a signal, which must be accepted, and returns its position.
     pub(crate) async fn signalled(&self, id: &str, text: &str) -> Checked<u64> {
         match self.send(&self.new_send(id, signal(text))).await? {
             Answer::Sent { pos, is_new: true, .. } => Ok(pos),
-            other => Err(format!("a signal to {id:?} was answered with {other:?}")),
+            other => Err(format!("a signal to {id:?} returned {other:?}")),
         }
     }
 }
@@ -221,7 +221,7 @@ impl World {
     }
 
     pub(crate) async fn held(&self, id: &str) -> Checked<Instance> {
-        self.find(id).await?.ok_or_else(|| format!("{id:?} is not there"))
+        self.find(id).await?.ok_or_else(|| format!("{id:?} does not exist"))
     }
 
     pub(crate) async fn journal(&self, num: InstanceNum) -> Checked<Vec<Entry>> {
@@ -232,7 +232,7 @@ impl World {
         told(self.store().inbox(num, 0, usize::MAX).await)
     }
 
-    /// The texts of the signals in an inbox.
+    /// Returns the payloads of the signals in an inbox.
     pub(crate) async fn signals(&self, num: InstanceNum) -> Checked<Vec<String>> {
         Ok(self.inbox(num).await?.iter().map(|inbound| text_of(&inbound.message)).collect())
     }
@@ -267,7 +267,7 @@ impl World {
     }
 }
 
-/// Finds out whether two values are the same, by what they show of themselves: not all can be compared.
+/// Checks that two values are the same by their debug output: not all of them can be compared.
 #[track_caller]
 pub(crate) fn same<T: Debug + ?Sized>(got: &T, want: &T) -> Checked {
     let (got, want) = (format!("{got:?}"), format!("{want:?}"));
@@ -332,17 +332,17 @@ pub(crate) fn of_run(seq: u64) -> Entry {
     Entry::of_run(seq, NOW, EntryKind::StepDone)
 }
 
-/// A state that nobody drives on, without a wake.
+/// A state without an owner or a wake.
 pub(crate) fn released(status: Status) -> State {
     State { status, wake: None, is_owned: false, seen: None, outcome: None, note: None, at: NOW }
 }
 
-/// A running state that is driven on.
+/// A running state that keeps its owner.
 pub(crate) fn driven_on() -> State {
     State { is_owned: true, ..released(Status::Running) }
 }
 
-/// Asleep with a wake.
+/// A sleeping state with a wake.
 pub(crate) fn asleep(until: Timestamp) -> State {
     let status = Status::Sleeping { until };
     State { wake: Some(until), ..released(status) }

@@ -1,5 +1,5 @@
-//! Crashes jobs everywhere: whatever people do to them is repeated until it is acknowledged, and what is left in the end
-//! must be as it is without a crash.
+//! Crashes jobs everywhere. Every action on them is repeated until it is acknowledged, and the final state must be the
+//! same as without a crash.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -15,13 +15,13 @@ use crate::clock::TestClock;
 use crate::engine::TestEngine;
 use crate::faults::{Fault, Faults};
 
-/// Where random numbers come from, so that each play is the same.
+/// Seed for random numbers, so that every trial is the same.
 const SEED: u64 = 2027;
-/// How many pairs of crashes are played.
+/// Limit on pairs of crashes.
 const PAIRS_MAX: u64 = 100;
 /// Longer than the engine waits before it asks the store again.
 const TROUBLE: Duration = Duration::from_secs(3);
-/// How often somebody repeats what is not acknowledged.
+/// How often an action that is not acknowledged is repeated.
 const REPEATS_MAX: usize = 50;
 
 type Doing<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
@@ -29,12 +29,13 @@ type Act = Arc<dyn Fn(Client) -> Doing<()> + Send + Sync>;
 type Look = Arc<dyn Fn(Client) -> Doing<String> + Send + Sync>;
 type Setup = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
 
-/// Crashes jobs everywhere, and checks that nobody can tell by what is left.
+/// Crashes jobs at every write and checks that the final state is always the same.
 ///
-/// The acts are done once without a fault. Then all of it is played again for each write, with the process dying before
-/// it and after it, its answer lost (whether it was written or not), and the store refusing it; then for pairs of
-/// crashes. Who acts repeats an act until it is acknowledged, so give events a key
-/// ([`send_once`](outlive::job::TaskClient::send_once)). What [`look`](CrashJobs::look) sees in the end must be the same.
+/// The actions are first performed once without a fault. Everything then runs again for each write, with the process
+/// dying before it and after it, its reply lost (whether or not it was written), and the store refusing it; then for
+/// pairs of crashes. Each action is repeated until it is acknowledged, so give events a key
+/// ([`send_once`](outlive::job::TaskClient::send_once)). What [`look`](CrashJobs::look) returns in the end must be the
+/// same each time.
 ///
 /// ```
 /// use outlive::job::{Task, TaskCtx};
@@ -65,8 +66,8 @@ pub fn crash_jobs_everywhere(setup: impl Fn(Builder) -> Builder + Send + Sync + 
     }
 }
 
-/// Jobs that are about to be crashed everywhere, made by [`crash_jobs_everywhere`].
-#[must_use = "nothing is crashed until it is run"]
+/// Builder for a crash test of jobs, created by [`crash_jobs_everywhere`].
+#[must_use = "nothing runs until `.run()` is awaited"]
 pub struct CrashJobs {
     setup: Setup,
     acts: Vec<(Duration, Act)>,
@@ -74,23 +75,23 @@ pub struct CrashJobs {
     until: Duration,
 }
 
-/// What came of crashing jobs everywhere.
+/// Report of a crash test of jobs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct JobReport {
-    /// What was left, each time.
+    /// The final state, which was the same each time.
     pub end: String,
-    /// How many writes there are without a fault.
+    /// Number of writes without a fault.
     pub writes: u64,
-    /// How many schedules of faults were played.
+    /// Number of fault schedules that ran.
     pub schedules: u64,
 }
 
 impl CrashJobs {
-    /// Somebody does this so long after the beginning, and repeats it until it is acknowledged.
+    /// Performs an action this long after the beginning, and repeats it until it is acknowledged.
     ///
     /// # Panics
-    /// If it is no duration.
+    /// If the duration is not valid.
     pub fn act_at<F>(mut self, after: impl IntoDuration, act: impl Fn(Client) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), Error>> + Send + 'static,
@@ -100,7 +101,7 @@ impl CrashJobs {
         self
     }
 
-    /// What must be the same in the end, whatever went wrong.
+    /// Sets how to read the final state, which must be the same whatever went wrong.
     pub fn look<T, F>(mut self, look: impl Fn(Client) -> F + Send + Sync + 'static) -> Self
     where
         T: Debug,
@@ -113,21 +114,21 @@ impl CrashJobs {
         self
     }
 
-    /// When it is over; an hour after the beginning unless said otherwise.
+    /// Sets how long after the beginning the test ends. Defaults to one hour.
     ///
     /// # Panics
-    /// If it is no duration.
+    /// If the duration is not valid.
     pub fn until(mut self, until: impl IntoDuration) -> Self {
         self.until = until.into_duration().unwrap_or_else(|error| panic!("{error}"));
         self
     }
 
-    /// Plays it, once for each thing that can go wrong.
+    /// Runs the test once for each thing that can go wrong.
     ///
     /// # Panics
-    /// If what is left is not the same. The message says which faults lead to it.
+    /// If the final state differs. The message says which faults lead to it.
     pub async fn run(self) -> JobReport {
-        // What the engine does about trouble of its store takes real time, which need not pass.
+        // The engine handles store trouble in real time, which need not pass here.
         tokio::time::pause();
         let report = self.run_paused().await;
         tokio::time::resume();
@@ -157,17 +158,17 @@ impl CrashJobs {
 
     async fn check(&self, faults: &[Fault], expected: &str) {
         let (end, _) = self.play(faults).await;
-        assert!(end == expected, "with {faults:?}, this is left:\n{end}\nand without any fault:\n{expected}");
+        assert!(end == expected, "the final state with {faults:?} is:\n{end}\nwithout any fault it is:\n{expected}");
     }
 
-    /// Plays it once. Answers what is left, and how many writes there were.
+    /// Runs one schedule. Returns the final state and the number of writes.
     async fn play(&self, schedule: &[Fault]) -> (String, u64) {
         let (clock, lives) = (TestClock::new(), Arc::new(AtomicU64::new(0)));
         let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
         schedule.iter().for_each(|fault| faults.add(*fault));
         let (setup, count) = (self.setup.clone(), lives.clone());
         let setup = move |builder: Builder| {
-            // Each life draws other numbers, or its writes would pass for repeats of earlier ones.
+            // Each process lifetime draws different numbers, or its writes would be taken for repeats of earlier ones.
             let seed = SEED ^ (count.fetch_add(1, Ordering::Relaxed) << 32);
             setup(builder.seed(seed).recoveries_max(100))
         };
@@ -188,7 +189,7 @@ impl CrashJobs {
         }
     }
 
-    /// What people do, as far as it is not done, and what they see in the end.
+    /// Performs the actions that are not done yet, and returns the final state.
     async fn story(&self, test: &TestEngine, begun: outlive::Timestamp, done: &AtomicUsize) -> String {
         for (n, (after, act)) in self.acts.iter().enumerate().skip(done.load(Ordering::Relaxed)) {
             let due = begun.after(*after);
@@ -196,7 +197,7 @@ impl CrashJobs {
             for repeat in 0.. {
                 match act(test.client()).await {
                     Ok(()) => break,
-                    Err(error) => assert!(repeat < REPEATS_MAX, "act {} is not taken: {error}", n + 1),
+                    Err(error) => assert!(repeat < REPEATS_MAX, "action {} is not accepted: {error}", n + 1),
                 }
             }
             done.store(n + 1, Ordering::Relaxed);
@@ -209,6 +210,6 @@ impl CrashJobs {
         }
         test.advance(end.since(test.clock().now())).await;
         tokio::time::sleep(TROUBLE).await;
-        (self.look)(test.client()).await.unwrap_or_else(|error| panic!("nothing can be seen in the end: {error}"))
+        (self.look)(test.client()).await.unwrap_or_else(|error| panic!("failed to read the final state: {error}"))
     }
 }

@@ -1,4 +1,4 @@
-//! What a run did to the world, over all lives of the process, for those who say what must hold of it.
+//! The side effects of a run over all process lifetimes, as seen by invariants.
 
 use std::any::{Any, type_name};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use outlive::{Failure, Payload, Status};
 use serde::de::DeserializeOwned;
 
-/// One attempt of a step: its body ran, or the fake that stands for it.
+/// One attempt of a step: its body ran, or the fake that replaces it.
 ///
 /// ```
 /// use outlive_testkit::crashes::Effect;
@@ -20,28 +20,29 @@ use serde::de::DeserializeOwned;
 pub struct Effect {
     /// The step's name.
     pub step: String,
-    /// Its key, if it has one.
+    /// The step's key, if it has one.
     pub key: Option<String>,
-    /// Its identity in the journal: scope, name, and key or occurrence.
+    /// The step's identity in the journal: scope, name, and key or occurrence.
     pub op: String,
-    /// Which attempt, from 1.
+    /// Attempt number, from 1.
     pub attempt: u32,
-    /// The key that all attempts of this step share: who drops a second request by it sees this step once.
+    /// The key that all attempts of this step share; a receiver that drops duplicates by it sees the step once.
     pub idempotency_key: String,
-    /// Whether the body asked for that key.
+    /// Whether the body read that key.
     pub has_asked_key: bool,
-    /// In which life of the process, from 1.
+    /// Process lifetime in which it ran, from 1.
     pub life: u32,
-    /// How long after the start, in virtual time.
+    /// Virtual time since the start.
     pub after: Duration,
-    /// Where the step is called.
+    /// Call site of the step.
     pub(super) site: String,
-    /// Whether it can be told that the body does not use the key: a fake may stand for one that does.
+    /// Whether it is known that the body ignores the key: a fake may replace one that reads it.
     pub(super) is_judged: bool,
     pub(super) is_at_most_once: bool,
 }
 
-/// What a run did to the world, in order, and how it ended. An [invariant](super::CrashEverywhere::invariant) is told it.
+/// The side effects of a run, in order, and how it ended. Passed to each
+/// [invariant](super::CrashEverywhere::invariant).
 ///
 /// ```
 /// use outlive_testkit::crashes::Ledger;
@@ -59,7 +60,7 @@ pub struct Ledger {
     pub(super) worlds: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
-/// How a run stands at the end of a play.
+/// State of a run at the end of a trial.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct End {
     pub(super) status: Status,
@@ -69,7 +70,7 @@ pub(super) struct End {
 }
 
 impl Ledger {
-    /// The attempts of all steps, in the order in which they began.
+    /// Returns the attempts of all steps, in the order in which they began.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Ledger;
@@ -83,7 +84,7 @@ impl Ledger {
         &self.effects
     }
 
-    /// How often the body of a step ran.
+    /// Returns how often the body of a step ran.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Ledger;
@@ -96,7 +97,7 @@ impl Ledger {
         self.effects.iter().filter(|effect| effect.step == step).count()
     }
 
-    /// The run's status at the end.
+    /// Returns the run's final status.
     ///
     /// ```
     /// use outlive::Status;
@@ -110,7 +111,7 @@ impl Ledger {
         self.end.status
     }
 
-    /// The run's result, if it has one that reads as this type.
+    /// Returns the run's result, if it has one that decodes as this type.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Ledger;
@@ -126,7 +127,7 @@ impl Ledger {
         self.end.output.as_ref()?.decode().ok()
     }
 
-    /// How many lives the process had: one more than crashes.
+    /// Returns how many lifetimes the process had: one more than the number of crashes.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Ledger;
@@ -139,7 +140,7 @@ impl Ledger {
         self.lives
     }
 
-    /// The [world](super::CrashEverywhere::world) of this type, as the run left it.
+    /// Returns the [world](super::CrashEverywhere::world) of this type, as the run left it.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -153,11 +154,11 @@ impl Ledger {
     /// ```
     ///
     /// # Panics
-    /// If no world of this type was made.
+    /// If no world of this type was provided.
     #[must_use]
     pub fn world<W: 'static>(&self) -> &W {
         let found = self.worlds.iter().find_map(|world| world.downcast_ref());
         let name = type_name::<W>();
-        found.unwrap_or_else(|| panic!("there is no world of type {name}; make it with `.world(|| ..)`"))
+        found.unwrap_or_else(|| panic!("there is no world of type {name}; provide it with `.world(|| ..)`"))
     }
 }

@@ -1,4 +1,4 @@
-//! What is told at the end: how much was tried and what to look at, or what is broken and how to see it again.
+//! The outcome of a crash test: how much was tried and what to look at, or what is broken and how to reproduce it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::ledger::End;
 use super::rules::told;
 use super::warning::Warning;
 
-/// What was tried, when nothing is broken.
+/// Report of a crash test in which nothing is broken.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -27,21 +27,21 @@ use super::warning::Warning;
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(super) workflow: String,
-    /// The one schedule that was played, if it was to be one.
+    /// The single schedule that ran, if only one was requested.
     pub(super) only: Option<String>,
     pub(super) commits: u64,
-    /// How many schedules of each number of crashes were played, and how many there are; the first is of none.
+    /// For each number of crashes, starting with none: how many schedules ran, and how many exist.
     pub(super) played: Vec<(u64, u64)>,
     pub(super) bodies: u64,
     pub(super) warnings: Vec<Warning>,
     /// How the run ended without a crash.
     pub(super) end: End,
-    /// How many crashed runs ended with each status, by its name.
+    /// How many crashed runs ended with each status, by status name.
     pub(super) ends: BTreeMap<&'static str, u64>,
 }
 
 impl Report {
-    /// Nothing was tried yet.
+    /// Creates a report with nothing tried yet.
     pub(super) fn of(workflow: &str) -> Self {
         Self {
             workflow: workflow.to_owned(),
@@ -55,10 +55,10 @@ impl Report {
         }
     }
 
-    /// What was played, in words.
+    /// Describes which schedules ran.
     fn played(&self) -> String {
         if let Some(only) = &self.only {
-            return format!("crashed {only} only");
+            return format!("only {only:?}");
         }
         let kinds = ["plays", "single crashes", "pairs", "triples"];
         let levels = self.played.iter().zip(kinds).skip(1).filter(|((_, there_are), _)| *there_are > 0);
@@ -69,14 +69,14 @@ impl Report {
         told.collect::<Vec<_>>().join(", ")
     }
 
-    /// How many crashed runs ended with another status than the one without a crash, in words.
+    /// Describes how many crashed runs ended with a different status than the one without a crash.
     fn otherwise(&self) -> String {
         let others = self.ends.iter().filter(|(status, _)| **status != self.end.status.kind().as_str());
         let told = others.map(|(status, count)| format!(", {count} crashed runs {status}"));
         told.collect()
     }
 
-    /// The run's status at the end, without a crash.
+    /// Returns the run's final status without a crash.
     ///
     /// ```
     /// use outlive::Status;
@@ -88,7 +88,7 @@ impl Report {
         self.end.status
     }
 
-    /// The run's result without a crash, if it has one that reads as this type.
+    /// Returns the run's result without a crash, if it has one that decodes as this type.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Report;
@@ -99,7 +99,7 @@ impl Report {
         self.end.output.as_ref()?.decode().ok()
     }
 
-    /// What the run failed with without a crash, if it was [expected](super::CrashEverywhere::expect_failure) to.
+    /// Returns the run's failure without a crash, if it was [expected](super::CrashEverywhere::expect_failure) to fail.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Report;
@@ -112,7 +112,7 @@ impl Report {
         self.end.failure.as_ref()
     }
 
-    /// How many commits the run has without a crash. Each has two places to die: before it and after it.
+    /// Returns how many commits the run has without a crash. Each has two crash points: before it and after it.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Report;
@@ -123,7 +123,7 @@ impl Report {
         self.commits
     }
 
-    /// How many schedules of crashes were played.
+    /// Returns how many crash schedules ran.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Report;
@@ -134,7 +134,7 @@ impl Report {
         self.played.iter().skip(1).map(|(played, _)| played).sum()
     }
 
-    /// How many of them had so many crashes.
+    /// Returns how many of the schedules had this many crashes.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Report;
@@ -145,7 +145,7 @@ impl Report {
         self.played.get(crashes).map_or(0, |(played, _)| *played)
     }
 
-    /// How often the body of a step ran in all of them.
+    /// Returns how often a step body ran, over all schedules.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Report;
@@ -156,7 +156,7 @@ impl Report {
         self.bodies
     }
 
-    /// What to look at: see [`WarningKind`](super::WarningKind).
+    /// Returns the warnings; see [`WarningKind`](super::WarningKind).
     ///
     /// ```
     /// # use outlive_testkit::crashes::Report;
@@ -174,12 +174,15 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workflow, commits, bodies, .. } = self;
         let (end, played, otherwise) = (told(&self.end), self.played(), self.otherwise());
-        write!(f, "crash_everywhere({workflow}): {end}; {commits} commits, {played}, {bodies} bodies run{otherwise}")?;
+        write!(
+            f,
+            "crash_everywhere({workflow}): {end}; {commits} commits, {played}, {bodies} step executions{otherwise}"
+        )?;
         self.warnings.iter().try_for_each(|warning| write!(f, "\nwarning: {warning}"))
     }
 }
 
-/// What is broken, the smallest schedule that shows it, and what happened in it.
+/// A broken rule, the smallest schedule that shows it, and what happened in it.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -198,7 +201,7 @@ impl fmt::Display for Report {
 /// ```
 pub struct Broken(pub(super) Box<Finding>);
 
-/// What is behind a [`Broken`].
+/// The contents of a [`Broken`].
 pub(super) struct Finding {
     pub(super) workflow: String,
     pub(super) problem: String,
@@ -207,7 +210,7 @@ pub(super) struct Finding {
 }
 
 impl Broken {
-    /// What is broken.
+    /// Describes what is broken.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Broken;
@@ -218,7 +221,7 @@ impl Broken {
         &self.0.problem
     }
 
-    /// The crashes that show it, as [`only`](super::CrashEverywhere::only) takes them.
+    /// Returns the crashes that show it, in the format [`only`](super::CrashEverywhere::only) takes.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Broken;
@@ -229,7 +232,7 @@ impl Broken {
         &self.0.schedule
     }
 
-    /// What happened, a line for each thing: time, life of the process, commit, body or crash.
+    /// Returns what happened, one line each: time, process lifetime, and the commit, step execution or crash.
     ///
     /// ```
     /// # use outlive_testkit::crashes::Broken;
@@ -245,8 +248,8 @@ impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Finding { workflow, problem, schedule, timeline } = &*self.0;
         writeln!(f, "crash_everywhere({workflow}): {problem}")?;
-        writeln!(f, "crashes: {schedule}")?;
-        writeln!(f, "repeat:  add `.only({schedule:?})` before `.run()`\n")?;
+        writeln!(f, "crashes:   {schedule}")?;
+        writeln!(f, "reproduce: add `.only({schedule:?})` before `.run()`\n")?;
         f.write_str(&last_lines(timeline.lines()))
     }
 }

@@ -1,5 +1,5 @@
-//! What must hold of every play, whatever the workflow: each rule is a promise of the engine, or one that a workflow
-//! breaks by asking the world instead of its context.
+//! The rules every trial must satisfy, whatever the workflow. Each is a promise of the engine, or one that a workflow
+//! breaks by asking the outside world instead of its context.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use super::ledger::{Effect, End};
 use super::stage::{Played, Waits};
 use super::tape::What;
 
-/// A rule that was broken.
+/// A broken rule.
 pub(super) struct Breach {
     pub(super) rule: Rule,
     pub(super) sentence: String,
 }
 
-/// Which rule it was: a smaller schedule is the same finding only if it breaks the same one.
+/// The rules. A smaller schedule is the same finding only if it breaks the same rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Rule {
     Playable,
@@ -40,7 +40,7 @@ fn breach<T>(rule: Rule, sentence: impl Into<String>) -> Result<T, Breach> {
     Err(Breach { rule, sentence: sentence.into() })
 }
 
-/// What must hold of a play by itself.
+/// Checks the rules that concern a single trial.
 pub(super) fn check(played: &Played) -> Result<(), Breach> {
     if let Some(trouble) = &played.trouble {
         return breach(Rule::Playable, trouble);
@@ -53,64 +53,65 @@ pub(super) fn check(played: &Played) -> Result<(), Breach> {
     }
 }
 
-/// What must hold of a play without a crash: it ends as is expected.
+/// Checks that a trial without a crash ends as expected.
 pub(super) fn check_expected(played: &Played, expects_failure: bool, is_cancelled: bool) -> Result<(), Breach> {
     let end = &played.ledger.end;
     let way_out = match (end.status, expects_failure) {
         (Status::Failed, true) | (Status::Completed, false) => return Ok(()),
         (Status::Cancelled, false) if is_cancelled => return Ok(()),
-        (_, true) => "it was expected to fail; leave out `.expect_failure()` if it must not",
-        (Status::Failed, false) => "fix the workflow, or say `.expect_failure()` if it is to fail",
+        (_, true) => "it was expected to fail; remove `.expect_failure()` if it should not",
+        (Status::Failed, false) => "fix the workflow, or add `.expect_failure()` if it should fail",
         (_, false) => "it was expected to complete",
     };
     breach(Rule::Expected, format!("the run {}; {way_out}", told(end)))
 }
 
-/// What must hold of a play, given one with which it must agree: the one without a crash, or one in which the same steps
-/// were interrupted.
+/// Compares a trial with one it must agree with: the one without a crash, or one in which the same steps were
+/// interrupted.
 pub(super) fn compare(played: &Played, whole: &Played) -> Result<(), Breach> {
     let (ours, theirs) = (&played.ledger, &whole.ledger);
     let without = match whole.schedule.crashes.is_empty() {
         true => "without a crash".to_owned(),
-        false => format!("with {:?}", whole.schedule.to_string()),
+        false => format!("with schedule {:?}", whole.schedule.to_string()),
     };
     if ours.end != theirs.end {
         let (ours, theirs) = (told(&ours.end), told(&theirs.end));
         let sentence = format!(
-            "the outcome differs: {ours} with these crashes, {theirs} {without}; \
-             if the workflow races on purpose, say `.races()`"
+            "the outcome differs: {ours} with these crashes, but {theirs} {without}; \
+             add `.races()` if the workflow races on purpose"
         );
         return breach(Rule::SameOutcome, sentence);
     }
     let interrupted = interrupted(played);
     let (ours, theirs) = (counts(&ours.effects), counts(&theirs.effects));
-    // Whether the body of one that was interrupted ran depends on the crash alone.
+    // Whether the body of an interrupted step ran depends on the crash alone.
     let missing = theirs.keys().find(|op| !ours.contains_key(*op) && !is_in(&interrupted, op));
     if let Some(op) = missing {
-        return breach(Rule::SameSteps, format!("step {:?} did not run, which it does {without}", name(op)));
+        return breach(Rule::SameSteps, format!("step {:?} did not run, but does {without}", name(op)));
     }
     let crashes = played.ledger.lives - 1;
     for (op, times) in ours.into_iter().filter(|(op, _)| !is_in(&interrupted, op)) {
         let name = name(op);
         let Some(count) = theirs.get(op) else {
-            return breach(Rule::SameSteps, format!("step {name:?} ran, which it does not {without}"));
+            return breach(Rule::SameSteps, format!("step {name:?} ran, but does not {without}"));
         };
         if times > count + crashes {
-            let sentence = format!("step {name:?} ran {times} times with {crashes} crashes, and {count} {without}");
+            let sentence =
+                format!("step {name:?} ran {times} times with {crashes} crashes, but {count} times {without}");
             return breach(Rule::AtLeastOnceBound, sentence);
         }
     }
     Ok(())
 }
 
-/// What must hold of a play in which steps were interrupted that run at most once, given the one without a crash: it may
-/// go another way from there on, but it must not fail by it.
+/// Compares a trial in which at-most-once steps were interrupted with the one without a crash: it may take a different
+/// path from there on, but the interruption must not make it fail.
 pub(super) fn compare_interrupted(played: &Played, whole: &Played) -> Result<(), Breach> {
     let (ours, theirs) = (&played.ledger.end, &whole.ledger.end);
     if theirs.status == Status::Completed && ours.status != Status::Completed {
         let sentence = format!(
-            "the run {} when a step that runs at most once was interrupted, and {} without a crash; \
-             handle `Error::Interrupted`, or say `.races()` if the run may end so",
+            "the run {} when an at-most-once step was interrupted, but {} without a crash; \
+             handle `Error::Interrupted`, or add `.races()` if the run may end this way",
             told(ours),
             told(theirs)
         );
@@ -121,7 +122,7 @@ pub(super) fn compare_interrupted(played: &Played, whole: &Played) -> Result<(),
         match &event.what {
             What::Body(effect) if !without.contains_key(effect.op.as_str()) => {
                 let name = name(&effect.op);
-                return breach(Rule::SameSteps, format!("step {name:?} ran, which it does not without a crash"));
+                return breach(Rule::SameSteps, format!("step {name:?} ran, but does not without a crash"));
             }
             What::Written { batch, .. } if entries(batch).any(is_interruption) => return Ok(()),
             _ => {}
@@ -130,7 +131,7 @@ pub(super) fn compare_interrupted(played: &Played, whole: &Played) -> Result<(),
     Ok(())
 }
 
-/// The attempts that a crash has interrupted, of steps that run at most once.
+/// Returns the attempts of at-most-once steps that a crash interrupted.
 pub(super) fn interrupted(played: &Played) -> BTreeSet<(&str, u32)> {
     let batches = played.events.iter().filter_map(|event| match &event.what {
         What::Written { batch, .. } => Some(batch),
@@ -162,12 +163,12 @@ fn counts(effects: &[Effect]) -> BTreeMap<&str, u32> {
     counts
 }
 
-/// An operation for people.
+/// Formats an operation for people.
 fn name(op: &str) -> String {
     op.replacen("step:", "", 1)
 }
 
-/// How a run ended, for people.
+/// Describes how a run ended.
 pub(super) fn told(end: &End) -> String {
     let mut text = match end.status {
         Status::Cancelled => "was cancelled".to_owned(),
@@ -194,7 +195,8 @@ fn check_end(played: &Played) -> Result<(), Breach> {
         }
         _ => breach(
             Rule::Ends,
-            "the run does not end: a step is at work; replace its body with `.step(..)`, or give it real time with `.patience(..)`",
+            "the run does not end: a step is still running; replace its body with `.step(..)`, or grant it real time \
+             with `.patience(..)`",
         ),
     }
 }
@@ -203,30 +205,31 @@ fn why_it_waits(Waits { ops, signals }: &Waits) -> String {
     let waits = ops.iter().filter(|(op, _)| op.contains("wait:"));
     let waits: Vec<_> = waits.map(|(op, site)| format!("{:?} ({site})", words::name(op))).collect();
     if ops.is_empty() {
-        return "it waits for a future that is no part of the workflow, such as `tokio::time::sleep`; await timers, \
+        return "it waits for a future that is not part of the workflow, such as `tokio::time::sleep`; await timers, \
                 channels and tasks inside a step, and use `ctx.sleep` for time"
             .to_owned();
     }
     let waits = waits.join(" and ");
     if signals.is_empty() {
-        return format!("it waits for {waits}, which does not come; send it with `.signal(..)`");
+        return format!("it waits for {waits}, which never arrives; send it with `.signal(..)`");
     }
     let signals: Vec<_> = signals.iter().map(|name| format!("{name:?}")).collect();
     let signals = signals.join(" and ");
     format!(
-        "it waits for {waits}, which does not come, and nothing waits for {signals}, which came; use one name for both"
+        "it waits for {waits}, which never arrives, while nothing waits for {signals}, which did; use the same name \
+         for both"
     )
 }
 
-/// What is known of the steps at one place of the tape.
+/// Everything known about the steps at one position of the tape.
 #[derive(Default)]
 struct Known<'a> {
     /// Steps whose end is durable.
     ended: BTreeSet<&'a str>,
-    /// Attempts whose start is durable, and those whose end is.
+    /// Attempts whose start is durable, and those whose failure is durable.
     started: BTreeSet<(&'a str, u32)>,
     failed: BTreeSet<(&'a str, u32)>,
-    /// Attempts that ran, and in which life last.
+    /// Attempts that ran, with the process lifetime they last ran in.
     ran: BTreeMap<(&'a str, u32), u32>,
 }
 
@@ -261,9 +264,9 @@ impl<'a> Known<'a> {
             return breach(Rule::AtMostOnce, format!("step {name:?} ran before its start was recorded"));
         }
         match self.ran.insert((op, attempt), effect.life) {
-            Some(_) if once => breach(Rule::AtMostOnce, format!("step {name:?} ran twice, and may run once at most")),
+            Some(_) if once => breach(Rule::AtMostOnce, format!("step {name:?} ran twice, but may run at most once")),
             Some(life) if life == effect.life => {
-                breach(Rule::AtLeastOnceBound, format!("attempt {attempt} of step {name:?} ran twice in one life"))
+                breach(Rule::AtLeastOnceBound, format!("attempt {attempt} of step {name:?} ran twice in one process"))
             }
             _ => Ok(()),
         }
@@ -286,7 +289,7 @@ impl<'a> Known<'a> {
             EntryKind::StepStarted => drop(self.started.insert((op, entry.attempt))),
             EntryKind::AttemptFailed | EntryKind::FallingBack => drop(self.failed.insert((op, entry.attempt))),
             EntryKind::StepDone if !self.ran.keys().any(|(ran, _)| *ran == op) => {
-                let sentence = format!("step {:?} is recorded as done, and never ran", name(op));
+                let sentence = format!("step {:?} is recorded as done, but never ran", name(op));
                 return breach(Rule::RanBeforeRecorded, sentence);
             }
             EntryKind::StepDone | EntryKind::StepFailed | EntryKind::OpCancelled => drop(self.ended.insert(op)),

@@ -1,31 +1,31 @@
-//! Where the process is to die: as a value, and as the text that repeats it.
+//! Crash schedules: where the process dies, as a value and as the text that reproduces it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::faults::Fault;
 
-/// On which side of a commit the process dies.
+/// The side of a commit on which the process dies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Side {
-    /// Nothing of it is written.
+    /// Nothing of the commit is written.
     Before,
-    /// It is written, but nobody is told.
+    /// The commit is written, but the process dies before it learns of it.
     After,
 }
 
-/// One death of the process. Commits are counted from 1, over all lives.
+/// One crash of the process. Commits are counted from 1, over all process lifetimes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Crash {
     pub(super) commit: u64,
     pub(super) side: Side,
 }
 
-/// All deaths of one play, earlier ones first, and what is left out from outside.
+/// All crashes of one trial in order, and which outside messages are left out.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Schedule {
     pub(super) crashes: Vec<Crash>,
-    /// Which signals and cancels are not sent, by their number from 1.
+    /// Signals and cancels that are not sent, by number from 1.
     pub(super) without: Vec<usize>,
 }
 
@@ -39,12 +39,12 @@ impl Crash {
 }
 
 impl Schedule {
-    /// The same, with no crash at all.
+    /// Returns the same schedule without any crash.
     pub(super) fn uncrashed(&self) -> Self {
         Self { crashes: Vec::new(), without: self.without.clone() }
     }
 
-    /// All that have one crash more, later than those of this one and not later than the commit.
+    /// Returns all schedules with one more crash, after those of this one and no later than commit `commits`.
     pub(super) fn longer(&self, commits: u64) -> impl Iterator<Item = Self> + '_ {
         let first = self.crashes.last().map_or(1, |crash| crash.commit + 1);
         let crashes =
@@ -56,7 +56,7 @@ impl Schedule {
         })
     }
 
-    /// All that are smaller by one thing: a crash less, or a crash at an earlier place.
+    /// Returns all schedules that are smaller in one way: one crash fewer, or one crash at an earlier point.
     pub(super) fn smaller(&self) -> Vec<Self> {
         let fewer = (0..self.crashes.len()).map(|n| {
             let mut smaller = self.clone();
@@ -66,7 +66,7 @@ impl Schedule {
         fewer.chain(self.earlier()).collect()
     }
 
-    /// All that have no crash, and one more of so many messages left out.
+    /// Returns all schedules that have no crash and leave out one more of the messages.
     pub(super) fn quieter(&self, messages: usize) -> Vec<Self> {
         let left_out = (1..=messages).filter(|n| !self.without.contains(n)).map(|n| {
             let mut quieter = self.uncrashed();
@@ -109,7 +109,7 @@ impl FromStr for Schedule {
         let mut schedule = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty() && *part != "no crash") {
             let problem =
-                || format!("{part:?} in {text:?} is no crash; write `before 5` or `after 5`, with commas between");
+                || format!("{part:?} in {text:?} is not a crash; write `before 5` or `after 5`, separated by commas");
             let (word, number) = part.rsplit_once(' ').ok_or_else(problem)?;
             let commit: u64 = number.parse().map_err(|_| problem())?;
             match word.trim() {
@@ -120,7 +120,7 @@ impl FromStr for Schedule {
             }
         }
         if !schedule.crashes.is_sorted_by(|one, next| one.commit < next.commit) {
-            return Err(format!("{text:?} does not go forward; name earlier commits first, and each of them once"));
+            return Err(format!("{text:?} is out of order; list commits in ascending order, each once"));
         }
         Ok(schedule)
     }
@@ -143,10 +143,10 @@ mod tests {
         let problem = |text: &str| text.parse::<Schedule>().unwrap_err();
         assert_eq!(
             problem("before five"),
-            "\"before five\" in \"before five\" is no crash; write `before 5` or `after 5`, with commas between"
+            "\"before five\" in \"before five\" is not a crash; write `before 5` or `after 5`, separated by commas"
         );
-        assert!(problem("soon 5").contains("is no crash"));
-        assert!(problem("before 5, after 5").contains("does not go forward"));
+        assert!(problem("soon 5").contains("is not a crash"));
+        assert!(problem("before 5, after 5").contains("is out of order"));
     }
 
     #[test]

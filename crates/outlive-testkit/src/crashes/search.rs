@@ -1,4 +1,4 @@
-//! Which schedules are played, and how a failing one is made small.
+//! Chooses which schedules to run, and shrinks a failing one.
 
 use std::sync::Arc;
 
@@ -10,50 +10,51 @@ use super::stage::{self, Kind, Plan, Played};
 use super::timeline;
 use super::warning::{self, Warning, WarningKind};
 
-/// How many plays a failing schedule is made small with at the most.
+/// Limit on trials used to shrink a failing schedule.
 const SHRINKS_MAX: usize = 1_000;
 
 pub(super) type Invariant = Arc<dyn Fn(&Ledger) -> Result<(), String> + Send + Sync>;
 
-/// What is to be played, and what must hold.
+/// A crash test: the plan, and the rules that must hold.
 pub(super) struct Search {
     pub(super) plan: Plan,
     pub(super) may_race: bool,
     pub(super) expects_failure: bool,
     pub(super) invariants: Vec<(String, Invariant)>,
-    /// Steps that may run twice without a word.
+    /// Steps that may run twice without a warning.
     pub(super) idempotent: Vec<String>,
-    /// Steps that are called in the same order each time.
+    /// Steps that are always called in the same order.
     pub(super) ordered: Vec<String>,
     pub(super) denies_warnings: bool,
-    /// How many schedules with one crash are played at the most, how many with two, and so on.
+    /// Limit on schedules with one crash, with two, and so on.
     pub(super) bounds: Vec<usize>,
-    /// The one schedule to play instead.
+    /// The single schedule to run instead.
     pub(super) only: Option<Schedule>,
 }
 
-/// A play that broke a rule.
+/// A trial that broke a rule.
 struct Failing {
     played: Played,
     breach: Breach,
 }
 
-/// What plays are compared with.
+/// Reference trials that others are compared with.
 struct Wholes {
-    /// The play without a crash.
+    /// The trial without a crash.
     whole: Played,
-    /// For each step that runs at most once and was interrupted, with its attempt, the first single crash that does so.
+    /// For each at-most-once step and attempt that was interrupted, the first single crash that interrupts it.
     interrupted: Vec<Played>,
 }
 
 impl Failing {
-    /// Whether a smaller schedule would show less: what is wrong without a crash is told with all that came.
+    /// Whether shrinking would only lose information: a problem that occurs without a crash is reported with all
+    /// messages that arrived.
     fn is_small(&self) -> bool {
         let is_end = matches!(self.breach.rule, Rule::Playable | Rule::Ends | Rule::Expected);
         is_end && self.played.schedule.crashes.is_empty()
     }
 
-    /// Whether it breaks the same rule, with as few crashes.
+    /// Whether it breaks the same rule with no more crashes.
     fn is_as(&self, other: &Self) -> bool {
         let crashes = |failing: &Self| failing.played.schedule.crashes.len();
         self.breach.rule == other.breach.rule && crashes(self) <= crashes(other)
@@ -61,7 +62,7 @@ impl Failing {
 }
 
 impl Search {
-    /// Plays everything there is to play.
+    /// Runs all schedules.
     pub(super) async fn run(&self) -> Result<Report, Broken> {
         let mut report = Report::of(&self.plan.workflow);
         report.only = self.only.as_ref().map(ToString::to_string);
@@ -85,7 +86,7 @@ impl Search {
         Ok(())
     }
 
-    /// Plays what has no crash, then all schedules of one crash, then those of one more each, up to their bounds.
+    /// Runs without a crash, then all schedules of one crash, then those of one more each, up to their limits.
     async fn play_all(&self, uncrashed: &Schedule, report: &mut Report) -> Result<(), Failing> {
         let mut wholes = self.play_whole(uncrashed, report).await?;
         let mut shorter = vec![(uncrashed.clone(), wholes.whole.commits)];
@@ -111,7 +112,7 @@ impl Search {
         Ok(Wholes { whole, interrupted: Vec::new() })
     }
 
-    /// Plays a schedule and checks everything; against the play without a crash, if there is one to compare with.
+    /// Runs a schedule and checks everything, comparing it with the crash-free trial if there is one.
     async fn play(&self, schedule: &Schedule, wholes: Option<&mut Wholes>) -> Result<Played, Failing> {
         let played = stage::play(&self.plan, schedule).await;
         let checked = match wholes {
@@ -127,8 +128,8 @@ impl Search {
         }
     }
 
-    /// Where a play is, made with a single crash, in which the same attempt was interrupted as in this one. Plays are the
-    /// same each time, so it is found again when this schedule is played alone.
+    /// Returns the index of a trial with a single crash that interrupted the same attempt as this one. Trials are
+    /// deterministic, so it is found again when this schedule runs alone.
     async fn alike(&self, played: &Played, wholes: &mut Wholes) -> Option<usize> {
         let wanted = rules::interrupted(played);
         if wanted.len() != 1 || self.may_race {
@@ -195,7 +196,7 @@ impl Search {
         }
     }
 
-    /// Whether the test has said that it is all right.
+    /// Whether the test declared this to be fine.
     fn is_told(&self, warning: &Warning) -> bool {
         match warning.kind {
             WarningKind::KeyNotAsked => self.idempotent.contains(&warning.step),
@@ -211,12 +212,12 @@ impl Search {
         Err(self.broken(&Failing { played, breach: Breach { rule: Rule::NoWarnings, sentence } }))
     }
 
-    /// The smallest schedule that can be found which breaks the same rule.
+    /// Finds the smallest schedule that still breaks the same rule.
     async fn shrink(&self, failing: Failing) -> Failing {
         let mut smallest = failing;
         'quieter: loop {
             for uncrashed in smallest.played.schedule.quieter(self.plan.messages.len()) {
-                // With a message less, commits have other numbers: the place is looked for again.
+                // With one message fewer, commits are numbered differently: search for the crash point again.
                 let found = self.play_all(&uncrashed, &mut Report::of(&self.plan.workflow)).await.err();
                 if let Some(found) = found.filter(|found| found.is_as(&smallest)) {
                     smallest = found;
@@ -242,7 +243,7 @@ impl Search {
         smallest
     }
 
-    /// Whether a schedule breaks the same rule, and breaks none without its crashes.
+    /// Returns the failure if a schedule breaks the same rule, and breaks none without its crashes.
     async fn fails_as(&self, schedule: &Schedule, other: &Failing) -> Option<Failing> {
         let tried = if schedule.crashes.is_empty() {
             self.play(schedule, None).await
@@ -258,7 +259,7 @@ impl Search {
         if matches!(failing.breach.rule, Rule::SameOutcome | Rule::SameSteps | Rule::ReplayStable) {
             let mut warnings = warning::of(&failing.played).into_iter();
             let unkeyed = warnings.find(|warning| warning.kind == WarningKind::Unkeyed && !self.is_told(warning));
-            problem.extend(unkeyed.map(|warning| format!("; look at this too: {warning}")));
+            problem.extend(unkeyed.map(|warning| format!("; possibly related: {warning}")));
         }
         Broken(Box::new(Finding {
             workflow: self.plan.workflow.clone(),
@@ -269,13 +270,13 @@ impl Search {
     }
 }
 
-/// So many of them, evenly over all.
+/// Picks `count` items, spread evenly over all.
 fn spread<T>(all: Vec<T>, count: usize) -> Vec<T> {
     let there_are = all.len();
     if there_are <= count {
         return all;
     }
-    // One is taken each time that the sum of all shares passes a whole number.
+    // An item is taken each time the running sum of shares passes a whole number.
     let is_taken = |n: usize| (n + 1) * count / there_are > n * count / there_are;
     all.into_iter().enumerate().filter(|(n, _)| is_taken(*n)).map(|(_, one)| one).collect()
 }

@@ -1,4 +1,4 @@
-//! Plays a workflow once, from its start to its end, with the process dying where the schedule says.
+//! Runs a workflow once, from start to end, with the process dying where the schedule says.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,68 +21,69 @@ use super::ledger::{Effect, End, Ledger};
 use super::schedule::Schedule;
 use super::tape::{Event, Tape, What};
 
-/// The id of the one run there is.
+/// The id of the single run.
 const ID: &str = "run";
-/// Where random numbers come from, so that each play is the same.
+/// Seed for random numbers, so that every trial is the same.
 const SEED: u64 = 2026;
-/// How many due moments are too many for one run.
+/// Limit on due moments of one run.
 const MOMENTS_MAX: usize = 500;
-/// How many entries are too many without any time passing.
+/// Limit on journal entries without any time passing.
 const ENTRIES_MAX: usize = 10_000;
-/// How often an engine brings a run back that does not get on, unless said otherwise.
+/// How often an engine recovers a run that makes no progress, by default.
 const RECOVERIES_MAX: usize = 3;
 
 pub(super) type Setup = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
-/// A world of one play: how each life is provided with it, and the world itself for those who look at it afterwards.
+/// Creates the outside world of one trial: how to provide it to each process lifetime, and the world itself for later
+/// inspection.
 pub(super) type MakeWorld = Arc<dyn Fn() -> (Setup, Arc<dyn Any + Send + Sync>) + Send + Sync>;
 
-/// What is played.
+/// The workflow to run, with its inputs and messages.
 pub(super) struct Plan {
     pub(super) workflow: String,
     pub(super) input: Payload,
     pub(super) setups: Vec<Setup>,
     pub(super) worlds: Vec<MakeWorld>,
-    /// What comes from outside, earlier ones first.
+    /// Messages from outside, earliest first.
     pub(super) messages: Vec<Message>,
     pub(super) fakes: Vec<(String, Mock)>,
     pub(super) patience: Duration,
 }
 
-/// Something from outside.
+/// A message from outside.
 pub(super) struct Message {
-    /// How long after the start.
+    /// Time after the start.
     pub(super) after: Duration,
     pub(super) kind: Kind,
 }
 
-/// What it is.
+/// The content of a message.
 pub(super) enum Kind {
     Signal { name: String, value: Box<RawValue> },
     Cancel { reason: String },
 }
 
-/// What came of a play.
+/// The result of a trial.
 pub(super) struct Played {
     pub(super) schedule: Schedule,
     pub(super) started: outlive::Timestamp,
     pub(super) events: Vec<Event>,
     pub(super) ledger: Ledger,
-    /// How many commits there were, over all lives.
+    /// Number of commits, over all process lifetimes.
     pub(super) commits: u64,
-    /// What could not be played at all.
+    /// Why the trial could not be carried out, if so.
     pub(super) trouble: Option<String>,
-    /// What a replay of the ended run said.
+    /// The result of replaying the ended run.
     pub(super) replayed: Result<(), String>,
     /// What a run that has not ended waits for.
     pub(super) waits: Waits,
 }
 
-/// What a run waits for that has not ended.
+/// Everything an unfinished run waits for.
 #[derive(Default)]
 pub(super) struct Waits {
-    /// Operations, each with the place where it is called.
+    /// Operations, each with its call site.
     pub(super) ops: Vec<(String, String)>,
-    /// The signals that came and that nothing waits for, by their names.
+    /// Names of signals that arrived but that nothing waits for.
     pub(super) signals: Vec<String>,
 }
 
@@ -92,13 +93,13 @@ struct Stage<'a> {
     test: TestEngine,
     faults: Arc<Faults>,
     tape: Arc<Tape>,
-    /// Whether somebody was told that the run is started.
+    /// Whether the start of the run was acknowledged.
     is_started: AtomicBool,
-    /// How many messages somebody was told of that they are kept.
+    /// Number of messages that were acknowledged.
     sent: AtomicUsize,
 }
 
-/// Plays the plan once.
+/// Runs the plan once.
 pub(super) async fn play(plan: &Plan, schedule: &Schedule) -> Played {
     let worlds: Vec<_> = plan.worlds.iter().map(|make| make()).collect();
     let (provided, worlds): (Vec<_>, Vec<_>) = worlds.into_iter().unzip();
@@ -125,8 +126,8 @@ impl<'a> Stage<'a> {
         let recoveries = u32::try_from(schedule.crashes.len().max(RECOVERIES_MAX)).unwrap_or(u32::MAX);
         let (setups, hook) = ([plan.setups.clone(), provided].concat(), tape.clone());
         let setup = move |builder: Builder| {
-            // Each life draws other numbers, or its writes would pass for repeats of earlier ones. But a run whose start
-            // was lost must be the same run when it is started again.
+            // Each process lifetime draws different numbers, or its writes would be taken for repeats of earlier ones.
+            // But a run whose start was lost must be the same run when it is started again.
             let life = if hook.is_started() { hook.life() } else { 1 };
             let seed = SEED ^ (u64::from(life) << 32);
             let builder = builder.step_hook(hook.clone()).seed(seed).recoveries_max(recoveries);
@@ -137,7 +138,7 @@ impl<'a> Stage<'a> {
         Self { plan, schedule, test, faults, tape, is_started: AtomicBool::new(false), sent: AtomicUsize::new(0) }
     }
 
-    /// One life of the process. `None` if it dies.
+    /// Runs one process lifetime. Returns `None` if the process dies.
     async fn live(&self) -> Option<Result<(), String>> {
         tokio::select! {
             biased;
@@ -150,7 +151,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// What happens from outside, as far as it has not happened in an earlier life.
+    /// Sends the messages from outside that were not acknowledged in an earlier lifetime, and waits for the run to end.
     async fn story(&self) -> Result<(), String> {
         let workflow = &self.plan.workflow;
         if !self.is_started.load(Ordering::Relaxed) {
@@ -180,13 +181,13 @@ impl<'a> Stage<'a> {
             Kind::Cancel { reason } => run.cancel(reason).await.map(|_| ()),
         };
         match sent {
-            // It came too late, as messages do.
+            // The message arrived too late, which is legitimate.
             Err(Error::Status { .. }) => Ok(()),
             sent => sent,
         }
     }
 
-    /// Moves time until the run has ended, or nothing is due any more.
+    /// Moves time until the run has ended or nothing is due.
     async fn play_out(&self, run: &Run<Box<RawValue>>) -> Result<(), String> {
         for _ in 0..MOMENTS_MAX {
             self.test.settle().await;
@@ -200,7 +201,7 @@ impl<'a> Stage<'a> {
             }
         }
         Err(format!(
-            "the run does not end: it is due again and again, {MOMENTS_MAX} times so far; cancel it with `.cancel_at(..)`"
+            "the run does not end: it was due {MOMENTS_MAX} times and is due again; cancel it with `.cancel_at(..)`"
         ))
     }
 
@@ -212,7 +213,7 @@ impl<'a> Stage<'a> {
         let waits = if is_ended || told.is_err() { Waits::default() } else { self.waits().await };
         let mut replayed = if is_ended { self.test.replay_ended(ID).await } else { Ok(()) };
         if !self.tape.take().is_empty() {
-            replayed = replayed.and(Err("a replay of the ended run wrote something or ran a step".to_owned()));
+            replayed = replayed.and(Err("replaying the ended run wrote to the store or ran a step".to_owned()));
         }
         let effects = events.iter().filter_map(effect).cloned().collect();
         Played {

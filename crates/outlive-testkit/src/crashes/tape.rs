@@ -1,4 +1,5 @@
-//! Everything that happened in one play, in order: what was written, which bodies ran, and where the process died.
+//! Records everything that happens in one trial, in order: what was written, which step bodies ran, and where the
+//! process died.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -15,27 +16,27 @@ use super::ledger::Effect;
 /// One thing that happened.
 pub(super) struct Event {
     pub(super) at: Timestamp,
-    /// In which life of the process, from 1.
+    /// Process lifetime, from 1.
     pub(super) life: u32,
     pub(super) what: What,
 }
 
-/// What happened.
+/// A kind of event.
 pub(super) enum What {
-    /// A batch is durable; `refused` says which of its writes changed nothing.
+    /// A batch is durable; `refused` says which of its writes had no effect.
     Written { commit: u64, batch: Arc<Vec<Write>>, refused: Vec<bool> },
     /// The process died at a batch.
     Died { fault: Fault, batch: Arc<Vec<Write>> },
-    /// The body of a step began.
+    /// A step body began.
     Body(Effect),
 }
 
-/// Writes down what happens.
+/// Records what happens.
 pub(super) struct Tape {
     inner: Mutex<Inner>,
     clock: TestClock,
     started: Timestamp,
-    /// The fakes that stand for bodies.
+    /// Fakes that replace step bodies.
     steps: Steps,
 }
 
@@ -63,7 +64,7 @@ impl Tape {
         inner.events.push(Event { at, life, what });
     }
 
-    /// When the play began.
+    /// Returns when the trial began.
     pub(super) fn started(&self) -> Timestamp {
         self.started
     }
@@ -80,7 +81,7 @@ impl Tape {
         self.lock().life += 1;
     }
 
-    /// All that happened so far; the tape is empty then.
+    /// Takes all recorded events, leaving the tape empty.
     pub(super) fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.lock().events)
     }

@@ -1,4 +1,4 @@
-//! A play as lines for people: what happened, when, and in which life of the process.
+//! Formats a trial as a timeline: what happened, when, and in which process lifetime.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::words::{name, of_write, span};
 use super::stage::Played;
 use super::tape::What;
 
-/// The play, a line for each thing that happened.
+/// Formats a trial, one line for each thing that happened.
 pub(super) fn timeline(played: &Played) -> String {
     let mut rows = vec![("time".to_owned(), "life".to_owned(), "what".to_owned())];
     let mut now = played.started;
@@ -19,7 +19,7 @@ pub(super) fn timeline(played: &Played) -> String {
         let time = span(event.at.since(played.started));
         if event.at > now {
             let passed = span(event.at.since(now));
-            rows.push((time.clone(), event.life.to_string(), format!("… {passed} pass")));
+            rows.push((time.clone(), event.life.to_string(), format!("… {passed} later")));
             now = event.at;
         }
         rows.push((time, event.life.to_string(), what(&event.what, played.started)));
@@ -36,7 +36,7 @@ fn what(what: &What, started: Timestamp) -> String {
     let contents = |batch: &[Write]| batch.iter().map(|write| of_write(write, started)).collect::<Vec<_>>().join("; ");
     match what {
         What::Written { commit, batch, refused } => {
-            let refused = if refused.contains(&true) { " (refused: something came in between)" } else { "" };
+            let refused = if refused.contains(&true) { " (rejected: another write came first)" } else { "" };
             format!("commit {commit}: {}{refused}", contents(batch))
         }
         What::Died { fault: Fault::CrashBefore(commit), batch } => {
@@ -44,6 +44,6 @@ fn what(what: &What, started: Timestamp) -> String {
         }
         What::Died { fault: Fault::CrashAfter(commit), .. } => format!("CRASH after commit {commit}"),
         What::Died { fault, .. } => format!("CRASH ({fault:?})"),
-        What::Body(effect) => format!("body of {:?}, attempt {}", name(&effect.op), effect.attempt),
+        What::Body(effect) => format!("executing {:?}, attempt {}", name(&effect.op), effect.attempt),
     }
 }

@@ -1,4 +1,4 @@
-//! What is not broken and should be looked at all the same.
+//! Warnings: findings that are not broken rules but deserve a look.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::words::{unkeyed, unnumbered};
 use super::ledger::Effect;
 use super::stage::Played;
 
-/// A step to look at.
+/// A step worth a look.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -23,19 +23,19 @@ use super::stage::Played;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Warning {
-    /// Why it should be looked at.
+    /// Why it deserves a look.
     pub kind: WarningKind,
     /// The step's name.
     pub step: String,
-    /// Where it is called.
+    /// Call site of the step.
     pub site: String,
-    /// How often its body ran; for [`WarningKind::Unkeyed`], how many steps were called there.
+    /// How often its body ran; for [`WarningKind::Unkeyed`], how many steps that site called.
     pub times: usize,
-    /// With which crashes.
+    /// The crashes with which it happened.
     pub schedule: String,
 }
 
-/// Why a step should be looked at.
+/// Why a step deserves a look.
 ///
 /// ```
 /// use outlive::prelude::*;
@@ -44,7 +44,7 @@ pub struct Warning {
 ///
 /// async fn pay_all(ctx: Ctx, bills: HashMap<String, u32>) -> Result<()> {
 ///     for (to, cents) in bills {
-///         // In another order next time, and then the second step is another payment.
+///         // In another order next time, and then the second step is a different payment.
 ///         ctx.step("pay", |attempt: Attempt| pay(&to, cents, attempt)).await?;
 ///     }
 ///     Ok(())
@@ -59,10 +59,10 @@ pub struct Warning {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// Its body ran twice under one idempotency key and never asked for it: whoever got the request could not tell that it
-    /// was the same one.
+    /// Its body ran twice under one idempotency key without reading it, so the receiver could not recognize the second
+    /// request as a duplicate.
     KeyNotAsked,
-    /// One place calls it several times without a key, so only the order of the calls says which is which.
+    /// One call site calls it several times without a key, so only call order tells the calls apart.
     Unkeyed,
 }
 
@@ -72,16 +72,16 @@ impl fmt::Display for Warning {
         match kind {
             WarningKind::KeyNotAsked => write!(
                 f,
-                "step {step:?} ({site}) ran {times} times ({schedule}) and never asked for its idempotency key; \
-                 hand `attempt.idempotency_key()` to whoever can drop a second request, \
-                 or say `.idempotent({step:?})` if a second one does no harm"
+                "step {step:?} ({site}) ran {times} times ({schedule}) and never read its idempotency key; \
+                 pass `attempt.idempotency_key()` to the service that should drop a duplicate request, \
+                 or add `.idempotent({step:?})` if a duplicate does no harm"
             ),
-            WarningKind::Unkeyed => write!(f, "{}, or say `.ordered({step:?})`", unkeyed(step, site)),
+            WarningKind::Unkeyed => write!(f, "{}, or add `.ordered({step:?})`", unkeyed(step, site)),
         }
     }
 }
 
-/// The warnings of a play.
+/// Returns the warnings of a trial.
 pub(super) fn of(played: &Played) -> Vec<Warning> {
     let mut by_op: BTreeMap<&str, Vec<&Effect>> = BTreeMap::new();
     played.ledger.effects.iter().for_each(|effect| by_op.entry(&effect.op).or_default().push(effect));

@@ -1,4 +1,4 @@
-//! Scripts as a workflow, and who keeps the ledger of what its steps did.
+//! Executes scripts as a workflow, and keeps a ledger of what its steps did.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use outlive::prelude::*;
 
 use super::script::{Kind, Line, Op};
 
-/// The name under which scripts are registered.
+/// Workflow name under which scripts are registered.
 pub(super) const NAME: &str = "play";
 
-/// What something does, and in which turn of a loop.
+/// An operation's `what`, and the iteration of its loop.
 pub(super) type Effect = (u32, u32);
 
-/// What the workflow is provided with.
+/// The values provided to the workflow.
 #[derive(Clone)]
 pub(super) struct Stage {
     lines: Arc<Vec<Line>>,
@@ -36,19 +36,19 @@ impl Stage {
         if self.is_strict { engine.strict() } else { engine }
     }
 
-    /// What the bodies of steps have done, in order.
+    /// Returns what the step bodies have done, in order.
     pub(super) fn ledger(&self) -> Vec<Effect> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Does it, or fails.
+    /// Performs the effect, or fails.
     fn attempt(&self, op: &Op, effect: Effect, attempt: &Attempt) -> Result<()> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).push(effect);
         if op.is_flaky && !attempt.is_retry { Err("not yet".into()) } else { Ok(()) }
     }
 }
 
-/// The value of an effect, as JSON: it says which effect it is of.
+/// Returns the value of an effect as JSON, from which the effect can be recovered.
 pub(super) fn value(effect: Effect, is_number: bool) -> serde_json::Value {
     if is_number { as_number(effect).into() } else { as_text(effect).into() }
 }
@@ -61,7 +61,7 @@ fn as_text((what, turn): Effect) -> String {
     format!("{what}/{turn}")
 }
 
-/// The effect that a value is of.
+/// Returns the effect that a value came from.
 pub(super) fn effect_of(value: &serde_json::Value) -> Option<Effect> {
     if let Some(number) = value.as_u64() {
         let number = u32::try_from(number).ok()?;
@@ -71,10 +71,10 @@ pub(super) fn effect_of(value: &serde_json::Value) -> Option<Effect> {
     Some((what.parse().ok()?, turn.parse().ok()?))
 }
 
-/// Whether the workflow goes on after some lines.
+/// Whether the workflow continues after some lines.
 type Branch<'a> = Pin<Box<dyn Future<Output = Result<bool>> + Send + 'a>>;
 
-/// The workflow: performs the script.
+/// The workflow that executes the script.
 async fn play(ctx: Ctx, (): ()) -> Result<()> {
     let stage = ctx.get::<Stage>().clone();
     perform(&ctx, &stage, &stage.lines, 0).await?;
@@ -157,7 +157,7 @@ fn limited<'a, T>(wait: Wait<'a, T>, op: &Op, key: Option<String>) -> Wait<'a, T
     if op.is_flaky { wait.timeout("2 hours") } else { wait }
 }
 
-/// A wait that gives up is over too.
+/// A wait that times out is over too.
 fn heard<T>(waited: Result<T, Error>) -> Result<()> {
     match waited {
         Err(error) if !error.is_timeout() => Err(error.into()),

@@ -1,16 +1,16 @@
-//! Workflows as data that can be changed as people change code, and the ways in which they do.
+//! Workflows as data that can be changed the way people change code, and the kinds of change.
 
 /// A line of a workflow.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Line {
     Op(Op),
-    /// Both, side by side.
+    /// Both branches, concurrently.
     Join(Vec<Line>, Vec<Line>),
-    /// The first of both.
+    /// Whichever branch finishes first.
     Race(Vec<Line>, Vec<Line>),
-    /// The first begins, and nobody looks at it until the second is done.
+    /// The first begins, and is not polled again until the second is done.
     Carry(Vec<Line>, Vec<Line>),
-    /// Twice. Operations with a key have one for each turn.
+    /// Two iterations. Operations with a key have one for each.
     Loop(Vec<Line>),
     /// The workflow ends here.
     Return,
@@ -19,21 +19,21 @@ pub(super) enum Line {
 /// An operation.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Op {
-    /// What it does, whatever it is called: stays when the operation is renamed.
+    /// What it does, whatever its name: stays when the operation is renamed.
     pub(super) what: u32,
     pub(super) kind: Kind,
     pub(super) name: String,
     pub(super) scope: Option<String>,
     pub(super) key: Option<String>,
-    /// Whether its value is a number, and not a text.
+    /// Whether its value is a number rather than a string.
     pub(super) is_number: bool,
-    /// Whether a step fails at first, and a wait gives up after a while.
+    /// Whether a step fails at first, and a wait has a timeout.
     pub(super) is_flaky: bool,
-    /// The names it says it had.
+    /// The former names it declares.
     pub(super) was: Vec<String>,
 }
 
-/// What an operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Step,
@@ -46,7 +46,7 @@ pub(super) enum Kind {
 pub(super) struct Base {
     pub(super) name: &'static str,
     pub(super) lines: Vec<Line>,
-    /// Whether signals are sent before they are waited for.
+    /// Whether signals are sent before they are awaited.
     pub(super) is_early: bool,
     /// Whether its workflow is registered as strict.
     pub(super) is_strict: bool,
@@ -56,18 +56,18 @@ pub(super) struct Base {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Change {
     Rename,
-    /// A new name that says the old one.
+    /// A new name that declares the old one.
     RenameAndSay,
-    /// A second new name, that says the first one alone.
+    /// A second new name that declares only the first one.
     RenameAgain,
-    /// A second new name that says both.
+    /// A second new name that declares both.
     RenameAgainAndSay,
     InsertStep,
     InsertNumber,
     InsertSleep,
     InsertWait,
     Remove,
-    /// Exchanges it with the line after it.
+    /// Swaps it with the following line.
     Swap,
     Retype,
     Rescope,
@@ -93,7 +93,7 @@ impl Change {
         Self::ReturnBefore,
     ];
 
-    /// The lines with this change at the operation of that number, if it can be made there. What is new is `what`.
+    /// Applies this change at the operation with that number, if possible. A new operation does `what`.
     pub(super) fn at(self, place: usize, lines: &[Line], what: u32) -> Option<Vec<Line>> {
         let mut lines = lines.to_vec();
         let mut is_made = false;
@@ -185,7 +185,7 @@ fn at_nth(lines: &mut Vec<Line>, left: &mut usize, act: &mut dyn FnMut(&mut Vec<
     false
 }
 
-/// All operations, with whether they are in a loop.
+/// Returns all operations, with whether they are in a loop.
 pub(super) fn ops(lines: &[Line]) -> Vec<(&Op, bool)> {
     lines
         .iter()
@@ -200,7 +200,7 @@ pub(super) fn ops(lines: &[Line]) -> Vec<(&Op, bool)> {
         .collect()
 }
 
-/// The lines in which the operation that does `what` says that it had another name.
+/// Makes the operation that does `what` declare a former name.
 pub(super) fn saying(lines: &[Line], what: Option<u32>, was: &str) -> Vec<Line> {
     let say = |lines: &[Line]| saying(lines, what, was);
     lines
@@ -218,12 +218,12 @@ pub(super) fn saying(lines: &[Line], what: Option<u32>, was: &str) -> Vec<Line> 
         .collect()
 }
 
-/// Whether operations are known by their count alone: what happens to those is documented, and not foreseen.
+/// Whether some operations are identified by their count alone: what happens to those is documented, not predicted.
 pub(super) fn has_unkeyed_loop(lines: &[Line]) -> bool {
     ops(lines).iter().any(|(op, is_looped)| *is_looped && op.key.is_none())
 }
 
-/// Lines as people would sketch them.
+/// Formats lines as a short sketch.
 pub(super) fn sketch(lines: &[Line]) -> String {
     let lines = lines.iter().map(|line| match line {
         Line::Op(op) => op.sketch(),
@@ -312,7 +312,7 @@ pub(super) fn bases() -> Vec<Base> {
     straight().into_iter().chain(branched()).map(late).chain([early, strict]).collect()
 }
 
-/// One operation after the other.
+/// Sequential workflows.
 fn straight() -> Vec<(&'static str, Vec<Line>)> {
     let keys = vec![
         keyed(step(1, "charge"), "card"),
@@ -333,7 +333,7 @@ fn straight() -> Vec<(&'static str, Vec<Line>)> {
     ]
 }
 
-/// Joins, races and loops.
+/// Workflows with joins, races and loops.
 fn branched() -> Vec<(&'static str, Vec<Line>)> {
     let join = Line::Join(
         vec![step(1, "charge"), keyed(sleep(2), "nap"), step(3, "label")],

@@ -16,7 +16,7 @@ use super::perform::{NAME, Stage, value};
 use super::script::{Base, Kind, Line, ops};
 use crate::TestEngine;
 
-/// A signal by its name.
+/// A signal's name and value.
 pub(super) type Signal = (String, serde_json::Value);
 
 /// The run's id.
@@ -26,22 +26,22 @@ pub(super) const ID: &str = "r";
 pub(super) struct Recorded {
     instance: Instance,
     journal: Vec<Entry>,
-    /// Each signal that was sent, in order.
+    /// All signals that were sent, in order.
     signals: Vec<Signal>,
     is_early: bool,
     pub(super) is_strict: bool,
-    /// Where nothing moved without time or a message: after how many entries, and when.
+    /// Points where nothing moved without time or a message: the number of entries, and when.
     rests: Vec<(usize, Status, Timestamp)>,
 }
 
-/// A point at which a run stops: after so many entries; at rest, or because the process died.
+/// A point at which a run stops, after some number of entries: at rest, or because the process died.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Stop {
     pub(super) entries: usize,
     rest: Option<(Status, Timestamp)>,
 }
 
-/// An engine that performs a script on a store.
+/// Creates an engine that executes a script on a store.
 pub(super) async fn engine(stage: &Stage, store: Arc<dyn Store>, now: Option<Timestamp>) -> TestEngine {
     let stage = stage.clone();
     let clock = crate::TestClock::new();
@@ -56,13 +56,14 @@ pub(super) async fn engine(stage: &Stage, store: Arc<dyn Store>, now: Option<Tim
         .await
 }
 
-/// The signals that a script waits for, in its order, as its types want them.
+/// Returns the signals that a script waits for, in order, with the types it expects.
 pub(super) fn signals(lines: &[Line]) -> Vec<Signal> {
     let waits = ops(lines).into_iter().filter(|(op, _)| op.kind == Kind::Wait);
     waits.map(|(op, _)| (op.name.clone(), value((op.what, 0), op.is_number))).collect()
 }
 
-/// Brings a run to its end: moves time and sends what is waited for. Gives how it ended, or hangs.
+/// Drives a run to its end by moving time and sending what it waits for. Returns its final status, or the one it hangs
+/// in.
 pub(super) async fn finish(
     test: &TestEngine,
     mut signals: impl Iterator<Item = Signal>,
@@ -109,14 +110,14 @@ impl Recorded {
             }
         })
         .await?;
-        assert_eq!(is_ended, Status::Completed, "the first version of {:?} ends", base.name);
-        let instance = store.instance(&name).await?.expect("it was started");
+        assert_eq!(is_ended, Status::Completed, "the first version of {:?} completes", base.name);
+        let instance = store.instance(&name).await?.expect("the run was started");
         let journal = store.journal(instance.num, 0, usize::MAX).await?;
         let Base { is_early, is_strict, .. } = *base;
         Ok(Self { instance, journal, signals, is_early, is_strict, rests })
     }
 
-    /// Each point at which it can stop before its end.
+    /// Returns each point at which the run can stop before its end.
     pub(super) fn stops(&self) -> Vec<Stop> {
         let crashes = (0..self.journal.len()).map(|entries| Stop { entries, rest: None });
         let rests =
@@ -124,18 +125,18 @@ impl Recorded {
         crashes.chain(rests).collect()
     }
 
-    /// What is recorded at a stop.
+    /// Returns what is recorded at a stop.
     pub(super) fn journal(&self, stop: Stop) -> &[Entry] {
         &self.journal[..stop.entries]
     }
 
-    /// When a run stops there.
+    /// Returns when a run stops there.
     pub(super) fn time(&self, stop: Stop) -> Timestamp {
         let last = self.journal(stop).last().map_or(self.instance.created_at, |entry| entry.at);
         stop.rest.map_or(last, |(_, at)| at)
     }
 
-    /// A store in which the run has stopped there.
+    /// Creates a store in which the run has stopped there.
     pub(super) async fn store(&self, stop: Stop) -> Result<Arc<dyn Store>, outlive::Error> {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let (at, entries) = (self.instance.created_at, self.journal(stop).to_vec());
@@ -163,7 +164,7 @@ impl Recorded {
     }
 }
 
-/// Where the signal that an entry has taken was in the inbox.
+/// Returns the inbox position of the signal that an entry took.
 fn position(entry: &Entry) -> Option<u64> {
     u64::try_from(entry.due?.as_millis()).ok()
 }

@@ -1,4 +1,4 @@
-//! What a program may give, and what it may do on the way, by the meaning of its words alone.
+//! Derives what a program may return, and may do on the way, from its definition alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::simulate::{Effect, End, EndedRun};
 
 use super::{Node, Program};
 
-/// Holds what became of a run against what its program means.
+/// Checks the final state of a run against what its program means.
 pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String> {
     let run = &end.runs[id];
     check_effects(program, id, end)?;
@@ -17,9 +17,9 @@ pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String
     check_shared(program, id, end)?;
     match run.status {
         Status::Completed => {
-            let output: Vec<String> = run.output().ok_or("its output is no list of texts")?;
+            let output: Vec<String> = run.output().ok_or("its output is not a list of strings")?;
             if !program.body.accepts(&output).contains(&output.len()) {
-                return Err(format!("it cannot give {output:?}"));
+                return Err(format!("the program cannot return {output:?}"));
             }
             check_signals(program, &output)
         }
@@ -29,7 +29,7 @@ pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String
 }
 
 impl Node {
-    /// Up to where a list may have come when this is through with it.
+    /// Returns how many items of the list this node may have produced.
     fn accepts(&self, output: &[String]) -> BTreeSet<usize> {
         let is_next = |texts: &[String]| match output.first() {
             Some(first) if texts.contains(first) => BTreeSet::from([1]),
@@ -69,7 +69,7 @@ impl Node {
         }
     }
 
-    /// The name of the step that this is, if it is one.
+    /// Returns the name of the step, if this node is one.
     fn step(&self) -> Option<&str> {
         match self {
             Self::Step(name) | Self::Look(name) | Self::Flaky(name, _) | Self::Failing(name) => Some(name),
@@ -91,15 +91,15 @@ impl Node {
     }
 }
 
-/// Each after the other.
+/// Matches the nodes one after the other.
 fn all<'a>(nodes: impl Iterator<Item = &'a Node>, output: &[String]) -> BTreeSet<usize> {
     nodes.fold(BTreeSet::from([0]), |from, node| {
         from.into_iter().flat_map(|at| node.accepts(&output[at..]).into_iter().map(move |more| at + more)).collect()
     })
 }
 
-/// Each signal is consumed once, and where nothing waits side by side, in order and without a gap: whoever did not
-/// consume one gave it back.
+/// Checks that each signal is consumed once and, where no waits run concurrently, in order and without a gap: a wait
+/// that did not consume a signal gave it back.
 fn check_signals(program: &Program, output: &[String]) -> Result<(), String> {
     let mut consumed: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for text in output {
@@ -129,7 +129,7 @@ fn check_signals(program: &Program, output: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// How often bodies may run.
+/// Checks how often step bodies ran.
 fn check_effects(program: &Program, id: &str, end: &End) -> Result<(), String> {
     let mut tried: BTreeMap<&str, BTreeMap<(&str, u32), u32>> = BTreeMap::new();
     for effect in end.effects.iter().filter(|effect| effect.run == id) {
@@ -156,7 +156,7 @@ fn check_effects(program: &Program, id: &str, end: &End) -> Result<(), String> {
     broken.map_or(Ok(()), Err)
 }
 
-/// A step that follows another begins when the other's result is durable, and not before.
+/// Checks that a step begins only when the result of the one before it is durable.
 fn check_order(program: &Program, id: &str, end: &End) -> Result<(), String> {
     let mut broken = Ok(());
     program.body.walk(&mut |node| {
@@ -177,7 +177,7 @@ fn check_order(program: &Program, id: &str, end: &End) -> Result<(), String> {
     broken
 }
 
-/// Nothing of a branch begins in a process that was given the journal in which the other branch has won.
+/// Checks that no step of a branch begins in a process that was given a journal in which the other branch has won.
 fn check_losers(program: &Program, id: &str, end: &End) -> Result<(), String> {
     let mut broken = Ok(());
     program.body.walk(&mut |node| {
@@ -189,7 +189,7 @@ fn check_losers(program: &Program, id: &str, end: &End) -> Result<(), String> {
                     effect.run == id && node.step() == Some(effect.step.as_str()) && effect.replayed >= won
                 };
                 if let Some(late) = end.effects.iter().find(late) {
-                    broken = Err(format!("it began though entry {won} had ended its race: {late:?}"));
+                    broken = Err(format!("a step began although entry {won} had ended its race: {late:?}"));
                 }
             });
         }
@@ -197,7 +197,7 @@ fn check_losers(program: &Program, id: &str, end: &End) -> Result<(), String> {
     broken
 }
 
-/// Branches that were readied together go on in the same order in every replay: no second one is recorded.
+/// Checks that branches readied together continue in the same order in every replay: no second order is recorded.
 fn check_shared(program: &Program, id: &str, end: &End) -> Result<(), String> {
     let mut broken = Ok(());
     program.body.walk(&mut |node| {
@@ -206,13 +206,13 @@ fn check_shared(program: &Program, id: &str, end: &End) -> Result<(), String> {
         let journal = end.runs[id].journal.iter();
         let orders: BTreeSet<&str> = journal.filter_map(|entry| Some(entry.op.split_once(&named)?.1)).collect();
         if orders.len() > 1 {
-            broken = Err(format!("branches readied by {name} went on in several orders: {orders:?}"));
+            broken = Err(format!("branches readied by {name} continued in several orders: {orders:?}"));
         }
     });
     broken
 }
 
-/// The entry with which a step ended.
+/// Returns the sequence number of the entry with which a step ended.
 fn end_of(run: &EndedRun, step: &str) -> Option<u64> {
     let op = format!("step:{step}");
     run.journal.iter().find(|entry| entry.kind.is_outcome() && entry.op.ends_with(&op)).map(|entry| entry.seq)

@@ -1,4 +1,4 @@
-//! Programs as a workflow: each word by the operation it stands for.
+//! Executes programs as a workflow: each node becomes the operation it stands for.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::race::{Coin, Race};
 use super::share::share;
 use super::{Node, Program};
 
-/// What the workflow is provided with.
+/// The values provided to the workflow.
 pub(super) struct Programs {
     programs: Vec<Arc<Program>>,
     coin: Coin,
@@ -24,7 +24,7 @@ impl Programs {
 
 type Branch<'a> = Pin<Box<dyn Future<Output = Result<Vec<String>>> + Send + 'a>>;
 
-/// The workflow: performs the program of that number.
+/// The workflow that executes the program with this index.
 pub(super) async fn program(ctx: Ctx, index: usize) -> Result<Vec<String>> {
     let program = ctx.get::<Programs>().programs[index].clone();
     perform(ctx, &program.body).await
@@ -49,7 +49,7 @@ fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
                 }
                 Ok(all)
             }
-            // Each poll begins with another branch.
+            // Each poll begins with a different branch.
             Node::Join(nodes) if nodes.len() == 2 => {
                 let [one, other] = [0, 1].map(|i| perform(ctx.scope(i), &nodes[i]));
                 let (one, other) = tokio::try_join!(one, other)?;
@@ -88,7 +88,7 @@ fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
     })
 }
 
-/// Polls each once: none is done by that.
+/// Polls each branch once, which must not finish any of them.
 async fn begin(branches: &mut [Branch<'_>]) {
     std::future::poll_fn(|cx| {
         for branch in &mut *branches {
@@ -144,6 +144,6 @@ async fn perform_step(ctx: &Ctx, node: &Node) -> Result<String, Error> {
             let instead = |_| async move { Ok::<_, BoxError>(format!("{name} fell back")) };
             ctx.step(name, fail).fallback(instead).await
         }
-        _ => Err(Error::Setup(format!("{node:?} is no step"))),
+        _ => Err(Error::Setup(format!("{node:?} is not a step"))),
     }
 }

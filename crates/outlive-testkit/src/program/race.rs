@@ -1,4 +1,4 @@
-//! The first of two futures, polled in an order that a seed decides: `tokio::select!` with chance that can be repeated.
+//! The first of two futures, polled in a seeded order: a reproducible `tokio::select!`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use crate::random::Random;
 
-/// Draws that are the same for the same seed, in whatever order they come.
+/// A shared sequence of coin tosses, the same for the same seed.
 #[derive(Clone)]
 pub(super) struct Coin(Arc<AtomicU64>);
 
@@ -22,7 +22,7 @@ impl Coin {
     }
 }
 
-/// The first of two.
+/// Resolves with the first of two futures.
 pub(super) struct Race<F> {
     pub(super) branches: [F; 2],
     pub(super) coin: Coin,

@@ -1,4 +1,5 @@
-//! Branches that share something, so that one result readies several of them: who goes on first is part of the result.
+//! Branches that share something, so that one result readies several of them: the order in which they continue is part
+//! of the result.
 
 use std::sync::Mutex;
 
@@ -7,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use outlive::prelude::*;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 
-/// What the branches share.
+/// The thing that the branches share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Share {
     Future,
@@ -24,7 +25,7 @@ impl Share {
         [Self::Future, Self::Notify, Self::Lock, Self::Channel, Self::Broadcast, Self::Oneshots, Self::Streams];
 }
 
-/// The order in which branches went on.
+/// The order in which branches continued.
 #[derive(Default)]
 struct Order(Mutex<String>);
 
@@ -33,7 +34,7 @@ impl Order {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(who);
     }
 
-    /// The same, from a branch that cannot fail.
+    /// Like `came`, for a branch that cannot fail.
     fn passed(&self, who: char) -> Result<(), String> {
         self.came(who);
         Ok(())
@@ -42,7 +43,8 @@ impl Order {
 
 type Branch<'a> = BoxFuture<'a, Result<(), String>>;
 
-/// One step readies several branches. Gives the order in which they went on, after a step whose name has it.
+/// Lets one step ready several branches. Returns the order in which they continued, after a step whose name contains
+/// it.
 pub(super) async fn share(ctx: &Ctx, what: Share, name: &str) -> Result<String> {
     let order = Order::default();
     let step = ctx.step(name, || async { Ok::<_, BoxError>(()) }).into_future();

@@ -1,4 +1,4 @@
-//! Which events of jobs the store has accepted, whoever sent them.
+//! Tracks which job events the store has accepted, from any sender.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,23 +15,23 @@ pub(super) struct Accepted {
     pub(super) payload: Payload,
 }
 
-/// What was accepted in a world.
+/// Everything that was accepted in a world.
 #[derive(Default)]
 pub(super) struct Acceptance {
-    /// By their positions.
+    /// Accepted events by position.
     pub(super) events: BTreeMap<u64, Accepted>,
-    /// How many instances were started under an id, each as often as it came into being.
+    /// Number of times an instance was created under each id.
     pub(super) started: BTreeMap<Name, usize>,
-    /// The writes that were seen: the same one again is answered as before.
+    /// Tokens of writes seen so far: a repeated write gets the same result as before.
     tokens: BTreeSet<u64>,
-    /// Those that wait in a queue with a dedup key.
+    /// Events that wait in a queue with a dedup key.
     waiting: BTreeMap<(InstanceNum, Name), u64>,
-    /// The jobs whose dead letters were tried again, which have their keys again.
+    /// Jobs whose dead letters were retried, which restores their keys.
     pub(super) retried: BTreeSet<Name>,
 }
 
 impl Acceptance {
-    /// These writes are durable. The error says what must not be.
+    /// Records durable writes. Returns an error if one must not have been accepted.
     pub(super) fn written(&mut self, batch: &[Write], answers: &[Answer]) -> Result<(), String> {
         for (write, answer) in batch.iter().zip(answers) {
             match (write, answer) {
@@ -45,7 +45,7 @@ impl Acceptance {
                     for moved in turn.queue.iter().filter(|moved| moved.to.is_none()) {
                         if let Some(key) = &moved.key {
                             let place = (turn.num, key.clone());
-                            // One that is done with again, as the answer was lost, may be another by now.
+                            // A turn may repeat after its reply was lost, and another event may hold the key by now.
                             self.waiting
                                 .remove(&place)
                                 .filter(|pos| *pos != moved.pos)
@@ -69,11 +69,11 @@ impl Acceptance {
                 let place = (num, key.clone());
                 match (self.waiting.get(&place).copied(), pos) {
                     (Some(other), 1..) => {
-                        return Err(format!("events {other} and {pos} of {} wait with one key, {key:?}", push.id));
+                        return Err(format!("events {other} and {pos} of {} wait with the same key, {key:?}", push.id));
                     }
                     (None, 0) if !self.retried.contains(&push.job) => {
                         return Err(format!(
-                            "an event of {} was passed over, and no other has its key {key:?}",
+                            "an event of {} was deduplicated, but no other has its key {key:?}",
                             push.id
                         ));
                     }

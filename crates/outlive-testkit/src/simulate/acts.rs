@@ -1,4 +1,4 @@
-//! What people do to runs and jobs: starts, signals, cancels and orders, each until it is acknowledged.
+//! Actions on runs and jobs: starts, signals, cancels and orders, each repeated until it is acknowledged.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use outlive_core::time::Timestamp;
 
 use super::orders::Order;
 
-/// What somebody wants.
+/// The effect of an action.
 #[derive(Clone, Debug)]
 pub(super) enum Wish {
     Start {
@@ -25,12 +25,12 @@ pub(super) enum Wish {
     Cancel {
         reason: String,
     },
-    /// Of an instance of a job.
+    /// An order for an instance of a job.
     Job(Order),
 }
 
 impl Wish {
-    /// Whether it has a job stop or go on, if it says; `Some(None)` has it go away.
+    /// Whether this stops (`Some(true)`) or resumes (`Some(false)`) a job, if either; `Some(None)` removes it.
     pub(super) fn is_to_stop(&self) -> Option<Option<bool>> {
         match self {
             Self::Job(Order::Tell(Message::Pause)) => Some(Some(true)),
@@ -41,12 +41,12 @@ impl Wish {
     }
 }
 
-/// Something that somebody does to a run or a job.
+/// An action on a run or a job.
 #[derive(Clone, Debug)]
 pub(super) struct Act {
     pub(super) run: String,
     pub(super) wish: Wish,
-    /// The act that must be acknowledged before.
+    /// The action that must be acknowledged first.
     pub(super) after: Option<usize>,
 }
 
@@ -56,39 +56,39 @@ impl fmt::Display for Act {
             Wish::Start { workflow, .. } => write!(f, "start {} of {workflow:?}", self.run),
             Wish::Signal { name, value } => write!(f, "signal {name:?} {value} to {}", self.run),
             Wish::Cancel { reason } => write!(f, "cancel {} ({reason})", self.run),
-            Wish::Job(order) => write!(f, "{order}, of {}", self.run),
+            Wish::Job(order) => write!(f, "{order} on {}", self.run),
         }
     }
 }
 
-/// How an act was answered.
+/// The reply to an action.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Told {
     /// It is done.
     Done,
-    /// The run had ended before.
+    /// The run had already ended.
     Ended(Status),
-    /// Nobody knows, or it could not be done now: it is done again.
+    /// The outcome is unknown, or it could not be done now: it is repeated.
     Again,
-    /// This must not be.
+    /// A result that must not occur.
     Wrong(String),
 }
 
-/// Where an act stands.
+/// The state of an action.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Stand {
     #[default]
     Waiting,
-    /// Somebody is at it, in this life of a worker.
+    /// In progress, through this worker process.
     UnderWay(u64, Answers),
     Acknowledged(Told),
 }
 
-/// Where the answer to an act is put.
+/// The slot for the reply to an action.
 pub(super) type Answers = Arc<Mutex<Option<Told>>>;
 
 impl Act {
-    /// Whether doing it twice must be the same as doing it once.
+    /// Whether doing it twice must have the same effect as doing it once.
     pub(super) fn is_repeatable(&self) -> bool {
         match &self.wish {
             Wish::Start { .. } | Wish::Signal { .. } => true,
@@ -97,7 +97,7 @@ impl Act {
         }
     }
 
-    /// Does it by a worker's client.
+    /// Performs it through a worker's client.
     pub(super) async fn perform(self, client: Client, number: usize, answers: Answers) {
         let told = match self.ask(&client, number).await {
             Ok(told) => told,
@@ -131,7 +131,7 @@ impl Act {
         }
     }
 
-    /// The same as writes of somebody in another process.
+    /// The same action as writes from another process.
     pub(super) fn writes(&self, number: usize, now: Timestamp, token: u64) -> Vec<Write> {
         let id = Name::recorded(&self.run);
         let send =
@@ -160,14 +160,14 @@ impl Act {
 }
 
 impl Told {
-    /// What the store's answers mean to somebody in another process who did this.
+    /// Interprets the store's results for an action from another process.
     pub(super) fn by(wish: &Wish, answers: &[Answer]) -> Self {
         let mut all = answers.iter().map(|answer| match (answer, wish) {
             (Answer::Started { .. } | Answer::Sent { .. } | Answer::Pushed { .. } | Answer::Buried { .. }, _) => {
                 Self::Done
             }
             (Answer::Refused(Refusal::Status(status)), _) if status.is_ended() => Self::Ended(*status),
-            // An instance that is gone has nothing to be told.
+            // An instance that is gone needs no message.
             (Answer::Refused(Refusal::NotFound), Wish::Job(_)) => Self::Done,
             (other, _) => Self::Wrong(format!("{other:?}")),
         });

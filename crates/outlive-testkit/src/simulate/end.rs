@@ -1,4 +1,4 @@
-//! What became of a world, and what must be true of any run in it.
+//! The final state of a world, and the checks that apply to every run in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::kept::Since;
 use super::ledger::Effect;
 use super::plan::Sim;
 
-/// What became of a world.
+/// The final state of a world.
 ///
 /// ```
 /// use outlive_testkit::simulate::{End, simulate};
@@ -37,16 +37,16 @@ use super::plan::Sim;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct End {
-    /// The runs by their ids.
+    /// Runs by id.
     pub runs: BTreeMap<String, EndedRun>,
-    /// Each time that the body of a step began, in order.
+    /// Every time a step body began, in order.
     pub effects: Vec<Effect>,
-    /// The instances of jobs that there are or were, by their whole names; all is done that they had to do, but for those
-    /// that somebody stopped or that run again and again.
+    /// Job instances that exist or existed, by full name. All of their work is done, except for those that were stopped
+    /// or that recur.
     pub jobs: BTreeMap<String, EndedJob>,
 }
 
-/// What became of a run.
+/// The final state of a run.
 ///
 /// ```
 /// use outlive_testkit::simulate::EndedRun;
@@ -57,18 +57,18 @@ pub struct End {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct EndedRun {
-    /// How it ended.
+    /// Final status.
     pub status: Status,
-    /// Its result, or what is kept of its failure.
+    /// The run's result, or the recorded form of its failure.
     pub outcome: Option<Payload>,
-    /// A sentence for people, if there is one.
+    /// An explanation for people, if there is one.
     pub note: Option<String>,
-    /// What it has done.
+    /// The run's journal.
     pub journal: Vec<Entry>,
 }
 
 impl EndedRun {
-    /// Its result, if it has one of that type.
+    /// Returns the run's result, if it has one of this type.
     ///
     /// ```
     /// # use outlive_testkit::simulate::EndedRun;
@@ -91,12 +91,12 @@ impl End {
         let mut runs = BTreeMap::new();
         for id in plan.runs() {
             let found = store.instance(&id).await.map_err(|error| error.to_string())?;
-            let instance = found.ok_or_else(|| format!("run {id} was acknowledged and is gone"))?;
+            let instance = found.ok_or_else(|| format!("run {id} was acknowledged, but is gone"))?;
             let journal = store.journal(instance.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
             if !instance.status.is_ended() {
                 let inbox = store.inbox(instance.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
                 return Err(format!(
-                    "run {id} has not ended though nothing is in its way: {} (note {:?}, wake {:?}, owner {:?}, \
+                    "run {id} has not ended, although nothing blocks it: {} (note {:?}, wake {:?}, owner {:?}, \
                      inbox {}){}",
                     instance.status,
                     instance.note,
@@ -114,7 +114,7 @@ impl End {
     }
 }
 
-/// What must be true of every journal, whatever the workflow.
+/// Checks the rules that hold for every journal, whatever the workflow.
 pub(super) fn check_journals(end: &End) -> Result<(), String> {
     for (id, run) in &end.runs {
         check_journal(&run.journal).map_err(|what| format!("run {id}: {what}{}", of_journal(&run.journal)))?;
@@ -130,7 +130,7 @@ fn check_journal(journal: &[Entry]) -> Result<(), String> {
     for (seq, entry) in (1..).zip(journal) {
         let op = &*entry.op;
         if entry.seq != seq {
-            return Err(format!("entry {seq} has the number {}", entry.seq));
+            return Err(format!("entry {seq} is numbered {}", entry.seq));
         }
         if entry.kind.is_outcome() && !ended.insert(op) {
             return Err(format!("{op} ended twice"));
@@ -150,7 +150,7 @@ fn check_journal(journal: &[Entry]) -> Result<(), String> {
                 let before = failed.entry(op).or_default();
                 *before += 1;
                 if entry.attempt != *before {
-                    return Err(format!("attempt {} of {op} failed as number {}", *before, entry.attempt));
+                    return Err(format!("attempt {} of {op} failed as attempt {}", *before, entry.attempt));
                 }
             }
             _ => {}
@@ -159,7 +159,7 @@ fn check_journal(journal: &[Entry]) -> Result<(), String> {
     Ok(())
 }
 
-/// When attempts began, and when the next ones may.
+/// Start times of attempts, and due times of the next ones.
 #[derive(Default)]
 struct Attempts<'a> {
     begun: BTreeMap<(&'a str, u32), Timestamp>,
@@ -180,7 +180,7 @@ impl<'a> Attempts<'a> {
         }
         match (entry.kind, entry.due) {
             (EntryKind::AttemptFailed, Some(due)) => drop(self.due.insert(op, (attempt, due))),
-            // The fallback goes by the number of the last attempt, and begins later.
+            // The fallback carries the number of the last attempt, and begins later.
             (EntryKind::FallingBack, _) => drop(self.begun.remove(&(op, attempt))),
             _ => {}
         }
@@ -188,23 +188,23 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// What was acknowledged must be so.
+/// Checks that whatever was acknowledged is in effect.
 pub(super) fn check_answers(end: &End, plan: &Sim, stands: &[Stand]) -> Result<(), String> {
     for (act, stand) in plan.acts.iter().zip(stands) {
-        let Stand::Acknowledged(told) = stand else { return Err(format!("nobody answered {act:?}: {stand:?}")) };
+        let Stand::Acknowledged(told) = stand else { return Err(format!("{act:?} got no reply: {stand:?}")) };
         let Some(status) = end.runs.get(&act.run).map(|run| run.status) else {
             match told {
                 Told::Done => continue,
-                other => return Err(format!("{act:?} was answered {other:?}")),
+                other => return Err(format!("{act:?} got {other:?}")),
             }
         };
         match (&act.wish, told) {
             (_, Told::Wrong(what)) => return Err(what.clone()),
             (Wish::Cancel { .. }, Told::Done) if status != Status::Cancelled => {
-                return Err(format!("run {} took a cancel and is {status}", act.run));
+                return Err(format!("run {} accepted a cancel, but is {status}", act.run));
             }
             (_, Told::Ended(before)) if *before != status => {
-                return Err(format!("run {} was {before} and is {status}", act.run));
+                return Err(format!("run {} was {before}, but is now {status}", act.run));
             }
             _ => {}
         }
@@ -212,23 +212,23 @@ pub(super) fn check_answers(end: &End, plan: &Sim, stands: &[Stand]) -> Result<(
     Ok(())
 }
 
-/// What was done last to a job that is stopped and started by hand must be so.
+/// Checks that the last action on a job that is stopped and started by hand is in effect.
 pub(super) fn check_orders(end: &End, plan: &Sim) -> Result<(), String> {
     let is_by_hand = |id: &str| matches!(JobKind::of(&Name::recorded(id)), Some(JobKind::Continuous | JobKind::Pool));
     for (id, job) in end.jobs.iter().filter(|(id, _)| is_by_hand(id)) {
         let acts = plan.acts.iter().rev().filter(|act| act.run == *id);
         let Some(is_to_stop) = acts.filter_map(|act| act.wish.is_to_stop()).next() else { continue };
         let is_stopped = job.record.as_ref().map(|record| record.is_stopped);
-        // A handler may have done it, or what somebody asked for before was done after.
+        // A handler may have terminated it, or an earlier action took effect later.
         let is_terminated = job.news.last() == Some(&NewsKind::JobTerminated.as_str());
         if is_stopped != is_to_stop && !(is_stopped.is_none() && is_terminated) {
-            return Err(format!("{id} should be stopped {is_to_stop:?}, and it keeps {:?}", job.record));
+            return Err(format!("{id} should have is_stopped {is_to_stop:?}, but has {:?}", job.record));
         }
     }
     Ok(())
 }
 
-/// A replay gives the same, with no side effects.
+/// Checks that a replay gives the same result, with no side effects.
 pub(super) async fn check_replays(end: &End, engine: &Engine) -> Result<(), String> {
     for (id, run) in &end.runs {
         let replayed = engine.replay_ended(id).await;

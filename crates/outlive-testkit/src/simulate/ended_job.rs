@@ -1,4 +1,4 @@
-//! What became of the jobs of a world.
+//! The final state of the jobs of a world.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use super::kept::{self, Kept, Since};
 use super::lives::Life;
 use super::plan::Sim;
 
-/// The most dead letters that are looked at.
+/// Limit on the dead letters that are read.
 const LETTERS_MAX: usize = 100_000;
 
-/// What became of an instance of a job.
+/// The final state of a job instance.
 ///
 /// ```
 /// use outlive_testkit::simulate::EndedJob;
@@ -32,20 +32,20 @@ const LETTERS_MAX: usize = 100_000;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct EndedJob {
-    /// What it keeps; nothing if it is gone.
+    /// Its record; `None` if the instance is gone.
     pub record: Option<Record>,
-    /// What the world was told of it, in words, in order.
+    /// Names of its lifecycle events, in order.
     pub news: Vec<&'static str>,
-    /// The events that were accepted for it, by their numbers.
+    /// Events that were accepted for it, by position.
     pub events: BTreeMap<u64, Payload>,
-    /// What was given up, as far as it was not tried again.
+    /// Its dead letters, except for those that were retried.
     pub dead_letters: Vec<Dead>,
-    /// When it goes on by itself.
+    /// The time of its next run.
     pub next_run: Option<Timestamp>,
 }
 
 impl EndedJob {
-    /// Its state, if it has one that reads as this.
+    /// Returns its state, if it has one that decodes as this type.
     ///
     /// ```
     /// # use outlive_testkit::simulate::EndedJob;
@@ -56,7 +56,7 @@ impl EndedJob {
         self.record.as_ref()?.state.as_ref()?.decode().ok()
     }
 
-    /// The events that were accepted for it, as far as they read as this.
+    /// Returns the accepted events that decode as this type.
     ///
     /// ```
     /// # use outlive_testkit::simulate::EndedJob;
@@ -67,7 +67,7 @@ impl EndedJob {
         self.events.values().filter_map(|event| event.decode().ok()).collect()
     }
 
-    /// The dead letters, as far as they read as this; those of a debounce are batches.
+    /// Returns the dead letters that decode as this type; those of a debounce are batches.
     ///
     /// ```
     /// # use outlive_testkit::simulate::EndedJob;
@@ -79,7 +79,7 @@ impl EndedJob {
     }
 }
 
-/// Looks at the jobs of a world that is over: at those of the plan, and at all others that there are or were.
+/// Reads and checks the jobs of a world that is over: those of the plan, and all others that exist or existed.
 pub(super) async fn look(
     store: &dyn Query,
     plan: &Sim,
@@ -108,13 +108,13 @@ pub(super) async fn look(
             acceptance,
             skew_max_ms: plan.skew_max_ms,
         };
-        life.check().map_err(|what| format!("{id}: {what}, as was told:{}", told(&lines)))?;
+        life.check().map_err(|what| format!("{id}: {what}; its lifecycle events:{}", told(&lines)))?;
         jobs.insert(id.to_string(), ended(&id, kept, dead, &lines, acceptance));
     }
     Ok(jobs)
 }
 
-/// What was told, a line each.
+/// Formats lifecycle events, one line each.
 fn told(lines: &[&Told]) -> String {
     let line = |told: &&Told| match &told.line {
         Line::News(News { at, kind, attempt, detail }) => {

@@ -1,4 +1,4 @@
-//! A worker's way to the store that all share: nothing passes unless the world lets it.
+//! A worker's connection to the shared store: calls wait until the world lets them through.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -19,15 +19,15 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::random::Random;
 
-/// What a worker waits for.
+/// A call that a worker waits for.
 pub(super) enum Call {
-    /// A batch that is not written yet, or is, but nobody was told.
+    /// A batch whose reply is pending, whether or not it has been written.
     Write { batch: Arc<Vec<Write>>, reply: oneshot::Sender<Result<Vec<Answer>, Error>> },
-    /// Leave to read.
+    /// Permission to read.
     Read(oneshot::Sender<()>),
 }
 
-/// The way of one worker, in one life of it.
+/// The connection of one worker process.
 pub(super) struct Gate {
     store: Arc<MemoryStore>,
     inner: Mutex<Inner>,
@@ -38,9 +38,9 @@ struct Inner {
     calls: VecDeque<Call>,
     /// Decides which reads wait.
     random: Random,
-    /// Everything waits.
+    /// Every call waits.
     is_cut: bool,
-    /// Nothing waits.
+    /// No read waits.
     is_free: bool,
 }
 
@@ -54,13 +54,13 @@ impl Gate {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls wait, unless the worker is cut off.
+    /// Returns how many calls wait, or zero if the worker is cut off.
     pub(super) fn waiting(&self) -> usize {
         let inner = self.lock();
         if inner.is_cut { 0 } else { inner.calls.len() }
     }
 
-    /// The call that came first. Order counts only among writes, of which there is one at a time.
+    /// Takes the first call. Order matters only among writes, of which there is one at a time.
     pub(super) fn take(&self) -> Option<Call> {
         self.lock().calls.pop_front()
     }
@@ -78,12 +78,12 @@ impl Gate {
         self.lock().is_cut
     }
 
-    /// Lets everything pass from here on.
+    /// Lets all reads through from now on.
     pub(super) fn free(&self) {
         self.lock().is_free = true;
     }
 
-    /// A hint that somebody else has written.
+    /// Hints that another process has written.
     pub(super) fn hint(&self) {
         self.changed.notify_one();
     }

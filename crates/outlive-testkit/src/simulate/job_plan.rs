@@ -1,4 +1,4 @@
-//! What people do to the jobs of a world, as a test describes it.
+//! Actions on the jobs of a world, as a test describes them.
 
 use outlive::IntoDuration;
 use outlive_core::kind::JobKind;
@@ -9,11 +9,11 @@ use super::acts::{Act, Wish};
 use super::orders::{Order, Pushed, pool_instance};
 use super::plan::Sim;
 
-/// Jobs go by their names with their kinds, as `task:orders`. Each act is repeated until it is acknowledged, so that an
-/// event without a key can be accepted more than once; [`EndedJob::events`](super::EndedJob::events) has those that were.
+/// Jobs are named with their kind, as in `task:orders`. Each action is repeated until it is acknowledged, so an event
+/// without a key can be accepted more than once; [`EndedJob::events`](super::EndedJob::events) has those that were
+/// accepted.
 impl Sim {
-    /// Somebody sends an event to an instance of a task, after those that were sent to it before, with a key, so that
-    /// it counts once.
+    /// Sends an event to an instance of a task, after those sent to it earlier. It has a key, so it counts once.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -37,7 +37,7 @@ impl Sim {
         self.want(job, &[JobKind::Task], format!("{job}:{id}"), Order::Send(event));
     }
 
-    /// Somebody pushes an event to a pool at some moment. The answer says [how](Pushing).
+    /// Pushes an event to a pool at some moment. The returned value sets [options](Pushing).
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -50,7 +50,7 @@ impl Sim {
     ///     sim.push("pool:mail", "ada").priority(5).delay("1 minute");
     ///     sim.push("pool:mail", "nobody");
     ///     sim.check(|end| {
-    ///         // That each event is handled and recorded once, or is a dead letter, is checked in any case.
+    ///         // That each event is handled and recorded once, or is a dead letter, is always checked.
     ///         let dead: Vec<String> = end.jobs["pool:mail:main"].dead();
     ///         if dead.iter().all(|to| to == "nobody") { Ok(()) } else { Err(format!("{dead:?}")) }
     ///     });
@@ -60,7 +60,7 @@ impl Sim {
         self.push_many(job, [event])
     }
 
-    /// Somebody pushes events to a pool at some moment, all or none.
+    /// Pushes events to a pool at some moment, all or none.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -94,7 +94,7 @@ impl Sim {
         Pushing { sim: self }
     }
 
-    /// Somebody has a pool begin nothing more, after what was pushed to it before.
+    /// Pauses a pool, after what was pushed to it earlier: it begins nothing more.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -107,20 +107,20 @@ impl Sim {
     ///     sim.push("pool:mail", &1);
     ///     sim.pause("pool:mail");
     ///     sim.push("pool:mail", &2);
-    ///     sim.resume("pool:mail"); // without it, events may be left in the end
+    ///     sim.resume("pool:mail"); // otherwise, events may remain at the end
     /// });
     /// ```
     pub fn pause(&mut self, job: &str) {
         self.want(job, &[JobKind::Pool], pool_instance(job), Order::Tell(Message::Pause));
     }
 
-    /// Somebody has a pool go on. See [`pause`](Self::pause).
+    /// Resumes a pool. See [`pause`](Self::pause).
     pub fn resume(&mut self, job: &str) {
         self.want(job, &[JobKind::Pool], pool_instance(job), Order::Tell(Message::Resume));
     }
 
-    /// Somebody has the dead letters of a pool or a debounce tried again, those that there are then. The id is that of
-    /// the instance after whose acts it comes: `main` for a pool.
+    /// Retries the dead letters that a pool, debounce or task has at that moment. Ordered after earlier actions on the
+    /// instance with this id, which is `main` for a pool.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -139,7 +139,7 @@ impl Sim {
         self.want(job, &kinds, format!("{job}:{id}"), Order::RetryDead);
     }
 
-    /// Somebody adds an event to an instance of a debounce at some moment.
+    /// Adds an event to an instance of a debounce at some moment.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -154,7 +154,7 @@ impl Sim {
     ///     sim.add_once("debounce:hooks", "shop", &2, "order 2");
     ///     sim.flush("debounce:hooks", "shop");
     ///     sim.check(|end| {
-    ///         // That each event is in one batch is checked in any case.
+    ///         // That each event is in one batch is always checked.
     ///         let hooks = &end.jobs["debounce:hooks:shop"];
     ///         if hooks.news.contains(&"debounce flushed") { Ok(()) } else { Err(format!("{:?}", hooks.news)) }
     ///     });
@@ -165,23 +165,23 @@ impl Sim {
         self.want(job, &[JobKind::Debounce], format!("{job}:{id}"), Order::Add(event, None));
     }
 
-    /// As [`add`](Self::add), with a key that counts once in a batch.
+    /// Like [`add`](Self::add), with a key that counts once per batch.
     pub fn add_once<T: Serialize + ?Sized>(&mut self, job: &str, id: &str, event: &T, key: &str) {
         let event = self.encode("event", event);
         self.want(job, &[JobKind::Debounce], format!("{job}:{id}"), Order::Add(event, Some(key.to_owned())));
     }
 
-    /// Somebody has a batch flushed, after what was added to it before. See [`add`](Self::add).
+    /// Flushes a batch, after what was added to it earlier. See [`add`](Self::add).
     pub fn flush(&mut self, job: &str, id: &str) {
         self.want(job, &[JobKind::Debounce], format!("{job}:{id}"), Order::Tell(Message::Trigger));
     }
 
-    /// Somebody has a batch dropped, after what was added to it before. See [`add`](Self::add).
+    /// Drops a batch, after what was added to it earlier. See [`add`](Self::add).
     pub fn clear(&mut self, job: &str, id: &str) {
         self.want(job, &[JobKind::Debounce], format!("{job}:{id}"), Order::Tell(Message::Clear));
     }
 
-    /// Somebody starts an instance of a continuous job, or has one that was stopped go on.
+    /// Starts an instance of a continuous job, or resumes one that was stopped.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -197,7 +197,7 @@ impl Sim {
     ///         sim.stop("continuous:beat", "paris");
     ///     }
     ///     sim.check(|end| {
-    ///         // That it runs again, unless it is stopped, is checked in any case.
+    ///         // That it runs again, unless it is stopped, is always checked.
     ///         let paris = &end.jobs["continuous:beat:paris"];
     ///         let runs = paris.record.as_ref().map(|record| record.runs);
     ///         if paris.state() == runs { Ok(()) } else { Err(format!("{runs:?} runs, and {:?}", paris.state::<u64>())) }
@@ -209,19 +209,19 @@ impl Sim {
         self.want(job, &[JobKind::Continuous], format!("{job}:{id}"), Order::Begin(state));
     }
 
-    /// Somebody stops a continuous job, after what was done to it before. See [`start_job`](Self::start_job).
+    /// Stops a continuous job, after earlier actions on it. See [`start_job`](Self::start_job).
     pub fn stop(&mut self, job: &str, id: &str) {
         self.want(job, &[JobKind::Continuous], format!("{job}:{id}"), Order::Tell(Message::Pause));
     }
 
-    /// Somebody has a continuous job or a task executed, after what was done to it before. See
+    /// Triggers an execution of a continuous job or a task, after earlier actions on it. See
     /// [`start_job`](Self::start_job).
     pub fn trigger(&mut self, job: &str, id: &str) {
         let kinds = [JobKind::Continuous, JobKind::Task];
         self.want(job, &kinds, format!("{job}:{id}"), Order::Tell(Message::Trigger));
     }
 
-    /// Somebody removes an instance of a job with all that is kept of it, after what was done to it before.
+    /// Removes a job instance with everything it has stored, after earlier actions on it.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -245,13 +245,13 @@ impl Sim {
         self.want(job, &kinds, format!("{job}:{id}"), Order::Tell(message));
     }
 
-    /// Notes an act. Events for a pool or a debounce come in any order; all else comes in the order of the calls.
+    /// Records an action. Events for a pool or a debounce come in any order; everything else comes in call order.
     fn want(&mut self, job: &str, kinds: &[JobKind], run: String, order: Order) {
         let kind = job.split_once(':').and_then(|(kind, _)| JobKind::from_text(kind));
         if !kind.is_some_and(|kind| kinds.contains(&kind)) {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
             self.wrong(format!(
-                "{job:?} does not take this; give the name of a job as `{}:name`",
+                "{job:?} does not support this; pass a job name such as `{}:name`",
                 kinds.join(":name`, `")
             ));
         }
@@ -262,13 +262,13 @@ impl Sim {
         };
         let after = self.acts.iter().rposition(is_before);
         if after.is_none() && !order.is_event() && !matches!(order, Order::Begin(_)) {
-            self.wrong(format!("nothing was done to {run:?} before; start it, or give it an event first"));
+            self.wrong(format!("{run:?} does not exist yet; start it or send it an event first"));
         }
         self.acts.push(Act { run, wish: Wish::Job(order), after });
     }
 }
 
-/// How events are pushed, as in [`outlive::job::Push`].
+/// Options for pushed events, as in [`outlive::job::Push`].
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -280,7 +280,7 @@ impl Sim {
 ///     sim.engine(|engine| engine.job(MAIL.concurrency(2).execute(deliver)));
 ///     sim.push("pool:mail", &1).priority(5);
 ///     sim.push("pool:mail", &2).key("ada").delay("1 minute");
-///     sim.push("pool:mail", &3).once("order 3"); // that no two wait with one key is checked in any case
+///     sim.push("pool:mail", &3).once("order 3"); // that no two wait with the same key is always checked
 /// }
 /// simulate(0..20, world);
 /// ```
@@ -289,17 +289,17 @@ pub struct Pushing<'a> {
 }
 
 impl Pushing<'_> {
-    /// Larger ones go first.
+    /// Sets the priority; larger values go first.
     pub fn priority(self, priority: i32) -> Self {
         self.each(|event| event.priority = priority)
     }
 
-    /// Events of different keys take turns.
+    /// Sets the key; events with different keys take turns.
     pub fn key(self, key: &str) -> Self {
         self.each(|event| event.key = Some(key.to_owned()))
     }
 
-    /// Not before so much time has passed.
+    /// Delays the events by this much.
     pub fn delay(self, delay: impl IntoDuration) -> Self {
         match delay.into_duration() {
             Ok(delay) => self.each(|event| event.delay = Some(delay)),
@@ -310,7 +310,7 @@ impl Pushing<'_> {
         }
     }
 
-    /// Not while another one with this key waits.
+    /// Skips an event while another one with this key waits.
     pub fn once(self, key: &str) -> Self {
         self.each(|event| event.once = Some(key.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! An instance of a job as the store has it, and whether it may be left like that.
+//! A stored job instance, and whether a world may end with it in this state.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use outlive_core::lifecycle::NewsKind;
 use outlive_core::message::Inbound;
 use outlive_core::query::{Filter, Instance, Query};
 
-/// The most instances that are looked at.
+/// Limit on the instances that are read.
 const INSTANCES_MAX: usize = 100_000;
-/// How often a job that plans its own next turn is seen to do so before it may be left like that.
+/// How often a job that schedules its own next turn must do so before the world may end.
 const ROUNDS: u64 = 50;
 
-/// What jobs have done since the faults stopped.
+/// The progress of jobs since the faults stopped.
 #[derive(Default)]
 pub(super) struct Since {
-    /// How often each had run before.
+    /// How often each had run when the faults stopped.
     runs_before: BTreeMap<Name, u64>,
-    /// How often the handlers of each have succeeded.
+    /// How often the handlers of each have succeeded since.
     done: BTreeMap<InstanceNum, u64>,
 }
 
 impl Since {
-    /// The faults stop, and these are there.
+    /// Starts counting when the faults stop, with the jobs that exist then.
     pub(super) fn begin(jobs: Vec<Kept>) -> Self {
         let runs_before = jobs.into_iter().map(|kept| (kept.instance.id, kept.record.runs)).collect();
         Self { runs_before, done: BTreeMap::new() }
     }
 
-    /// These writes are durable.
+    /// Records durable writes.
     pub(super) fn written(&mut self, batch: &[Write], answers: &[Answer]) {
         for pair in batch.iter().zip(answers) {
             let (Write::Turn(turn), Answer::Turned(_)) = pair else { continue };
@@ -42,7 +42,7 @@ impl Since {
         }
     }
 
-    /// Whether some job may be one that plans its own next turn, again and again.
+    /// Whether some job may be one that keeps scheduling its own next turn.
     pub(super) fn has_rounds(&self) -> bool {
         self.done.values().any(|done| *done >= ROUNDS)
     }
@@ -52,12 +52,12 @@ impl Since {
     }
 }
 
-/// An instance as the store has it.
+/// A stored job instance.
 pub(super) struct Kept {
     pub(super) instance: Instance,
     pub(super) record: Record,
     pub(super) inbox: Vec<Inbound>,
-    /// How many events wait in its queue.
+    /// Number of events in its queue.
     pub(super) queued: u64,
 }
 
@@ -69,23 +69,23 @@ impl Kept {
         Ok(Self { instance, record, inbox, queued: depth.queued })
     }
 
-    /// Why it is not at rest, if it is not. One that runs again and again must have run more often than before, and one
-    /// that plans its own next turn must have done so for a while.
+    /// Why the instance is not at rest, or `None` if it is. A recurring job must have run since the faults stopped, and
+    /// one that schedules its own next turn must have done so often enough.
     pub(super) fn unrest(&self, since: &Since) -> Option<&'static str> {
         let Self { instance, record, inbox, queued } = self;
         let kind = JobKind::of(&instance.id);
         let wake = instance.wake;
         match instance.status {
-            Status::Stuck => Some("it is set aside"),
-            _ if !inbox.is_empty() => Some("something waits for it"),
-            status if status.is_idle() && instance.owner != Epoch(0) => Some("somebody drives it"),
+            Status::Stuck => Some("it is stuck"),
+            _ if !inbox.is_empty() => Some("messages wait in its inbox"),
+            status if status.is_idle() && instance.owner != Epoch(0) => Some("it has an owner"),
             Status::Paused => None,
             status if status.is_idle() && kind == Some(JobKind::Continuous) => {
                 let until = status.until();
                 let is_planned = record.next.is_some() && record.next == until && wake == until;
                 let is_busy = record.is_triggered || record.retry.is_some() || record.trouble.is_some();
                 match () {
-                    () if is_busy => Some("it has something to do"),
+                    () if is_busy => Some("it has work to do"),
                     () if !is_planned => Some("it has no next run"),
                     () if record.runs <= since.runs_before.get(&instance.id).copied().unwrap_or(0) => {
                         Some("it has not run since the faults stopped")
@@ -94,8 +94,8 @@ impl Kept {
                 }
             }
             Status::Waiting { until: None } if wake.is_none() => match kind {
-                _ if *queued > 0 => Some("events are in its queue, and nothing wakes it"),
-                Some(JobKind::Debounce) => Some("it keeps a batch, and nothing wakes it"),
+                _ if *queued > 0 => Some("events are in its queue, but nothing wakes it"),
+                Some(JobKind::Debounce) => Some("it holds a batch, but nothing wakes it"),
                 _ => None,
             },
             Status::Sleeping { until } | Status::Retrying { at: until }
@@ -103,28 +103,28 @@ impl Kept {
             {
                 let is_failing = record.retry.is_some() || record.trouble.is_some();
                 match () {
-                    () if is_failing || record.is_triggered => Some("it has something to do"),
-                    () if wake != Some(until) => Some("it waits for a moment, and nothing wakes it then"),
+                    () if is_failing || record.is_triggered => Some("it has work to do"),
+                    () if wake != Some(until) => Some("it waits for a moment, but nothing wakes it then"),
                     () => None,
                 }
             }
-            _ => Some("it goes on"),
+            _ => Some("it is still running"),
         }
     }
 
-    /// The same in words.
+    /// Describes the same for people.
     pub(super) fn problem(&self, since: &Since) -> Option<String> {
         let why = self.unrest(since)?;
         let Self { instance, record, inbox, queued } = self;
         Some(format!(
-            "job {} is not at rest though nothing is in its way: {why} ({}, note {:?}, wake {:?}, owner {:?}, {queued} \
+            "job {} is not at rest, although nothing blocks it: {why} ({}, note {:?}, wake {:?}, owner {:?}, {queued} \
              queued, inbox {inbox:?}, {record:?})",
             instance.id, instance.status, instance.note, instance.wake, instance.owner
         ))
     }
 }
 
-/// All instances of jobs.
+/// Reads all job instances.
 pub(super) async fn all(store: &dyn Query) -> Result<Vec<Kept>, String> {
     let page = store.list(&Filter::jobs(), None, INSTANCES_MAX).await.map_err(|error| error.to_string())?;
     let mut all = Vec::with_capacity(page.instances.len());

@@ -1,4 +1,4 @@
-//! What step bodies really did, whoever ran them, and whether they might.
+//! Tracks which step bodies really began, in which process, and whether they were allowed to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::clock::TestClock;
 use crate::hook::Mock;
 use crate::random::Random;
 
-/// One time that the body of a step began.
+/// One time that a step body began.
 ///
 /// ```
 /// use outlive_testkit::simulate::{Effect, simulate};
@@ -34,27 +34,27 @@ use crate::random::Random;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Effect {
-    /// The run.
+    /// The run's id.
     pub run: String,
     /// The step's name.
     pub step: String,
-    /// Its key, if it has one.
+    /// The step's key, if it has one.
     pub key: Option<String>,
-    /// Which attempt.
+    /// Attempt number.
     pub attempt: u32,
     /// The key that all attempts of this step share.
     pub idempotency_key: String,
-    /// In which life of which worker, counted over all of them.
+    /// The worker process, numbered over all workers.
     pub life: u64,
-    /// When, by the world's clock.
+    /// Time by the world's clock.
     pub at: Timestamp,
-    /// How many entries of its run were durable by then.
+    /// Number of journal entries of its run that were durable by then.
     pub after: u64,
-    /// How many of them its process was given to replay when it first took up the run.
+    /// Number of those that the process was given to replay when it first took over the run.
     pub replayed: u64,
 }
 
-/// A body that waits for its turn.
+/// A step body that waits for its turn.
 struct Waiting {
     life: u64,
     key: String,
@@ -70,22 +70,22 @@ struct Inner {
     random: Random,
     mocks: BTreeMap<String, Mock>,
     effects: Vec<Effect>,
-    /// The lives in which a body of an attempt began.
+    /// Processes in which the body of an attempt began.
     begun: BTreeSet<(String, u32, u64)>,
-    /// The steps whose outcome is durable.
+    /// Steps whose outcome is durable.
     recorded: BTreeSet<String>,
-    /// The attempts whose failure is durable.
+    /// Attempts whose failure is durable.
     failed: BTreeSet<(String, u32)>,
-    /// How many entries of each run are durable.
+    /// Number of durable journal entries of each run.
     seqs: BTreeMap<String, u64>,
-    /// The life that holds the lease.
+    /// The process that holds the lease.
     owner: u64,
     dead: BTreeSet<u64>,
-    /// Which lives were given which runs, and how many entries with them.
+    /// Which processes were given which runs, with how many entries.
     given: BTreeMap<(String, u64), u64>,
     waiting: Vec<Waiting>,
     open: BTreeSet<(u64, String, u32)>,
-    /// No body waits any more.
+    /// Whether bodies no longer wait.
     is_calm: bool,
     broken: Option<String>,
 }
@@ -115,19 +115,19 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A life has taken the lease.
+    /// Records that a process has taken the lease.
     pub(super) fn owns(&self, life: u64) {
         self.lock().owner = life;
     }
 
-    /// A life is over.
+    /// Records that a process has died.
     pub(super) fn died(&self, life: u64) {
         let mut inner = self.lock();
         inner.dead.insert(life);
         inner.waiting.retain(|waiting| waiting.life != life);
     }
 
-    /// These writes are durable.
+    /// Records durable writes.
     pub(super) fn written(&self, batch: &[Write], answers: &[Answer]) {
         let mut inner = self.lock();
         for (write, answer) in batch.iter().zip(answers) {
@@ -148,29 +148,30 @@ impl Ledger {
         }
     }
 
-    /// A life was given a run to drive, with so many entries. The first time counts: later, it may have it in memory.
+    /// Records that a process was given a run to drive, with this many entries. Only the first time counts: later, it
+    /// may have the run in memory.
     pub(super) fn gave(&self, num: InstanceNum, life: u64, entries: usize) {
         self.lock().given.entry((num.to_string(), life)).or_insert(entries as u64);
     }
 
-    /// How many bodies wait in lives that are not cut off.
+    /// Returns the indices of waiting bodies in processes that are not cut off.
     pub(super) fn waiting(&self, is_cut: impl Fn(u64) -> bool) -> Vec<usize> {
         let inner = self.lock();
         (0..inner.waiting.len()).filter(|i| !is_cut(inner.waiting[*i].life)).collect()
     }
 
-    /// Lets a body begin. Answers what it is.
+    /// Lets a body begin. Returns its description.
     pub(super) fn open(&self, index: usize) -> String {
         let mut inner = self.lock();
         let Waiting { life, key, attempt, waker } = inner.waiting.swap_remove(index);
-        let name = format!("{key} attempt {attempt} in life {life}");
+        let name = format!("{key} attempt {attempt} in process {life}");
         inner.open.insert((life, key, attempt));
         drop(inner);
         waker.wake();
         name
     }
 
-    /// No body waits from here on.
+    /// Lets all bodies begin from now on.
     pub(super) fn calm(&self) {
         let waiting = {
             let mut inner = self.lock();
@@ -189,7 +190,7 @@ impl Ledger {
     }
 }
 
-/// How one life of a worker tells the ledger.
+/// The step hook of one worker process.
 pub(super) struct Hook {
     pub(super) life: u64,
     pub(super) ledger: Arc<Ledger>,
@@ -232,25 +233,25 @@ impl Inner {
 
     fn begin(&mut self, life: u64, call: &StepCall<'_>) {
         let key = call.idempotency_key;
-        // After the run's id: its number, and the operation as the journal has it.
+        // The key continues after the run's id with the instance number and the operation as recorded in the journal.
         let place = &key[call.run.len() + 1..];
         let num = place.split('/').next().unwrap_or_default();
         let after = self.seqs.get(num).copied().unwrap_or(0);
         let replayed = self.given.get(&(num.to_owned(), life)).copied();
         let has_failed = self.failed.contains(&(place.to_owned(), call.attempt));
         let what = if self.dead.contains(&life) {
-            Some("began in a process that is dead")
+            Some("began in a dead process")
         } else if replayed.is_none() {
             Some("began in a process that was never given the run")
         } else if life == self.owner && (has_failed || self.recorded.contains(place)) {
-            Some("is recorded, and ran again")
+            Some("is recorded, but ran again")
         } else if !self.begun.insert((key.to_owned(), call.attempt, life)) {
             Some("began twice in one process")
         } else {
             None
         };
         if let Some(what) = what {
-            self.broken.get_or_insert_with(|| format!("step {key} attempt {} {what} (life {life})", call.attempt));
+            self.broken.get_or_insert_with(|| format!("step {key} attempt {} {what} (process {life})", call.attempt));
         }
         self.effects.push(Effect {
             run: call.run.to_owned(),

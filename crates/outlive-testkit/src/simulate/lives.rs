@@ -1,4 +1,4 @@
-//! What must be true of all that was told of a job, whatever its handlers do.
+//! Checks the lifecycle events of a job, whatever its handlers do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,42 +14,42 @@ use super::accepted::Acceptance;
 use super::kept::Kept;
 use super::skew::shifted;
 
-/// An id of a job, with all that is known of it. There may have been several instances of that id.
+/// A job instance id and everything known about it. Several instances may have had that id.
 pub(super) struct Life<'a> {
     pub(super) id: &'a Name,
     pub(super) lines: &'a [&'a Told],
     pub(super) kept: Option<&'a Kept>,
     pub(super) dead: &'a [Dead],
     pub(super) acceptance: &'a Acceptance,
-    /// How far clocks are off. That a batch is due is found by one worker, and may be acted on by another.
+    /// The largest clock error. One worker may find that a batch is due, and another may act on it.
     pub(super) skew_max_ms: i64,
 }
 
-/// What one instance was told to have done.
+/// The history of one instance, according to its lifecycle events.
 #[derive(Default)]
 struct Instance {
-    /// Its last number.
+    /// Number of its last lifecycle event.
     number: u64,
-    /// How often what is tried has failed, and when it may be tried again; 0 is no event, but `execute`.
+    /// For each event position, how often it failed and when it may be retried; 0 stands for `execute`.
     tried: BTreeMap<u64, (u32, Timestamp)>,
-    /// How often `execute` was done with, given up included.
+    /// How often `execute` finished, including when it was given up.
     runs: u64,
-    /// How many events were handled.
+    /// Number of events handled.
     handled: u64,
-    /// When the batch is due at the earliest.
+    /// The earliest time the batch is due.
     flush_at: Option<Timestamp>,
     is_terminated: bool,
-    /// How often it was terminated: an event that was accepted after that begins it anew, under the same number.
+    /// How often it was terminated: an event accepted after that starts it anew, under the same number.
     terminations: usize,
 }
 
-/// How it ended with the events of an id.
+/// How the events of an id ended.
 #[derive(Default)]
 struct Ends {
     done: BTreeSet<u64>,
-    /// With how many attempts.
+    /// Events that were given up, with their number of attempts.
     given_up: BTreeMap<u64, u32>,
-    /// How many events left in batches.
+    /// Number of events that left in batches.
     flushed: u64,
     cleared: u64,
 }
@@ -62,7 +62,7 @@ impl Life<'_> {
             let one = instances.entry(told.num).or_default();
             one.number += 1;
             if told.number != one.number {
-                return Err(format!("news {} have the number {}", one.number, told.number));
+                return Err(format!("lifecycle event {} is numbered {}", one.number, told.number));
             }
             if let Line::News(news) = &told.line {
                 one.tell(news, self, &mut ends)?;
@@ -76,34 +76,34 @@ impl Life<'_> {
         }
     }
 
-    /// What an instance counts is what was told of it.
+    /// Checks that the counts of an instance match its lifecycle events.
     fn check_counts(&self, instances: &BTreeMap<InstanceNum, Instance>) -> Result<(), String> {
         let Some(Kept { instance, record, .. }) = self.kept else { return Ok(()) };
         let Some(told) = instances.get(&instance.num) else { return Ok(()) };
         if told.is_terminated {
-            return Err("it was terminated, and is there".to_owned());
+            return Err("it was terminated, but still exists".to_owned());
         }
         let kind = JobKind::of(self.id);
         if matches!(kind, Some(JobKind::Continuous | JobKind::Task)) && record.runs != told.runs {
-            return Err(format!("it counts {} runs, and {} were told", record.runs, told.runs));
+            return Err(format!("it counts {} runs, but reported {}", record.runs, told.runs));
         }
         if kind == Some(JobKind::Task) && record.events != told.handled {
-            return Err(format!("it counts {} events, and {} were told", record.events, told.handled));
+            return Err(format!("it counts {} events, but reported {}", record.events, told.handled));
         }
         Ok(())
     }
 
-    /// What was started is there, or was terminated.
+    /// Checks that every started instance exists or was terminated.
     fn check_starts(&self, instances: &BTreeMap<InstanceNum, Instance>) -> Result<(), String> {
         let started = self.acceptance.started.get(self.id).copied().unwrap_or(0);
         let terminated: usize = instances.values().map(|told| told.terminations).sum();
         match terminated + usize::from(self.kept.is_some()) {
             found if JobKind::of(self.id) != Some(JobKind::Continuous) || found == started => Ok(()),
-            _ => Err(format!("it was started {started} times, terminated {terminated} times")),
+            _ => Err(format!("it was started {started} times and terminated {terminated} times")),
         }
     }
 
-    /// Each event is done, once, or is a dead letter.
+    /// Checks that each event is done once, or is a dead letter.
     fn check_events(&self, instances: &BTreeMap<InstanceNum, Instance>, ends: &Ends) -> Result<(), String> {
         let dead: BTreeMap<u64, u32> = self.dead.iter().map(|dead| (dead.pos, dead.attempts)).collect();
         let queued = self.kept.map_or(0, |kept| kept.queued);
@@ -116,23 +116,23 @@ impl Life<'_> {
                 continue;
             }
             match (ends.given_up.get(pos), dead.get(pos)) {
-                (None, None) if queued == 0 => return Err(format!("event {pos} was accepted, and is nowhere")),
+                (None, None) if queued == 0 => return Err(format!("event {pos} was accepted, but is nowhere")),
                 (Some(_), None) if !is_retried => {
-                    return Err(format!("event {pos} was given up, and is no dead letter"));
+                    return Err(format!("event {pos} was given up, but is not a dead letter"));
                 }
                 (Some(attempts), Some(told)) if attempts != told => {
                     return Err(format!(
-                        "event {pos} was given up after {attempts} attempts, and its letter says {told}"
+                        "event {pos} was given up after {attempts} attempts, but its dead letter says {told}"
                     ));
                 }
                 _ => {}
             }
         }
         if let Some(pos) = dead.keys().find(|pos| ends.done.contains(pos)) {
-            return Err(format!("event {pos} was handled, and is a dead letter"));
+            return Err(format!("event {pos} was handled, but is a dead letter"));
         }
-        // A dead letter that is tried again is another event, in place of the letter. What is terminated takes with it
-        // what it had.
+        // A retried dead letter is a new event that replaces the old one. A terminated instance takes its events with
+        // it.
         let (done, dead) = (ends.done.len() as u64, dead.len() as u64);
         let is_terminated = instances.values().any(|told| told.terminations > 0);
         match done + dead + queued {
@@ -141,12 +141,12 @@ impl Life<'_> {
         }
     }
 
-    /// Each event left in one batch.
+    /// Checks that each event left in one batch.
     fn check_batches(&self, instances: &BTreeMap<InstanceNum, Instance>, ends: &Ends) -> Result<(), String> {
         let accepted = self.acceptance.events.values().filter(|accepted| accepted.id == *self.id).count() as u64;
         let dead: u64 = self.dead.iter().map(|dead| dead.event.batch.max(1)).sum();
         let (flushed, cleared) = (ends.flushed, ends.cleared);
-        // What is terminated takes with it what it had.
+        // A terminated instance takes its events with it.
         let is_terminated = instances.values().any(|told| told.terminations > 0);
         match flushed + cleared + dead {
             left if left == accepted || (is_terminated && left < accepted) => Ok(()),
@@ -174,7 +174,7 @@ impl Instance {
                 self.handled += u64::from(news.kind == NewsKind::EventHandled);
                 let is_counted = matches!(kind, Some(JobKind::Continuous | JobKind::Task));
                 if is_counted && detail.run.is_some_and(|run| run != self.runs) {
-                    return Err(format!("run {} is told as number {:?}", self.runs, detail.run));
+                    return Err(format!("run {} is reported as number {:?}", self.runs, detail.run));
                 }
             }
             NewsKind::JobTerminated => {
@@ -182,7 +182,7 @@ impl Instance {
                 *self = Self { number, terminations, is_terminated: true, ..Self::default() };
             }
             NewsKind::JobStarted => self.is_terminated = false,
-            // What failed before is not tried again.
+            // A failed execution is not retried.
             NewsKind::JobStopped if kind == Some(JobKind::Continuous) => self.tried.clear(),
             NewsKind::DebounceStarted => self.flush_at = detail.at.map(|due| shifted(due, -2 * skew_max_ms)),
             NewsKind::DebounceFlushed => {
@@ -209,19 +209,19 @@ impl Instance {
             Some(due) => drop(self.tried.insert(pos, (news.attempt, due))),
             None if pos == 0 => self.runs += 1,
             None if ends.done.contains(&pos) || ends.given_up.insert(pos, news.attempt).is_some() => {
-                return Err(format!("event {pos} was done with, and given up"));
+                return Err(format!("event {pos} was done, but also given up"));
             }
             None => {}
         }
         Ok(())
     }
 
-    /// An attempt is over. It is the one after the last, and not before its time.
+    /// Checks that a finished attempt is the one after the last, and not early.
     fn next_attempt(&mut self, pos: u64, news: &News) -> Result<(), String> {
         let (failed, due) = self.tried.remove(&pos).unwrap_or((0, Timestamp::AT_ONCE));
         let what = if pos == 0 { "execute".to_owned() } else { format!("event {pos}") };
         if news.attempt != failed + 1 {
-            return Err(format!("attempt {} of {what} is told as number {}", failed + 1, news.attempt));
+            return Err(format!("attempt {} of {what} is reported as number {}", failed + 1, news.attempt));
         }
         if news.at < due {
             return Err(format!("attempt {} of {what} came early, at {} instead of {due}", news.attempt, news.at));

@@ -1,39 +1,39 @@
-//! What can happen next in a world.
+//! The moves that can happen next in a world.
 
 use std::fmt;
 
 use crate::random::Random;
 
-/// What becomes of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// It is written, and answered.
+    /// Written, with a reply.
     Done,
-    /// It is written, and nobody knows.
+    /// Written, but the reply is lost.
     UnknownWritten,
-    /// It is not written, and nobody knows.
+    /// Not written, and the reply is lost.
     UnknownLost,
-    /// It is not written, and the answer says so.
+    /// Not written, and the reply says so.
     Refused,
-    /// The process dies before it is written.
+    /// The process dies before the write.
     CrashBefore,
-    /// The process dies when it is written.
+    /// The process dies after the write.
     CrashAfter,
 }
 
 impl Fate {
-    /// Those that nobody wants.
+    /// The fates that are faults.
     pub(super) const FAULTS: [Self; 5] =
         [Self::UnknownWritten, Self::UnknownLost, Self::Refused, Self::CrashBefore, Self::CrashAfter];
 
     fn words(self) -> &'static str {
         match self {
-            Self::Done => "is answered",
-            Self::UnknownWritten => "has it written, and the answer is lost",
-            Self::UnknownLost => "has nothing written, and the answer is lost",
+            Self::Done => "gets its reply",
+            Self::UnknownWritten => "writes, but loses the reply",
+            Self::UnknownLost => "writes nothing, and loses the reply",
             Self::Refused => "is refused",
-            Self::CrashBefore => "dies before it is written",
-            Self::CrashAfter => "dies when it is written",
+            Self::CrashBefore => "dies before its write",
+            Self::CrashAfter => "dies after its write",
         }
     }
 
@@ -42,23 +42,23 @@ impl Fate {
     }
 }
 
-/// What can happen next. Workers, bodies and acts go by their numbers.
+/// A move. Workers, bodies and actions are given by number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Move {
-    /// What a worker asked first is answered.
+    /// A worker's first pending call gets its reply.
     Answer(usize, Fate),
     Crash(usize),
-    /// A worker takes the lease, whoever held it.
+    /// A worker takes the lease, whether or not another one holds it.
     Start(usize),
-    /// The store does not answer a worker any more.
+    /// The store stops replying to a worker.
     Cut(usize),
-    /// It does again.
+    /// The store replies to a worker again.
     Mend(usize),
-    /// A worker hears that somebody has written, whether that is so or not.
+    /// A worker is notified that another process has written, whether or not that is so.
     Hint(usize),
-    /// A body may begin.
+    /// A step body may begin.
     Open(usize),
-    /// Somebody does something, by a worker's client or in another process.
+    /// An action happens, through a worker's client or from another process.
     Act(usize, Option<usize>),
     /// Time passes.
     Time,
@@ -72,16 +72,16 @@ impl fmt::Display for Move {
             Self::Start(worker) => write!(f, "worker {worker} takes the lease"),
             Self::Cut(worker) => write!(f, "worker {worker} is cut off"),
             Self::Mend(worker) => write!(f, "worker {worker} is back"),
-            Self::Hint(worker) => write!(f, "worker {worker} hears that somebody has written"),
-            Self::Open(_) => write!(f, "a body begins"),
-            Self::Act(act, Some(worker)) => write!(f, "somebody wants, by worker {worker}, wish {act}"),
-            Self::Act(act, None) => write!(f, "somebody wants, in another process, wish {act}"),
+            Self::Hint(worker) => write!(f, "worker {worker} is notified of a write"),
+            Self::Open(_) => write!(f, "a step body begins"),
+            Self::Act(act, Some(worker)) => write!(f, "action {act} through worker {worker}"),
+            Self::Act(act, None) => write!(f, "action {act} from another process"),
             Self::Time => write!(f, "time may pass"),
         }
     }
 }
 
-/// One of them, by weight.
+/// Picks one of the moves, by weight.
 pub(super) fn pick(moves: &[(u64, Move)], random: &mut Random) -> Option<Move> {
     let sum: u64 = moves.iter().map(|(weight, _)| weight).sum();
     if sum == 0 {

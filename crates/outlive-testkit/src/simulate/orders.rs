@@ -1,4 +1,4 @@
-//! What people do to jobs: by a worker's client, or in another process.
+//! Orders for jobs, given through a worker's client or from another process.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,22 +16,22 @@ use outlive_core::queue::{Bury, Letters, Place, Push};
 use outlive_core::time::Timestamp;
 use serde_json::Value;
 
-/// The id of the one instance of a pool.
+/// The id of the single instance of a pool.
 const MAIN: &str = "main";
 
-/// What somebody wants of an instance of a job.
+/// An order for a job instance.
 #[derive(Clone, Debug)]
 pub(super) enum Order {
-    /// An event for a task, with a key of its own.
+    /// Sends an event to a task, with its own key.
     Send(Payload),
-    /// An event for a debounce, perhaps with a key.
+    /// Adds an event to a debounce, optionally with a key.
     Add(Payload, Option<String>),
-    /// Events for a pool.
+    /// Pushes events to a pool.
     Push(Vec<Pushed>),
-    /// A continuous job is to begin, or to go on.
+    /// Starts or resumes a continuous job.
     Begin(Payload),
     Tell(Message),
-    /// All dead letters of the job are to be tried again.
+    /// Retries all dead letters of the job.
     RetryDead,
 }
 
@@ -55,30 +55,30 @@ impl fmt::Display for Order {
                 write!(f, "push")?;
                 events.iter().try_for_each(|event| write!(f, " {}", event.payload))
             }
-            Self::Begin(state) => write!(f, "begin with {state}"),
-            Self::Tell(message) => write!(f, "tell {message:?}"),
+            Self::Begin(state) => write!(f, "start with {state}"),
+            Self::Tell(message) => write!(f, "send {message:?}"),
             Self::RetryDead => write!(f, "retry the dead letters"),
         }
     }
 }
 
-/// The whole name of the instance of a pool.
+/// Returns the full name of a pool's instance.
 pub(super) fn pool_instance(job: &str) -> String {
     format!("{job}:{MAIN}")
 }
 
 impl Order {
-    /// Whether it can be done once more when it is done, and that is the same as once.
+    /// Whether doing it twice has the same effect as doing it once.
     pub(super) fn is_repeatable(&self) -> bool {
         matches!(self, Self::Send(_) | Self::Add(_, Some(_)) | Self::Begin(_))
     }
 
-    /// Whether it brings something to handle, rather than says what becomes of it.
+    /// Whether it brings an event to handle, rather than deciding what happens to it.
     pub(super) fn is_event(&self) -> bool {
         matches!(self, Self::Send(_) | Self::Add(..) | Self::Push(_))
     }
 
-    /// Has it done by a worker's client. An instance that is gone has nothing to be told.
+    /// Performs the order through a worker's client. An instance that is gone needs no message.
     pub(super) async fn ask(&self, instance: &str, client: &Client, number: usize) -> Result<(), Error> {
         let id = Name::recorded(instance);
         let (job, own) = (JobKind::job_of(&id), JobKind::own_id(&id));
@@ -102,7 +102,7 @@ impl Order {
         }
     }
 
-    /// The same as writes of somebody in another process.
+    /// The same order as writes from another process.
     pub(super) fn writes(&self, instance: &str, number: usize, now: Timestamp, token: u64) -> Vec<Write> {
         let id = Name::recorded(instance);
         let job = JobKind::job_of(&id);
@@ -194,7 +194,7 @@ fn value(payload: &Payload) -> Value {
     payload.decode().unwrap_or_default()
 }
 
-/// The same name, for as long as the process lives: that is what a contract is made of. Each is kept once.
+/// Returns the same name with a static lifetime, which job definitions require. Each name is leaked once.
 fn lasting(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What a world is made of, as a test describes it.
+//! The description of a world, as built by a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::orders::Order;
 type Setup = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
 type Check = Box<dyn Fn(&End) -> Result<(), String> + Send + Sync>;
 
-/// A world that is being described, for one seed. See [`simulate`](fn@crate::simulate).
+/// The description of a world for one seed. See [`simulate`](fn@crate::simulate).
 ///
 /// ```
 /// use outlive_testkit::{Sim, simulate};
@@ -44,7 +44,7 @@ pub struct Sim {
     pub(super) workers: usize,
     pub(super) faults_max: u64,
     pub(super) skew_max_ms: i64,
-    /// The first thing that was wrong with the description.
+    /// The first mistake in the description.
     pub(super) problem: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Sim {
         }
     }
 
-    /// What every engine of this world registers and provides; called again for each life of each worker.
+    /// Configures every engine of this world; called again for each process of each worker.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -76,7 +76,7 @@ impl Sim {
         self.setups.push(Box::new(setup));
     }
 
-    /// Somebody starts a run, at some moment.
+    /// Starts a run at some moment.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -90,7 +90,7 @@ impl Sim {
     /// ```
     pub fn start<T: Serialize + ?Sized>(&mut self, workflow: &str, id: &str, input: &T) {
         if self.acts.iter().any(|act| act.run == id) {
-            self.wrong(format!("run {id:?} is started twice; each run of a world has its own id"));
+            self.wrong(format!("run {id:?} is started twice; give each run of a world its own id"));
         }
         let input = self.encode("input", input);
         self.acts.push(Act {
@@ -100,8 +100,8 @@ impl Sim {
         });
     }
 
-    /// Somebody signals a run at some moment after its start, perhaps more than once with one dedup key. Signals to
-    /// one run are sent in the order of these calls.
+    /// Signals a run at some moment after its start, possibly more than once with the same dedup key. Signals to one
+    /// run are sent in the order of these calls.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -125,7 +125,7 @@ impl Sim {
         self.acts.push(Act { run: id.to_owned(), wish: Wish::Signal { name: name.to_owned(), value }, after });
     }
 
-    /// Somebody cancels a run at some moment after its start.
+    /// Cancels a run at some moment after its start.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -134,7 +134,7 @@ impl Sim {
     /// simulate(0..20, |sim| {
     ///     sim.engine(|engine| engine.workflow("nap", nap));
     ///     sim.start("nap", "a", &());
-    ///     sim.cancel("a", "wake up"); // answered "taken", it is how the run ends: that is checked in any case
+    ///     sim.cancel("a", "wake up"); // once accepted, the run must end as cancelled: that is always checked
     /// });
     /// ```
     pub fn cancel(&mut self, id: &str, reason: &str) {
@@ -142,7 +142,7 @@ impl Sim {
         self.acts.push(Act { run: id.to_owned(), wish: Wish::Cancel { reason: reason.to_owned() }, after });
     }
 
-    /// Every attempt of a step gives what `fake` says, instead of running its body.
+    /// Replaces the body of a step: every attempt returns the result of `fake`.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -165,7 +165,7 @@ impl Sim {
         self.mocks.insert(name.to_owned(), Arc::new(mock));
     }
 
-    /// What must be true when everything has ended, beside what is checked in any case.
+    /// Adds a check of the final state, in addition to what is always checked.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -184,7 +184,7 @@ impl Sim {
         self.checks.push(Box::new(check));
     }
 
-    /// How many workers there are at the most; 2 unless said otherwise.
+    /// Sets the largest number of workers. Defaults to 2.
     ///
     /// ```
     /// # use outlive_testkit::simulate;
@@ -194,17 +194,17 @@ impl Sim {
         self.workers = workers.max(1);
     }
 
-    /// How much goes wrong at the most; 6 faults unless said otherwise.
+    /// Sets the largest number of faults. Defaults to 6.
     ///
     /// ```
     /// # use outlive_testkit::simulate;
-    /// simulate(0..3, |sim| sim.faults(0)); // only the order of things is left to chance
+    /// simulate(0..3, |sim| sim.faults(0)); // only the order of events is random
     /// ```
     pub fn faults(&mut self, faults_max: u64) {
         self.faults_max = faults_max;
     }
 
-    /// How far the clocks of two workers are from the world's at the most; a minute unless said otherwise.
+    /// Sets how far a worker's clock may be off the world's. Defaults to one minute.
     ///
     /// ```
     /// # use outlive_testkit::simulate;
@@ -214,7 +214,7 @@ impl Sim {
         self.skew_max_ms = i64::try_from(skew_max.as_millis()).unwrap_or(i64::MAX / 4);
     }
 
-    /// A random number from 0 up to but not including `end`, the same for the same seed.
+    /// Returns a random number from 0 up to but not including `end`, the same for the same seed.
     ///
     /// ```
     /// # use outlive_testkit::simulate;
@@ -224,7 +224,7 @@ impl Sim {
         self.random.next() % end.max(1)
     }
 
-    /// The seed of this world.
+    /// Returns the seed of this world.
     ///
     /// ```
     /// # use outlive_testkit::simulate;
@@ -249,13 +249,13 @@ impl Sim {
         self.setups.iter().fold(builder, |builder, setup| setup(builder))
     }
 
-    /// The instances of jobs that people have to do with.
+    /// Returns the job instances that actions refer to.
     pub(super) fn jobs(&self) -> BTreeSet<Name> {
         let is_job = |act: &&Act| matches!(act.wish, Wish::Job(_));
         self.acts.iter().filter(is_job).map(|act| Name::recorded(&act.run)).collect()
     }
 
-    /// Whether some job runs again and again.
+    /// Whether some job recurs.
     pub(super) fn is_endless(&self) -> bool {
         self.acts.iter().any(|act| matches!(act.wish, Wish::Job(Order::Begin(_))))
     }
@@ -278,7 +278,7 @@ impl Sim {
 
     pub(super) fn encode<T: Serialize + ?Sized>(&mut self, what: &str, value: &T) -> Payload {
         Payload::encode(value).unwrap_or_else(|error| {
-            self.wrong(format!("the {what} does not serialise: {error}"));
+            self.wrong(format!("the {what} cannot be serialized: {error}"));
             Payload::recorded("null")
         })
     }

@@ -11,7 +11,7 @@ use crate::clock::TestClock;
 /// The world's clock, shifted.
 pub(super) struct Skewed {
     pub(super) world: TestClock,
-    /// How far it is ahead.
+    /// How far it is ahead; negative if it is behind.
     pub(super) ahead_ms: i64,
 }
 
@@ -25,7 +25,7 @@ impl Clock for Skewed {
     }
 }
 
-/// A moment by another clock.
+/// Converts a moment to another clock.
 pub(super) fn shifted(moment: Timestamp, millis: i64) -> Timestamp {
     Timestamp::from_millis(moment.as_millis().saturating_add(millis))
 }

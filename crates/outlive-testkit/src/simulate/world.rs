@@ -1,4 +1,4 @@
-//! One seeded world: workers on one store, people who want things of its runs, and everything that can go wrong.
+//! One seeded world: workers on one store, actions on its runs and jobs, and everything that can go wrong.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -24,22 +24,22 @@ use super::moves::{Fate, Move, pick};
 use super::plan::Sim;
 use super::skew::{Skewed, shifted};
 
-/// How many moves a world makes at the most before it calms down.
+/// Limit on moves before the faults stop.
 const STORM_MOVES_MAX: u64 = 400;
-/// How many moves it may take to end once it is calm.
+/// Limit on moves until the end once the faults have stopped.
 const CALM_MOVES_MAX: u64 = 20_000;
-/// How long an engine waits at the most before it asks a store in trouble again.
+/// The longest time an engine waits before it retries a store in trouble.
 const TROUBLE: Duration = Duration::from_secs(2);
-/// How long the longest wait of an engine is after which it looks for itself.
+/// The longest time after which an engine polls the store by itself.
 const LOOK: Duration = Duration::from_secs(61);
 
-/// What was told is looked at in the end, however long a world lives.
+/// Longer than any world lives: lifecycle events are checked at the end.
 const KEPT: Duration = Duration::from_secs(20_000 * 24 * 3_600);
 
-/// Room enough for all runs of a world; now and then there is less.
+/// Enough room for all runs of a world; sometimes there is less.
 const RESIDENTS: usize = 1_000;
 
-/// What a world came to.
+/// Totals of one world.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) moves: u64,
@@ -51,17 +51,17 @@ pub(super) struct Counts {
     pub(super) events: u64,
 }
 
-/// One life of a worker.
+/// One process of a worker.
 struct Worker {
     life: u64,
     engine: Engine,
     gate: Arc<Gate>,
     ahead_ms: i64,
-    /// Whether all runs of the world can be in its memory.
+    /// Whether all runs of the world fit in its memory.
     has_room: bool,
 }
 
-/// The world.
+/// A world.
 pub(super) struct World<'a> {
     plan: &'a Sim,
     random: Random,
@@ -70,12 +70,12 @@ pub(super) struct World<'a> {
     /// When it began.
     started: Timestamp,
     workers: Vec<Option<Worker>>,
-    /// Which of them took the lease last.
+    /// The worker that took the lease last.
     owner: usize,
     ledger: Arc<Ledger>,
-    /// The events of jobs.
+    /// Accepted job events.
     acceptance: Acceptance,
-    /// What jobs have done since the faults stopped.
+    /// The progress of jobs since the faults stopped.
     since: Since,
     stands: Vec<Stand>,
     lives: u64,
@@ -83,7 +83,7 @@ pub(super) struct World<'a> {
     is_calm: bool,
     is_paranoid: bool,
     counts: Counts,
-    /// What happened, if that is wanted.
+    /// The trace, if requested.
     trace: Option<Vec<String>>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lives through it. The error says what broke.
+    /// Runs the world. Returns an error if a check fails.
     pub(super) async fn run(&mut self) -> Result<Counts, String> {
         self.start(0).await?;
         for _ in 0..STORM_MOVES_MAX {
@@ -131,16 +131,16 @@ impl<'a> World<'a> {
             }
             tokio::time::sleep(TROUBLE).await;
             if self.workers.iter().flatten().any(|worker| worker.gate.waiting() > 0) {
-                // Something took its time, or was tried again.
+                // Something took its time, or was retried.
                 continue;
             }
-            // What waits for no due time is found when the engine looks for itself.
+            // Work without a due time is found when the engine polls the store.
             looks += 1;
             self.clock.advance(LOOK);
             self.settle().await;
         }
         let restless = self.unrest().await.unwrap_or_default();
-        Err(format!("it goes on for ever: {CALM_MOVES_MAX} moves since the last fault; {restless}"))
+        Err(format!("the world never comes to rest: {CALM_MOVES_MAX} moves since the last fault; {restless}"))
     }
 
     pub(super) fn trace(&mut self) -> Vec<String> {
@@ -153,18 +153,18 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Comes back when nothing moves by itself: the runtime's clock stands still while anything does.
+    /// Returns when nothing moves by itself: the runtime's clock stands still while anything does.
     async fn settle(&self) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 
-    /// One move. Answers whether there was any.
+    /// Makes one move. Returns `false` if there was none.
     async fn make_move(&mut self) -> Result<bool, String> {
         self.hear();
         let moves = self.moves();
         let Some(next) = pick(&moves, &mut self.random) else {
             self.check_due().await?;
-            // Where jobs run again and again, there is always something due.
+            // With recurring jobs, something is always due.
             let is_endless = self.plan.is_endless() || self.since.has_rounds();
             if self.is_calm && is_endless && self.has_ended().await {
                 return Ok(false);
@@ -190,7 +190,7 @@ impl<'a> World<'a> {
             }
             Move::Act(act, Some(worker)) => self.act(act, worker),
             Move::Act(act, None) => self.act_outside(act).await?,
-            // Nothing may be due: that is no reason to calm down.
+            // Nothing may be due, which is no reason to stop the faults.
             Move::Time => return self.pass_time().await.map(|_| true),
         }
         self.settle().await;
@@ -203,7 +203,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What can happen next, and how likely.
+    /// Returns the possible moves with their weights.
     fn moves(&mut self) -> Vec<(u64, Move)> {
         let mut moves = Vec::with_capacity(16);
         let is_stormy = !self.is_calm;
@@ -273,7 +273,7 @@ impl<'a> World<'a> {
             .keep_events(KEPT)
             .resident_max(residents_max)
             .paranoid(self.is_paranoid);
-        let engine = self.plan.set_up(builder).start().await.map_err(|error| format!("no engine: {error}"))?;
+        let engine = self.plan.set_up(builder).start().await.map_err(|error| format!("engine failed: {error}"))?;
         self.ledger.owns(life);
         self.owner = index;
         self.workers[index] = Some(Worker { life, engine, gate, ahead_ms, has_room: residents_max == RESIDENTS });
@@ -303,7 +303,7 @@ impl<'a> World<'a> {
         let Some(call) = self.workers[index].as_ref().and_then(|worker| worker.gate.take()) else { return Ok(()) };
         let Call::Write { batch, reply } = call else {
             let Call::Read(leave) = call else { return Ok(()) };
-            // Whoever wanted to read may be gone.
+            // The reader may be gone.
             let _ = leave.send(());
             return Ok(());
         };
@@ -319,11 +319,11 @@ impl<'a> World<'a> {
                 return Ok(());
             }
             (Fate::Done, Some(answers)) => Ok(answers),
-            (Fate::Refused, _) => Err(Error::new(ErrorKind::Unavailable, "no room (on purpose)")),
-            _ => Err(Error::new(ErrorKind::Unknown, "the answer was lost (on purpose)")),
+            (Fate::Refused, _) => Err(Error::new(ErrorKind::Unavailable, "no room (injected fault)")),
+            _ => Err(Error::new(ErrorKind::Unknown, "the reply was lost (injected fault)")),
         };
         self.counts.lost_answers += u64::from(answer.is_err());
-        // Whoever wrote may be gone.
+        // The writer may be gone.
         let _ = reply.send(answer);
         Ok(())
     }
@@ -346,7 +346,7 @@ impl<'a> World<'a> {
         Ok(answers)
     }
 
-    /// Remembers which runs a worker was given to drive.
+    /// Records which runs a worker was given to drive.
     fn give(&self, index: usize, answers: &[Answer]) {
         let Some(life) = self.workers[index].as_ref().map(|worker| worker.life) else { return };
         for answer in answers {
@@ -362,7 +362,7 @@ impl<'a> World<'a> {
         }
     }
 
-    // ---- people ----
+    // ---- actions ----
 
     fn act(&mut self, index: usize, worker: usize) {
         let Some(worker) = &self.workers[worker] else { return };
@@ -372,7 +372,7 @@ impl<'a> World<'a> {
         tokio::spawn(act.perform(worker.engine.client(), index, answers));
     }
 
-    /// Somebody in another process does it; the workers may hear of that, now or twice or not at all.
+    /// Performs an action from another process; the workers may be notified of it once, twice or not at all.
     async fn act_outside(&mut self, index: usize) -> Result<(), String> {
         let act = &self.plan.acts[index];
         let writes = act.writes(index, self.clock.now(), self.random.next());
@@ -384,7 +384,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Sees which acts were answered. Now and then, one is done once more: it must change nothing.
+    /// Collects replies to actions. Occasionally, one is repeated: it must change nothing.
     fn hear(&mut self) {
         for (index, stand) in self.stands.iter_mut().enumerate() {
             let Stand::UnderWay(_, answers) = stand else { continue };
@@ -396,7 +396,7 @@ impl<'a> World<'a> {
 
     // ---- time ----
 
-    /// Moves time to where something is due, if anything is.
+    /// Moves time to the next due moment, if there is one.
     async fn pass_time(&mut self) -> Result<bool, String> {
         let Some(due) = self.next_due().await else { return Ok(false) };
         let over = if self.random.is(4) { self.random.below(90_000) } else { 0 };
@@ -406,12 +406,12 @@ impl<'a> World<'a> {
         self.ledger.broken().map_or(Ok(true), Err)
     }
 
-    /// Nothing moves by itself, so whatever is due has been taken up.
+    /// Checks that whatever is due has been picked up, as nothing moves by itself.
     async fn check_due(&self) -> Result<(), String> {
         if !self.is_calm || self.late().await.is_none() {
             return Ok(());
         }
-        // The worker may be about to ask again after the store's last trouble.
+        // The worker may be about to retry after the store's last trouble.
         tokio::time::sleep(TROUBLE).await;
         match self.late().await {
             Some(late) if self.workers.iter().flatten().all(|worker| worker.gate.waiting() == 0) => Err(late),
@@ -419,7 +419,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A run that has paused, is due, and was left alone. One that others wrote to may have to wait for a minute.
+    /// Finds a paused run that is due but was not picked up. One that another process wrote to may have to wait for a
+    /// minute.
     async fn late(&self) -> Option<String> {
         let worker = self.workers[self.owner].as_ref().filter(|worker| worker.has_room)?;
         let now = shifted(self.clock.now(), worker.ahead_ms);
@@ -427,7 +428,7 @@ impl<'a> World<'a> {
             let Some(run) = self.store.instance(&id).await.ok().flatten() else { continue };
             let due = run.wake.filter(|due| *due > Timestamp::AT_ONCE && *due <= now);
             if let (true, 0, Some(due)) = (run.status.is_idle(), run.recoveries, due) {
-                return Some(format!("run {id} was due at {due}, and nobody came by {now}"));
+                return Some(format!("run {id} was due at {due}, but was not picked up by {now}"));
             }
         }
         None
@@ -445,7 +446,7 @@ impl<'a> World<'a> {
 
     // ---- the end ----
 
-    /// Nothing goes wrong any more: one worker is left, perhaps the one that was there.
+    /// Stops the faults: one worker is left, possibly one that was already running.
     async fn calm_down(&mut self) -> Result<(), String> {
         self.is_calm = true;
         self.note(|| "faults stop".to_owned());
@@ -460,7 +461,7 @@ impl<'a> World<'a> {
         self.settle().await;
         self.since = Since::begin(kept::all(&*self.store).await?);
         if is_kept {
-            // What was sent from outside, and of which nobody heard, is found within a minute.
+            // Messages from outside that no worker was notified of are found within a minute.
             return Ok(());
         }
         self.start(0).await?;
@@ -472,11 +473,11 @@ impl<'a> World<'a> {
         self.unrest().await.is_none()
     }
 
-    /// What has not ended, or is not at rest.
+    /// Describes what has not ended or is not at rest.
     async fn unrest(&self) -> Option<String> {
         let mut acts = self.plan.acts.iter().zip(&self.stands);
         if let Some((act, _)) = acts.find(|(_, stand)| !matches!(stand, Stand::Acknowledged(_))) {
-            return Some(format!("nobody has acknowledged this: {act}"));
+            return Some(format!("not acknowledged: {act}"));
         }
         for run in self.plan.runs() {
             let instance = self.store.instance(&run).await.ok().flatten();
@@ -490,9 +491,9 @@ impl<'a> World<'a> {
         restless.next().map(|(job, why)| format!("job {}: {why} ({})", job.id, job.status))
     }
 
-    /// Looks at what became of it all.
+    /// Checks the final state.
     async fn end(&mut self) -> Result<Counts, String> {
-        let Some(worker) = &self.workers[self.owner] else { return Err("there is no worker at the end".to_owned()) };
+        let Some(worker) = &self.workers[self.owner] else { return Err("no worker is left at the end".to_owned()) };
         worker.gate.free();
         let effects = self.ledger.effects();
         self.counts.effects = effects.len() as u64;

@@ -49,7 +49,7 @@ async fn two_stores_in_memory_do_not_differ() {
 
 #[tokio::test]
 async fn a_store_that_forgets_at_a_crash_breaks_a_promise() {
-    let promise = "what_was_answered_is_there_after_a_crash";
+    let promise = "acknowledged_writes_survive_a_crash";
     let case = cases().into_iter().find(|case| case.name == promise).expect("the suite has it");
     assert!(case.run(Box::new(Forgetful)).await.is_err());
     assert!(case.run(Box::new(Memory::default())).await.is_ok());

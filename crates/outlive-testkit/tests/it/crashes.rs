@@ -78,7 +78,7 @@ async fn order(ctx: Ctx, _: ()) -> Result<String> {
 async fn a_workflow_that_uses_its_keys_passes_without_a_warning() {
     let crashes = crash_everywhere(order).world(Bank::default).signal_at("2 hours", "approval", "ada");
     let report = crashes.invariant("one payment", one_payment).deny_warnings().pairs(usize::MAX).run().await;
-    let text = "crash_everywhere(order): completed with \"ada\"; 11 commits, all 22 single crashes, all 298 pairs, 347 bodies run";
+    let text = "crash_everywhere(order): completed with \"ada\"; 11 commits, all 22 single crashes, all 298 pairs, 347 step executions";
     assert_eq!(report.to_string(), text);
 }
 
@@ -105,21 +105,21 @@ async fn a_step_that_is_not_idempotent_is_shown_with_the_smallest_schedule_as_a_
     let crashes = || crash_everywhere(not_idempotent).world(Bank::default).invariant("one request", one_request);
     let found = broken(crashes()).await;
     let text = r#"crash_everywhere(not_idempotent): invariant "one request": 2 payments
-crashes: before 6
-repeat:  add `.only("before 6")` before `.run()`
+crashes:   before 6
+reproduce: add `.only("before 6")` before `.run()`
 
   time  life  what
-  0 s   1     commit 1: the run is started with null
-  0 s   1     body of "reserve", attempt 1
+  0 s   1     commit 1: run started with null
+  0 s   1     executing "reserve", attempt 1
   0 s   1     commit 2: step "reserve" done with 7
   0 s   1     commit 3: sleep set until 1 h
   0 s   1     commit 4: sleeping until 1 h
-  1 h   1     … 1 h pass
-  1 h   1     commit 5: sleep done; goes on
-  1 h   1     body of "charge", attempt 1
+  1 h   1     … 1 h later
+  1 h   1     commit 5: sleep done; running
+  1 h   1     executing "charge", attempt 1
   1 h   1     CRASH before commit 6: step "charge" done with 42
-  1 h   2     commit 7: the run is claimed
-  1 h   2     body of "charge", attempt 1
+  1 h   2     commit 7: run claimed
+  1 h   2     executing "charge", attempt 1
   1 h   2     commit 8: step "charge" done with 42
   1 h   2     commit 9: completed with 42
 "#;
@@ -171,7 +171,7 @@ async fn a_workflow_that_differs_in_another_process_only_is_found() {
     let setup = move |engine: outlive::Builder| engine.provide(Process(lives.fetch_add(1, Ordering::Relaxed)));
     let found = broken(crash_everywhere(asks_for_its_process).setup(setup)).await;
     assert!(found.problem().starts_with("the outcome differs: completed with "), "{found}");
-    assert!(found.problem().ends_with("say `.races()`"), "{found}");
+    assert!(found.problem().ends_with("add `.races()` if the workflow races on purpose"), "{found}");
     assert_eq!(found.schedule(), "before 1");
 }
 
@@ -192,8 +192,8 @@ async fn steps_that_share_memory_are_found() {
     let found = broken(crash_everywhere(shares_memory).provide_with(Memory::default)).await;
     assert_eq!(
         found.problem(),
-        "the outcome differs: completed with 0 with these crashes, completed with 42 without a crash; \
-         if the workflow races on purpose, say `.races()`"
+        "the outcome differs: completed with 0 with these crashes, but completed with 42 without a crash; \
+         add `.races()` if the workflow races on purpose"
     );
     assert_eq!(found.schedule(), "after 2", "the value is recorded, and the memory is gone");
 }
@@ -250,7 +250,7 @@ async fn a_run_that_does_not_handle_the_interruption_is_found() {
     let found = broken(crash_everywhere(launches_or_fails)).await;
     assert!(found.problem().starts_with("the run failed with "), "{found}");
     assert!(
-        found.problem().contains("and completed with null without a crash; handle `Error::Interrupted`"),
+        found.problem().contains("but completed with null without a crash; handle `Error::Interrupted`"),
         "{found}"
     );
     let report = crash_everywhere(launches_or_fails).races().run().await;
@@ -272,7 +272,8 @@ async fn what_differs_after_an_interruption_is_found() {
     let crashes = || crash_everywhere(launches_and_forgets).provide_with(Memory::default);
     crashes().pairs(0).run().await;
     let found = broken(crashes()).await;
-    let problem = "the outcome differs: completed with 0 with these crashes, completed with 42 with \"after 2\"; ";
+    let problem =
+        "the outcome differs: completed with 0 with these crashes, but completed with 42 with schedule \"after 2\"; ";
     assert!(found.problem().starts_with(problem), "{found}");
     assert_eq!(broken(crashes().only(found.schedule())).await.to_string(), found.to_string(), "it repeats");
 }
@@ -325,11 +326,11 @@ async fn a_run_that_does_not_end_is_told_with_the_way_out() {
         found.starts_with("the run does not end: it waits for \"never\" (crates/outlive-testkit/tests/it/"),
         "{found}"
     );
-    assert!(found.ends_with("), which does not come; send it with `.signal(..)`"), "{found}");
+    assert!(found.ends_with("), which never arrives; send it with `.signal(..)`"), "{found}");
     let found = problem(crash_everywhere(hangs)).await;
     assert!(found.contains("replace its body with `.step(..)`"), "{found}");
     let found = problem(crash_everywhere(ticks)).await;
-    assert!(found.contains("it is due again and again, 500 times so far"), "{found}");
+    assert!(found.contains("it was due 500 times and is due again"), "{found}");
 }
 
 /// It ran until memory was full.
@@ -342,7 +343,7 @@ async fn a_loop_that_lets_no_time_pass_is_bounded() {
     assert!(found.problem().ends_with("or let time pass in it with `ctx.sleep(..)`"), "{}", found.problem());
     assert!(found.timeline().lines().count() > 20_000, "all of it is there");
     let printed = found.to_string();
-    assert!(printed.lines().count() < 210 && printed.contains(" lines before\n"), "the last of it is shown");
+    assert!(printed.lines().count() < 210 && printed.contains(" earlier lines\n"), "the last of it is shown");
 }
 
 /// Both got the advice to send a signal.
@@ -351,10 +352,10 @@ async fn a_wait_of_another_name_and_a_foreign_future_are_told_apart() {
     let found = problem(crash_everywhere(approve).signal("aproval", &true).signal("other", &1)).await;
     assert!(found.starts_with("the run does not end: it waits for \"approval\" ("), "{found}");
     let way_out =
-        "which does not come, and nothing waits for \"aproval\" and \"other\", which came; use one name for both";
+        "which never arrives, while nothing waits for \"aproval\" and \"other\", which did; use the same name for both";
     assert!(found.ends_with(way_out), "{found}");
     let found = problem(crash_everywhere(sleeps_outside).signal("other", &1)).await;
-    assert!(found.contains("a future that is no part of"), "{found}");
+    assert!(found.contains("a future that is not part of"), "{found}");
     assert!(found.ends_with("await timers, channels and tasks inside a step, and use `ctx.sleep` for time"), "{found}");
 }
 
@@ -367,7 +368,7 @@ async fn fails(ctx: Ctx, _: ()) -> Result<u32> {
 async fn a_run_that_fails_without_a_crash_is_a_failure_unless_it_is_expected() {
     let found = broken(crash_everywhere(fails)).await;
     assert!(found.problem().starts_with("the run failed with "), "{found}");
-    let way_out = "the card is declined\"; fix the workflow, or say `.expect_failure()` if it is to fail";
+    let way_out = "the card is declined\"; fix the workflow, or add `.expect_failure()` if it should fail";
     assert!(found.problem().ends_with(way_out), "{found}");
     assert_eq!(found.schedule(), "no crash");
     let report = crash_everywhere(fails).expect_failure().run().await;
@@ -405,7 +406,7 @@ async fn a_run_panics_with_what_is_broken() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "\"soon\" in \"soon\" is no crash")]
+#[should_panic(expected = "\"soon\" in \"soon\" is not a crash")]
 async fn a_schedule_that_is_none_is_refused() {
     let _ = crash_everywhere(waits).only("soon");
 }
@@ -441,7 +442,7 @@ async fn steps_that_ran_twice_and_never_asked_for_their_key_are_told() {
     assert_eq!(told, [("does not ask", 2), ("takes nothing", 2)]);
     let warning = report.warnings()[1].to_string();
     assert!(warning.starts_with("step \"takes nothing\" (crates/outlive-testkit/tests/it/crashes.rs:"), "{warning}");
-    assert!(warning.contains(") ran 2 times (before 4) and never asked for its idempotency key; hand"), "{warning}");
+    assert!(warning.contains(") ran 2 times (before 4) and never read its idempotency key; pass"), "{warning}");
     let found = broken(crashes().deny_warnings()).await;
     assert!(found.problem().starts_with("warnings are denied: step \"does not ask\""), "{found}");
     assert_eq!(found.schedule(), "before 3");
@@ -476,8 +477,7 @@ async fn steps_that_only_their_order_tells_apart_are_told() {
     assert_eq!((warning.kind, warning.step.as_str(), warning.times), (WarningKind::Unkeyed, "pay", 3));
     let text = warning.to_string();
     assert!(text.starts_with("step \"pay\" (crates/outlive-testkit/tests/it/crashes.rs:"), "{text}");
-    let way_out =
-        "give each a `.key(..)` if the order can change, as that of a `HashMap` does, or say `.ordered(\"pay\")`";
+    let way_out = "give each a `.key(..)` if the order can change, as with a `HashMap`, or add `.ordered(\"pay\")`";
     assert!(text.ends_with(way_out), "{text}");
     crash_everywhere(pays_all).input(&bills).pairs(0).ordered("pay").deny_warnings().run().await;
     assert!(crash_everywhere(pays_all_by_key).input(&bills).pairs(0).run().await.warnings().is_empty());
@@ -498,7 +498,7 @@ async fn an_outcome_that_differs_by_an_order_is_told_with_the_place() {
     let crashes = crash_everywhere(pays_in_another_order);
     let found = problem(crashes.provide_with(move || Process(lives.fetch_add(1, Ordering::Relaxed)))).await;
     assert!(found.starts_with("the outcome differs: completed with "), "{found}");
-    assert!(found.contains("; look at this too: step \"pay\" (crates/outlive-testkit/tests/it/crashes.rs:"), "{found}");
+    assert!(found.contains("; possibly related: step \"pay\" (crates/outlive-testkit/tests/it/crashes.rs:"), "{found}");
 }
 
 #[tokio::test]

@@ -85,12 +85,12 @@ fn an_endless_loop_is_told_in_two_hundred_lines() {
         sim.start("w", "a", &());
     });
     let broken = broken.unwrap_err();
-    let what = "it goes on for ever: 20000 moves since the last fault; run a is running";
+    let what = "the world never comes to rest: 20000 moves since the last fault; run a is running";
     assert_eq!(broken.what, what);
     let printed = broken.to_string();
     let (lines, shown) = (broken.trace.len(), printed.lines().count());
     assert!(lines > 20_000 && shown == 203, "{shown} lines of {lines}");
-    assert!(printed.starts_with(&format!("… {} lines before\n", lines - 200)), "{}", &printed[..200]);
+    assert!(printed.starts_with(&format!("… {} earlier lines\n", lines - 200)), "{}", &printed[..200]);
 }
 
 async fn hurry(ctx: TaskCtx<String, Vec<String>>) -> Result<()> {
@@ -118,6 +118,6 @@ fn what_jobs_do_is_told_in_words() {
     assert!(!trace.contains(" { ") && !trace.contains("Some("), "something is shown as it is in memory: {broken}");
     let longest = broken.trace.iter().map(|line| line.chars().count()).max();
     assert!(longest < Some(1_000), "{longest:?}");
-    assert!(trace.contains("pool:again:main: events come: 1 for 1 min -> events "), "{broken}");
+    assert!(trace.contains("pool:again:main: events pushed: 1 for 1 min -> events "), "{broken}");
     assert!(trace.contains("job executed; task scheduled; "), "{broken}");
 }

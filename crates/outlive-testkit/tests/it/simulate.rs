@@ -87,7 +87,7 @@ fn a_run_that_never_ends_is_found() {
         sim.start("w", "a", &());
     });
     let broken = broken.unwrap_err();
-    assert!(broken.what.contains("has not ended though nothing is in its way"), "{broken}");
+    assert!(broken.what.contains("has not ended, although nothing blocks it"), "{broken}");
 }
 
 #[test]
@@ -98,11 +98,11 @@ fn a_plan_that_makes_no_sense_is_refused() {
         sim.start("w", "a", &());
         sim.start("w", "a", &());
     });
-    assert_eq!(broken.unwrap_err().what, "run \"a\" is started twice; each run of a world has its own id");
+    assert_eq!(broken.unwrap_err().what, "run \"a\" is started twice; give each run of a world its own id");
 }
 
 #[test]
 fn a_panic_in_a_check_is_told_with_its_seed() {
     let broken = try_simulate([5], |sim| sim.check(|_| panic!("no such thing"))).unwrap_err();
-    assert_eq!((broken.seed, broken.what.as_str()), (5, "it panicked: no such thing"));
+    assert_eq!((broken.seed, broken.what.as_str()), (5, "panicked: no such thing"));
 }

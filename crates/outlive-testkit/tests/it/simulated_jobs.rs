@@ -374,10 +374,10 @@ fn an_act_that_makes_no_sense_is_refused() {
         refused(|sim| {
             sim.push("task:mail", &1);
         }),
-        r#""task:mail" does not take this; give the name of a job as `pool:name`"#
+        r#""task:mail" does not support this; pass a job name such as `pool:name`"#
     );
     assert_eq!(
         refused(|sim| sim.stop("continuous:beat", "paris")),
-        r#"nothing was done to "continuous:beat:paris" before; start it, or give it an event first"#
+        r#""continuous:beat:paris" does not exist yet; start it or send it an event first"#
     );
 }

@@ -18,7 +18,7 @@ fn each_word_that_must_not_be_left_is_found() {
 fn an_ignored_test_is_found() {
     let text = "#[test]\n#[ignore = \"slow\"]\nfn it_works() {}\n";
     let found = left(&Source::new("crates/a/tests/it/main.rs", text));
-    assert_eq!(found, ["crates/a/tests/it/main.rs:2 has `#[ignore`: a test that is not run shows nothing"]);
+    assert_eq!(found, ["crates/a/tests/it/main.rs:2 has `#[ignore`: a test that does not run proves nothing"]);
 }
 
 #[test]

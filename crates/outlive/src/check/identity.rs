@@ -1,6 +1,6 @@
-//! Takes the identity of an operation apart again; its grammar is in `docs/design/journal-format.md`.
+//! Parses the identity of an operation; the grammar is in `docs/design/journal-format.md`.
 
-/// The parts of an identity, as they are written.
+/// The parts of an identity, as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Parts<'a> {
     /// Empty, or ending with `/`.
@@ -10,7 +10,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) name: &'a str,
     pub(crate) key: Option<&'a str>,
     pub(crate) count: u32,
-    /// All of it but the count.
+    /// Everything but the count.
     pub(crate) base: &'a str,
 }
 
@@ -33,12 +33,12 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A name as user code has it.
+/// Returns a name as user code has it.
 pub(crate) fn unescaped(name: &str) -> String {
     if name == "%-" {
         return String::new();
     }
-    // The sign of escaping comes last, or it would make others of what it stands for.
+    // The escape of `%` itself comes last, or its result could be taken for another escape.
     [("%2F", "/"), ("%5B", "["), ("%5D", "]"), ("%23", "#"), ("%25", "%")]
         .iter()
         .fold(name.to_owned(), |text, (written, meant)| text.replace(written, meant))

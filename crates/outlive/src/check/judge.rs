@@ -1,4 +1,4 @@
-//! From one run and the code at hand to a verdict.
+//! Judges one run against the current code.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::panics;
 use crate::registry::{Registered, Registry};
 use crate::shadow::{self, Copy, CopyEnd, NotBegun};
 
-/// What runs are judged by: the registered workflows, and what they are given.
+/// What runs are judged against: the registered workflows and their environment.
 pub(crate) struct Judge {
     registry: Registry,
     env: Arc<Env>,
@@ -34,12 +34,12 @@ impl Judge {
         Self { registry, env, recoveries_max }
     }
 
-    /// What would become of a run.
+    /// Returns what would happen to a run.
     pub(crate) fn verdict(&self, run: &Exported) -> Verdict {
         panics::quietly(|| self.judge(run).unwrap_or_else(|verdict| verdict))
     }
 
-    /// In the order in which a live run meets these troubles.
+    /// Checks for problems in the order in which a live run meets them.
     fn judge(&self, run: &Exported) -> Result<Verdict, Verdict> {
         let instance = &run.instance;
         let (journal, inbox) = match (&run.journal, &run.inbox) {
@@ -51,7 +51,7 @@ impl Judge {
         }
         let is_untouched = instance.started_at.is_none() && journal.is_empty();
         if is_untouched && inbox.iter().any(|inbound| inbound.message.is_end()) {
-            return Ok(Verdict::Fine); // It ends before any code of it runs.
+            return Ok(Verdict::Fine); // It ends before any of its code runs.
         }
         let registered = self.registry.get(&Name::recorded(instance.workflow.as_str()));
         let unregistered = || stuck(aside::unregistered(instance.workflow.as_str(), &self.registry.known()));
@@ -65,7 +65,7 @@ impl Judge {
     }
 }
 
-/// A run, and the code that it is replayed with.
+/// A run, and the code to replay it with.
 pub(super) struct Original<'a> {
     instance: &'a Instance,
     journal: &'a [Entry],
@@ -74,19 +74,19 @@ pub(super) struct Original<'a> {
     env: &'a Arc<Env>,
 }
 
-/// Where a copy stands when all that is recorded is delivered, and nothing is wrong with it.
+/// Where a copy is once everything recorded is delivered, if nothing is wrong with it.
 #[derive(Clone)]
 pub(super) struct Frontier {
     /// What is recorded and was not asked for, in the order in which it was recorded.
     pub(super) orphans: Vec<Operation>,
-    /// What it asks for where the journal ends, and is not recorded.
+    /// What the copy asks for at the end of the journal that is not recorded.
     pub(super) unrecorded: Vec<Asked>,
-    /// The same of where it has come to: what keeps it from what is recorded.
+    /// The same for where the copy has got to: what keeps it from what is recorded.
     pub(super) last: Vec<Asked>,
 }
 
 impl Original<'_> {
-    /// Has a copy go as far as the journal goes, and on to where a step or a signal yet to come decides.
+    /// Replays a copy to the end of the journal, and on to where a step or a signal yet to come decides.
     pub(super) fn replay(&self, guesses: Guesses) -> Result<Copy, Verdict> {
         let instance = self.instance;
         let info = Info::of(instance);
@@ -95,7 +95,7 @@ impl Original<'_> {
         for inbound in self.inbox.iter().filter(|inbound| matches!(inbound.message, Message::Signal { .. })) {
             cell.lock().machine.receive(inbound.clone());
         }
-        // A cancel is taken where the journal ends, and a strict run is stuck there if something is not asked for.
+        // A cancel takes effect where the journal ends, and a strict run is stuck there if something is not asked for.
         let is_ending = self.inbox.iter().any(|inbound| inbound.message.is_end());
         let is_strict = self.registered.is_strict;
         let copy = shadow::replay(&*self.registered.handler, &cell, &instance.input, |machine| {
@@ -110,13 +110,13 @@ impl Original<'_> {
         })
     }
 
-    /// The verdict on a run that would end.
+    /// Returns the verdict on a run that would end.
     pub(super) fn ended(&self, copy: &Copy, end: &CopyEnd) -> Result<Verdict, Verdict> {
         self.check_end(end)?;
         self.check_strict(copy, &[])?;
         let is_cancelled = copy.cell.lock().machine.cancel_reason().is_some();
         match end {
-            // One that was at work may have been about to fail.
+            // A run that was executing may have been about to fail.
             CopyEnd::Failed(failure) if self.is_quiet() && !is_cancelled => {
                 return Err(Verdict::Fails { failure: failure.to_string() });
             }
@@ -126,11 +126,11 @@ impl Original<'_> {
         Ok(if recorded.is_empty() { Verdict::Fine } else { Verdict::Orphaned { recorded } })
     }
 
-    /// Whether a copy may end so.
+    /// Checks that a copy may end this way.
     fn check_end(&self, end: &CopyEnd) -> Result<(), Verdict> {
         match end {
             CopyEnd::Panicked(panic) => Err(stuck(aside::panicked(panic))),
-            CopyEnd::Restless => Err(stuck(format!("the workflow has {end}; await something that takes its time"))),
+            CopyEnd::Restless => Err(stuck(format!("the workflow has {end}; await something that actually waits"))),
             CopyEnd::Completed(output) => {
                 aside::too_long(output.len(), self.env.payload_max).map_or(Ok(()), |sentence| Err(stuck(sentence)))
             }
@@ -138,10 +138,11 @@ impl Original<'_> {
         }
     }
 
-    /// The verdict on a run that would go on.
+    /// Returns the verdict on a run that would continue.
     ///
-    /// What stands behind a new operation is not seen. It may be what is recorded, under the name it has or under a new
-    /// one: then a step runs again, a wait waits again, and a value may not read. None of this is safe to call fine.
+    /// What comes after a new operation is not seen. It may be what is recorded, under the name it has or under a new
+    /// one: then a step runs again, a wait waits again, and a value may not deserialize. None of this is safe to call
+    /// fine.
     fn judge_frontier(&self, copy: &Copy) -> Result<Verdict, Verdict> {
         let frontier = self.frontier(copy)?;
         if frontier.orphans.is_empty() {
@@ -168,10 +169,10 @@ impl Original<'_> {
         })
     }
 
-    /// Where a copy stands that has not ended where the journal does.
+    /// Returns the frontier of a copy that has not ended where the journal does.
     ///
     /// # Errors
-    /// The verdict, if it cannot go on from there.
+    /// The verdict, if it cannot continue from there.
     pub(super) fn frontier(&self, copy: &Copy) -> Result<Frontier, Verdict> {
         let state = copy.cell.lock();
         if let Some(trouble) = state.machine.trouble() {
@@ -220,16 +221,16 @@ impl Original<'_> {
         orphans.into_iter().map(|(op, site)| Operation { name: op.to_owned(), site: site.to_owned() }).collect()
     }
 
-    /// Whether nothing of the run was at work when it was last written: then every step and every sleep that it had
-    /// asked for is recorded.
+    /// Returns `true` if nothing of the run was executing when it was last written: then every step and every sleep
+    /// that it had asked for is recorded.
     pub(super) fn is_quiet(&self) -> bool {
         self.instance.status.is_idle() && self.instance.status != Status::Paused
     }
 }
 
 impl Frontier {
-    /// Whether nothing that matters can stand behind what is new: a sleep runs no code and reads as no type, so a step
-    /// before it is only a step more.
+    /// Returns `true` if nothing that matters can come after what is new: a sleep runs no code and has no type, so a
+    /// step before it is only one more step.
     fn hides_nothing(&self) -> bool {
         let is_step = |asked: &Asked| asked.kind == OpKind::Step;
         self.unrecorded.iter().chain(&self.last).all(is_step)
@@ -241,7 +242,7 @@ fn stuck(sentence: String) -> Verdict {
     Verdict::Stuck { sentence }
 }
 
-/// An operation that is asked for, for people.
+/// Describes an operation that is asked for.
 pub(super) fn operation(asked: &Asked) -> Operation {
     Operation { name: asked.op.to_string(), site: asked.site.to_string() }
 }

@@ -1,5 +1,5 @@
-//! A check that the environment orders: how `outlive check FILE -- PROGRAM` reaches the code of a program it is no part
-//! of.
+//! Checks requested through the environment: how `outlive check FILE -- PROGRAM` reaches the code of a program it is
+//! not part of.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -12,15 +12,15 @@ use super::report::{Checked, Report};
 use crate::error::Error;
 use crate::export::{Progress, Source};
 
-/// The variable that has an engine check this store or export instead of executing one.
+/// The variable that makes an engine check this store or export instead of executing one.
 pub const CHECK: &str = "OUTLIVE_CHECK";
-/// The variable that names the file which the report is written to, as JSON lines.
+/// The variable that names the file to write the report to, as JSON lines.
 pub const REPORT: &str = "OUTLIVE_CHECK_REPORT";
 
-/// How many lines of progress a report has at most.
+/// The maximum number of progress lines in a report.
 const PROGRESS_LINES_MAX: u64 = 500;
 
-/// A line of a report, as it is written while a check goes on.
+/// A line of a report, as written while a check runs.
 ///
 /// ```
 /// use outlive::check::ReportLine;
@@ -31,39 +31,38 @@ const PROGRESS_LINES_MAX: u64 = 500;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReportLine {
-    /// How far it has come.
+    /// The progress so far.
     Progress {
-        /// How many runs are done.
+        /// The number of runs done.
         done: u64,
-        /// How many there are.
+        /// The number of runs.
         total: u64,
     },
     /// The verdict on a run.
     Run(Checked),
-    /// The last line: all that many runs are told.
+    /// The last line: all verdicts are written.
     Done {
-        /// How many.
+        /// The number of runs.
         runs: u64,
     },
-    /// The last line if the check could not be made: why.
+    /// The last line if the check failed: why.
     Error(String),
 }
 
-/// What the environment orders.
+/// A check requested by the environment.
 pub(crate) struct Ordered {
     source: PathBuf,
     report: Option<PathBuf>,
 }
 
-/// Returns `true` if this process was ordered to [check](super::Report) a store instead of executing one, as
-/// `outlive check FILE -- PROGRAM` does: then the first engine that is started checks, and `main` need not set up
-/// anything else.
+/// Returns `true` if this process was asked to [check](super::Report) a store instead of executing one, as `outlive
+/// check FILE -- PROGRAM` does. The first engine that is started then checks, and `main` need not set up anything else.
 ///
 /// ```
 /// # async fn migrate() {}
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// if !outlive::is_check() {
-///     migrate().await; // the database of the program itself
+///     migrate().await; // the program's own database
 /// }
 /// # }
 /// ```
@@ -77,13 +76,13 @@ fn source() -> Option<std::ffi::OsString> {
 }
 
 impl Ordered {
-    /// The order, if there is one.
+    /// Returns the requested check, if there is one.
     pub(crate) fn from_env() -> Option<Self> {
         let source = source()?;
         Some(Self { source: source.into(), report: std::env::var_os(REPORT).map(PathBuf::from) })
     }
 
-    /// Does as ordered, and gives the error that ends the program.
+    /// Runs the check, and returns the error that ends the program.
     pub(crate) async fn carry_out(self, check: impl FnOnce(Source) -> Check) -> Error {
         let file = match self.report.as_ref().map(File::create).transpose() {
             Ok(file) => file,
@@ -98,7 +97,7 @@ impl Ordered {
             let is_time = done - told >= total / PROGRESS_LINES_MAX;
             if let Some(file) = progress_file.as_mut().filter(|_| is_time) {
                 told = done;
-                // Whether it can be written is told at the end.
+                // A write error is reported at the end.
                 let _ = write(file, &[ReportLine::Progress { done, total }]);
             }
         });
@@ -132,5 +131,5 @@ fn write(file: &mut File, lines: &[ReportLine]) -> io::Result<()> {
 }
 
 fn unwritten(error: &io::Error) -> Error {
-    Error::Setup(format!("the report of the check cannot be written to the file that {REPORT} names: {error}"))
+    Error::Setup(format!("cannot write the check report to the file that {REPORT} names: {error}"))
 }

@@ -1,5 +1,4 @@
-//! Whether what is recorded has another name now: a copy is given the old record under the new name, and if that leads on
-//! it is believed.
+//! Detects renames: a copy is given the old record under the new name, and if it gets further, the rename is believed.
 
 use std::sync::Arc;
 
@@ -10,12 +9,12 @@ use super::judge::{Frontier, Original, operation};
 use super::verdict::{Operation, Rename};
 use crate::cell::Guesses;
 
-/// How many names of one run may be others.
+/// The maximum number of renames in one run.
 const RENAMES_MAX: usize = 16;
 
-/// Finds what seems to be renamed, one after the other: what stands behind a new name is only seen with the old record.
+/// Finds what seems to be renamed, one after the other: what comes after a new name is only seen with the old record.
 ///
-/// Nothing is found unless all of it fits: the copy comes to where the run stands, or to its end, with every new name
+/// Returns nothing unless all of it fits: the copy gets to where the run is, or to its end, with every new name
 /// explained, and no other record of the kind is left that could be meant as well.
 pub(super) fn find(original: &Original<'_>, first: &Frontier) -> Vec<Rename> {
     let (mut renames, mut guesses, mut frontier) = (Vec::<Rename>::new(), Guesses::new(), first.clone());
@@ -33,7 +32,7 @@ pub(super) fn find(original: &Original<'_>, first: &Frontier) -> Vec<Rename> {
     Vec::new()
 }
 
-/// Finds one more; with what is guessed then, and where the copy then stands.
+/// Finds one more rename; returns it with the guesses made so far and where the copy then is.
 fn one_more(original: &Original<'_>, frontier: &Frontier, guesses: &Guesses) -> Option<(Rename, Guesses, Frontier)> {
     frontier.last.iter().find_map(|asked| {
         let orphan = candidate(asked, &frontier.orphans)?;
@@ -49,8 +48,8 @@ fn one_more(original: &Original<'_>, frontier: &Frontier, guesses: &Guesses) -> 
     })
 }
 
-/// The record that an operation would have: of the same kind, and if possible of the same place or name; the earliest,
-/// unless one was called in the very same line.
+/// Returns the record that an operation would have: of the same kind, and if possible of the same scope or name; the
+/// earliest, unless one was called on the very same line.
 fn candidate<'a>(asked: &Asked, orphans: &'a [Operation]) -> Option<&'a Operation> {
     let new = Parts::of(&asked.op);
     let alike = |is_alike: &dyn Fn(Parts<'_>) -> bool| -> Option<&'a Operation> {
@@ -62,7 +61,7 @@ fn candidate<'a>(asked: &Asked, orphans: &'a [Operation]) -> Option<&'a Operatio
         .or_else(|| alike(&|old| old.kind == new.kind))
 }
 
-/// The identity that an operation would have had, without the count.
+/// Returns the identity that an operation would have had, without the count.
 fn old_base(asked: &Asked, orphan: &Operation) -> Option<Arc<str>> {
     let (new, old) = (Parts::of(&asked.op), Parts::of(&orphan.name));
     match (new.count, old.count) {

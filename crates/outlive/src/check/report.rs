@@ -1,4 +1,4 @@
-//! The verdicts on all runs, for people, for programs and for exit codes.
+//! The report of a check: the verdicts on all runs, for people, for programs and for exit codes.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ use super::verdict::{Allow, Verdict};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Checked {
-    /// The run.
+    /// The run's id.
     pub id: String,
-    /// Its workflow.
+    /// The run's workflow.
     pub workflow: String,
-    /// What would become of it.
+    /// What would happen to it.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -35,7 +35,7 @@ pub struct Checked {
 /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("nap", nap)).await;
 /// # test.start(nap, &()).id("n-1").await?;
 /// # test.settle().await;
-/// let report = Engine::open("memory:").check(test.store()).await?; // registers nothing
+/// let report = Engine::open("memory:").check(test.store()).await?; // nothing is registered
 /// assert_eq!((report.exit_code(), report.count("would be stuck")), (1, 1));
 /// for run in &report {
 ///     println!("{}: {}", run.id, run.verdict);
@@ -47,7 +47,7 @@ pub struct Report {
     runs: Vec<Checked>,
 }
 
-/// Every word for a verdict, the best first.
+/// Every word for a verdict, best first.
 const WORDS: [&str; 9] = [
     "fine",
     "new steps",
@@ -61,7 +61,7 @@ const WORDS: [&str; 9] = [
 ];
 
 impl Report {
-    /// The runs, newest first.
+    /// Returns the runs, newest first.
     ///
     /// ```
     /// assert_eq!(outlive::check::Report::default().runs().len(), 0);
@@ -71,7 +71,7 @@ impl Report {
         &self.runs
     }
 
-    /// How many verdicts of a [word](Verdict::word) there are.
+    /// Returns how many runs have a verdict with this [word](Verdict::word).
     ///
     /// ```
     /// assert_eq!(outlive::check::Report::default().count("fine"), 0);
@@ -81,7 +81,7 @@ impl Report {
         self.runs.iter().filter(|run| run.verdict.word() == word).count()
     }
 
-    /// How many there are of each word, the best first; words of which there are none are left out.
+    /// Returns how many runs there are of each word, best first; words without runs are left out.
     ///
     /// ```
     /// assert!(outlive::check::Report::default().counts().is_empty());
@@ -91,7 +91,7 @@ impl Report {
         WORDS.into_iter().map(|word| (word, self.count(word))).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Whether every run goes on as it should: it is fine, or comes to new steps.
+    /// Returns `true` if every run resumes as it should: it is fine, or reaches new steps.
     ///
     /// ```
     /// assert!(outlive::check::Report::default().is_fine());
@@ -101,7 +101,7 @@ impl Report {
         self.exit_code() == 0
     }
 
-    /// What a program that checks ends with: 0 if every run is fine or comes to new steps, else 1.
+    /// Returns the exit code for a program that checks: 0 if every run is fine or reaches new steps, otherwise 1.
     ///
     /// ```
     /// assert_eq!(outlive::check::Report::default().exit_code(), 0);
@@ -111,7 +111,7 @@ impl Report {
         u8::from(self.runs.iter().any(|run| run.verdict.severity() > 0))
     }
 
-    /// The same report, in which one kind of verdict is no reason not to deploy.
+    /// Returns the report with one kind of verdict accepted as no reason not to deploy.
     ///
     /// ```
     /// use outlive::check::Allow;
@@ -152,7 +152,7 @@ impl Report {
         self
     }
 
-    /// All in a line: how many runs there are of each word.
+    /// Returns a one-line summary: how many runs there are of each word.
     ///
     /// ```
     /// assert_eq!(outlive::check::Report::default().summary(), "0 unfinished runs");
@@ -175,10 +175,10 @@ impl Report {
     /// ```
     ///
     /// # Panics
-    /// If it is not [fine](Self::is_fine).
+    /// If the report is not [fine](Self::is_fine).
     #[track_caller]
     pub fn assert_fine(&self) {
-        assert!(self.is_fine(), "these runs do not go on as they should with this code:\n{self}");
+        assert!(self.is_fine(), "these runs may not resume correctly with this code:\n{self}");
     }
 }
 
@@ -197,7 +197,7 @@ impl<'a> IntoIterator for &'a Report {
     }
 }
 
-/// A table of the runs that are not just fine, and the summary.
+/// Writes a table of the runs that are not just fine, and the summary.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<_> = self.runs.iter().filter(|run| run.verdict != Verdict::Fine).collect();

@@ -1,10 +1,10 @@
-//! What would become of a run under the code at hand.
+//! Verdicts: what would happen to a run with the current code.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What would become of a run.
+/// What would happen to a run.
 ///
 /// ```
 /// use outlive::check::Verdict;
@@ -20,61 +20,61 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "verdict", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It goes on where it is.
+    /// The run resumes where it is.
     Fine,
-    /// It asks for operations that it had not asked for where it stands. They run when it is replayed with this code,
-    /// and it goes on.
+    /// The run asks for operations that it had not asked for at this point. They run when it is replayed with this
+    /// code, and it continues.
     NewSteps {
-        /// What it asks for.
+        /// What the run asks for.
         asked: Vec<Operation>,
-        /// What is recorded behind them: sleeps, or what was [allowed](Allow::NewBeforeRecorded).
+        /// What is recorded after them: sleeps, or what was [allowed](Allow::NewBeforeRecorded).
         unreached: Vec<Operation>,
     },
-    /// What is recorded is not asked for. The run goes on without it, unless its workflow is strict.
+    /// What is recorded is not asked for. The run continues without it, unless its workflow is strict.
     Orphaned {
         /// What is recorded.
         recorded: Vec<Operation>,
     },
-    /// It asks for operations that are not recorded before it has asked for all that is. They may be what is recorded
-    /// under a new name, key or scope, and would be done again; or they are new, and what is recorded comes later or is
-    /// gone. A check cannot tell which.
+    /// The run asks for operations that are not recorded before it has asked for all that are. They may be recorded
+    /// ones under a new name, key or scope, and would be repeated; or they are new, and the recorded ones come later or
+    /// are gone. A check cannot tell which.
     NewBeforeRecorded {
-        /// What it asks for.
+        /// What the run asks for.
         asked: Vec<Operation>,
         /// What is recorded and not reached.
         unreached: Vec<Operation>,
     },
-    /// The workflow uses a value that [`provide_with`](crate::Builder::provide_with) makes, outside a step. A check makes
-    /// none, so it cannot replay the run.
+    /// The workflow uses a value that [`provide_with`](crate::Builder::provide_with) creates, outside a step. A check
+    /// creates none, so it cannot replay the run.
     NeedsValue {
         /// The type of the value.
         type_name: String,
     },
-    /// What is recorded seems to have another name now, under which it would be done again.
+    /// What is recorded seems to have another name now, under which it would be repeated.
     Renamed {
         /// Each operation with both its names.
         renames: Vec<Rename>,
     },
-    /// What is recorded does not read as the type that the code asks for: the run would be stuck.
+    /// What is recorded does not deserialize as the type that the code asks for: the run would be stuck.
     TypeChanged {
-        /// What does not read: the input, a step or a signal.
+        /// What does not deserialize: the input, a step or a signal.
         what: String,
-        /// The sentence that the run would be stuck with.
+        /// The reason that the stuck run would give.
         sentence: String,
     },
-    /// It was paused, and would fail at once.
+    /// The run was paused, and would fail at once.
     Fails {
-        /// What with.
+        /// What the run would fail with.
         failure: String,
     },
-    /// It would be stuck, or stays so.
+    /// The run would be stuck, or stays stuck.
     Stuck {
-        /// The sentence that it would be stuck with.
+        /// The reason that the stuck run would give.
         sentence: String,
     },
 }
 
-/// A verdict that is no reason not to deploy, for those who know their change: see [`Report::allow`](super::Report::allow).
+/// A verdict to accept, for those who know their change. See [`Report::allow`](super::Report::allow).
 ///
 /// ```
 /// use outlive::check::{Allow, Report};
@@ -92,7 +92,7 @@ pub enum Allow {
     Renamed,
 }
 
-/// An operation by its identity, and where it is called.
+/// An operation: its identity, and where it is called.
 ///
 /// ```
 /// let operation = outlive::check::Operation { name: "step:charge".into(), site: "src/shop.rs:12".into() };
@@ -100,13 +100,13 @@ pub enum Allow {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Operation {
-    /// Its identity, as in the journal.
+    /// The identity, as in the journal.
     pub name: String,
-    /// The place of the call.
+    /// Where it is called.
     pub site: String,
 }
 
-/// An operation that seems to have another name now.
+/// An operation that seems to have been renamed.
 ///
 /// ```
 /// # use outlive::check::{Operation, Rename};
@@ -116,16 +116,16 @@ pub struct Operation {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Rename {
-    /// What is recorded.
+    /// The recorded operation.
     pub from: Operation,
-    /// What the code asks for.
+    /// The operation that the code asks for.
     pub to: Operation,
-    /// What to say with `.was(..)`, where that helps: for a step of which nothing but the name is another.
+    /// What to pass to `.was(..)`, where that helps: for a step of which only the name has changed.
     pub was: Option<String>,
 }
 
 impl Verdict {
-    /// A word or two for it.
+    /// Returns a word or two for the verdict.
     ///
     /// ```
     /// assert_eq!(outlive::check::Verdict::Fine.word(), "fine");
@@ -145,7 +145,7 @@ impl Verdict {
         }
     }
 
-    /// How bad that is: 0 goes on as it should, 1 must be looked at before a deploy, 2 does not go on.
+    /// Returns how bad it is: 0 resumes as it should, 1 must be looked at before a deploy, 2 does not resume.
     ///
     /// ```
     /// # use outlive::check::Verdict;
@@ -163,7 +163,7 @@ impl Verdict {
         }
     }
 
-    /// What there is to say beside the word.
+    /// Returns what there is to say besides the word.
     ///
     /// ```
     /// # use outlive::check::Verdict;
@@ -174,24 +174,22 @@ impl Verdict {
         match self {
             Self::Fine => String::new(),
             Self::NewSteps { asked, unreached } if unreached.is_empty() => {
-                format!("when it is replayed after the deploy, it asks for {}", join(asked))
+                format!("when replayed after the deploy, it asks for {}", join(asked))
             }
             Self::NewSteps { asked, unreached } => {
                 let (asked, unreached) = (join(asked), join(unreached));
-                format!(
-                    "when it is replayed after the deploy, it asks for {asked} before what is recorded: {unreached}"
-                )
+                format!("when replayed after the deploy, it asks for {asked} before what is recorded: {unreached}")
             }
             Self::Orphaned { recorded } => format!("recorded but not asked for: {}", join(recorded)),
             Self::NewBeforeRecorded { asked, unreached } => format!(
-                "asks for {}, not recorded, before it has reached {}, recorded: if that is one of these under a new \
-                 name, key or scope, it is done again (keep the old one, or add `.was(..)` with the old name); if it is \
-                 new, it is done first, and these come later or are gone (then allow new-before-recorded)",
+                "asks for {}, which is not recorded, before it has reached {}, which is: if it is one of those under a \
+                 new name, key or scope, it is repeated (keep the old one, or add `.was(..)` with the old name); if it \
+                 is new, it comes first, and those come later or are gone (then allow new-before-recorded)",
                 join(asked),
                 join(unreached)
             ),
             Self::NeedsValue { type_name } => format!(
-                "uses {type_name} outside a step, which `provide_with` makes and a check does not; take it with \
+                "uses {type_name} outside a step, which `provide_with` creates and a check does not; get it with \
                  `ctx.get` inside the step, or use `provide`"
             ),
             Self::Renamed { renames } => join(renames),
@@ -220,9 +218,9 @@ impl fmt::Display for Rename {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is not recorded and looks like {}: if it is the same under a new name, ", self.to, self.from)?;
         match &self.was {
-            Some(was) => write!(f, "add `.was({was:?})`, or it runs again; if it is another step, keep it as it is"),
+            Some(was) => write!(f, "add `.was({was:?})`, or it runs again; if it is another step, leave it as it is"),
             None => {
-                write!(f, "key or scope, keep the old one, or it is done again; if it is another, keep it as it is")
+                write!(f, "key or scope, keep the old one, or it is repeated; if it is another, leave it as it is")
             }
         }
     }

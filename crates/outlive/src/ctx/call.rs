@@ -1,4 +1,4 @@
-//! What the calls of an operation from one place have in common, made once for each thread.
+//! Call sites of operations: what all calls from one place share, cached per thread.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -9,19 +9,19 @@ use outlive_core::workflow::{self, OpKind};
 use crate::ctx::check;
 use crate::error::Error;
 
-/// How many places a thread remembers. Two that share one take turns, which costs time only.
+/// The number of call sites a thread remembers. Two that share a slot evict each other, which only costs time.
 const PLACES: usize = 256;
 
-/// A call of an operation: by which name, from where.
+/// A call of an operation: its name, and the place it is called from.
 pub(crate) struct Call {
     pub(crate) kind: OpKind,
     pub(crate) name: Box<str>,
-    /// Its identity outside of any scope, without a key.
+    /// The operation's identity outside any scope, without a key.
     pub(crate) base: Arc<str>,
     /// The place in the source, as text.
     pub(crate) site: Arc<str>,
     pub(crate) location: &'static Location<'static>,
-    /// What is wrong with the name.
+    /// The error in the name, if there is one.
     pub(crate) problem: Option<Error>,
 }
 
@@ -30,7 +30,7 @@ thread_local! {
 }
 
 impl Call {
-    /// The call of `name` at `location`.
+    /// Returns the call of `name` at `location`.
     pub(crate) fn at(location: &'static Location<'static>, kind: OpKind, name: &str) -> Arc<Self> {
         let place = std::ptr::from_ref(location).addr() / align_of::<Location<'_>>() % PLACES;
         CALLS.with_borrow_mut(|calls| {

@@ -1,4 +1,4 @@
-//! The same branch for many items, side by side, each in a scope of its own.
+//! Runs the same branch for many items concurrently, each in its own scope.
 
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::ctx::Ctx;
 
-/// A fan-out, made by [`Ctx::map`].
+/// A fan-out over items, created by [`Ctx::map`].
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 ///     let prices = ctx.map(&shops, |shop| shop.to_string(), |scope, shop| async move {
 ///         Ok::<_, BoxError>(scope.step("ask", || price(shop)).await?)
 ///     });
-///     Ok(prices.await?.into_iter().min()) // all are asked here, side by side
+///     Ok(prices.await?.into_iter().min()) // all are asked here, concurrently
 /// }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").workflow("cheapest", cheapest).start().await?;
@@ -46,7 +46,7 @@ impl<T, F> Map<'_, T, F> {
         Self { items: items.map(with_scope).collect(), f, concurrency: usize::MAX, lifetime: PhantomData }
     }
 
-    /// At most this many at the same time; at least one.
+    /// Limits how many items are processed at the same time; at least one is.
     ///
     /// ```
     /// # use outlive::prelude::*;

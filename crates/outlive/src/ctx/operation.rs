@@ -1,4 +1,4 @@
-//! What steps, sleeps and waits have in common: a place in the machine from the call to the end.
+//! The common part of steps, sleeps and waits: a slot in the machine from the call to the end.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -13,10 +13,10 @@ use crate::ctx::call::Call;
 use crate::ctx::{Ctx, check};
 use crate::error::Error;
 
-/// Ties a builder to its context and to a type that it names only.
+/// Ties a builder to its context, and to a type that it only names.
 pub(crate) type Tie<'a, T> = PhantomData<(&'a Ctx, fn() -> T)>;
 
-/// One operation, outstanding until it is consumed or dropped.
+/// An operation, outstanding until it is consumed or dropped.
 pub(crate) struct Operation {
     pub(crate) cell: Arc<Cell>,
     scope: Arc<str>,
@@ -25,12 +25,12 @@ pub(crate) struct Operation {
     /// The names it had in earlier versions of the code.
     was: Vec<Box<str>>,
     slot: Option<Slot>,
-    /// What is wrong with how it was called; told when it is first polled.
+    /// An error in how it was called, returned when it is first polled.
     problem: Option<Box<Error>>,
 }
 
 impl Operation {
-    /// The operation is called: it gets its identity.
+    /// Opens an operation when it is called, which gives it its identity.
     pub(crate) fn open(ctx: &Ctx, kind: OpKind, name: &str, location: &'static Location<'static>) -> Self {
         let mut operation = Self {
             cell: ctx.cell.clone(),
@@ -53,7 +53,7 @@ impl Operation {
         operation
     }
 
-    /// Gives it a key.
+    /// Sets the key.
     pub(crate) fn set_key(&mut self, key: &str) {
         if let Err(error) = check("key", key) {
             return self.refuse(error);
@@ -65,7 +65,7 @@ impl Operation {
         }
     }
 
-    /// Gives it a name it had in an earlier version of the code.
+    /// Adds a name that it had in an earlier version of the code.
     pub(crate) fn set_alias(&mut self, old: &str) {
         if let Err(error) = check("old step name", old) {
             return self.refuse(error);
@@ -73,7 +73,7 @@ impl Operation {
         self.was.push(old.into());
     }
 
-    /// Something is wrong with how it was called.
+    /// Records an error in how it was called.
     pub(crate) fn refuse(&mut self, error: Error) {
         self.problem.get_or_insert_with(|| Box::new(error));
     }
@@ -90,7 +90,7 @@ impl Operation {
         self.slot
     }
 
-    /// Polls it; `spec` says what it is to do, `read` what is wrong with the value recorded under its name.
+    /// Polls it. `spec` returns what it is to do; `read` checks the value recorded under its name.
     pub(crate) fn poll(
         &mut self,
         cx: &Context<'_>,
@@ -132,19 +132,19 @@ impl Operation {
         Ok(polled)
     }
 
-    /// What it may have been called before, if somebody has a guess.
+    /// Returns the name it may have had before, if the check that replays this run has a guess.
     fn guess(&self) -> Option<Arc<str>> {
         self.cell.trial.as_ref()?.get(&self.identity()).cloned()
     }
 
-    /// The run cannot go on because what is recorded for this operation does not read as its type.
+    /// Makes the run stuck, because what is recorded for this operation does not deserialize as its type.
     pub(crate) fn get_stuck(&self, sentence: String) {
         let mut state = self.cell.lock();
         state.mistyped.get_or_insert_with(|| self.words());
         state.machine.fail(sentence);
     }
 
-    /// The operation, for people.
+    /// Describes the operation for people.
     fn words(&self) -> String {
         match self.call.kind {
             OpKind::Step => format!("step {:?}", self.name()),
@@ -159,7 +159,7 @@ impl Operation {
         }
     }
 
-    /// Its identity without the count.
+    /// Returns the identity without the count.
     fn identity(&self) -> Arc<str> {
         if self.scope.is_empty() && self.key.is_none() { self.call.base.clone() } else { self.base(self.name()) }
     }

@@ -1,4 +1,4 @@
-//! A pause that survives restarts.
+//! Durable sleeps, which survive restarts.
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -12,13 +12,13 @@ use crate::ctx::Ctx;
 use crate::ctx::operation::Operation;
 use crate::error::Error;
 
-/// A durable sleep, made by [`Ctx::sleep`] and [`Ctx::sleep_until`].
+/// A durable sleep, created by [`Ctx::sleep`] and [`Ctx::sleep_until`].
 ///
 /// ```
 /// # use outlive::prelude::*;
 /// async fn reminder(ctx: Ctx, days: u64) -> Result<()> {
 ///     let nap = ctx.sleep(format!("{days} days"));
-///     Ok(nap.await?) // it begins here
+///     Ok(nap.await?) // the sleep starts here
 /// }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("reminder", reminder)).await;
@@ -45,7 +45,7 @@ impl Sleep<'_> {
         Self { operation, spec, ctx: PhantomData }
     }
 
-    /// Tells sleeps apart that are outstanding at the same time.
+    /// Sets a key that distinguishes sleeps outstanding at the same time.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -71,7 +71,7 @@ impl<'a> IntoFuture for Sleep<'a> {
     }
 }
 
-/// A sleep that is awaited.
+/// The future of a [`Sleep`].
 ///
 /// ```
 /// use outlive::ctx::SleepFuture;
@@ -106,7 +106,7 @@ impl Future for SleepFuture<'_> {
     }
 }
 
-/// What an operation tells when the run is cancelled.
+/// Returns the error of an operation in a cancelled run.
 pub(super) fn cancelled(operation: &Operation) -> Error {
     let state = operation.cell.lock();
     Error::Cancelled { reason: state.machine.cancel_reason().unwrap_or_default().to_owned() }

@@ -1,4 +1,4 @@
-//! A side effect that is recorded once.
+//! Steps: side effects whose results are recorded once.
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -27,7 +27,7 @@ use crate::error::{BoxError, Error, is_permanent};
 use crate::logs;
 use crate::panics;
 
-/// One try of a step, for bodies that want to know.
+/// One attempt of a step. A body can take it as its argument.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -44,20 +44,20 @@ use crate::panics;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// Which one, from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
-    /// Whether it is not the first.
+    /// `true` if this is not the first attempt.
     pub is_retry: bool,
-    /// How long it may take, if it has a timeout.
+    /// How long the attempt may take, if it has a timeout.
     pub remaining: Option<Duration>,
     idempotency_key: String,
-    /// Who is told that the body asked for its key; nobody outside tests.
+    /// The hook that observes calls to `idempotency_key`; `None` outside tests.
     hook: Option<Arc<dyn StepHook>>,
 }
 
 impl Attempt {
-    /// The same for every attempt of this step in this run, and for no other step: for whoever can drop a second
-    /// request.
+    /// Returns a key that is the same for every attempt of this step in this run, and differs for every other step.
+    /// Pass it to services that drop a repeated request.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Attempt {
     }
 }
 
-/// Marks a body without an argument.
+/// Marks a [`StepBody`] without an argument.
 ///
 /// ```
 /// use outlive::ctx::{NoArgument, StepBody};
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Attempt {
 /// async fn answer(ctx: Ctx, _: ()) -> Result<u32> { Ok(ctx.step("answer", body()).await?) }
 /// ```
 pub struct NoArgument;
-/// Marks a body that takes the [`Attempt`].
+/// Marks a [`StepBody`] that takes the [`Attempt`].
 ///
 /// ```
 /// use outlive::ctx::{StepBody, WithAttempt};
@@ -105,14 +105,14 @@ pub struct NoArgument;
 /// ```
 pub struct WithAttempt;
 
-/// What can be the body of a step: `|| future` or `|attempt: Attempt| future`, where the future gives a `Result`.
+/// The body of a step: `|| future` or `|attempt: Attempt| future`, where the future returns a `Result`.
 ///
 /// ```
 /// use outlive::ctx::StepBody;
 /// # use outlive::prelude::*;
 /// # use serde::{Serialize, de::DeserializeOwned};
 /// # async fn charge() -> Result<u32> { Ok(42) }
-/// /// A step that is retried as all of ours are.
+/// /// Runs a step with the timeout and retries that all our steps have.
 /// async fn sturdy<B: StepBody<M>, M>(ctx: &Ctx, name: &str, body: B) -> Result<B::Output, Error>
 /// where
 ///     B::Output: Serialize + DeserializeOwned,
@@ -125,20 +125,20 @@ pub struct WithAttempt;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the body of a step",
-    label = "a step needs `|| async {{ .. }}` or `|attempt: Attempt| async move {{ .. }}` that gives a `Result`",
-    note = "the future must be `Send` and give `Result<T, E>`"
+    label = "a step needs `|| async {{ .. }}` or `|attempt: Attempt| async move {{ .. }}` that returns a `Result`",
+    note = "the future must be `Send` and return `Result<T, E>`"
 )]
 pub trait StepBody<M>: Send {
-    /// What it gives.
+    /// The value it returns.
     type Output;
-    /// What it fails with.
+    /// The error it returns.
     type Error;
-    /// The work itself.
+    /// The future of one attempt.
     type Future: Future<Output = Result<Self::Output, Self::Error>> + Send;
-    /// Whether it takes the [`Attempt`].
+    /// `true` if it takes the [`Attempt`].
     const TAKES_ATTEMPT: bool;
 
-    /// Begins an attempt.
+    /// Starts an attempt.
     fn call(&mut self, attempt: impl FnOnce() -> Attempt) -> Self::Future;
 }
 
@@ -172,8 +172,8 @@ where
     }
 }
 
-/// How a step's value and error become JSON and come back. Held as functions, and not as bounds on the future: with
-/// such bounds the compiler cannot see that a `tokio::join!` of steps is `Send`.
+/// Converts a step's value to JSON and back, and boxes its error. These are function pointers rather than bounds on the
+/// future, because with such bounds the compiler cannot see that a `tokio::join!` of steps is `Send`.
 struct Codec<T, E> {
     encode: fn(&T) -> Result<Payload, serde_json::Error>,
     decode: fn(&Payload) -> Result<T, serde_json::Error>,
@@ -185,7 +185,7 @@ type Details<E> = fn(&E) -> Option<Payload>;
 type RetryIf<'a, E> = Box<dyn Fn(&E) -> bool + Send + 'a>;
 type Fallback<'a, T> = Box<dyn FnOnce(Failure) -> Boxed<'a, Result<T, BoxError>> + Send + 'a>;
 
-/// A step, made by [`Ctx::step`].
+/// A step, created by [`Ctx::step`].
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -195,7 +195,7 @@ type Fallback<'a, T> = Box<dyn FnOnce(Failure) -> Boxed<'a, Result<T, BoxError>>
 ///     if is_slow {
 ///         ctx.sleep("1 hour").await?;
 ///     }
-///     Ok(charging.await?) // it begins here
+///     Ok(charging.await?) // the step starts here
 /// }
 /// # fn main() { let _ = Engine::open("memory:").workflow("pay", pay); }
 /// ```
@@ -237,8 +237,8 @@ where
         }
     }
 
-    /// Limits the time. Before [`retry`](Self::retry): of each attempt; after it: of all attempts together.
-    /// The time runs on while the process is down.
+    /// Sets a timeout: for each attempt if called before [`retry`](Self::retry), for all attempts together if called
+    /// after it. The time keeps running while the process is down.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -253,7 +253,7 @@ where
     pub fn timeout(mut self, duration: impl IntoDuration) -> Self {
         match duration.into_duration() {
             Ok(limit) if limit.is_zero() => self.operation.refuse(Error::Setup(
-                "a step's timeout of zero leaves it no time at all; give it some, or leave `.timeout` out".into(),
+                "the timeout of a step must be greater than zero; leave out `.timeout` for no limit".into(),
             )),
             Ok(limit) if self.spec.retry.is_none() => self.spec.attempt_timeout = Some(limit),
             Ok(limit) => self.spec.total_timeout = Some(limit),
@@ -262,7 +262,7 @@ where
         self
     }
 
-    /// Tries again after a failure, as the policy says; a number is that many retries with the standard backoff.
+    /// Retries after a failure, according to the policy; a number means that many retries with the standard backoff.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -282,7 +282,7 @@ where
         self
     }
 
-    /// Tries again only if the error is one of those for which `test` says so.
+    /// Retries only errors for which `test` returns `true`.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -304,7 +304,7 @@ where
         self
     }
 
-    /// Where to get the value when the step has finally failed. It is recorded as the step's own.
+    /// Sets where to get the value once the step has finally failed. It is recorded as the step's own.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -323,7 +323,7 @@ where
         self
     }
 
-    /// Keeps the error itself with the failure, so that [`Error::details`] gives it back, also after a restart.
+    /// Keeps the error itself with the failure, so that [`Error::details`] returns it, even after a restart.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -352,7 +352,8 @@ where
         self
     }
 
-    /// Tells steps of one name apart: by what they are for, not by the order in which they are called.
+    /// Sets a key that distinguishes steps of one name: by what they are for, not by the order in which they are
+    /// called.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -369,16 +370,16 @@ where
         self
     }
 
-    /// A name this step had in an earlier version of the code: what is recorded under it counts. A step that was renamed
-    /// more than once says so more than once; the first name with a record counts.
+    /// Declares a name this step had in an earlier version of the code, so that what is recorded under it counts. For a
+    /// step that was renamed more than once, call this more than once; the first name with a record counts.
     ///
-    /// The code must not have another step of that name: a run that comes to both is stuck.
+    /// The code must not have another step of that name: a run that reaches both becomes stuck.
     ///
     /// ```
     /// # use outlive::prelude::*;
     /// # async fn charge() -> Result<u32> { Ok(42) }
     /// async fn pay(ctx: Ctx, _: ()) -> Result<u32> {
-    ///     // A run that has "charge card" or "charge" does not charge again.
+    ///     // A run that has recorded "charge card" or "charge" does not charge again.
     ///     Ok(ctx.step("charge the card", charge).was("charge card").was("charge").await?)
     /// }
     /// ```
@@ -387,8 +388,8 @@ where
         self
     }
 
-    /// Never runs an attempt a second time: its start is recorded before it, and a crash in between gives
-    /// [`Error::Interrupted`]. An attempt that ended with an error may still be [retried](Self::retry).
+    /// Never runs an attempt a second time: its start is recorded first, and if the process crashes before it ends, the
+    /// step returns [`Error::Interrupted`]. An attempt that ended with an error may still be [retried](Self::retry).
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -419,7 +420,7 @@ where
 }
 
 pin_project_lite::pin_project! {
-    /// A step that is awaited.
+    /// The future of a [`Step`].
     ///
     /// ```
     /// use outlive::ctx::StepFuture;
@@ -443,14 +444,14 @@ pin_project_lite::pin_project! {
         B: StepBody<M>,
     {
         step: Step<'a, B, M>,
-        // The body of the attempt under way, and which that is.
+        // The body of the current attempt, and the number of that attempt.
         #[pin]
         running: Option<B::Future>,
         attempt: u32,
         falling_back: Option<Boxed<'a, Result<B::Output, BoxError>>>,
-        // The value, read back from what is recorded, until it is delivered.
+        // The value, as read back from the record, until it is delivered.
         value: Option<B::Output>,
-        // That of the attempt under way.
+        // The span of the current attempt.
         span: Span,
     }
 }
@@ -483,7 +484,7 @@ impl<'a, B, M> StepFuture<'a, B, M>
 where
     B: StepBody<M>,
 {
-    /// Polls the body of an attempt, or of the fallback; begins it if it is not there.
+    /// Polls the body of an attempt, or of the fallback; starts it first if necessary.
     fn work(mut self: Pin<&mut Self>, attempt: &workflow::Attempt) -> Poll<Result<(Payload, B::Output), Failure>> {
         let cell = self.step.operation.cell.clone();
         let Some(slot) = self.step.operation.slot() else { return Poll::Pending };
@@ -499,7 +500,7 @@ where
         let polled = match &attempt.fallback_for {
             Some(failure) => {
                 if self.step.fallback.is_some() {
-                    // What the last attempt held must be free for the fallback.
+                    // The fallback may need what the last attempt held.
                     self.as_mut().drop_body();
                 }
                 let this = self.as_mut().project();
@@ -527,7 +528,7 @@ where
         Poll::Ready(polled.and_then(|value| codec.keep(&value, bytes_max)))
     }
 
-    /// Calls the body if this attempt has none yet. A test may give its result instead.
+    /// Calls the body if this attempt has none yet. A test hook may return the result instead.
     fn begin_attempt(
         self: Pin<&mut Self>,
         attempt: &workflow::Attempt,
@@ -538,7 +539,7 @@ where
             return Ok(None);
         }
         let step = this.step;
-        // A test may have held it up, and is asked again.
+        // A test hook may have held the attempt up; then it is asked again.
         if std::mem::replace(this.attempt, attempt.number) != attempt.number {
             step.tell_start(attempt.number);
         }
@@ -566,7 +567,7 @@ where
         Ok(None)
     }
 
-    /// Tells the machine how an attempt ended.
+    /// Reports to the machine how an attempt ended.
     fn record(mut self: Pin<&mut Self>, result: Result<(Payload, B::Output), Failure>) {
         self.as_mut().drop_body();
         let this = self.project();
@@ -581,7 +582,7 @@ where
         operation.cell.lock().finish(slot, result, now);
     }
 
-    /// Gives user code what the machine has delivered.
+    /// Returns to user code what the machine has delivered.
     fn end(mut self: Pin<&mut Self>, outcome: Outcome) -> Poll<Result<B::Output, Error>> {
         self.as_mut().drop_body();
         let this = self.project();
@@ -600,7 +601,7 @@ where
             Outcome::Cancelled => Poll::Ready(Err(cancelled(operation))),
             Outcome::Slept | Outcome::Signal { .. } | Outcome::TimedOut => {
                 operation
-                    .get_stuck(format!("what is recorded for step {step:?} is no step's end; give it another name"));
+                    .get_stuck(format!("what is recorded for step {step:?} is not the end of a step; rename the step"));
                 Poll::Pending
             }
         }
@@ -610,7 +611,7 @@ where
         let mut this = self.project();
         let cell = &this.step.operation.cell;
         if this.running.is_some() || this.falling_back.is_some() {
-            // A body's destructors are a part of the step; how it ended is settled before they run.
+            // A body's destructors are part of the step; how it ended is settled before they run.
             let dropped = std::mem::replace(this.span, Span::none()).in_scope(|| {
                 cell.in_step(|| {
                     panics::catch(|| {
@@ -630,7 +631,7 @@ impl<B, M> Step<'_, B, M>
 where
     B: StepBody<M>,
 {
-    /// Tells those who follow in this process. A start that is recorded is told when it is committed.
+    /// Notifies subscribers in this process. A recorded start is reported when it is committed.
     fn tell_start(&self, attempt: u32) {
         if self.spec.needs_start() {
             return;
@@ -655,7 +656,7 @@ where
         });
     }
 
-    /// What a test is told of an attempt.
+    /// Describes an attempt to a test hook.
     fn call<'s>(&'s self, op: &'s str, attempt: &workflow::Attempt, idempotency_key: &'s str) -> StepCall<'s> {
         StepCall {
             run: &self.operation.cell.info.id,
@@ -671,13 +672,13 @@ where
         }
     }
 
-    /// What is kept of an error, and whether it is worth another attempt.
+    /// Converts an error to the failure that is recorded, and decides whether it may be retried.
     fn failure(&self, error: B::Error) -> Failure {
         let is_retryable = self.retry_if.as_ref().is_none_or(|test| test(&error));
         let details = self.details.and_then(|encode| encode(&error));
         let mut failure = failure_of(&*(self.codec.into_box)(error));
         failure.details = details;
-        // Using a durable operation in a step is no passing trouble, however the error was wrapped.
+        // A durable operation inside a step fails on every attempt, however the error was wrapped.
         let is_misplaced = std::mem::take(&mut self.operation.cell.lock().is_misplaced);
         failure.retryable &= is_retryable && !is_misplaced;
         failure
@@ -690,32 +691,32 @@ fn failure_of(error: &(dyn std::error::Error + 'static)) -> Failure {
 }
 
 impl<T, E> Codec<T, E> {
-    /// A value as it is recorded, and as it is read back.
+    /// Returns a value as it is recorded, and as it is read back.
     fn keep(&self, value: &T, bytes_max: usize) -> Result<(Payload, T), Failure> {
         let encoded = panics::catch(|| (self.encode)(value))?;
-        let kept = encoded.map_err(|error| unkept::<T>(&format!("does not serialise: {error}")))?;
+        let kept = encoded.map_err(|error| unkept::<T>(&format!("does not serialize: {error}")))?;
         if kept.len() > bytes_max {
             let bytes = kept.len();
             let problem =
-                format!("has {bytes} bytes of JSON, the limit is {bytes_max}: keep a reference to it instead");
+                format!("has {bytes} bytes of JSON, the limit is {bytes_max}; store it elsewhere and return its key");
             return Err(unkept::<T>(&problem));
         }
         self.read_back(kept)
     }
 
-    /// A recorded value, or why the run would be stuck with it.
+    /// Reads a recorded value, or returns why the run would be stuck with it.
     fn read(&self, step: &str, payload: &Payload) -> Result<T, String> {
         (self.decode)(payload).map_err(|error| {
             format!(
                 "the value recorded for step {step:?} does not read as {}: {}; \
-                 mend the type, or give the step another name, and start the program again",
+                 fix the type, or give the step another name, and restart the program",
                 std::any::type_name::<T>(),
                 Error::decode("it".into(), payload, &error),
             )
         })
     }
 
-    /// User code is given what a replay would read, so that the two cannot differ.
+    /// Reads a value back from its record, so that user code gets exactly what a replay would read.
     fn read_back(&self, payload: Payload) -> Result<(Payload, T), Failure> {
         match panics::catch(|| (self.decode)(&payload))? {
             Ok(value) => Ok((payload, value)),
@@ -746,7 +747,7 @@ fn idempotency_key(operation: &Operation) -> String {
     format!("{}/{}/{}", info.id, info.num, identity(operation))
 }
 
-/// The step's identity in the journal.
+/// Returns the step's identity in the journal.
 fn identity(operation: &Operation) -> Arc<str> {
     let slot = operation.slot().filter(|_| !is_on(Mutant::KeyShared));
     let key = slot.and_then(|slot| operation.cell.lock().machine.key(slot));

@@ -1,4 +1,4 @@
-//! A pause until a signal comes.
+//! Durable waits for a signal.
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ use crate::ctx::sleep::cancelled;
 use crate::error::Error;
 use crate::panics;
 
-/// A wait for a signal, made by [`Ctx::wait`].
+/// A wait for a signal, created by [`Ctx::wait`].
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -48,7 +48,8 @@ impl<T> Wait<'_, T> {
         Self { operation, timeout: None, value: PhantomData }
     }
 
-    /// Gives up after this time with [`Error::WaitTimeout`]. The time runs from the first wait, through restarts.
+    /// Sets a timeout, after which the wait returns [`Error::WaitTimeout`]. The time counts from the first wait,
+    /// through restarts.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -73,7 +74,7 @@ impl<T> Wait<'_, T> {
         self
     }
 
-    /// Tells waits for one name apart that are outstanding at the same time.
+    /// Sets a key that distinguishes waits for one name that are outstanding at the same time.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -107,7 +108,7 @@ impl<'a, T: DeserializeOwned> IntoFuture for Wait<'a, T> {
     }
 }
 
-/// A wait that is awaited.
+/// The future of a [`Wait`].
 ///
 /// ```
 /// use outlive::ctx::WaitFuture;
@@ -155,7 +156,7 @@ impl<T: DeserializeOwned> Future for WaitFuture<'_, T> {
     }
 }
 
-/// What is wrong with a value, if it does not read as a `T`.
+/// Checks that a value deserializes as a `T`, and returns what is wrong otherwise.
 fn accepts<T: DeserializeOwned>(payload: &Payload) -> Result<(), String> {
     let name = std::any::type_name::<T>();
     match panics::catch(|| payload.decode::<T>().map(drop)) {
@@ -165,11 +166,12 @@ fn accepts<T: DeserializeOwned>(payload: &Payload) -> Result<(), String> {
     }
 }
 
-/// The value of a signal, or why the run would be stuck with it.
+/// Reads the value of a signal, or returns why the run would be stuck with it.
 fn read<T: DeserializeOwned>(name: &str, payload: &Payload) -> Result<T, String> {
     payload.decode().map_err(|error| {
         format!(
-            "signal {name:?} does not read as {}: {}; fix the type and start the program again; one that no wait has taken yet becomes a dead letter",
+            "signal {name:?} does not read as {}: {}; fix the type and restart the program; \
+             a signal that no wait has taken yet becomes a dead letter",
             std::any::type_name::<T>(),
             Error::decode(String::from("it"), payload, &error),
         )

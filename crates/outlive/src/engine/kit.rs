@@ -1,4 +1,4 @@
-//! What a test kit needs to see of an engine.
+//! Engine internals for test kits.
 
 use outlive_core::id::Name;
 use outlive_core::page::whole_journal;
@@ -8,14 +8,14 @@ use super::Engine;
 use crate::shadow;
 
 impl Engine {
-    /// A number that grows with everything the engine does.
+    /// Returns a number that grows with everything the engine does.
     #[doc(hidden)]
     #[must_use]
     pub fn activity(&self) -> u64 {
         self.worker.activity.load(std::sync::atomic::Ordering::Relaxed) + self.worker.committer.activity()
     }
 
-    /// When the engine's memory says that something is due next.
+    /// Returns when something is due next, according to the engine's memory.
     #[doc(hidden)]
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
@@ -24,25 +24,25 @@ impl Engine {
         [self.worker.wakes.first_after(now), deadline, admission].into_iter().flatten().min()
     }
 
-    /// How many wakes are in memory.
+    /// Returns the number of wakes in memory.
     #[doc(hidden)]
     #[must_use]
     pub fn wakes_held(&self) -> usize {
         self.worker.wakes.len()
     }
 
-    /// How many runs are in memory and not paused.
+    /// Returns the number of resident runs that are not paused.
     #[doc(hidden)]
     #[must_use]
     pub fn working(&self) -> usize {
         self.worker.residency.working()
     }
 
-    /// Replays an ended run from its journal, without side effects, and compares its end with the one that is recorded.
-    /// For test kits.
+    /// Replays an ended run from its journal, without side effects, and compares its end with the recorded one. For
+    /// test kits.
     ///
     /// # Errors
-    /// How they differ, in a sentence; or why that cannot be told.
+    /// A sentence that says how they differ, or why they cannot be compared.
     #[doc(hidden)]
     pub async fn replay_ended(&self, id: &str) -> Result<(), String> {
         let shared = &self.client.shared;
@@ -54,11 +54,11 @@ impl Engine {
         shadow::compare_end(&*registered.handler, &ended, &self.worker.env, &journal)
     }
 
-    /// What an unfinished run waits for, as a replay of its journal says: operations, each with the place where it is
-    /// called. None if it waits for something that is no part of it. For test kits.
+    /// Returns the operations an unfinished run waits for, according to a replay of its journal, each with the place
+    /// where it is called. Empty if the run waits for something that is not an operation of its own. For test kits.
     ///
     /// # Errors
-    /// Why that cannot be told, in a sentence.
+    /// A sentence that says why the run cannot be replayed.
     #[doc(hidden)]
     pub async fn asked(&self, id: &str) -> Result<Vec<(String, String)>, String> {
         let shared = &self.client.shared;
@@ -70,7 +70,7 @@ impl Engine {
         shadow::asked(&*registered.handler, &found, &self.worker.env, &journal)
     }
 
-    /// Ends everything at once, as a crash of the process does, and gives nothing back.
+    /// Stops everything at once, as a crash of the process does, and releases nothing.
     #[doc(hidden)]
     pub async fn abandon(self) {
         self.halt();
@@ -79,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// How many runs are in memory.
+    /// Returns the number of runs in memory.
     ///
     /// ```
     /// # use outlive::prelude::*;

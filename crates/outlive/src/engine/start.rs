@@ -1,4 +1,4 @@
-//! Starts an engine: opens its store, takes the right to execute it, and sets its tasks going.
+//! Starts an engine: opens its store, takes the lease on it, and spawns its tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,16 +26,16 @@ use crate::sink::{self, Sinks};
 use crate::waiters::Waiters;
 use crate::worker::{Parts, Worker, parked};
 
-/// How often it is tried to take the lock of a store that another process executes.
+/// How often to try for the lease of a store that another process executes.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
 
 impl Builder {
-    /// Opens the store, takes the right to execute it, and begins.
+    /// Opens the store, takes the lease on it, and starts executing.
     ///
-    /// If the environment variable `OUTLIVE_CHECK` names a store or an export, it [checks](Self::check) that with its
-    /// workflows instead, writes the verdicts to the file that `OUTLIVE_CHECK_REPORT` names, and gives
-    /// [`Error::Checked`]: so `outlive check FILE -- PROGRAM` asks a program about its own code. The store that the
-    /// program names is then not opened.
+    /// If the environment variable `OUTLIVE_CHECK` names a store or an export, this [checks](Self::check) it with the
+    /// registered workflows instead, writes the verdicts to the file that `OUTLIVE_CHECK_REPORT` names, and returns
+    /// [`Error::Checked`]. This is how `outlive check FILE -- PROGRAM` asks a program about its own code. The store
+    /// that the program names is not opened in that case.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -43,14 +43,14 @@ impl Builder {
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("shop.db");
     /// let engine = Engine::open(&path).start().await?;
-    /// let second = Engine::open(&path).start().await; // one process executes a store
+    /// let second = Engine::open(&path).start().await; // only one process can execute a store
     /// assert!(second.is_err_and(|error| error.is_locked()));
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// If something in the set-up is wrong, the store cannot be opened, or another process executes it
-    /// ([`Error::Locked`]). [`Error::Checked`] if it was to check and has.
+    /// If the engine is misconfigured, the store cannot be opened, or another process executes it ([`Error::Locked`]).
+    /// [`Error::Checked`] if the environment asked for a check instead.
     pub async fn start(self) -> Result<Engine, Error> {
         if let Some(order) = Ordered::from_env() {
             return Err(order.carry_out(|source| self.check(source)).await);
@@ -113,7 +113,7 @@ impl Builder {
     }
 }
 
-/// Logs what the engine begins with.
+/// Logs the state the engine starts with.
 async fn log_start(store: &dyn Store, registry: &Registry) {
     if !tracing::enabled!(tracing::Level::INFO) {
         return;
@@ -125,7 +125,7 @@ async fn log_start(store: &dyn Store, registry: &Registry) {
     tracing::info!(store, workflows, jobs, unfinished, stuck, pid = std::process::id(), "engine started");
 }
 
-/// The tasks of an engine; the committer's is the last.
+/// Spawns the engine's tasks; the committer's is the last.
 fn spawn_tasks(
     worker: &Arc<Worker>,
     committer: &Arc<Committer>,
@@ -143,7 +143,7 @@ fn spawn_tasks(
     tasks.map(|task| task.abort_handle()).into()
 }
 
-/// Takes the right to execute a store, once whoever has it gives it up. That is seen by trying: no system tells of it.
+/// Takes the lease on a store, waiting for the current owner to release it. It polls: a released lock is not announced.
 async fn lease(store: &dyn Store, clock: &dyn Clock, patience: Duration) -> Result<Epoch, Error> {
     let mut is_told = false;
     let end = tokio::time::Instant::now() + patience;
@@ -156,14 +156,15 @@ async fn lease(store: &dyn Store, clock: &dyn Clock, patience: Duration) -> Resu
             return Err(error);
         }
         if !std::mem::replace(&mut is_told, true) {
-            tracing::info!("waiting up to {patience:?} for the process that executes the store: {error}");
+            tracing::info!("waiting up to {patience:?} for the process that executes the store to end: {error}");
         }
         tokio::time::sleep(LOCK_LOOK.min(end - tokio::time::Instant::now())).await;
     }
 }
 
 impl Builder {
-    /// What tells this version of the code from another. A test that brings its own store says when its code changes.
+    /// Returns a number that identifies this version of the code. A test that brings its own store names the version
+    /// itself.
     fn code(&self) -> Option<u64> {
         let has_file = matches!(self.place, Place::Path(_));
         if has_file || self.version.is_some() { parked::code(self.version.as_deref()) } else { None }

@@ -1,8 +1,8 @@
-//! What can be wrong with an export.
+//! Errors of reading and writing exports.
 
 use std::fmt;
 
-/// Why a file cannot be read as an export, and in which line.
+/// Why a file cannot be read as an export, and on which line.
 ///
 /// ```
 /// use outlive::export::{ExportProblem, Reader};
@@ -13,13 +13,13 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ExportError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: u64,
     /// What is wrong with it.
     pub problem: ExportProblem,
 }
 
-/// What can be wrong with an export.
+/// What is wrong with an export.
 ///
 /// ```
 /// use outlive::export::ExportProblem;
@@ -30,24 +30,24 @@ pub struct ExportError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ExportProblem {
-    /// The file does not begin as an export does.
+    /// The file does not start as an export does.
     NotAnExport,
-    /// It was written by a later release.
+    /// The export was written by a later release.
     Version {
-        /// Its version.
+        /// The export's version.
         found: u64,
-        /// The latest that this release reads.
+        /// The latest version that this release reads.
         known: u64,
     },
-    /// The line is no run.
+    /// The line is not a run.
     Garbage(String),
-    /// The file ends before it says so.
+    /// The file ends without its last line.
     Truncated,
-    /// The last line tells of another number of runs than there are.
+    /// The last line states a different number of runs than there are.
     Count {
-        /// What the last line says.
+        /// The number the last line states.
         said: u64,
-        /// How many there are.
+        /// The number of runs in the file.
         found: u64,
     },
     /// The file cannot be read.
@@ -64,17 +64,14 @@ impl fmt::Display for ExportError {
                 write!(f, "this is neither a store nor an export; make one with `outlive export FILE --out EXPORT`")
             }
             ExportProblem::Version { found, known } => {
-                write!(
-                    f,
-                    "this export is of version {found}, and {known} is the latest known here; use a later release"
-                )
+                write!(f, "this export has version {found}, but this release reads up to {known}; use a later release")
             }
-            ExportProblem::Garbage(what) => write!(f, "this is not a run of an export: {what}; export it again"),
+            ExportProblem::Garbage(what) => write!(f, "this is not an exported run: {what}; export again"),
             ExportProblem::Truncated => {
-                write!(f, "the export ends here without its last line; copy or export it again")
+                write!(f, "the export ends without its last line; copy or export it again")
             }
             ExportProblem::Count { said, found } => {
-                write!(f, "the export says that it has {said} runs, and has {found}; export it again")
+                write!(f, "the export states {said} runs but has {found}; export it again")
             }
             ExportProblem::Unreadable(why) => write!(f, "the export cannot be read: {why}"),
             ExportProblem::Unwritten(why) => write!(f, "the export cannot be written: {why}"),

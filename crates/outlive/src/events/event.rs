@@ -1,4 +1,4 @@
-//! One thing that happened, as it is handed out: for programs, as JSON, and as a line for people.
+//! One lifecycle event: for programs, as JSON, and as a line for people.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::kind::{JobWork, LifecycleKind, RetryScheduled};
 use crate::error::Error;
 
-/// One thing that happened to a run or to an instance of a job, told because it was committed; or an attempt of a step
-/// that begins, told in the process that executes it.
+/// One thing that happened to a run or to an instance of a job, reported because it was committed; or an attempt of a
+/// step that begins, reported live in the process that executes it.
 ///
-/// As JSON it is flat: these fields, `type`, and those of its [`kind`](Self::kind). The schema is in
+/// As JSON it is flat: these fields, `type`, and the fields of its [`kind`](Self::kind). The schema is in
 /// `docs/lifecycle-events.schema.json`. Times are milliseconds since 1970.
 ///
 /// ```
@@ -32,27 +32,26 @@ use crate::error::Error;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LifecycleEvent {
-    /// Its own id: the same whenever and by whomever it is read.
+    /// The event's own id: the same for every subscriber, whenever it is read.
     pub id: String,
     /// When it happened.
     pub at: Timestamp,
-    /// Its number among all that is told of this instance, from 1, without a gap; 0 if it is not
-    /// [committed](Self::is_committed).
+    /// The event's number within its instance, from 1, without a gap; 0 if it is not [committed](Self::is_committed).
     pub number: u64,
     /// The id of the run, or of the instance of a job.
     pub instance: String,
     /// The workflow, or the job with its kind, as `task:orders`.
     pub name: String,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub kind: LifecycleKind,
-    /// Where it lies in the feed.
+    /// The event's position in the feed.
     pub(super) cursor: Cursor,
 }
 
 impl LifecycleEvent {
-    /// Whether it comes from what is committed, as all do but [`StepStarted`](LifecycleKind::StepStarted) of most steps.
-    /// What does not is told while it happens, by the process that does it: nobody is told of it later.
+    /// Returns `true` if the event is committed, as all are but [`StepStarted`](LifecycleKind::StepStarted) of most
+    /// steps. An event that is not is reported live by the process in which it happens, and never later.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -72,7 +71,8 @@ impl LifecycleEvent {
         self.number > 0
     }
 
-    /// The place just behind it: who goes on [there](crate::Subscribe::since) neither misses nor repeats anything.
+    /// Returns the position just after this event: a subscription that resumes [there](crate::Subscribe::since) neither
+    /// misses nor repeats anything.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -91,7 +91,7 @@ impl LifecycleEvent {
     }
 }
 
-/// A place in the feed of a store, to go on from there. Later places are greater.
+/// A position in the feed of a store, to resume from. Later positions are greater.
 ///
 /// ```
 /// use outlive::Cursor;
@@ -104,29 +104,29 @@ impl LifecycleEvent {
 pub struct Cursor(u64);
 
 impl Cursor {
-    /// Before everything.
+    /// The position before the first event.
     ///
     /// ```
     /// assert_eq!(outlive::Cursor::START.to_string(), "0");
     /// ```
     pub const START: Self = Self(0);
 
-    /// Behind all that the line at a position of the feed tells.
+    /// Returns the position after all events of the feed entry at `pos`.
     pub(crate) fn after(pos: u64) -> Self {
         Self(pos.saturating_mul(2))
     }
 
-    /// Between the two things that the line at a position of the feed tells.
+    /// Returns the position between the two events of the feed entry at `pos`.
     pub(crate) fn within(pos: u64) -> Self {
         Self(pos.saturating_mul(2).saturating_sub(1))
     }
 
-    /// The position of the last line of the feed of which nothing is left to tell.
+    /// Returns the position of the last feed entry of which no event is left.
     pub(crate) fn pos(self) -> u64 {
         self.0 / 2
     }
 
-    /// As a number that a store keeps.
+    /// Returns the number that a store keeps.
     #[cfg(feature = "http")]
     pub(crate) fn to_mark(self) -> u64 {
         self.0
@@ -150,11 +150,11 @@ impl FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let number = text.parse().map(Self);
-        number.map_err(|_| Error::Setup(format!("{text:?} is no cursor; give what `event.cursor()` has shown")))
+        number.map_err(|_| Error::Setup(format!("{text:?} is not a cursor; use what `event.cursor()` returned")))
     }
 }
 
-/// One line for people.
+/// Writes one line for people.
 impl fmt::Display for LifecycleEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, name, instance, number, kind, .. } = self;

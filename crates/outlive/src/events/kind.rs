@@ -1,4 +1,4 @@
-//! What can happen to an instance, each with its own fields, as Rust and as JSON.
+//! The kinds of lifecycle events, each with its own fields, as Rust and as JSON.
 
 use outlive_core::failure::Failure;
 use outlive_core::retry::Reason;
@@ -7,7 +7,7 @@ use outlive_core::time::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// What happened. In JSON it is the member `type` and the fields beside it.
+/// What happened. In JSON it is the member `type` and the fields next to it.
 ///
 /// ```
 /// use outlive::LifecycleKind;
@@ -25,23 +25,23 @@ use serde_json::value::RawValue;
 #[serde(tag = "type")]
 #[non_exhaustive]
 pub enum LifecycleKind {
-    /// A run was accepted, or is to go on after its end, and waits to be driven.
+    /// A run was accepted, or is to continue after its end, and waits to be driven.
     #[serde(rename = "run.queued")]
     RunQueued,
     /// A run is driven for the first time, or again after its end.
     #[serde(rename = "run.started")]
     RunStarted,
-    /// A run waits for time, a signal or somebody.
+    /// A run waits for a time, a signal or a person.
     #[serde(rename = "run.paused")]
     RunPaused {
         /// Sleeping, waiting, retrying, or paused by an operator.
         #[serde(serialize_with = "status_text")]
         why: StatusKind,
-        /// Until when, if that is known.
+        /// Until when, if known.
         #[serde(skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
-    /// A run goes on after a pause.
+    /// A run resumes after a pause.
     #[serde(rename = "run.resumed")]
     RunResumed,
     /// A run ended with a value.
@@ -50,45 +50,48 @@ pub enum LifecycleKind {
     /// A run ended with a failure.
     #[serde(rename = "run.failed")]
     RunFailed {
-        /// What it failed with.
+        /// What the run failed with.
         #[serde(serialize_with = "failure_object")]
         failure: Failure,
     },
-    /// A run was asked to end, and begins to.
+    /// A run was asked to end, and begins to do so.
     #[serde(rename = "run.cancelling")]
     RunCancelling {
-        /// Why.
+        /// The reason given.
         reason: String,
     },
     /// A run ended because it was asked to.
     #[serde(rename = "run.cancelled")]
     RunCancelled {
-        /// Why.
+        /// The reason given.
         reason: String,
     },
-    /// A run cannot go on before somebody has seen to it.
+    /// A run is stuck, and needs a person or a deploy to continue.
     #[serde(rename = "run.stuck")]
     RunStuck {
-        /// Why, and the way out.
+        /// Why, and what to do.
         reason: String,
     },
-    /// Somebody had a failed run go on: its last failures are forgotten.
+    /// A failed run was retried: its last failures are dropped.
     #[serde(rename = "run.retried")]
     RunRetried,
-    /// A stuck run goes on.
+    /// A stuck run resumes.
     #[serde(rename = "run.reopened")]
     RunReopened,
-    /// An attempt began. Of a step that records it, which is one with a timeout, a budget of time, or
-    /// [`at_most_once`](crate::ctx::Step::at_most_once), it is told as everything else is; of any other, to those who
-    /// [follow](crate::Client::events) in the process that executes it, and to nobody else. It then comes in its place:
-    /// behind all of its run that was before it, and ahead of the end of its attempt. Who is slow may miss some.
+    /// An attempt began.
+    ///
+    /// For a step that records its start, which is one with a timeout, a time budget or
+    /// [`at_most_once`](crate::ctx::Step::at_most_once), this is reported like every other event. For any other step,
+    /// it is reported only to [subscribers](crate::Client::events) in the process that executes it. It then has its
+    /// place in the order: after all earlier events of its run, and before the end of its attempt. A slow subscriber
+    /// may miss some.
     #[serde(rename = "step.started")]
     StepStarted {
         /// The step's name.
         step: String,
-        /// Its identity in the run: with its scope, key and count.
+        /// The step's identity in the run: with its scope, key and count.
         operation: String,
-        /// Which attempt, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
     /// A step ended with a value.
@@ -96,220 +99,221 @@ pub enum LifecycleKind {
     StepCompleted {
         /// The step's name.
         step: String,
-        /// Its identity in the run: with its scope, key and count.
+        /// The step's identity in the run: with its scope, key and count.
         operation: String,
-        /// The attempt that did it, from 1.
+        /// The attempt that completed, from 1.
         attempt: u32,
         /// How long that attempt took.
         #[serde(skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
     },
-    /// An attempt of a step failed; there is one for each attempt that did.
+    /// An attempt of a step failed; each failed attempt has one.
     #[serde(rename = "step.failed")]
     StepFailed {
         /// The step's name.
         step: String,
-        /// Its identity in the run: with its scope, key and count.
+        /// The step's identity in the run: with its scope, key and count.
         operation: String,
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// What it failed with.
+        /// What the attempt failed with.
         #[serde(serialize_with = "failure_object")]
         failure: Failure,
-        /// Whether another attempt follows.
+        /// `true` if another attempt follows.
         will_retry: bool,
-        /// The attempt that follows.
+        /// The next attempt.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry: Option<RetryScheduled>,
-        /// Why none follows, if the policy would have had more.
+        /// The limit of the retry policy that was reached, if that is why none follows.
         #[serde(skip_serializing_if = "Option::is_none", serialize_with = "reason_text")]
         exhausted: Option<Reason>,
-        /// Whether a fallback is to give the value now.
+        /// `true` if a fallback is to provide the value now.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         falls_back: bool,
     },
     /// A sleep began.
     #[serde(rename = "sleep.set")]
     SleepSet {
-        /// Its identity in the run.
+        /// The sleep's identity in the run.
         operation: String,
-        /// When it ends.
+        /// When the sleep ends.
         until: Timestamp,
     },
     /// A sleep ended.
     #[serde(rename = "sleep.done")]
     SleepDone {
-        /// Its identity in the run.
+        /// The sleep's identity in the run.
         operation: String,
     },
-    /// A wait began that gives up some time. One without a timeout is told of by [`RunPaused`](Self::RunPaused) alone.
+    /// A wait with a timeout began. For one without a timeout there is only a [`RunPaused`](Self::RunPaused).
     #[serde(rename = "wait.set")]
     WaitSet {
-        /// The signal that is waited for.
+        /// The name of the signal it waits for.
         signal: String,
-        /// Its identity in the run.
+        /// The wait's identity in the run.
         operation: String,
-        /// When it gives up.
+        /// When the wait times out.
         until: Timestamp,
     },
-    /// A wait got its signal.
+    /// A wait received its signal.
     #[serde(rename = "signal.taken")]
     SignalTaken {
-        /// The signal.
+        /// The signal's name.
         signal: String,
         /// The wait's identity in the run.
         operation: String,
     },
-    /// A signal does not read as what the wait is for: it is a dead letter of the run, and the wait goes on.
+    /// A signal does not deserialize as what the wait is for: it becomes a dead letter of the run, and the wait
+    /// continues.
     #[serde(rename = "signal.refused")]
     SignalRefused {
-        /// The signal.
+        /// The signal's name.
         signal: String,
         /// The wait's identity in the run.
         operation: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         problem: String,
     },
     /// A dead letter of the run was discarded.
     #[serde(rename = "signal.discarded")]
     SignalDiscarded {
-        /// The number of the entry that refused the signal.
+        /// The `seq` of the journal entry that refused the signal.
         entry: u64,
     },
-    /// A wait gave up.
+    /// A wait timed out.
     #[serde(rename = "wait.timed_out")]
     WaitTimedOut {
-        /// The signal that did not come.
+        /// The name of the signal that did not arrive.
         signal: String,
-        /// Its identity in the run.
+        /// The wait's identity in the run.
         operation: String,
     },
     /// A step, sleep or wait ended because its run was cancelled.
     #[serde(rename = "operation.cancelled")]
     OperationCancelled {
-        /// Its identity in the run.
+        /// The operation's identity in the run.
         operation: String,
     },
-    /// An instance of a job came into being.
+    /// An instance of a job was created.
     #[serde(rename = "job.started")]
     JobStarted {
-        /// More of it.
+        /// Details of the work.
         #[serde(flatten)]
         work: JobWork,
     },
-    /// A handler of a job ended well.
+    /// A handler of a job succeeded.
     #[serde(rename = "job.executed")]
     JobExecuted {
-        /// Which, and for how long.
+        /// Which handler, and how long it took.
         #[serde(flatten)]
         work: JobWork,
     },
     /// A handler of a job failed.
     #[serde(rename = "job.failed")]
     JobFailed {
-        /// Which, and for how long.
+        /// Which handler, and how long it took.
         #[serde(flatten)]
         work: JobWork,
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// What it failed with.
+        /// What the attempt failed with.
         error: String,
-        /// Whether another attempt follows.
+        /// `true` if another attempt follows.
         will_retry: bool,
-        /// The attempt that follows.
+        /// The next attempt.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry: Option<RetryScheduled>,
     },
-    /// No attempt is left for what a job was to do.
+    /// A job has no attempts left for a piece of its work.
     #[serde(rename = "job.exhausted")]
     JobExhausted {
-        /// Which.
+        /// Details of the work.
         #[serde(flatten)]
         work: JobWork,
         /// The last attempt.
         attempt: u32,
-        /// What that failed with.
+        /// What the last attempt failed with.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// Why there are no more.
+        /// Why there are no more attempts.
         reason: String,
     },
-    /// An instance of a job is gone with all that it had.
+    /// An instance of a job was removed, with everything it had.
     #[serde(rename = "job.terminated")]
     JobTerminated {
-        /// More of it.
+        /// Details of the work.
         #[serde(flatten)]
         work: JobWork,
-        /// Why.
+        /// The reason given.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// An instance of a job rests until it is resumed.
+    /// An instance of a job stopped until it is resumed.
     #[serde(rename = "job.stopped")]
     JobStopped {
-        /// Why.
+        /// Why it stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// An instance of a job goes on.
+    /// An instance of a job resumes.
     #[serde(rename = "job.resumed")]
     JobResumed,
-    /// An instance of a job cannot go on before somebody has seen to it.
+    /// An instance of a job is stuck, and needs a person or a deploy to continue.
     #[serde(rename = "job.stuck")]
     JobStuck {
-        /// Why, and the way out.
+        /// Why, and what to do.
         reason: String,
     },
-    /// An event of a job was handled.
+    /// A job handled an event.
     #[serde(rename = "event.handled")]
     EventHandled {
-        /// Which, and for how long.
+        /// Which event, and how long it took.
         #[serde(flatten)]
         work: JobWork,
-        /// The attempt that did it, from 1; 0 if that is not counted.
+        /// The attempt that handled it, from 1; 0 if attempts are not counted.
         attempt: u32,
     },
-    /// A debounce began to collect.
+    /// A debounce began to collect events.
     #[serde(rename = "debounce.started")]
     DebounceStarted {
-        /// More of it.
+        /// Details of the work.
         #[serde(flatten)]
         work: JobWork,
-        /// When it flushes, if nothing more comes.
+        /// When it flushes, if no more events arrive.
         #[serde(skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
-    /// A debounce hands over what it has collected.
+    /// A debounce flushes what it has collected.
     #[serde(rename = "debounce.flushed")]
     DebounceFlushed {
-        /// How many events, and more of it.
+        /// The number of events, and other details.
         #[serde(flatten)]
         work: JobWork,
-        /// Why now.
+        /// Why it flushes now.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// A debounce dropped what it had collected, because it was asked to.
     #[serde(rename = "debounce.cleared")]
     DebounceCleared {
-        /// How many events, and more of it.
+        /// The number of events, and other details.
         #[serde(flatten)]
         work: JobWork,
     },
-    /// A task is to wake itself.
+    /// A task scheduled a wake for itself.
     #[serde(rename = "task.scheduled")]
     TaskScheduled {
-        /// More of it.
+        /// Details of the work.
         #[serde(flatten)]
         work: JobWork,
-        /// When.
+        /// When the wake is due.
         #[serde(skip_serializing_if = "Option::is_none")]
         due: Option<Timestamp>,
     },
 }
 
 impl LifecycleKind {
-    /// Its name, as in the member `type` of the JSON.
+    /// Returns the name, as in the member `type` of the JSON.
     ///
     /// ```
     /// assert_eq!(outlive::LifecycleKind::RunQueued.as_str(), "run.queued");
@@ -356,7 +360,7 @@ impl LifecycleKind {
     }
 }
 
-/// The attempt that follows one that failed.
+/// The attempt that follows a failed one.
 ///
 /// ```
 /// use outlive::RetryScheduled;
@@ -367,13 +371,13 @@ impl LifecycleKind {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct RetryScheduled {
-    /// Which attempt it will be, from 2.
+    /// The number of the attempt, from 2.
     pub attempt: u32,
-    /// When.
+    /// When the attempt is due.
     pub due: Timestamp,
-    /// The delay until then, with chance in it.
+    /// The delay until then, with jitter.
     pub delay_ms: u64,
-    /// The delay as the backoff gives it.
+    /// The delay of the backoff, without jitter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_delay_ms: Option<u64>,
     /// The kind of backoff.
@@ -384,7 +388,7 @@ pub struct RetryScheduled {
     pub jitter: Option<String>,
 }
 
-/// Which piece of a job's work is meant: each part of it where it applies.
+/// The piece of a job's work that an event is about. Each field is set where it applies.
 ///
 /// ```
 /// use outlive::JobWork;
@@ -393,19 +397,19 @@ pub struct RetryScheduled {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct JobWork {
-    /// Which handler: `execute`, `on_event`, `on_idle`, `on_error`.
+    /// The handler: `execute`, `on_event`, `on_idle`, `on_error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<String>,
-    /// Which run of the job, from 1.
+    /// The number of the job's run, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<u64>,
-    /// The position of the event that it is about.
+    /// The position of the event it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<u64>,
-    /// How many events it is about.
+    /// The number of events it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
-    /// For how long it ran.
+    /// How long it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -418,7 +422,7 @@ fn reason_text<S: Serializer>(reason: &Option<Reason>, serializer: S) -> Result<
     reason.map(Reason::as_str).serialize(serializer)
 }
 
-/// As it is kept in the journal.
+/// Serializes a failure as it is stored in the journal.
 fn failure_object<S: Serializer>(failure: &Failure, serializer: S) -> Result<S::Ok, S::Error> {
     let kept = RawValue::from_string(failure.to_payload().as_str().to_owned());
     kept.map_err(serde::ser::Error::custom)?.serialize(serializer)

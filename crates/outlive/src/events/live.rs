@@ -1,4 +1,4 @@
-//! Attempts that begin in this process, put in their places among what is read from the feed.
+//! Live attempts: merges those that begin in this process into what is read from the feed.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -11,10 +11,11 @@ use super::event::{Cursor, LifecycleEvent};
 use super::kind::LifecycleKind;
 use crate::attempts::{Attempts, Begun, Listener};
 
-/// What one subscriber hears beside the feed.
+/// What one subscriber receives besides the feed.
 pub(super) struct Live {
     listener: Listener,
-    /// How many were told when the feed was last read: those are behind all that was committed before them.
+    /// How many had been reported when the feed was last read: those come after everything that was committed before
+    /// them.
     told: u64,
 }
 
@@ -23,13 +24,13 @@ impl Live {
         Self { listener: Attempts::listen(attempts.clone()), told: 0 }
     }
 
-    /// The feed is about to be read.
+    /// Notes that the feed is about to be read.
     pub(super) fn look(&mut self) {
         self.told = self.listener.told();
     }
 
-    /// The feed was read to its end: what began before that has its place now, unless an entry before it is still to
-    /// be committed. Says whether there may be more.
+    /// Handles the end of the feed: what began before that has its place now, unless an entry before it is still to be
+    /// committed. Returns `true` if there may be more.
     pub(super) fn at_the_end(&self, of: Option<&Name>, waiting: &mut VecDeque<LifecycleEvent>) -> bool {
         let is_other = |begun: &Begun| of.is_some_and(|of| of.as_str() != begun.instance);
         self.listener.take(|_, begun| is_other(begun));
@@ -38,14 +39,14 @@ impl Live {
         waiting.len() > count || self.listener.told() > self.told
     }
 
-    /// What began before this line of the feed.
+    /// Adds the attempts that began before this feed entry.
     pub(super) fn before(&self, told: &Told, waiting: &mut VecDeque<LifecycleEvent>) {
         if let Line::Entry(entry) = &told.line {
             waiting.extend(self.take(|_, begun| begun.num == told.num && begun.seq < entry.seq));
         }
     }
 
-    /// What began just behind this line of the feed, before it was committed.
+    /// Adds the attempts that began right after this feed entry, before it was committed.
     pub(super) fn behind(&self, told: &Told, waiting: &mut VecDeque<LifecycleEvent>) {
         if let Line::Entry(entry) = &told.line {
             let is_next = |begun: &Begun| begun.seq == entry.seq && !begun.is_durable;
@@ -53,7 +54,7 @@ impl Live {
         }
     }
 
-    /// Comes back once more has begun than was known when the feed was last read.
+    /// Returns once more attempts have begun than were known when the feed was last read.
     pub(super) async fn more(&self) {
         poll_fn(|cx| self.listener.poll_more(self.told, cx)).await;
     }
@@ -72,7 +73,7 @@ fn event(begun: &Begun) -> LifecycleEvent {
         instance: instance.clone(),
         name: workflow.clone(),
         kind: LifecycleKind::StepStarted { step: step.clone(), operation: operation.to_string(), attempt: *attempt },
-        // Where it is handed out says where that is.
+        // Set when the event is returned to the subscriber.
         cursor: Cursor::START,
     }
 }
@@ -101,7 +102,7 @@ mod tests {
         }
     }
 
-    /// The line of an entry of run 1.
+    /// A feed entry for a journal entry of run 1.
     fn line(seq: u64) -> Told {
         let entry = Entry::of_run(seq, Timestamp::AT_ONCE, EntryKind::Retried);
         let (id, workflow) = (Name::recorded("run-1"), Name::recorded("shop"));
@@ -114,14 +115,14 @@ mod tests {
         (attempts, live)
     }
 
-    /// What comes out of a look at the feed that finds nothing, and whether to look again.
+    /// What comes out when the feed is read and is empty, and whether to read again.
     fn end(live: &Live, of: Option<&Name>) -> (usize, bool) {
         let mut waiting = VecDeque::new();
         let is_more = live.at_the_end(of, &mut waiting);
         (waiting.len(), is_more)
     }
 
-    /// What comes out before a line, and behind it.
+    /// What comes out before a feed entry, and after it.
     fn around(live: &Live, told: &Told) -> (usize, usize) {
         let (mut before, mut behind) = (VecDeque::new(), VecDeque::new());
         live.before(told, &mut before);
@@ -146,7 +147,7 @@ mod tests {
         let (attempts, mut live) = live();
         attempts.tell(|| begun(1, 3, false));
         live.look();
-        assert_eq!(end(&live, None), (0, false), "and nobody looks again before there is news");
+        assert_eq!(end(&live, None), (0, false), "and nobody looks again before something is committed");
         assert_eq!(around(&live, &line(2)), (0, 0));
         assert_eq!(around(&live, &line(3)), (0, 1));
     }
@@ -156,8 +157,8 @@ mod tests {
         let (attempts, live) = live();
         attempts.tell(|| begun(1, 3, true));
         attempts.tell(|| begun(2, 3, true));
-        assert_eq!(around(&live, &line(3)), (0, 0), "news may follow that were before it");
-        assert_eq!(around(&live, &line(4)), (1, 0), "and the other run is none of its business");
+        assert_eq!(around(&live, &line(3)), (0, 0), "feed entries may follow that were before it");
+        assert_eq!(around(&live, &line(4)), (1, 0), "the attempt of the other run stays");
     }
 
     #[test]
@@ -166,13 +167,13 @@ mod tests {
         (1..=3).for_each(|num| attempts.tell(|| begun(num, 0, true)));
         live.look();
         assert_eq!(end(&live, Some(&Name::recorded("run-2"))), (1, true));
-        assert_eq!(end(&live, None).0, 0, "those of others are not kept");
+        assert_eq!(end(&live, None).0, 0, "attempts of other runs are not kept");
     }
 
     #[test]
     fn nobody_who_listens_costs_nothing() {
         let (attempts, live) = live();
         drop(live);
-        attempts.tell(|| panic!("it is made for nobody"));
+        attempts.tell(|| panic!("nobody listens"));
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON schema of all events, made from the code; `docs` must have it as it is made.
+//! The JSON schema of all events, generated from the code; `docs` must have the generated one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn failure() -> Failure {
     failure
 }
 
-/// An entry of a kind with all that it can have, or with as little as it can.
+/// Returns an entry of a kind with everything it can have, or with as little as it can.
 fn entry(kind: EntryKind, is_full: bool) -> Entry {
     let bare = Entry { op: "step:charge".into(), attempt: 1, ..Entry::of_run(1, AT, kind) };
     if !is_full {
@@ -46,11 +46,11 @@ fn entry(kind: EntryKind, is_full: bool) -> Entry {
     Entry { op: "a%2Fb/step:charge[42]#2".into(), started: Some(AT), due: Some(LATER), payload, ..bare }
 }
 
-/// News of a kind with all that they can have, or with as little as they can.
+/// Returns a lifecycle record of a kind with everything it can have, or with as little as it can.
 fn news(kind: NewsKind, is_full: bool) -> News {
     let detail = match kind {
         _ if !is_full => return News::new(kind, AT),
-        NewsKind::RunPaused => Payload::encode(&("sleeping", LATER)).expect("it is JSON"),
+        NewsKind::RunPaused => Payload::encode(&("sleeping", LATER)).expect("a pause serializes"),
         NewsKind::RunFailed => failure().to_payload(),
         NewsKind::RunCancelled | NewsKind::RunStuck => Payload::recorded("\"why\""),
         _ => Detail {
@@ -78,7 +78,7 @@ fn told_of(line: Line) -> Told {
     Told { pos: 9, num: InstanceNum(7), id, workflow, number: 5, line }
 }
 
-/// All that can be told: each kind of line, full and bare.
+/// Returns the events of each kind of feed entry, full and bare.
 fn samples() -> Vec<(String, Vec<LifecycleEvent>)> {
     let both = [true, false];
     let entries = EntryKind::ALL.into_iter().flat_map(|kind| both.map(|full| Line::Entry(entry(kind, full))));
@@ -87,7 +87,7 @@ fn samples() -> Vec<(String, Vec<LifecycleEvent>)> {
     lines.map(|line| (format!("{line:?}"), told::events(&told_of(line)))).collect()
 }
 
-/// The schema of a value, by example.
+/// Returns the schema of a value, by example.
 fn of_value(member: &str, value: &Value) -> Value {
     match value {
         Value::Object(_) if member == "failure" => json!({ "$ref": "#/$defs/failure" }),
@@ -106,7 +106,7 @@ fn of_value(member: &str, value: &Value) -> Value {
 fn schema() -> Value {
     let mut types: BTreeMap<String, (Map<String, Value>, BTreeSet<String>)> = BTreeMap::new();
     for event in samples().into_iter().flat_map(|(_, events)| events) {
-        let Ok(Value::Object(members)) = serde_json::to_value(&event) else { panic!("{event} is no object") };
+        let Ok(Value::Object(members)) = serde_json::to_value(&event) else { panic!("{event} is not an object") };
         let keys: BTreeSet<String> = members.keys().cloned().collect();
         let known = types.entry(event.kind.as_str().to_owned()).or_insert_with(|| (Map::new(), keys.clone()));
         known.1 = known.1.intersection(&keys).cloned().collect();
@@ -120,9 +120,9 @@ fn schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A lifecycle event of Outlive",
-        "description": "Times are milliseconds since 1970, in UTC. Members may be added. A step.started that is told as \
-                        it happens, in the process that executes it, is not committed: its number is 0, and its \
-                        cursor is that of the event before it.",
+        "description": "Times are milliseconds since 1970, in UTC. Members may be added. A step.started that is \
+                        reported live, in the process that executes it, is not committed: its number is 0, and its \
+                        cursor is the cursor of the event before it.",
         "type": "object",
         "oneOf": variants,
         "$defs": { "failure": {
@@ -142,9 +142,9 @@ fn schema() -> Value {
 #[test]
 fn every_line_that_a_store_can_tell_is_an_event() {
     for (line, events) in samples() {
-        assert!(!events.is_empty(), "nothing is told of {line}");
+        assert!(!events.is_empty(), "no event for {line}");
         for event in events {
-            let json = serde_json::to_value(&event).expect("it is JSON");
+            let json = serde_json::to_value(&event).expect("events serialize");
             assert_eq!(json["type"], event.kind.as_str());
             assert!(event.to_string().contains(event.kind.as_str()));
         }
@@ -163,18 +163,18 @@ fn one_line_that_tells_of_two_things_has_two_numbers_and_a_place_between() {
 #[test]
 fn names_are_told_as_the_code_has_them() {
     let event = told::events(&told_of(Line::Entry(entry(EntryKind::StepDone, true)))).remove(0);
-    let json = serde_json::to_value(&event).expect("it is JSON");
+    let json = serde_json::to_value(&event).expect("events serialize");
     assert_eq!((json["step"].as_str(), json["operation"].as_str()), (Some("charge"), Some("a%2Fb/step:charge[42]#2")));
 }
 
-/// `OUTLIVE_WRITE_SCHEMA=1 cargo test -p outlive schema` writes it.
+/// Run `OUTLIVE_WRITE_SCHEMA=1 cargo test -p outlive schema` to write it.
 #[test]
 fn the_schema_in_docs_is_that_of_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lifecycle-events.schema.json");
-    let made = serde_json::to_string_pretty(&schema()).expect("it is JSON") + "\n";
+    let made = serde_json::to_string_pretty(&schema()).expect("a schema serializes") + "\n";
     if std::env::var_os("OUTLIVE_WRITE_SCHEMA").is_some() {
         std::fs::write(&path, &made).expect("docs can be written");
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == made, "{} is not as the code is: write it with OUTLIVE_WRITE_SCHEMA=1", path.display());
+    assert!(kept == made, "{} is out of date; update it with OUTLIVE_WRITE_SCHEMA=1", path.display());
 }

@@ -1,4 +1,4 @@
-//! From a line of the store's feed to the events it tells of: complete, and nothing but the line is asked.
+//! Converts an entry of the store's feed to lifecycle events, all of them, from nothing but the entry.
 
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::journal::{Entry, EntryKind};
@@ -14,7 +14,7 @@ use super::event::{Cursor, LifecycleEvent};
 use super::kind::{JobWork, LifecycleKind, RetryScheduled};
 use crate::check::identity::{Parts, unescaped};
 
-/// The events that a line tells of, in order.
+/// Returns the events of a feed entry, in order.
 pub(super) fn events(told: &Told) -> Vec<LifecycleEvent> {
     let event = |cursor, number, at, kind| LifecycleEvent {
         id: format!("{}-{number}", told.num.0),
@@ -38,7 +38,7 @@ pub(super) fn events(told: &Told) -> Vec<LifecycleEvent> {
     }
 }
 
-/// What an entry of a journal tells. `None` for a kind that a later release has added.
+/// Returns the event of a journal entry. `None` for a kind that a later release has added.
 fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
     let name = || unescaped(Parts::of(&entry.op).name);
     let operation = || entry.op.to_string();
@@ -82,7 +82,7 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
     })
 }
 
-/// What is kept beside a failure.
+/// What is recorded next to a failure.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Note {
@@ -113,7 +113,7 @@ fn retry(entry: &Entry, plan: Option<Plan>) -> Option<RetryScheduled> {
     Some(RetryScheduled { attempt, due, delay_ms, base_delay_ms, backoff, jitter })
 }
 
-/// What other news tell. `None` for a kind that a later release has added.
+/// Returns the event of any other feed entry. `None` for a kind that a later release has added.
 fn of_news(news: &News) -> Option<LifecycleKind> {
     let reason = || sentence(news.detail.as_ref());
     Some(match news.kind {
@@ -135,7 +135,7 @@ fn of_news(news: &News) -> Option<LifecycleKind> {
     })
 }
 
-/// What news of a job tell.
+/// Returns the event of a job.
 fn of_job(news: &News) -> Option<LifecycleKind> {
     let detail = news.detail.as_ref().and_then(Detail::from_payload).unwrap_or_default();
     let (work, attempt) = (work(&detail), news.attempt);
@@ -191,7 +191,7 @@ fn millis(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.since(from).as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A sentence that is kept as JSON text.
+/// Reads a sentence that is stored as JSON text.
 fn sentence(payload: Option<&Payload>) -> String {
     payload.map(|payload| payload.decode().unwrap_or_else(|_| payload.as_str().to_owned())).unwrap_or_default()
 }
@@ -202,7 +202,7 @@ fn paused(detail: Option<&Payload>) -> (StatusKind, Option<Timestamp>) {
     (StatusKind::from_text(&why).unwrap_or(StatusKind::Paused), until)
 }
 
-/// A failure whose record cannot be read.
+/// Returns a failure for a record that cannot be read.
 fn unknown(payload: Option<&Payload>) -> Failure {
     Failure::new(Cause::Error, payload.map_or("what went wrong is not recorded", Payload::as_str))
 }

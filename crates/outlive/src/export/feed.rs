@@ -1,4 +1,4 @@
-//! Runs one after the other, from a store or from an export, read and never written.
+//! Reads runs one after the other, from a store or from an export, and never writes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::open;
 
 /// How many instances are listed at once.
 const PAGE: usize = 500;
-/// How many are read at once, so that they are not waited for one by one. Fewer if they are large.
+/// How many instances are read at once, so that they are not awaited one by one. Fewer if they are large.
 const AT_ONCE: usize = 32;
 
-/// Where runs are read from: the path of a store or of an export, or a store that is open. It is never written.
+/// Where to read runs from: the path of a store or of an export, or an open store. It is never written.
 ///
 /// ```
 /// use outlive::export::Source;
@@ -85,7 +85,7 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    /// What it is called in an export.
+    /// Returns the name of the source, as written to an export.
     pub(crate) fn name(&self) -> String {
         match &self.0 {
             Place::Path(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string(),
@@ -94,7 +94,7 @@ impl Source {
     }
 }
 
-/// The runs of a source that a filter means.
+/// The runs of a source that match a filter.
 pub(crate) struct Feed {
     from: Origin,
     filter: Filter,
@@ -109,17 +109,17 @@ enum Origin {
 /// A store, page by page.
 struct Pages {
     store: Arc<dyn Query>,
-    /// What is listed and not read yet.
+    /// Instances that are listed and not read yet.
     page: VecDeque<Instance>,
     before: Option<InstanceNum>,
     is_last: bool,
-    /// How many are read next.
+    /// How many to read next.
     at_once: usize,
 }
 
 impl Pages {
     async fn next(&mut self, filter: &Filter) -> Result<Vec<Exported>, Error> {
-        // A page can be empty and not the last: what was on it may have been purged.
+        // A page can be empty without being the last: what was on it may have been purged.
         while self.page.is_empty() && !self.is_last {
             let next = self.store.list(filter, self.before, PAGE).await?;
             self.is_last = next.next.is_none();
@@ -135,7 +135,7 @@ impl Pages {
 }
 
 impl Feed {
-    /// Runs alone: a job has no journal, and nothing to replay.
+    /// Opens a source. Only runs are read: a job has no journal, and nothing to replay.
     pub(crate) async fn open(source: Source, mut filter: Filter) -> Result<Self, Error> {
         filter.kinds = Kinds::Runs;
         let store: Arc<dyn Query> = match source.0 {
@@ -159,12 +159,12 @@ impl Feed {
         Ok(Self { from: Origin::Export(Box::new(reader)), filter, total })
     }
 
-    /// How many there are, as far as that is known.
+    /// Returns the number of runs, as far as known.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The next few runs; none if there are no more.
+    /// Returns the next few runs; none if there are no more.
     pub(crate) async fn next(&mut self) -> Result<Vec<Exported>, Error> {
         let Self { from, filter, .. } = self;
         match from {
@@ -177,7 +177,7 @@ impl Feed {
         }
     }
 
-    /// The same run once more, if it is of a store that may have gone on since.
+    /// Reads a run once more, if it is in a store and may have made progress since.
     pub(crate) async fn again(&self, run: &Exported) -> Result<Again, Error> {
         let Origin::Store(Pages { store, .. }) = &self.from else { return Ok(Again::Same) };
         let found = store.instance(&run.instance.id).await?;
@@ -187,7 +187,7 @@ impl Feed {
     }
 }
 
-/// How many to read next, after these: twice as many, but no more than fit on a page if the next are like them.
+/// Returns how many to read after these: twice as many, but no more than fit on a page if the next are alike.
 fn at_once(read: &[Exported], before: usize) -> usize {
     let weight = |run: &Exported| {
         let journal = run.journal.iter().flatten().map(Weight::weight).sum::<usize>();
@@ -197,17 +197,17 @@ fn at_once(read: &[Exported], before: usize) -> usize {
     fit.clamp(1, before.saturating_mul(2).min(AT_ONCE))
 }
 
-/// What became of a run since it was read.
+/// How a run has changed since it was read.
 pub(crate) enum Again {
     Same,
     Changed(Box<Exported>),
-    /// It is none of those that are meant any more.
+    /// It no longer exists, or no longer matches the filter.
     Gone,
 }
 
-/// All that is kept of an instance. What is damaged is the trouble of its own run.
+/// Reads everything stored about an instance. Damage is reported with the run that it concerns.
 async fn contents(query: &dyn Query, instance: Instance) -> Result<Exported, Error> {
-    // A run that goes on has no note but what it waits for, or that its row is damaged.
+    // The only note of a run that has not ended and is not stuck is what it waits for, or that its row is damaged.
     let is_open = !instance.status.is_ended() && instance.status != Status::Stuck;
     let is_damage = |note: &String| is_open && !awaited::is_in(note);
     let journal = match instance.note.clone().filter(is_damage) {

@@ -1,4 +1,4 @@
-//! Reading an export back: line by line, and never more trust in it than a file from somewhere deserves.
+//! Reads an export line by line, trusting it no more than any file of unknown origin.
 
 use std::io::BufRead;
 
@@ -8,7 +8,7 @@ use super::Exported;
 use super::wire::{EndLine, FORMAT, HeaderLine, RunLine, VERSION};
 use crate::error::{ExportError, ExportProblem};
 
-/// What the first line of an export says.
+/// The first line of an export.
 ///
 /// ```
 /// use outlive::export::Reader;
@@ -19,11 +19,11 @@ use crate::error::{ExportError, ExportProblem};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Header {
-    /// Where the runs come from.
+    /// The source of the runs.
     pub source: String,
-    /// When it was written.
+    /// When the export was written.
     pub at: Timestamp,
-    /// How many runs there were when it was begun.
+    /// The number of runs when the export was begun.
     pub runs: u64,
 }
 
@@ -47,9 +47,9 @@ pub struct Reader<R> {
     header: Header,
     /// The number of the line last read.
     line: u64,
-    /// How many runs it has given.
+    /// The number of runs returned.
     found: u64,
-    /// Nothing more comes: all is read, or something is wrong.
+    /// `true` once all is read, or something is wrong.
     is_over: bool,
     buffer: Vec<u8>,
 }
@@ -58,7 +58,7 @@ impl<R: BufRead> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// If there is none, or it is of a later release.
+    /// If there is no header, or it is of a later release.
     ///
     /// ```
     /// use outlive::export::{ExportProblem, Reader};
@@ -90,7 +90,7 @@ impl<R: BufRead> Reader<R> {
         Ok(reader)
     }
 
-    /// What the first line says.
+    /// Returns the header.
     ///
     /// ```
     /// # use outlive::export::Reader;
@@ -106,7 +106,7 @@ impl<R: BufRead> Reader<R> {
         ExportError { line: self.line, problem }
     }
 
-    /// Reads the next line that is not blank; answers whether there is one. A line without an end is not whole.
+    /// Reads the next line that is not blank, and returns `false` if there is none.
     fn read_line(&mut self) -> Result<bool, ExportError> {
         loop {
             self.line += 1;
@@ -121,7 +121,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The run in the next line, or `None` if it is the last one.
+    /// Reads the run on the next line. Returns `None` if it is the last line.
     fn read_run(&mut self) -> Result<Option<Exported>, ExportError> {
         if !self.read_line()? {
             return Err(self.error(ExportProblem::Truncated));
@@ -145,7 +145,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// After an error comes nothing more.
+/// Iterates over the runs. Ends after an error.
 impl<R: BufRead> Iterator for Reader<R> {
     type Item = Result<Exported, ExportError>;
 

@@ -1,4 +1,4 @@
-//! The lines of an export as they are written: shapes of their own, so that the file stays when the code changes.
+//! The lines of an export, as types of their own, so that the file format stays when the code changes.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 
 use super::Exported;
 
-/// The word by which an export is known.
+/// The word that identifies an export.
 pub(super) const FORMAT: &str = "outlive-export";
-/// The layout that this release writes, and the latest it reads.
+/// The version of the format that this release writes, and the latest it reads.
 pub(super) const VERSION: u32 = 1;
 
 /// The first line.
@@ -26,7 +26,7 @@ pub(super) struct HeaderLine {
     pub(super) version: u32,
     pub(super) source: String,
     pub(super) at: i64,
-    /// How many runs there were when it was begun.
+    /// The number of runs when the export was begun.
     pub(super) runs: u64,
 }
 
@@ -34,11 +34,11 @@ pub(super) struct HeaderLine {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EndLine {
-    /// How many runs there are in the file.
+    /// The number of runs in the file.
     pub(super) end: u64,
 }
 
-/// Every other line.
+/// Every other line: a run.
 #[derive(Serialize, Deserialize)]
 pub(super) struct RunLine {
     num: u64,
@@ -108,7 +108,7 @@ struct MessageLine {
     payload: Option<Box<RawValue>>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -143,10 +143,10 @@ impl RunLine {
         }
     }
 
-    /// The run that the line tells of.
+    /// Converts the line to a run.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub(super) fn into_run(self) -> Result<Exported, String> {
         let kind = StatusKind::from_text(&self.status).ok_or_else(|| format!("no such status: {:?}", self.status))?;
         let journal = match self.journal_damage {
@@ -173,7 +173,7 @@ impl RunLine {
             recoveries: self.recoveries,
             blamed: self.blamed,
             news: self.news,
-            // Who drives it is about the process it was read from, and not about the run.
+            // The owner is a fact about the process it was read from, not about the run.
             owner: Epoch(0),
             wake: self.wake.map(Timestamp::from_millis),
         };
@@ -233,8 +233,8 @@ impl MessageLine {
     }
 }
 
-/// JSON as it is, so that no number loses a digit on the way; damaged JSON as text. A line's end can stand in JSON
-/// between two values only, where a space says the same.
+/// Returns JSON as it is, so that no number loses a digit on the way; damaged JSON as text. JSON can have a line break
+/// only between two values, where a space means the same.
 fn raw(payload: &Payload) -> Box<RawValue> {
     let text = payload.as_str().replace(['\n', '\r'], " ");
     RawValue::from_string(text)

@@ -1,4 +1,4 @@
-//! Writing an export: page by page, while whoever executes the store goes on.
+//! Writes an export page by page, while the store may be executed.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use super::wire::{EndLine, FORMAT, HeaderLine, RunLine, VERSION};
 use crate::clock::{Clock as _, SystemClock};
 use crate::error::{Error, ExportError, ExportProblem};
 
-/// Writes the runs that a filter means as an export, and gives their number. Nothing of the source is changed.
+/// Writes the runs that match a filter as an export, and returns their number. The source is not changed.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -28,7 +28,7 @@ use crate::error::{Error, ExportError, ExportProblem};
 /// ```
 ///
 /// # Errors
-/// If the source cannot be read, or the export not written.
+/// If the source cannot be read or the export cannot be written.
 pub async fn write(
     source: impl Into<Source>,
     filter: Filter,

@@ -1,11 +1,11 @@
-//! When handlers at work have to be done.
+//! Deadlines of running handlers.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outlive_core::time::Timestamp;
 
-/// The deadlines of all handlers at work that have one, each with a number of its own.
+/// The deadlines of all running handlers that have one, each with a unique number.
 #[derive(Default)]
 pub(crate) struct Deadlines(Mutex<(u64, BTreeSet<(Timestamp, u64)>)>);
 
@@ -14,12 +14,12 @@ impl Deadlines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next one, for whoever moves the clock.
+    /// Returns the earliest deadline, for a clock that is moved by hand.
     pub(crate) fn first(&self) -> Option<Timestamp> {
         self.lock().1.first().map(|(at, _)| *at)
     }
 
-    /// One more, until what is answered is dropped.
+    /// Adds a deadline. It is removed when the returned guard is dropped.
     pub(crate) fn add(&self, at: Timestamp) -> Deadline<'_> {
         let mut all = self.lock();
         all.0 += 1;
@@ -29,7 +29,7 @@ impl Deadlines {
     }
 }
 
-/// The deadline of a handler at work.
+/// The deadline of a running handler.
 pub(crate) struct Deadline<'a> {
     all: &'a Deadlines,
     of: (Timestamp, u64),

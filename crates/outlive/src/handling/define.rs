@@ -1,4 +1,4 @@
-//! What is registered with an engine: a job's rules and its handlers.
+//! Job definitions as registered with an engine: rules and handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::handler::{Care, Handlers, PoolHandlers};
 use crate::error::Error;
 use crate::panics;
 
-/// A job that can be registered: a contract with everything that it needs.
+/// A job that can be registered: a contract with its rules and handlers.
 ///
 /// ```
 /// use outlive::job::{Continuous, ContinuousCtx, JobDefinition};
@@ -28,16 +28,16 @@ use crate::panics;
     note = "a contract needs its rules and an `.execute(handler)`, as in `TOKENS.every(\"30 minutes\").execute(refresh)`"
 )]
 pub trait JobDefinition {
-    /// What the engine needs of it.
+    /// Builds the definition that the engine uses.
     #[doc(hidden)]
     fn definition(self) -> Result<Definition, Error>;
 }
 
-/// Marks a builder that has no `execute` yet.
+/// Marks a builder without an `execute` handler.
 #[derive(Debug)]
 pub struct Unfinished;
 
-/// Marks a builder that has its `execute`.
+/// Marks a builder with its `execute` handler.
 #[derive(Debug)]
 pub struct Executes;
 
@@ -50,10 +50,10 @@ pub struct Definition {
     on_exhausted: Option<OnExhausted>,
 }
 
-/// Who is told when retries have come to their end.
+/// Callback for exhausted retries.
 type OnExhausted = Box<dyn Fn(&Exhausted) + Send + Sync>;
 
-/// What the builders of all kinds gather.
+/// Settings that the builders of all kinds collect.
 #[derive(Default)]
 pub(crate) struct Settings {
     pub(crate) policy: Policy,
@@ -63,12 +63,12 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Keeps the first thing that is wrong, for when the job is registered.
+    /// Keeps the first error, to report it when the job is registered.
     pub(crate) fn refuse(&mut self, problem: impl Into<Error>) {
         self.problem.get_or_insert(problem.into());
     }
 
-    /// A time that is not zero; `what` is said of one that is.
+    /// Returns a duration that is greater than zero. Otherwise keeps an error, which is `what` if the duration is zero.
     pub(crate) fn time(&mut self, time: impl IntoDuration, what: impl FnOnce() -> String) -> Option<Duration> {
         match time.into_duration() {
             Ok(time) if time.is_zero() => self.refuse(Error::Setup(what())),
@@ -102,21 +102,21 @@ impl Settings {
 
 /// How a job is driven.
 pub(crate) enum Work {
-    /// One handler at a time for each instance.
+    /// One handler at a time per instance.
     Single(Rules),
-    /// Many at a time.
+    /// Many handlers at a time.
     Pool(PoolRules, Arc<dyn PoolHandlers>),
 }
 
-/// What a definition says of a pool.
+/// The settings of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolRules {
     pub(crate) policy: Policy,
     /// How many handlers run at a time.
     pub(crate) concurrency: usize,
-    /// How many events one call is given at most.
+    /// The most events passed to one call.
     pub(crate) batch: usize,
-    /// At most so many calls begin in any stretch of this length.
+    /// At most this many calls start within any period of this length.
     pub(crate) rate: Option<(usize, Duration)>,
 }
 
@@ -127,13 +127,13 @@ impl std::fmt::Debug for Definition {
 }
 
 impl Definition {
-    /// Tells whoever wants to know that retries have come to their end.
+    /// Reports exhausted retries to the `on_exhausted` callback.
     pub(crate) fn tell(&self, exhausted: &[Exhausted]) {
         for info in exhausted {
             if let Some(tell) = &self.on_exhausted
                 && let Err(panic) = panics::catch(|| tell(info))
             {
-                tracing::warn!(job = self.job.as_str(), "on_exhausted panicked: {panic}");
+                tracing::warn!(job = self.job.as_str(), "on_exhausted {panic}");
             }
         }
     }

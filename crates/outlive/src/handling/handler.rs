@@ -1,4 +1,4 @@
-//! Handlers of users, and how the engine calls them without knowing their types.
+//! User handlers, and how the engine calls them without knowing their types.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::setting::{Moments, Setting};
 use crate::error::{BoxError, Error, failure_of, find, is_permanent};
 use crate::panics;
 
-/// An async function that handles a call: of a context, and of an event if it is for one.
+/// An async function that handles a call. It takes a context, and an event if the call is for one.
 ///
 /// ```
 /// use outlive::job::{JobHandler, TaskCtx};
@@ -36,15 +36,15 @@ use crate::panics;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for this job",
     label = "expected an async function of `{Args}` that returns `Result<_, _>`",
-    note = "the answer must be `Serialize`, the error `Into<Box<dyn Error + Send + Sync>>`",
+    note = "the return value must be `Serialize`, the error `Into<Box<dyn Error + Send + Sync>>`",
     note = "the future must be `Send`: hold nothing like `Rc` or a `MutexGuard` across an `.await`"
 )]
 pub trait JobHandler<Args, M>: Send + Sync + 'static {
-    /// Calls it.
+    /// Calls the handler.
     fn call(&self, args: Args) -> HandlerFuture;
 }
 
-/// What a handler gives: its answer as JSON.
+/// The future of a handler. It resolves to the return value as JSON.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Payload, BoxError>> + Send>>;
 
 impl<F, Fut, C, T, E> JobHandler<(C,), (T, E)> for F
@@ -73,18 +73,18 @@ where
     }
 }
 
-/// A handler whose own type is of no interest any more.
+/// A handler with its type erased.
 pub(crate) type Erased<Args> = Arc<dyn Fn(Args) -> HandlerFuture + Send + Sync>;
 
 pub(crate) fn erase<Args, M>(handler: impl JobHandler<Args, M>) -> Erased<Args> {
     Arc::new(move |args| handler.call(args))
 }
 
-/// A function that decides which errors of a job's handlers are worth another attempt: of an error type, or of any
-/// error as `&BoxError`.
+/// A function that decides which errors of a job's handlers are retried. It takes one error type, or any error as
+/// `&BoxError`.
 ///
-/// One of an error type decides about errors of that type, also behind others (see [`source`](std::error::Error::source)).
-/// All other errors are tried again.
+/// A function of one error type decides about errors of that type, including those found through
+/// [`source`](std::error::Error::source). All other errors are retried.
 ///
 /// ```
 /// use outlive::{BoxError, job::RetryTest};
@@ -99,7 +99,7 @@ pub(crate) fn erase<Args, M>(handler: impl JobHandler<Args, M>) -> Erased<Args> 
     note = "`E` must implement `std::error::Error`; write the type out: `|error: &MyError| ..`"
 )]
 pub trait RetryTest<M>: Send + Sync + 'static {
-    /// Returns `true` if the error is worth another attempt.
+    /// Returns `true` if the error should be retried.
     fn is_worth_it(&self, error: &BoxError) -> bool;
 }
 
@@ -122,25 +122,25 @@ where
     }
 }
 
-/// Says which errors are worth another attempt.
+/// Decides which errors are retried.
 type RetryIf = Arc<dyn Fn(&BoxError) -> bool + Send + Sync>;
 
-/// Writes an error down, if it is of a type that is to be kept.
+/// Encodes an error, if it is of a type to keep.
 type Keep = Arc<dyn Fn(&BoxError) -> Option<Payload> + Send + Sync>;
 
-/// What is said of the calls of handlers.
+/// The settings for calls of handlers.
 #[derive(Clone, Default)]
 pub(crate) struct Care {
-    /// Which errors are worth another attempt.
+    /// Which errors are retried.
     pub(crate) retry_if: Option<RetryIf>,
-    /// Which errors are kept with their failure.
+    /// Which errors are kept with their failures.
     pub(crate) keep: Option<Keep>,
     /// How long an attempt may take.
     pub(crate) timeout: Option<Duration>,
 }
 
 impl Care {
-    /// Keeps errors of that type, too.
+    /// Also keeps errors of this type.
     pub(crate) fn keep_details<E: std::error::Error + Serialize + 'static>(&mut self) {
         let before = self.keep.take();
         self.keep = Some(Arc::new(move |error| match find::<E>(&**error) {
@@ -150,7 +150,7 @@ impl Care {
     }
 }
 
-/// What a call is given.
+/// The input of a call.
 pub(crate) struct Given {
     pub(crate) around: Arc<Surroundings>,
     pub(crate) care: Care,
@@ -168,18 +168,18 @@ impl Given {
         Setting::new(self.around.clone(), &self.id, self.key(), (&self.call, &self.record), at)
     }
 
-    /// The same for all attempts of this call, and for no other: also not for one of an instance of the same id that
-    /// comes later.
+    /// Returns a key that all attempts of this call share and no other call has, not even one of a later instance with
+    /// the same id.
     fn key(&self) -> String {
         let (record, call) = (&self.record, &self.call);
         let call_of = |what: String| format!("{}/{}/{}/{what}", self.id, self.num, call.handler.as_str());
         match &call.event {
             Some(inbound) => call_of(inbound.pos.to_string()),
-            // A batch is known by its first event, a run by its trigger or its tick.
+            // A batch is identified by its first event, a run by its trigger or its tick.
             None if record.batch.0 > 0 => call_of(record.batch.0.to_string()),
             None if call.handler == HandlerKind::Execute => match (call.trigger, call.tick) {
                 (Some(trigger), _) => call_of(format!("trigger-{trigger}")),
-                // Ticks of a schedule differ. A task may plan the same moment twice.
+                // The ticks of a schedule differ, but a task may plan the same time twice.
                 (_, Some(tick)) if JobKind::of(&self.id) == Some(JobKind::Task) => {
                     call_of(format!("{}@{}", record.calls, tick.as_millis()))
                 }
@@ -196,14 +196,14 @@ impl Given {
         }
     }
 
-    /// The failure that `on_error` is called for.
+    /// Returns the failure that `on_error` is called for.
     pub(crate) fn failure(&self) -> Failure {
         let recorded = self.call.failure.as_ref().and_then(|payload| Failure::from_payload(payload).ok());
         recorded.unwrap_or_else(|| Failure::new(Cause::Error, "unknown"))
     }
 }
 
-/// How a call ended, and what it asks of others.
+/// How a call ended, and the writes it asked for.
 #[derive(Clone)]
 pub(crate) struct Ended {
     pub(crate) end: End,
@@ -215,14 +215,13 @@ impl Ended {
         Self { end: End::Unreadable(problem), writes: Vec::new() }
     }
 
-    /// A call that is over before it began.
+    /// Returns a call that has already ended.
     pub(crate) fn at_once(self) -> Calling {
         Calling::new(std::future::ready(self))
     }
 }
 
-/// A call under way, and the one catch around it: whatever of it is user code, a panic ends the call and never its
-/// driver.
+/// A call in progress. It catches every panic of user code, so a panic ends the call and never its driver.
 pub(crate) struct Calling(Option<Pin<Box<dyn Future<Output = Ended> + Send>>>);
 
 impl Calling {
@@ -230,12 +229,12 @@ impl Calling {
         Self(Some(Box::pin(work)))
     }
 
-    /// Begins a call. To read what it is given is the user's code, too.
+    /// Starts a call. Decoding its input is user code too.
     pub(crate) fn begin(call: impl FnOnce() -> Self) -> Self {
         panics::catch(call).unwrap_or_else(|panic| Ended::unreadable(panic.to_string()).at_once())
     }
 
-    /// Drops what the call holds, which may be the user's code as well.
+    /// Drops what the call holds, which may run user code too.
     fn drop_work(&mut self) -> Result<(), Failure> {
         let work = self.0.take();
         panics::catch(|| drop(work))
@@ -259,35 +258,35 @@ impl Future for Calling {
 impl Drop for Calling {
     fn drop(&mut self) {
         if let Err(panic) = self.drop_work() {
-            tracing::warn!("a handler that was dropped {panic}");
+            tracing::warn!("a dropped handler {panic}");
         }
     }
 }
 
 /// The handlers of a definition.
 pub(crate) trait Handlers: Send + Sync {
-    /// Calls the one that is meant.
+    /// Calls the handler that the input names.
     fn call(&self, given: Given) -> Calling;
-    /// Whether an event reads as what the job takes.
+    /// Returns an error if an event does not decode as the job's event type.
     fn check(&self, event: &Payload) -> Result<(), Error>;
 }
 
-/// What a call of a pool's handler is given.
+/// The input of a call to a pool's handler.
 pub(crate) struct PoolGiven {
     pub(crate) around: Arc<Surroundings>,
     pub(crate) care: Care,
     pub(crate) id: Name,
-    /// Which handler is called, for the key.
+    /// The name of the handler, for the idempotency key.
     pub(crate) handler: &'static str,
-    /// Each with its position.
+    /// The events with their positions.
     pub(crate) events: Vec<(u64, Event)>,
-    /// When the first of them was pushed.
+    /// When the first event was pushed.
     pub(crate) pushed_at: Timestamp,
     pub(crate) started_at: Timestamp,
 }
 
 impl PoolGiven {
-    /// The setting of the call: it is that of the first event.
+    /// Returns the setting of the call, which is taken from the first event.
     pub(crate) fn setting(&self) -> Setting {
         let (pos, failed) = self.events.first().map_or((0, 0), |(pos, event)| (*pos, event.failed));
         let call = Call {
@@ -309,12 +308,12 @@ impl PoolGiven {
 pub(crate) trait PoolHandlers: Send + Sync {
     /// Handles events.
     fn call(&self, given: PoolGiven) -> Calling;
-    /// Looks at an event that is given up, if somebody wants to.
+    /// Shows an event that is given up to `on_dead`, if there is one.
     fn dead(&self, given: PoolGiven, dead: &Dead) -> Option<Calling>;
 }
 
-/// Runs a handler to its end. A panic is a failure; having terminated the instance goes before both. `changed` is the
-/// state as it is to be kept.
+/// Runs a handler to its end. A panic is a failure, and terminating the instance overrides any result. `changed`
+/// returns the state to store.
 pub(crate) async fn run(
     begin: impl FnOnce() -> HandlerFuture,
     care: Care,
@@ -325,7 +324,7 @@ pub(crate) async fn run(
         Ok(work) => attempt(work, &care, setting).await,
         Err(panic) => Err(panic),
     };
-    // To write its state down is the user's code, too.
+    // Encoding the state is user code too.
     let state = panics::catch(changed).unwrap_or_else(|panic| {
         let what = "the state cannot be written as JSON".to_owned();
         Err(Error::Payload { what, problem: panic.to_string() })
@@ -347,7 +346,7 @@ async fn attempt(mut work: HandlerFuture, care: &Care, setting: &Setting) -> Res
             }
         }
     };
-    // What it holds may panic when it goes, too.
+    // Dropping what it holds may panic too.
     let dropped = panics::catch(|| drop(work));
     match (result, dropped) {
         (Ok(Ok(answer)), Ok(())) => {
@@ -382,7 +381,7 @@ fn ended(result: Result<Payload, Failure>, state: Result<Option<Payload>, Error>
     };
     match (result, asked.terminate) {
         (result, Some(reason)) => {
-            // What it sent counts only if it succeeded.
+            // Its writes count only if it succeeded.
             let writes = if result.is_ok() { asked.writes } else { Vec::new() };
             Ended { end: End::Done(Done { terminate: Some(reason), ..Done::default() }), writes }
         }

@@ -1,4 +1,4 @@
-//! What a handler asks of others: part of its own commit, or nothing of it.
+//! Writes that a handler asks for, committed together with its own result or not at all.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::workflow::{Reference, Target};
 
-/// What handlers find around them.
+/// The environment of handlers.
 pub(crate) struct Surroundings {
     pub(crate) env: Arc<Env>,
     pub(crate) names: Arc<dyn Names>,
@@ -28,11 +28,11 @@ pub(crate) struct Surroundings {
     pub(crate) deadlines: Deadlines,
 }
 
-/// Knows the names of workflows.
+/// Resolves workflow names and checks events.
 pub(crate) trait Names: Send + Sync {
-    /// The name of what is to be started.
+    /// Returns the name of a workflow to start.
     fn name_of(&self, reference: Reference) -> Result<Name, Error>;
-    /// Returns an error if a job that is registered here does not take this event.
+    /// Returns an error if the job is registered here and does not take this event.
     fn check_event(&self, job: &Name, event: &Payload) -> Result<(), Error>;
 }
 
@@ -41,11 +41,11 @@ pub(crate) trait Names: Send + Sync {
 pub(crate) struct Asked {
     pub(crate) writes: Vec<Write>,
     pub(crate) plan: Option<Planned>,
-    /// Why the instance is to end.
+    /// Why the instance should end.
     pub(crate) terminate: Option<String>,
 }
 
-/// Gathers it.
+/// Collects what a handler asks for.
 pub(crate) struct Outbox {
     surroundings: Arc<Surroundings>,
     asked: Mutex<Asked>,
@@ -128,12 +128,12 @@ impl Outbox {
     }
 }
 
-/// The id of a run, which is not one of a job's instances.
+/// Parses the id of a run, which must not look like the id of a job instance.
 pub(crate) fn run_id(id: &str) -> Result<Name, Error> {
     let id = Name::new("run id", id)?;
     match JobKind::of(&id) {
         Some(kind) => Err(Error::Setup(format!(
-            "run id {:?} begins with \"{kind}:\", as ids of jobs do; give it another id",
+            "run id {:?} starts with \"{kind}:\", which is reserved for jobs; use another id",
             id.as_str()
         ))),
         None => Ok(id),

@@ -1,4 +1,4 @@
-//! What a handler can see and do, whatever its kind: the part of every context that has no types in it.
+//! The untyped part of every job context.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use outlive_core::time::Timestamp;
 use super::outbox::{Outbox, Surroundings};
 use crate::error::Error;
 
-/// The call that a context belongs to.
+/// The call a context belongs to.
 pub(crate) struct Setting {
     pub(crate) outbox: Outbox,
     pub(crate) id: Name,
     pub(crate) key: String,
     pub(crate) attempt: u32,
-    /// Whether somebody waits for the answer.
+    /// Whether the caller waits for the return value.
     pub(crate) is_asked: bool,
     pub(crate) run_count: u64,
     pub(crate) event_count: u64,
@@ -71,7 +71,7 @@ impl Setting {
     }
 }
 
-/// When an instance came into being, and when the call of its handler began.
+/// When an instance was created, and when the call of its handler started.
 #[derive(Clone, Copy)]
 pub(crate) struct Moments {
     pub(crate) created: Timestamp,

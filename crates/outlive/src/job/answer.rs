@@ -1,4 +1,4 @@
-//! What clients of jobs are answered.
+//! Results that job clients return.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::codec;
 use crate::error::Error;
 
-/// An instance was started, or was there.
+/// The outcome of starting an instance that may already exist.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -30,15 +30,15 @@ use crate::error::Error;
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Started {
-    /// Whether it came into being by this.
+    /// `true` if this call created the instance.
     pub created: bool,
-    /// Its whole name: kind, job and id.
+    /// The full name of the instance: kind, job and id.
     pub instance: String,
-    /// Where it is in its life.
+    /// The status of the instance.
     pub status: Status,
 }
 
-/// An event was accepted by a task.
+/// The outcome of sending an event to a task.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -55,17 +55,17 @@ pub struct Started {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Sent {
-    /// Whether the instance came into being by this.
+    /// `true` if this call created the instance.
     pub created: bool,
-    /// Its whole name.
+    /// The full name of the instance.
     pub instance: String,
-    /// Whether the event is new; if not, one with its key was there.
+    /// `true` if the event is new, `false` if the instance has already received one with its key.
     pub is_new: bool,
-    /// The event's number.
+    /// The event's number; 0 if it is not new.
     pub event: u64,
 }
 
-/// An event was accepted by a debounce.
+/// The outcome of adding an event to a debounce.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -81,18 +81,18 @@ pub struct Sent {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Added {
-    /// Whether the instance came into being by this.
+    /// `true` if this call created the instance.
     pub created: bool,
-    /// Whether the event is new; if not, one with its key is in the batch.
+    /// `true` if the event is new, `false` if the batch already has one with its key.
     pub is_new: bool,
-    /// How many events its batch has so far. At least so many if several hundred wait and nobody waited for the outcome.
+    /// The number of events in the batch so far; a lower bound if hundreds are pending and the call did not wait.
     pub event_count: u64,
-    /// When the batch is flushed at the latest, if that is known: the batch after one that is being flushed has no
-    /// time yet.
+    /// The latest time at which the batch is flushed, if known. The batch after one that is being flushed has no time
+    /// yet.
     pub flush_at: Option<Timestamp>,
 }
 
-/// Events were accepted by a pool.
+/// The outcome of pushing an event to a pool.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -108,13 +108,13 @@ pub struct Added {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// Whether the event is new; if not, one with its key is in the queue.
+    /// `true` if the event is new, `false` if the queue already has one with its key.
     pub is_new: bool,
     /// The event's number; 0 if it is not new.
     pub event: u64,
 }
 
-/// Where an instance is, whatever its kind.
+/// The status of a job instance, whatever its kind.
 ///
 /// ```
 /// use outlive::job::JobStatus;
@@ -123,22 +123,22 @@ pub struct Pushed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum JobStatus {
-    /// There is none.
+    /// The instance does not exist.
     NotFound,
-    /// It has something to do, now or at a time; of a task: now, or a retry.
+    /// The instance has work to do, now or at a known time. For a task: now, or a pending retry.
     Running,
-    /// It is a task that waits for the time it set, at [`JobInfo::next_run`].
+    /// A task waiting for the time it scheduled, [`JobInfo::next_run`].
     Scheduled,
-    /// It waits for an event.
+    /// Waiting for an event.
     Idle,
-    /// Somebody stopped it.
+    /// Stopped by a caller.
     Stopped,
-    /// It was set aside; [`JobInfo::note`] says why.
+    /// Stuck; [`JobInfo::note`] says why.
     Stuck,
 }
 
 impl JobStatus {
-    /// The word for it.
+    /// Returns the status as text.
     ///
     /// ```
     /// assert_eq!(outlive::job::JobStatus::NotFound.as_str(), "not found");
@@ -156,7 +156,7 @@ impl JobStatus {
     }
 }
 
-/// What is known of an instance.
+/// Details of a job instance.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -172,21 +172,21 @@ impl JobStatus {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct JobInfo {
-    /// Where it is.
+    /// The status.
     pub status: JobStatus,
-    /// How often `execute` came to its end.
+    /// How many times `execute` has finished.
     pub run_count: u64,
-    /// How many events were handled, or are in the batch.
+    /// The number of events handled so far; for a debounce, the number in the batch.
     pub event_count: u64,
-    /// When it goes on by itself: the next run, flush, wake or retry.
+    /// The next time the instance acts by itself: the next run, flush, wake or retry.
     pub next_run: Option<Timestamp>,
-    /// How often what is tried again has failed so far; 0 if nothing is.
+    /// Failed attempts of the call that is being retried; 0 if none is.
     pub failed: u32,
-    /// When it came into being.
+    /// When the instance was created.
     pub created_at: Option<Timestamp>,
-    /// The last failure, in words.
+    /// The last failure, as text.
     pub last_error: Option<String>,
-    /// Why it is stuck.
+    /// Why the instance is stuck.
     pub note: Option<String>,
 }
 
@@ -204,7 +204,7 @@ impl JobInfo {
         }
     }
 
-    /// What the row says.
+    /// Builds the details from the stored instance.
     pub(crate) fn of(instance: &Instance, record: &outlive_core::job::Record) -> Self {
         let is_task = JobKind::of(&instance.workflow) == Some(JobKind::Task);
         let status = match instance.status {
@@ -228,7 +228,7 @@ impl JobInfo {
     }
 }
 
-/// Something that was given up, and is kept for people to look at.
+/// An event or a batch that was given up, kept for people to look at.
 ///
 /// ```
 /// use outlive::job::DeadLetter;
@@ -239,17 +239,18 @@ impl JobInfo {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadLetter<E> {
-    /// Its number, for [`retry_dead`](crate::job::PoolClient::retry_dead) and `drop_dead`.
+    /// Its number, for [`retry_dead_one`](crate::job::PoolClient::retry_dead_one) and
+    /// [`drop_dead_one`](crate::job::PoolClient::drop_dead_one).
     pub number: u64,
-    /// The instance it was for, as its user named it.
+    /// The id of the instance it was for.
     pub instance: String,
-    /// The event, or the batch, as JSON.
+    /// The event or the batch, as JSON.
     pub json: Payload,
-    /// How many events it stands for: more than one if it is a batch.
+    /// The number of events it stands for: more than one if it is a batch.
     pub events: u64,
-    /// How often it was tried.
+    /// How many attempts were made.
     pub attempts: u32,
-    /// How it failed last.
+    /// The last failure.
     pub failure: Failure,
     /// When it was given up.
     pub at: Timestamp,
@@ -270,10 +271,10 @@ impl<E> DeadLetter<E> {
         }
     }
 
-    /// The event, or the batch.
+    /// Decodes the event or the batch.
     ///
     /// # Errors
-    /// [`Error::Payload`] if it does not read as one, which may be why it was given up.
+    /// [`Error::Payload`] if it does not decode as `E`, which may be why it was given up.
     pub fn event(&self) -> Result<E, Error>
     where
         E: DeserializeOwned,

@@ -1,4 +1,4 @@
-//! Jobs by their names alone: for tools, which know neither their types nor their handlers.
+//! Access to jobs by name alone, for tools that know neither their types nor their handlers.
 
 use outlive_core::event::Event;
 use outlive_core::id::Name;
@@ -16,12 +16,12 @@ use super::pool::{PoolStatus, WorkerPool, pool_status};
 use crate::client::{Client, PageMark};
 use crate::error::Error;
 
-/// How many instances are on a page, and how many events of a queue are shown.
+/// Instances per page, and the number of queued events to show.
 const PAGE: usize = 100;
 /// The id of the instance that holds the queue of a pool.
 const MAIN: &str = WorkerPool::<()>::MAIN;
 
-/// What there is of a job: one line of [`Client::jobs`].
+/// Summary of one job, as returned by [`Client::jobs`].
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -38,31 +38,31 @@ const MAIN: &str = WorkerPool::<()>::MAIN;
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct JobSummary {
-    /// Its name with its kind, as `task:orders`.
+    /// The job's name with its kind, such as `task:orders`.
     pub job: String,
-    /// Its kind.
+    /// The kind of job.
     pub kind: JobKind,
-    /// How many instances it has.
+    /// The number of instances.
     pub instances: u64,
-    /// Of them, those that have something to do, now or at a time.
+    /// Instances with work to do, now or at a known time.
     pub running: u64,
-    /// Of a task: those that wait for the time they set.
+    /// Instances of a task that wait for the time they scheduled.
     pub scheduled: u64,
-    /// Of them, those that wait for an event.
+    /// Instances that wait for an event.
     pub idle: u64,
-    /// Of them, those that somebody stopped.
+    /// Instances that were stopped.
     pub stopped: u64,
-    /// Of them, those that were set aside.
+    /// Instances that are stuck.
     pub stuck: u64,
-    /// How many events of a pool wait or are handled, the delayed among them.
+    /// Events of a pool that are waiting, delayed or being handled.
     pub queued: u64,
-    /// How many dead letters there are.
+    /// The number of dead letters.
     pub dead: u64,
-    /// When the next of its instances goes on by itself.
+    /// The next time one of the instances acts by itself.
     pub next_run: Option<Timestamp>,
 }
 
-/// An instance of a job, as a list has it.
+/// An instance of a job in a [`JobPage`].
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -80,13 +80,13 @@ pub struct JobSummary {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct JobInstance {
-    /// Its whole name: kind, job and id.
+    /// The full name of the instance: kind, job and id.
     pub instance: String,
-    /// What is known of it.
+    /// Details of the instance.
     pub info: JobInfo,
 }
 
-/// A part of a list of instances.
+/// A page of job instances.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -102,12 +102,12 @@ pub struct JobInstance {
 pub struct JobPage {
     /// The instances, newest first.
     pub instances: Vec<JobInstance>,
-    /// Where the next page begins, if there is one.
+    /// Where the next page starts, if there is one.
     pub next: Option<PageMark>,
 }
 
 impl Client {
-    /// The jobs that have instances or dead letters, by name. It looks at each instance.
+    /// Returns the jobs that have instances or dead letters, by name. Reads every instance.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -140,8 +140,8 @@ impl Client {
         Ok(jobs)
     }
 
-    /// Lists instances of jobs that a filter means, newest first, a page at a time; give the [`next`](JobPage::next) of
-    /// the page before. A page may be short though more follow, as with [`list`](Self::list).
+    /// Lists the job instances that match a filter, newest first, one page at a time. Pass the [`next`](JobPage::next)
+    /// of the previous page to continue. A page may be short even if more follow, as with [`list`](Self::list).
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -164,7 +164,7 @@ impl Client {
         Ok(JobPage { instances: page.instances.iter().map(of).collect(), next: page.next.map(PageMark) })
     }
 
-    /// The client of a job by its name with its kind.
+    /// Returns the client of a job, given the job's name with its kind.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -181,7 +181,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`Error::JobName`] if it is not the name of a job.
+    /// [`Error::JobName`] if this is not the name of a job.
     pub fn job_by_name(&self, name: &str) -> Result<AnyJob, Error> {
         let refuse = || Error::JobName { name: name.to_owned() };
         let (kind, own) = name.split_once(':').ok_or_else(refuse)?;
@@ -213,7 +213,7 @@ impl JobSummary {
     }
 }
 
-/// Something that waits for an instance.
+/// A message waiting for an instance, or an event waiting in the queue of a pool.
 ///
 /// ```
 /// use outlive::job::Waiting;
@@ -227,19 +227,20 @@ impl JobSummary {
 pub struct Waiting {
     /// Its number.
     pub number: u64,
-    /// What it is: `event`, `trigger`, `pause` and so on.
+    /// The type of message: `event`, `trigger`, `pause` and so on.
     pub what: &'static str,
     /// When it was accepted.
     pub at: Timestamp,
-    /// The event as JSON, if it is one.
+    /// The event as JSON, if this is an event.
     pub event: Option<Payload>,
-    /// How often its handling has failed, if it is an event of a pool.
+    /// How many times handling it has failed, if this is an event of a pool.
     pub failed: u32,
 }
 
-/// The client of a job that is known by its name alone.
+/// The client of a job known only by name.
 ///
-/// What is told to an instance is durable when the call returns; whoever executes the store acts on it, now or later.
+/// A message is durable when the call that sends it returns. The process that executes the store acts on it, now or
+/// later.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -262,19 +263,19 @@ pub struct AnyJob {
 }
 
 impl AnyJob {
-    /// Its name with its kind.
+    /// Returns the job's name with its kind.
     #[must_use]
     pub fn name(&self) -> &str {
         self.job.as_str()
     }
 
-    /// Its kind.
+    /// Returns the kind of job.
     #[must_use]
     pub fn kind(&self) -> JobKind {
         self.kind
     }
 
-    /// Where an instance is.
+    /// Returns details of an instance.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
@@ -282,7 +283,7 @@ impl AnyJob {
         Ok(self.look(id).await?.0)
     }
 
-    /// The state of an instance as JSON, or the batch of a debounce.
+    /// Returns the state of an instance as JSON, or the batch of a debounce.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
@@ -290,7 +291,7 @@ impl AnyJob {
         Ok(self.look(id).await?.1)
     }
 
-    /// Where an instance is, and its state at that moment.
+    /// Returns details of an instance, and its state at that moment.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
@@ -299,7 +300,7 @@ impl AnyJob {
         Ok((JobInfo::of(&instance, &record_of(&instance)), state_of(instance)))
     }
 
-    /// What waits for an instance, in order; of a pool, the next events of its queue.
+    /// Returns the messages waiting for an instance, in order; for a pool, the next events in its queue.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
@@ -319,40 +320,43 @@ impl AnyJob {
         Ok(inbox.map(|inbound| Waiting::of(inbound.pos, inbound.at, inbound.message)).collect())
     }
 
-    /// Has `execute` called now; of a debounce, has the batch flushed.
+    /// Calls `execute` now; for a debounce, flushes the batch.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance, [`Error::JobKind`] if it is a pool.
     pub async fn trigger(&self, id: &str) -> Result<(), Error> {
         let kinds = [JobKind::Continuous, JobKind::Debounce, JobKind::Task];
-        self.must_be(&kinds, "is a pool, which executes by itself; push an event to it")?;
+        self.must_be(&kinds, "is a pool, which executes by itself; push an event instead")?;
         self.client.leave(id, Message::Trigger, None).await.map(drop)
     }
 
-    /// Has the batch of a debounce flushed now.
+    /// Flushes the batch of a debounce now.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no such instance, [`Error::JobKind`] if it is no debounce.
+    /// [`Error::NotFound`] if there is no such instance, [`Error::JobKind`] if the job is not a debounce.
     pub async fn flush(&self, id: &str) -> Result<(), Error> {
-        self.must_be(&[JobKind::Debounce], "collects no batch to flush; trigger it, if it is to be executed")?;
+        self.must_be(&[JobKind::Debounce], "collects no batch to flush; use `trigger` to execute it")?;
         self.client.leave(id, Message::Trigger, None).await.map(drop)
     }
 
-    /// Sends an event to an instance, which comes into being by that if there is none.
+    /// Sends an event to an instance, creating the instance if there is none.
     ///
     /// # Errors
-    /// If it is not JSON or cannot be accepted; [`Error::JobKind`] if the job takes no events, or is a pool.
+    /// If the event is not JSON or cannot be accepted; [`Error::JobKind`] if the job takes no events or is a pool.
     pub async fn send_json(&self, id: &str, event: &str) -> Result<Sent, Error> {
-        self.must_be(&[JobKind::Debounce, JobKind::Task], "takes no event by the name of an instance; a pool takes one by its own name, and a continuous job can be triggered")?;
+        self.must_be(
+            &[JobKind::Debounce, JobKind::Task],
+            "does not take events for an instance; push to a pool, trigger a continuous job",
+        )?;
         self.accept(id, parse(event)?).await
     }
 
-    /// As [`send_json`](Self::send_json), once for each key.
+    /// Like [`send_json`](Self::send_json), but at most once per key.
     ///
     /// # Errors
-    /// As there, or if the key cannot be accepted.
+    /// As for [`send_json`](Self::send_json), or if the key cannot be accepted.
     pub async fn send_json_once(&self, id: &str, event: &str, key: &str) -> Result<Sent, Error> {
-        self.must_be(&[JobKind::Debounce, JobKind::Task], "takes no event by the name of an instance")?;
+        self.must_be(&[JobKind::Debounce, JobKind::Task], "does not take events for an instance")?;
         self.accept(id, Event { dedup: Some(Name::new("event key", key)?), ..parse(event)? }).await
     }
 
@@ -365,7 +369,7 @@ impl AnyJob {
     /// Pushes an event to a pool.
     ///
     /// # Errors
-    /// If it is not JSON or cannot be accepted; [`Error::JobKind`] if it is no pool.
+    /// If the event is not JSON or cannot be accepted; [`Error::JobKind`] if the job is not a pool.
     pub async fn push_json(&self, event: &str) -> Result<Pushed, Error> {
         self.must_be_pool()?;
         let accepted = self.client.push(MAIN, vec![parse(event)?], Place::Queue).await?;
@@ -373,45 +377,45 @@ impl AnyJob {
         Ok(Pushed { is_new: event > 0, event })
     }
 
-    /// Removes an instance with all that is kept of it.
+    /// Removes an instance with its state and its events.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
     pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), Error> {
         let kinds = [JobKind::Continuous, JobKind::Debounce, JobKind::Task];
-        self.must_be(&kinds, "is a pool, which has no instance to end; pause it, or drop its dead letters")?;
+        self.must_be(&kinds, "is a pool and has no instance to terminate; pause it, or drop its dead letters")?;
         self.client.leave(id, Message::Terminate { reason: reason.to_owned() }, None).await.map(drop)
     }
 
-    /// Has a pool begin nothing more.
+    /// Pauses a pool: it starts no more handlers until it is resumed.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if nothing was ever pushed, [`Error::JobKind`] if it is no pool.
+    /// [`Error::JobKind`] if the job is not a pool.
     pub async fn pause(&self) -> Result<(), Error> {
         self.must_be_pool()?;
         self.client.leave(MAIN, Message::Pause, None).await.map(drop)
     }
 
-    /// Has a pool go on.
+    /// Resumes a paused pool.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if nothing was ever pushed, [`Error::JobKind`] if it is no pool.
+    /// [`Error::JobKind`] if the job is not a pool.
     pub async fn resume(&self) -> Result<(), Error> {
         self.must_be_pool()?;
         self.client.leave(MAIN, Message::Resume, None).await.map(drop)
     }
 
-    /// How much a pool has where. It counts as paused or not from the moment that was accepted.
+    /// Returns how many events of a pool are in which state. A pause or resume counts from the moment it is accepted.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if nothing was ever pushed, [`Error::JobKind`] if it is no pool.
+    /// [`Error::NotFound`] if nothing was ever pushed, [`Error::JobKind`] if the job is not a pool.
     pub async fn status(&self) -> Result<PoolStatus, Error> {
         self.must_be_pool()?;
         self.instance(MAIN).await?;
         pool_status(&self.client).await
     }
 
-    /// What was given up, oldest first.
+    /// Returns the dead letters, oldest first.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -419,7 +423,7 @@ impl AnyJob {
         self.client.dead().await
     }
 
-    /// Has a dead letter tried again, or all of them. Answers how many.
+    /// Retries a dead letter, or all of them. Returns how many were retried.
     ///
     /// # Errors
     /// [`Error::NoDeadLetter`] if there is no such dead letter.
@@ -427,7 +431,7 @@ impl AnyJob {
         self.bury(number, true).await
     }
 
-    /// Drops a dead letter, or all of them. Answers how many.
+    /// Drops a dead letter, or all of them. Returns how many were dropped.
     ///
     /// # Errors
     /// [`Error::NoDeadLetter`] if there is no such dead letter.
@@ -448,7 +452,7 @@ impl AnyJob {
     }
 
     fn must_be_pool(&self) -> Result<(), Error> {
-        self.must_be(&[JobKind::Pool], "is no pool; only a pool has a queue")
+        self.must_be(&[JobKind::Pool], "is not a pool; only a pool has a queue")
     }
 
     fn must_be(&self, kinds: &[JobKind], problem: &'static str) -> Result<(), Error> {
@@ -482,7 +486,7 @@ impl Waiting {
 
 fn parse(event: &str) -> Result<Event, Error> {
     let payload = Payload::parse(event).map_err(|error| Error::Payload {
-        what: format!("the event {:?} is not JSON that can be kept", event.chars().take(60).collect::<String>()),
+        what: format!("the event {:?} is not JSON that can be stored", event.chars().take(60).collect::<String>()),
         problem: error.to_string(),
     })?;
     Ok(Event::new(payload))

@@ -1,4 +1,4 @@
-//! What the clients of all kinds have in common: pushing, telling, asking and reading.
+//! Operations shared by the clients of all job kinds: push, send, ask and read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::replies::Reply;
 use crate::shared::Shared;
 use crate::waiters::Until;
 
-/// The way out for an instance that does not go on.
-const STUCK: &str = "it keeps what it was sent; `outlive retry` has it go on once it is mended, `terminate` removes it";
+/// The way out for a stuck instance.
+const STUCK: &str = "it keeps what it was sent; fix the code, then `outlive retry` it, or `terminate` it";
 
-/// How many dead letters are on a page.
+/// The number of dead letters per page.
 const PAGE: usize = 100;
 
 /// The client of one job, without its types.
@@ -42,7 +42,7 @@ pub(crate) struct JobClient {
     job: Result<Name, Error>,
 }
 
-/// How an instance stands, with what it was ordered.
+/// The standing of an instance, including orders it has not acted on yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     Goes,
@@ -50,17 +50,17 @@ pub(crate) enum Standing {
     Ending,
 }
 
-/// What the orders in an inbox come to.
+/// The combined effect of the orders in an inbox.
 #[derive(Default)]
 struct Ordered {
     ends: Option<Ends>,
     is_stopped: Option<bool>,
 }
 
-/// What an order to end leaves.
+/// What an order to end leaves behind.
 enum Ends {
     ForGood,
-    /// Events were accepted after it.
+    /// A fresh instance, because events were accepted after the order.
     Anew,
 }
 
@@ -80,20 +80,20 @@ impl Ordered {
     }
 }
 
-/// How long to wait for what becomes of a message.
+/// How long to wait for the outcome of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Patience {
     /// Until an event is handled or given up.
     Handled,
     /// Until an order is taken.
     Taken,
-    /// Until it is dealt with, or is known to wait for something that comes first.
+    /// Until it is taken, or is known to wait for something that comes first.
     Heard,
 }
 
 impl Patience {
-    /// When there may be something to see. That an event was handled or given up is reported; that an order was taken is
-    /// not always.
+    /// Returns which changes to watch for. The feed reports that an event was handled or given up, but not always that
+    /// an order was taken.
     fn until(self) -> Until {
         match self {
             Self::Handled => Until::Reported,
@@ -101,22 +101,22 @@ impl Patience {
         }
     }
 
-    /// Whether a message that waits for something else is to be waited for.
+    /// Returns `true` if a message that is held up is still waited for.
     fn outlasts_holds(self) -> bool {
         self != Self::Heard
     }
 }
 
-/// A reply that comes under a token.
+/// A token and the reply that comes under it.
 pub(crate) type Expected = (u64, oneshot::Receiver<Reply>);
 
-/// Events that were accepted.
+/// Messages that were accepted.
 pub(crate) struct Accepted {
     pub(crate) num: InstanceNum,
     pub(crate) id: Name,
     pub(crate) created: bool,
     pub(crate) positions: Vec<u64>,
-    /// What becomes of the first of them, if this process executes.
+    /// The outcome of the first of them, if this process executes.
     reply: Option<oneshot::Receiver<Reply>>,
 }
 
@@ -129,7 +129,8 @@ impl JobClient {
         self.job.as_ref().map_err(Clone::clone)
     }
 
-    /// Writes an event as JSON. Where no job is registered that would check it, it must read back as the client's type.
+    /// Encodes an event as JSON. A process that does not execute cannot check it against the job, so it must decode as
+    /// the client's type.
     pub(crate) fn encode<E: Serialize + DeserializeOwned>(&self, what: &str, event: &E) -> Result<Payload, Error> {
         let payload = self.shared.encode(what, event)?;
         if self.shared.worker.is_none() {
@@ -138,7 +139,7 @@ impl JobClient {
         Ok(payload)
     }
 
-    /// Whether an event can be accepted: it is not too long, and reads as what the job takes if that is known here.
+    /// Returns an error if an event cannot be accepted: it is too large, or is not what the job registered here takes.
     pub(crate) fn check(&self, event: &Payload) -> Result<(), Error> {
         self.shared.check_size("the event", event)?;
         let Some(worker) = &self.shared.worker else { return Ok(()) };
@@ -172,12 +173,12 @@ impl JobClient {
         }
     }
 
-    /// An order to an instance, for the caller to await.
+    /// Builds an order to an instance, for the caller to await.
     pub(crate) fn order(&self, id: &str, message: Message) -> Order {
         Order { client: self.clone(), id: id.to_owned(), message, limit: Limit::default() }
     }
 
-    /// Leaves a message for an instance that acts on it, now or later; waits for that if it is expected.
+    /// Sends a message to an instance, which acts on it now or later. With a limit, waits until it has.
     pub(super) async fn tell(&self, id: &str, message: Message, limit: Option<Duration>) -> Result<(), Error> {
         let Some(limit) = limit else { return self.leave(id, message, None).await.map(drop) };
         let token = self.shared.chance.token();
@@ -186,7 +187,7 @@ impl JobClient {
         self.outcome_within(accepted, Patience::Taken, limit).await.map(drop)
     }
 
-    /// What becomes of a message, if that is known within a limit.
+    /// Waits for the outcome of a message, up to a limit.
     pub(crate) async fn outcome_within(
         &self,
         accepted: Accepted,
@@ -200,7 +201,7 @@ impl JobClient {
         }
     }
 
-    /// Leaves a message for an instance, and does not wait for what becomes of it unless a reply is expected.
+    /// Sends a message to an instance without waiting for its outcome. Pass the expected reply to wait for it later.
     pub(crate) async fn leave(
         &self,
         id: &str,
@@ -224,7 +225,7 @@ impl JobClient {
         }
     }
 
-    /// Makes a pool that was never pushed to, so that it can be paused before its first event.
+    /// Creates a pool that nothing was pushed to yet, so that it can be paused before its first event.
     async fn open_pool(&self, id: &Name) -> Result<(), Error> {
         let (job, at, chance) = (self.job()?.clone(), self.shared.clock.now(), &self.shared.chance);
         let (events, place) = (Vec::new(), Place::Queue);
@@ -232,19 +233,19 @@ impl JobClient {
         self.shared.committer.write(Write::Push(push)).await.map(drop)
     }
 
-    /// Waits for what becomes of the first event that was accepted.
+    /// Waits for the outcome of the first accepted message.
     pub(crate) async fn outcome(&self, accepted: Accepted, patience: Patience) -> Result<Reply, Error> {
         let pos = accepted.positions.first().copied().unwrap_or(0);
         if let Some(reply) = accepted.reply {
             match reply.await {
                 Ok(Reply::Held { .. }) if patience.outlasts_holds() => {}
                 Ok(reply) => return Ok(reply),
-                // Nobody will tell: it is stuck, or gone, or this engine is.
+                // No reply will come: the instance is stuck or gone, or this engine is.
                 Err(_) => self.shared.committer.check()?,
             }
         }
         loop {
-            // From here on, news of the store are not missed.
+            // Subscribed before the store is read, so no change in between is missed.
             let news = self.shared.waiters.news(accepted.num, patience.until());
             match self.look(&accepted.id, accepted.num, pos).await? {
                 Some(Reply::Held { .. }) if patience.outlasts_holds() => {}
@@ -256,13 +257,13 @@ impl JobClient {
         }
     }
 
-    /// What has become of a message, as the store has it.
+    /// Reads the outcome of a message from the store.
     async fn look(&self, id: &Name, num: InstanceNum, pos: u64) -> Result<Option<Reply>, Error> {
         let instance = async || Ok::<_, Error>(self.shared.store.instance(id).await?.filter(|found| found.num == num));
         let before = instance().await?;
         let inbox = self.shared.store.inbox(num, pos.saturating_sub(1), 1).await?;
         if inbox.first().is_none_or(|inbound| inbound.pos != pos) {
-            // Only now: what becomes of a message is written when it is taken.
+            // Read only now: the outcome is written when the message is taken.
             let record = instance().await?.map(|instance| record_of(&instance)).unwrap_or_default();
             let answer = self.shared.store.reply(pos).await?;
             return Ok(Some(Reply::Taken { answer, event_count: record.events, next: record.next }));
@@ -280,7 +281,7 @@ impl JobClient {
         Ok(Some(Reply::Held { event_count }))
     }
 
-    /// Waits until a pool may have nothing left, from now on.
+    /// Waits, from now on, until a pool may be empty.
     pub(crate) fn drained(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         match &self.shared.worker {
             Some(worker) => {
@@ -289,7 +290,7 @@ impl JobClient {
                 rested
             }
             None => {
-                // No instance has this number: only a change of the store tells of it.
+                // No instance has this number, so only a change of the store ends the wait.
                 let news = self.shared.waiters.news(InstanceNum(0), Until::Changed);
                 Box::pin(async move { drop(news.await) })
             }
@@ -301,16 +302,16 @@ impl JobClient {
         Ok(self.shared.store.instance(&id).await?.filter(|instance| !instance.status.is_ended()))
     }
 
-    /// What an instance was ordered and has not acted on yet, and the instance. Orders count from the moment they are
-    /// accepted.
+    /// Returns an instance and the orders it has not acted on yet. Orders count from the moment they are accepted.
     async fn ordered(&self, id: &str) -> Result<Option<(Ordered, Instance)>, Error> {
         let Some(instance) = self.instance(id).await? else { return Ok(None) };
-        // The messages first: one that is taken meanwhile is then in what is read after.
+        // The messages first: the effect of one that is taken in between is in the instance read after it.
         let ordered = Ordered::of(&whole_inbox(&*self.shared.store, instance.num).await?);
         Ok(self.instance(id).await?.map(|instance| (ordered, instance)))
     }
 
-    /// How an instance stands, or is about to. Its status alone does not say: a stopped one is at work when triggered.
+    /// Returns the standing of an instance, or the one it is about to have. The status alone does not show it: a
+    /// stopped instance is running while triggered.
     pub(crate) async fn standing(&self, id: &str) -> Result<Option<Standing>, Error> {
         let of = |(ordered, instance): (Ordered, Instance)| match ordered {
             Ordered { ends: Some(_), .. } => Standing::Ending,
@@ -325,7 +326,7 @@ impl JobClient {
     pub(crate) async fn until_ended(&self, id: &str, limit: Duration) -> Result<(), Error> {
         let wait = async {
             while let Some(instance) = self.instance(id).await? {
-                // From here on, news of it are not missed.
+                // Subscribed before the inbox is read, so no change in between is missed.
                 let news = self.shared.waiters.news(instance.num, Until::Changed);
                 let Some((Ordered { ends: Some(_), .. }, _)) = self.ordered(id).await? else { break };
                 self.shared.committer.check()?;
@@ -356,7 +357,7 @@ impl JobClient {
         Ok(info)
     }
 
-    /// The state, read beside the handlers and without waiting for them.
+    /// Reads the state without waiting for running handlers.
     pub(crate) async fn state<S: DeserializeOwned>(&self, id: &str) -> Result<Option<S>, Error> {
         let Some((Ordered { ends: None, .. }, instance)) = self.ordered(id).await? else { return Ok(None) };
         let id = instance.id.clone();
@@ -374,8 +375,8 @@ impl JobClient {
         }
     }
 
-    /// Has all dead letters that there are now tried again, or drops them. Answers how many. Those that are given up
-    /// meanwhile stay, or there might be no end.
+    /// Retries or drops all dead letters that exist now, and returns how many. Those added in the meantime stay, as
+    /// this might never end otherwise.
     pub(crate) async fn bury_all(&self, is_retry: bool) -> Result<u64, Error> {
         let left = self.shared.store.depth(self.job()?, self.shared.clock.now()).await?.dead;
         let (mut total, mut seen, mut after) = (0, 0, 0);
@@ -389,7 +390,7 @@ impl JobClient {
             for one in join_all(buried).await {
                 match one {
                     Ok(is_done) => total += u64::from(is_done),
-                    // Somebody else was faster.
+                    // Another caller was faster.
                     Err(Error::NoDeadLetter { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -398,7 +399,7 @@ impl JobClient {
         Ok(total)
     }
 
-    /// Has a dead letter tried again, or drops it. Answers whether that was done: one whose key another event has stays.
+    /// Retries or drops a dead letter. Returns `false` if it stays because another event has its key.
     pub(crate) async fn bury(&self, number: u64, is_retry: bool) -> Result<bool, Error> {
         let job = self.job()?;
         let bury = Bury { job: job.clone(), letters: Letters::One(number), is_retry, at: self.shared.clock.now() };
@@ -410,13 +411,13 @@ impl JobClient {
     }
 }
 
-/// What an instance keeps. One that has not begun keeps nothing yet.
+/// Returns the record of an instance, which is empty before the instance has begun.
 pub(crate) fn record_of(instance: &Instance) -> Record {
     let record = instance.outcome.as_ref().map(Record::from_payload);
     record.and_then(Result::ok).unwrap_or_default()
 }
 
-/// The state of an instance. One that has not begun has what it was given.
+/// Returns the state of an instance. Before a continuous job has begun, that is its input.
 pub(crate) fn state_of(instance: Instance) -> Option<Payload> {
     let is_begun = instance.outcome.is_some();
     let state = record_of(&instance).state;

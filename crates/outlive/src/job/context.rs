@@ -1,4 +1,4 @@
-//! The state of an instance while a handler works on it, and the methods that all contexts have.
+//! Typed state of an instance while a handler runs, and the methods of all job contexts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,20 +10,20 @@ use crate::codec;
 use crate::error::Error;
 use crate::handling::{Calling, Care, HandlerFuture, Setting, run};
 
-/// A state as the handler sees it.
+/// The state as the handler sees it.
 pub(crate) struct Held<S> {
     value: Option<S>,
     is_changed: bool,
 }
 
-/// What a context with a state is made of.
+/// The content of a context with state.
 pub(crate) struct Inner<S> {
     pub(crate) setting: Setting,
     held: Mutex<Held<S>>,
 }
 
 impl<S: Serialize + DeserializeOwned> Inner<S> {
-    /// Reads the state; the error says what it does not read as.
+    /// Decodes the state. The error names the type it does not decode as.
     pub(crate) fn new(setting: Setting, state: Option<&Payload>) -> Result<Arc<Self>, String> {
         let value = match state {
             Some(payload) => Some(read_as("the state", payload)?),
@@ -47,14 +47,14 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
         *self.lock() = Held { value: Some(state), is_changed: true };
     }
 
-    /// Changes the state in place, beginning with a new one if there is none.
+    /// Changes the state in place, starting with a new one if there is none.
     pub(crate) fn update<R>(&self, new: impl FnOnce() -> S, change: impl FnOnce(&mut S) -> R) -> R {
         let mut held = self.lock();
         held.is_changed = true;
         change(held.value.get_or_insert_with(new))
     }
 
-    /// Runs a handler that works on it.
+    /// Runs a handler on this state.
     pub(crate) fn run(self: Arc<Self>, care: Care, begin: impl FnOnce() -> HandlerFuture + Send + 'static) -> Calling
     where
         S: Send + Sync + 'static,
@@ -62,8 +62,8 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
         Calling::new(async move { run(begin, care, &self.setting, || self.changed()).await })
     }
 
-    /// The state as it is to be kept, if it was changed. One that does not read back is not kept, or the instance
-    /// would be stuck with it.
+    /// Returns the state to store, if it changed. A state that does not decode again is refused, or the instance would
+    /// be stuck with it.
     fn changed(&self) -> Result<Option<Payload>, Error> {
         let held = self.lock();
         let Some(value) = held.value.as_ref().filter(|_| held.is_changed) else { return Ok(None) };
@@ -73,7 +73,7 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
     }
 }
 
-/// Reads an event; the error is a sentence with the way out.
+/// Decodes an event. The error is a sentence with a way out.
 pub(crate) fn read<T: DeserializeOwned>(event: &Payload) -> Result<T, String> {
     read_as("the event", event)
 }
@@ -86,55 +86,55 @@ fn read_as<T: DeserializeOwned>(what: &str, payload: &Payload) -> Result<T, Stri
     })
 }
 
-/// The methods that every context has.
+/// The methods of every context.
 macro_rules! common_methods {
     () => {
-        /// The instance, as its user named it.
+        /// Returns the id of the instance.
         #[must_use]
         pub fn instance_id(&self) -> &str {
             self.setting().own_id()
         }
 
-        /// The job's name.
+        /// Returns the name of the job.
         #[must_use]
         pub fn job_name(&self) -> &str {
             self.setting().job_name()
         }
 
-        /// Which attempt this is, from 1.
+        /// Returns the number of this attempt, starting at 1.
         #[must_use]
         pub fn attempt(&self) -> u32 {
             self.setting().attempt
         }
 
-        /// Whether it was tried before.
+        /// Returns `true` if an attempt was made before.
         #[must_use]
         pub fn is_retry(&self) -> bool {
             self.setting().attempt > 1
         }
 
-        /// The same for all attempts of this call, and for no other call.
+        /// Returns a key that all attempts of this call share, and no other call does.
         #[must_use]
         pub fn idempotency_key(&self) -> &str {
             &self.setting().key
         }
 
-        /// When the instance came into being.
+        /// Returns when the instance was created.
         #[must_use]
         pub fn created_at(&self) -> Timestamp {
             self.setting().created_at
         }
 
-        /// When this call began.
+        /// Returns when this call started.
         #[must_use]
         pub fn started_at(&self) -> Timestamp {
             self.setting().started_at
         }
 
-        /// What was given to [`Builder::provide`](crate::Builder::provide).
+        /// Returns the value given to [`Builder::provide`](crate::Builder::provide).
         ///
         /// # Panics
-        /// If nothing of that type was; see [`try_get`](Self::try_get).
+        /// If no value of this type was provided; see [`try_get`](Self::try_get).
         #[must_use]
         pub fn get<T: Send + Sync + 'static>(&self) -> &T {
             match self.try_get() {
@@ -143,7 +143,7 @@ macro_rules! common_methods {
             }
         }
 
-        /// As [`get`](Self::get), with an error where there is no such value.
+        /// Like [`get`](Self::get), but returns an error if there is no such value.
         ///
         /// # Errors
         /// [`Error::NotProvided`] if no such value was provided.
@@ -151,7 +151,7 @@ macro_rules! common_methods {
             self.setting().try_get()
         }
 
-        /// Sends an event to a task, as part of this call.
+        /// Sends an event to a task, as part of this call's commit.
         ///
         /// # Errors
         /// If the id or the event cannot be accepted.
@@ -164,7 +164,7 @@ macro_rules! common_methods {
             self.setting().outbox.push_value(&task.job_name()?, id, event, Place::Inbox)
         }
 
-        /// Adds an event to a batch, as part of this call.
+        /// Adds an event to a batch, as part of this call's commit.
         ///
         /// # Errors
         /// If the id or the event cannot be accepted.
@@ -177,7 +177,7 @@ macro_rules! common_methods {
             self.setting().outbox.push_value(&batch.job_name()?, id, event, Place::Inbox)
         }
 
-        /// Pushes an event to a pool, as part of this call.
+        /// Pushes an event to a pool, as part of this call's commit.
         ///
         /// # Errors
         /// If the event cannot be accepted.
@@ -186,7 +186,7 @@ macro_rules! common_methods {
             self.setting().outbox.push_value(&pool.job_name()?, main, event, Place::Queue)
         }
 
-        /// Pushes an event with what is special about it to a pool, as part of this call.
+        /// Pushes an event with options to a pool, as part of this call's commit.
         ///
         /// # Errors
         /// If the event cannot be accepted.
@@ -200,8 +200,8 @@ macro_rules! common_methods {
             outbox.push(&pool.job_name()?, crate::job::WorkerPool::<E2>::MAIN, event, Place::Queue)
         }
 
-        /// Starts a run of a workflow, as part of this call. If there is a run of that id with the same input, that is
-        /// as good; if there is another, the call fails when it is committed.
+        /// Starts a run of a workflow, as part of this call's commit. If a run with the same id and input exists,
+        /// nothing is started; if the id belongs to another run, the call fails when it is committed.
         ///
         /// # Errors
         /// If the id or the input cannot be accepted.
@@ -214,7 +214,7 @@ macro_rules! common_methods {
             self.setting().outbox.start(target, input, id)
         }
 
-        /// Signals a run, as part of this call. If there is no such run, the call fails when it is committed.
+        /// Signals a run, as part of this call's commit. If there is no such run, the call fails when it is committed.
         ///
         /// # Errors
         /// If the name or the value cannot be accepted.
@@ -225,10 +225,10 @@ macro_rules! common_methods {
 }
 pub(crate) use common_methods;
 
-/// The method of contexts whose instance can end. A pool is no instance of its user's: nothing of it ends with a call.
+/// The method of contexts whose instance can end. A pool's instance is not the user's, so no call ends it.
 macro_rules! terminate_method {
     () => {
-        /// Ends this instance: its state, its events and its wake go with this call, whatever the handler returns.
+        /// Ends this instance: its state, events and wake are removed with this call, whatever the handler returns.
         pub fn terminate(&self, reason: &str) {
             self.setting().outbox.lock().terminate.get_or_insert_with(|| reason.to_owned());
         }

@@ -1,4 +1,4 @@
-//! A job that runs again and again, by a schedule.
+//! A job that runs repeatedly, on a schedule.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::handling::{
     Unfinished, Work, erase,
 };
 
-/// How long a start waits for an instance of its id that is about to end.
+/// How long `start` waits for an instance with its id to end.
 const ENDING: Duration = Duration::from_secs(10);
 
 contract! {
@@ -78,17 +78,17 @@ contract! {
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Continuous<S> {
-    /// At a fixed rate: runs begin this far apart, however long they take.
+    /// Runs at a fixed rate: runs start this far apart, however long they take.
     pub fn every(self, interval: impl IntoDuration) -> ContinuousBuilder<S> {
         ContinuousBuilder::new(self, Schedule::every(interval))
     }
 
-    /// With a pause of this length after each run.
+    /// Pauses for this long after each run.
     pub fn pause_between(self, pause: impl IntoDuration) -> ContinuousBuilder<S> {
         ContinuousBuilder::new(self, Schedule::pause_between(pause))
     }
 
-    /// By the calendar, in UTC unless a [`zone`](ContinuousBuilder::zone) is given: see [`Cron`].
+    /// Runs by the calendar, in UTC unless a [`zone`](ContinuousBuilder::zone) is given; see [`Cron`].
     pub fn cron(self, pattern: &str) -> ContinuousBuilder<S> {
         let mut builder = ContinuousBuilder::new(self, Schedule::every("1 day"));
         match Cron::new(pattern) {
@@ -100,7 +100,7 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Continuous
     }
 }
 
-/// A recurring job that is being defined.
+/// Builder for a recurring job.
 #[must_use = "a job does nothing until it is registered with `.job(..)`"]
 pub struct ContinuousBuilder<S, X = Unfinished> {
     contract: Continuous<S>,
@@ -122,41 +122,44 @@ impl<S> ContinuousBuilder<S> {
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static, X> ContinuousBuilder<S, X> {
-    /// The zone whose clocks a cron pattern goes by; without it, UTC.
+    /// Sets the time zone of a cron pattern. The default is UTC.
     pub fn zone(mut self, name: &str) -> Self {
         match self.cron.take().map(|cron| cron.zone(name)) {
             Some(Ok(cron)) => self.cron = Some(cron),
             Some(Err(error)) => self.settings.refuse(error),
             None => {
-                let problem = format!("zone {name:?} is for a cron pattern; this job has none");
+                let problem =
+                    format!("zone {name:?} needs a cron pattern; define the job with `cron`, or leave `zone` out");
                 self.settings.refuse(Error::Setup(problem));
             }
         }
         self
     }
 
-    /// Whether the first run is at the start of an instance: true, unless the job goes by the calendar.
+    /// Sets whether the first run happens when an instance starts. The default is `true`, except for a cron pattern.
     pub fn start_immediately(mut self, is_immediate: bool) -> Self {
         self.is_immediate = is_immediate;
         self
     }
 
-    /// What becomes of ticks at which it could not run: by default one run makes up for all of them.
+    /// Sets what happens to missed ticks. By default, one run makes up for all of them.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
     }
 
-    settings_methods!("When to try again after a failure. Without it, never: the schedule goes on.");
+    settings_methods!(
+        "Sets when to retry after a failure. Without it there are no retries, and the schedule continues."
+    );
 
-    /// Called when a run was given up; then the schedule goes on.
+    /// Sets the handler to call when a run is given up. The schedule then continues.
     pub fn on_error<M>(mut self, handler: impl JobHandler<(ContinuousCtx<S>, Failure), M>) -> Self {
         self.settings.policy.has_error = true;
         self.own.on_error = Some(erase(handler));
         self
     }
 
-    /// What a run does.
+    /// Sets the handler that does a run.
     pub fn execute<M>(mut self, handler: impl JobHandler<(ContinuousCtx<S>,), M>) -> ContinuousBuilder<S, Executes> {
         self.own.execute = Some(erase(handler));
         let Self { contract, settings, schedule, cron, missed, is_immediate, own, .. } = self;
@@ -183,7 +186,7 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers f
     }
 }
 
-/// What the handlers of a recurring job are given.
+/// The context that handlers of a recurring job receive.
 pub struct ContinuousCtx<S>(Arc<Inner<S>>);
 
 impl<S> Clone for ContinuousCtx<S> {
@@ -205,32 +208,32 @@ impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
         &self.0.setting
     }
 
-    /// The state.
+    /// Returns the state.
     ///
     /// # Panics
-    /// Never: an instance is started with a state.
+    /// Never: every instance is started with a state.
     #[must_use]
     pub fn state(&self) -> S {
         self.0.state().expect("an instance is started with a state")
     }
 
-    /// Replaces the state; kept if the handler succeeds.
+    /// Replaces the state. The change is kept if the handler succeeds.
     pub fn set_state(&self, state: S) {
         self.0.set(state);
     }
 
-    /// Changes the state in place; kept if the handler succeeds.
+    /// Changes the state in place. The change is kept if the handler succeeds.
     pub fn update_state<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
         self.0.update(|| unreachable!("an instance is started with a state"), change)
     }
 
-    /// Which run this is, from 1. A retry is no new run.
+    /// Returns the number of this run, starting at 1. A retry is not a new run.
     #[must_use]
     pub fn run_count(&self) -> u64 {
         self.setting().run_count + 1
     }
 
-    /// The moment that this run is for, by the schedule. `None` if somebody [triggered](ContinuousClient::trigger) it.
+    /// Returns the time this run was scheduled for, or `None` if it was [triggered](ContinuousClient::trigger).
     #[must_use]
     pub fn scheduled_at(&self) -> Option<Timestamp> {
         self.setting().due
@@ -241,13 +244,13 @@ impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
 }
 
 impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
-    /// Starts an instance with a state. One that is there keeps its own; one that was stopped goes on.
+    /// Starts an instance with a state. An existing instance keeps its own state, and resumes if it was stopped.
     ///
-    /// One that was [terminated](Self::terminate) is waited for until it is gone, for up to ten seconds.
+    /// If an instance with this id was [terminated](Self::terminate), waits up to ten seconds until it is gone.
     ///
     /// # Errors
     /// If the id or the state cannot be accepted, or the job is not registered in an engine; [`Error::NotHandled`] if
-    /// one of this id was terminated, and nobody executes the store.
+    /// an instance with this id was terminated and no process executes the store.
     pub async fn start(&self, id: &str, state: &S) -> Result<Started, Error> {
         let shared = &self.client.shared;
         let job = self.client.job()?;
@@ -273,7 +276,7 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
                 _ => return Err(Error::Shutdown),
             }
             match self.client.standing(id).await? {
-                // It was terminated meanwhile.
+                // It was terminated in the meantime.
                 None => {}
                 Some(Standing::Ending) => self.client.until_ended(id, ENDING).await?,
                 Some(Standing::Goes) => break false,
@@ -287,7 +290,7 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
         Ok(Started { created, instance: whole.to_string(), status })
     }
 
-    /// Has it run once more, now; the schedule stays as it is.
+    /// Runs the job once more, now. The schedule does not change.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
@@ -295,7 +298,7 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
         self.client.order(id, Message::Trigger)
     }
 
-    /// Stops the schedule until [`start`](Self::start); the state is kept.
+    /// Stops the schedule until [`start`](Self::start). The state is kept.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.

@@ -1,4 +1,4 @@
-//! A job that collects events, and handles them together.
+//! A job that collects events and handles them as a batch.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -65,18 +65,18 @@ contract! {
 }
 
 impl<E, B> Debounce<E, B> {
-    /// A batch is flushed so long after its first event.
+    /// Flushes a batch this long after its first event.
     pub fn flush_after(self, window: impl IntoDuration) -> DebounceBuilder<E, B> {
         DebounceBuilder::new(self).set("flush_after", window, |rules| &mut rules.window)
     }
 
-    /// A batch is flushed so long after its last event; see [`max_wait`](DebounceBuilder::max_wait).
+    /// Flushes a batch this long after its last event; see [`max_wait`](DebounceBuilder::max_wait).
     pub fn quiet(self, quiet: impl IntoDuration) -> DebounceBuilder<E, B> {
         DebounceBuilder::new(self).set("quiet", quiet, |rules| &mut rules.quiet)
     }
 }
 
-/// A debounce that is being defined.
+/// Builder for a debounce.
 #[must_use = "a job does nothing until it is registered with `.job(..)`"]
 pub struct DebounceBuilder<E, B, X = Unfinished> {
     contract: Debounce<E, B>,
@@ -101,23 +101,22 @@ impl<E, B, X> DebounceBuilder<E, B, X> {
         place: impl FnOnce(&mut DebounceRules) -> &mut Option<Duration>,
     ) -> Self {
         let name = self.contract.name;
-        let zero = || format!("{what} 0s of debounce {name:?} is zero; give the time to collect for");
+        let zero = || format!("{what} of debounce {name:?} must be greater than zero");
         if let Some(time) = self.settings.time(time, zero) {
             *place(&mut self.rules) = Some(time);
         }
         self
     }
 
-    /// A batch is flushed so long after its first event, however often others come.
+    /// Flushes a batch at most this long after its first event, however many more arrive.
     pub fn max_wait(self, wait: impl IntoDuration) -> Self {
         self.set("max_wait", wait, |rules| &mut rules.window)
     }
 
-    /// A batch is flushed when it has so many events.
+    /// Flushes a batch once it has this many events.
     pub fn max_events(mut self, events: u64) -> Self {
         if events == 0 {
-            let problem =
-                format!("max_events 0 of debounce {:?} lets no event in; give at least 1", self.contract.name);
+            let problem = format!("max_events 0 of debounce {:?} is too small; use at least 1", self.contract.name);
             self.settings.refuse(Error::Setup(problem));
         }
         self.rules.events_max = Some(events);
@@ -125,24 +124,24 @@ impl<E, B, X> DebounceBuilder<E, B, X> {
     }
 
     settings_methods!(
-        "When to try again after a failure. Without it, never. The batch is kept meanwhile, and new events wait for the \
-         next one."
+        "Sets when to retry after a failure. Without it there are no retries. The batch is kept meanwhile, and new \
+         events wait for the next one."
     );
 
-    /// Called when a batch was given up; then it goes to the dead letters.
+    /// Sets the handler to call when a batch is given up. The batch then becomes a dead letter.
     pub fn on_error<M>(mut self, handler: impl JobHandler<(DebounceCtx<E, B>, Failure), M>) -> Self {
         self.settings.policy.has_error = true;
         self.own.on_error = Some(erase(handler));
         self
     }
 
-    /// How an event is added to the batch. Without it, the batch is the latest event.
+    /// Sets how an event is added to the batch. By default, the batch is the latest event.
     pub fn on_event<M>(mut self, handler: impl JobHandler<(DebounceCtx<E, B>, E), M>) -> Self {
         self.own.on_event = Some(erase(handler));
         self
     }
 
-    /// What is done with a batch.
+    /// Sets the handler that processes a batch.
     pub fn execute<M>(mut self, handler: impl JobHandler<(DebounceCtx<E, B>,), M>) -> DebounceBuilder<E, B, Executes> {
         self.own.execute = Some(erase(handler));
         let Self { contract, settings, rules, own, .. } = self;
@@ -168,7 +167,7 @@ where
 {
     fn call(&self, given: Given) -> Calling {
         if let (HandlerKind::Event, None, Some(event)) = (given.call.handler, &self.on_event, given.event()) {
-            // The batch is the latest event.
+            // Without `on_event`, the batch is the latest event.
             let ended = match (read::<E>(&event.payload), codec::check::<B>("the event as a batch", &event.payload)) {
                 (Err(problem), _) => End::Unreadable(problem),
                 (_, Err(error)) => End::Failed(Failure::new(Cause::Output, error.to_string()).permanent()),
@@ -184,7 +183,7 @@ where
     }
 }
 
-/// What the handlers of a debounce are given.
+/// The context that handlers of a debounce receive.
 pub struct DebounceCtx<E, B> {
     inner: Arc<Inner<B>>,
     types: PhantomData<fn(E)>,
@@ -209,7 +208,7 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
         &self.inner.setting
     }
 
-    /// The batch, if it has begun.
+    /// Returns the batch, if it has begun.
     #[must_use]
     pub fn state(&self) -> Option<B>
     where
@@ -218,12 +217,13 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
         self.inner.state()
     }
 
-    /// Replaces the batch; kept if the handler succeeds.
+    /// Replaces the batch. The change is kept if the handler succeeds.
     pub fn set_state(&self, state: B) {
         self.inner.set(state);
     }
 
-    /// Changes the batch in place, beginning with the default if there is none; kept if the handler succeeds.
+    /// Changes the batch in place, starting with the default if there is none. The change is kept if the handler
+    /// succeeds.
     pub fn update_state<R>(&self, change: impl FnOnce(&mut B) -> R) -> R
     where
         B: Default,
@@ -231,13 +231,13 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
         self.inner.update(B::default, change)
     }
 
-    /// How many events the batch has.
+    /// Returns the number of events in the batch.
     #[must_use]
     pub fn event_count(&self) -> u64 {
         self.setting().event_count
     }
 
-    /// The first event of the batch, if it reads as one.
+    /// Returns the first event of the batch, if it decodes.
     #[must_use]
     pub fn first_event(&self) -> Option<E>
     where
@@ -246,7 +246,7 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
         codec::read(self.setting().first_event.as_ref()?).ok()
     }
 
-    /// Why the batch is flushed, if it is.
+    /// Returns why the batch is being flushed, if it is.
     #[must_use]
     pub fn flush_reason(&self) -> Option<FlushReason> {
         self.setting().flush
@@ -257,7 +257,7 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
 }
 
 impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> {
-    /// Adds an event. It is durable when the future returns, and is in this batch or in the next one.
+    /// Adds an event. It is durable when the future returns, and goes into this batch or the next one.
     ///
     /// # Errors
     /// If the id or the event cannot be accepted.
@@ -265,7 +265,7 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
         self.adding(id, event, None)
     }
 
-    /// As [`add`](Self::add), once for each key in a batch.
+    /// Like [`add`](Self::add), but at most once per key in a batch.
     ///
     /// # Errors
     /// If the id, the key or the event cannot be accepted.
@@ -281,7 +281,7 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
         Add { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default() }
     }
 
-    /// Flushes the batch now, with all that was added before this.
+    /// Flushes the batch now, with everything added before this call.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no batch.
@@ -289,7 +289,7 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
         self.client.order(id, Message::Trigger)
     }
 
-    /// Forgets the batch with all that was added before this.
+    /// Drops the batch, with everything added before this call.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no batch.
@@ -300,14 +300,14 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
     instance_methods!(B);
     dead_methods!(
         serde_json::Value,
-        "Batches that were given up, oldest first, and single events that `on_event` could not add to one."
+        "Returns the batches that were given up, oldest first, and single events that `on_event` could not add to one."
     );
 }
 
-/// An event that is being added to a batch, made by [`DebounceClient::add`]. Nothing is sent until it is awaited.
+/// An event being added to a batch, created by [`DebounceClient::add`]. Nothing is sent until it is awaited.
 ///
-/// It is durable when the future returns. What is known of its batch then comes with it, as far as that is known before a
-/// process that executes the store has taken the event; to have it exactly, give it a limit to [`wait`](Self::wait) for.
+/// The event is durable when the future returns. The result describes its batch as far as it is known before the
+/// executing process has taken the event. For an exact result, use [`wait`](Self::wait).
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -329,10 +329,10 @@ pub struct Add {
 }
 
 impl Add {
-    /// Waits until the event is in its batch, or is known to be in the next one because a flush is under way.
+    /// Waits until the event is in its batch, or is known to go into the next one because a flush is in progress.
     ///
-    /// If that takes longer than the limit, the future returns [`Error::NotHandled`]. The event stays durable: to add it
-    /// again would add it twice.
+    /// If that takes longer than the limit, the future returns [`Error::NotHandled`]. The event stays durable, so
+    /// adding it again would add it twice.
     pub fn wait(mut self, limit: impl IntoDuration) -> Self {
         self.limit = Limit::new(limit);
         self
@@ -348,7 +348,7 @@ impl Add {
                 Reply::Taken { event_count, next, .. } => (event_count, next),
                 Reply::Held { event_count } => (event_count, None),
             },
-            // The event is accepted, whatever can be said of its batch.
+            // The event is accepted, whatever is known about its batch.
             _ => self.client.batch_of(&self.id, pos).await.unwrap_or((u64::from(is_new), None)),
         };
         Ok(Added { created, is_new, event_count, flush_at })
@@ -364,7 +364,7 @@ impl IntoFuture for Add {
     }
 }
 
-/// How often a batch is read again because something was taken from it meanwhile.
+/// How often a batch is read again because something was taken from it in between.
 const BATCH_READS: usize = 3;
 
 /// The longest inbox that is looked through to say how many events a batch has: a longer one would make each event cost
@@ -372,7 +372,7 @@ const BATCH_READS: usize = 3;
 const BATCH_READ_MAX: usize = 256;
 
 impl JobClient {
-    /// How many events the batch has with the one at a position, and when it is flushed, as far as that is known.
+    /// Returns how many events the batch has, up to the one at a position, and when it is flushed, as far as is known.
     async fn batch_of(&self, id: &str, pos: u64) -> Result<(u64, Option<Timestamp>), Error> {
         let rules = self.shared.registry.job(self.job()?).and_then(|definition| match &definition.work {
             Work::Single(Rules::Debounce(rules)) => Some(rules),
@@ -387,14 +387,14 @@ impl JobClient {
             }
             let again = self.instance(id).await?;
             if again.as_ref().is_some_and(|again| again.news != instance.news || again.outcome != instance.outcome) {
-                // Something was taken between the two reads, and is in neither.
+                // Something was taken between the two reads and is in neither.
                 found = again;
                 continue;
             }
             let record = record_of(&instance);
             let is_event = |inbound: &&Inbound| matches!(inbound.message, Message::Event(_));
             let waiting: Vec<_> = waiting.iter().filter(|inbound| inbound.pos <= pos).collect();
-            // What comes after an order to flush or clear is in the next batch.
+            // Events after an order to flush or clear belong to the next batch.
             let order = waiting.iter().rposition(|inbound| !is_event(inbound));
             let waiting = &waiting[order.map_or(0, |order| order + 1)..];
             let is_full = rules.and_then(|rules| rules.events_max).is_some_and(|max| record.events >= max);

@@ -1,4 +1,4 @@
-//! Orders to instances of jobs: durable when the call returns, and waited for by those who want to.
+//! Orders to job instances: durable when the call returns, with an optional wait for the effect.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use outlive_core::message::Message;
 use super::client::JobClient;
 use crate::error::Error;
 
-/// How long the caller waits for the outcome: not at all, or so long.
+/// How long the caller waits for the outcome, if at all.
 #[derive(Clone, Default)]
 pub(crate) struct Limit(Option<Result<Duration, Error>>);
 
@@ -23,13 +23,13 @@ impl Limit {
     }
 }
 
-/// An order to an instance, made by calls such as [`stop`](super::ContinuousClient::stop),
+/// An order to an instance, created by calls such as [`stop`](super::ContinuousClient::stop),
 /// [`flush`](super::DebounceClient::flush) or [`terminate`](super::TaskClient::terminate). Nothing is sent until it is
 /// awaited.
 ///
-/// It is durable when its future returns, whether or not a process executes the store just now, and is acted on in its
-/// place among all that the instance was sent. `status` and `state` show it as done from then on. To have it acted on
-/// when the future returns, give it a limit to [`wait`](Self::wait) for.
+/// The order is durable when its future returns, whether or not a process is executing the store, and takes effect in
+/// sequence with everything else sent to the instance. From then on, `status` and `state` show it as done. To return
+/// only once it has taken effect, use [`wait`](Self::wait).
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -54,7 +54,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Waits until the instance has acted on it.
+    /// Waits until the instance has acted on the order.
     ///
     /// If that takes longer than the limit, the future returns [`Error::NotHandled`]. The order stays durable.
     pub fn wait(mut self, limit: impl IntoDuration) -> Self {

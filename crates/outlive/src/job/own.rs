@@ -1,4 +1,4 @@
-//! The handlers of a job whose instances have a state, and how the one that is meant is called.
+//! The handlers of a job with state, and the dispatch of a call to the right one.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use serde::de::DeserializeOwned;
 use super::context::{Inner, read};
 use crate::handling::{Calling, Ended, Erased, Given};
 
-/// A context that is made of a state.
+/// A context built from a state.
 pub(crate) trait Context: Send + 'static {
     type State: Serialize + DeserializeOwned + Send + Sync + 'static;
 
     fn of(inner: Arc<Inner<Self::State>>) -> Self;
 }
 
-/// The handlers of a job: those that were given.
+/// The handlers given to a job.
 pub(crate) struct Own<C, E> {
     pub(crate) on_event: Option<Erased<(C, E)>>,
     pub(crate) execute: Option<Erased<(C,)>>,
@@ -38,7 +38,7 @@ impl<C: Context, E: DeserializeOwned + Send + 'static> Own<C, E> {
             Err(problem) => return Ended::unreadable(problem).at_once(),
         };
         let ctx = C::of(inner.clone());
-        let missing = || Ended::unreadable("the job has no such handler".into()).at_once();
+        let missing = || Ended::unreadable("the job has no handler for this call".into()).at_once();
         let plain = match given.call.handler {
             HandlerKind::Event => {
                 return match (self.on_event.clone(), given.event().map(|event| read(&event.payload))) {

@@ -1,6 +1,6 @@
-//! What the kinds of job have alike, written once: contracts, the settings of their builders, the methods of their clients.
+//! Macros for what all kinds of job share: contracts, builder settings and client methods.
 
-/// A contract: a name with types, and the client it leads to.
+/// A contract: a typed name and its client.
 macro_rules! contract {
     ($(#[$doc:meta])* $name:ident<$($of:ident),+>, $kind:expr, $(#[$client_doc:meta])* $client:ident) => {
         $(#[$doc])*
@@ -18,7 +18,7 @@ macro_rules! contract {
         impl<$($of),+> Copy for $name<$($of),+> {}
 
         impl<$($of),+> $name<$($of),+> {
-            /// Names it. The name is what is on disk.
+            /// Creates a contract. The store knows the job by this name.
             #[must_use]
             pub const fn new(name: &'static str) -> Self {
                 Self { name, types: PhantomData }
@@ -52,7 +52,7 @@ macro_rules! contract {
 }
 pub(super) use contract;
 
-/// What every builder can be told of the calls of its handlers.
+/// The settings that every builder has for calls of its handlers.
 macro_rules! settings_methods {
     ($retry:literal) => {
         #[doc = $retry]
@@ -61,10 +61,10 @@ macro_rules! settings_methods {
             self
         }
 
-        /// Decides which errors are worth another attempt: errors of one type, or all of them as `&BoxError`. The closure
+        /// Sets which errors are retried: errors of one type, or all errors as `&BoxError`. The closure's parameter
         /// names the type.
         ///
-        /// Panics and timeouts are tried again whatever it returns, and so are errors of other types.
+        /// Panics, timeouts and errors of other types are retried whatever it returns.
         ///
         /// ```
         /// # use outlive::prelude::*;
@@ -82,8 +82,8 @@ macro_rules! settings_methods {
             self
         }
 
-        /// Keeps an error of type `Problem` with its failure, so that [`Failure::details`](crate::Failure::details) returns it
-        /// wherever the failure is shown, also after a restart. Call it once for each type to keep.
+        /// Keeps an error of type `Problem` with its failure, so that [`Failure::details`](crate::Failure::details)
+        /// returns it wherever the failure is shown, even after a restart. Call it once for each type to keep.
         ///
         /// ```
         /// # use outlive::prelude::*;
@@ -109,15 +109,15 @@ macro_rules! settings_methods {
             self
         }
 
-        /// How long an attempt may take. One that takes longer has failed: its future is dropped where it waits.
+        /// Limits how long an attempt may take. An attempt that exceeds the limit fails, and its future is dropped.
         pub fn timeout(mut self, limit: impl IntoDuration) -> Self {
             let name = self.contract.name;
-            let zero = || format!("the timeout of job {name:?} is zero, which leaves it no time; give it some");
+            let zero = || format!("the timeout of job {name:?} must be greater than zero");
             self.settings.care.timeout = self.settings.time(limit, zero);
             self
         }
 
-        /// Told when retries have come to their end, after that is durable.
+        /// Sets a function to call when retries are exhausted, after that is durable.
         pub fn on_exhausted(mut self, tell: impl Fn(&Exhausted) + Send + Sync + 'static) -> Self {
             self.settings.on_exhausted = Some(Box::new(tell));
             self
@@ -126,13 +126,13 @@ macro_rules! settings_methods {
 }
 pub(super) use settings_methods;
 
-/// What can be done with an instance, whatever its kind.
+/// Client methods for an instance of any kind.
 macro_rules! instance_methods {
     ($state:ty) => {
-        /// Removes the instance with its state, its events and what it planned. A handler at work is dropped.
+        /// Removes the instance with its state, its events and what it planned. A running handler is dropped.
         ///
-        /// It counts from the moment it is durable, which is when the future returns: what was accepted before goes
-        /// with the instance, and an event that is accepted after makes a fresh one.
+        /// This takes effect once it is durable, which is when the future returns: messages accepted before are removed
+        /// with the instance, and an event accepted after creates a new one.
         ///
         /// # Errors
         /// [`Error::NotFound`] if there is no such instance.
@@ -140,7 +140,7 @@ macro_rules! instance_methods {
             self.client.order(id, Message::Terminate { reason: reason.to_owned() })
         }
 
-        /// Where the instance is.
+        /// Returns the status of the instance.
         ///
         /// # Errors
         /// If the store cannot be read.
@@ -148,10 +148,10 @@ macro_rules! instance_methods {
             self.client.info(id).await
         }
 
-        /// Its state as it was last kept, without waiting for a handler at work or for events before it.
+        /// Returns the last stored state, without waiting for a running handler or for earlier events.
         ///
         /// # Errors
-        /// If the store cannot be read, or the state not decoded.
+        /// If the store cannot be read or the state does not decode.
         pub async fn state(&self, id: &str) -> Result<Option<$state>, Error> {
             self.client.state(id).await
         }
@@ -159,7 +159,7 @@ macro_rules! instance_methods {
 }
 pub(super) use instance_methods;
 
-/// What can be done with what was given up.
+/// Client methods for dead letters.
 macro_rules! dead_methods {
     ($event:ty, $dead:literal) => {
         #[doc = $dead]
@@ -170,16 +170,16 @@ macro_rules! dead_methods {
             self.client.dead().await
         }
 
-        /// Has all that was given up tried again. Answers how many; one whose dedup key another event has stays.
+        /// Retries all dead letters and returns how many. One whose dedup key belongs to another event stays.
         ///
         /// # Errors
-        /// If the store cannot take it.
+        /// If the store cannot be written.
         pub async fn retry_dead(&self) -> Result<u64, Error> {
             self.client.bury_all(true).await
         }
 
-        /// Has one tried again, by its [number](DeadLetter::number). Answers whether it is: one whose dedup key another
-        /// event has stays.
+        /// Retries one dead letter, by its [number](DeadLetter::number). Returns `false` if it stays because its dedup
+        /// key belongs to another event.
         ///
         /// # Errors
         /// [`Error::NoDeadLetter`] if there is no such dead letter.
@@ -187,15 +187,15 @@ macro_rules! dead_methods {
             self.client.bury(number, true).await
         }
 
-        /// Drops all that was given up. Answers how many.
+        /// Drops all dead letters and returns how many.
         ///
         /// # Errors
-        /// If the store cannot take it.
+        /// If the store cannot be written.
         pub async fn drop_dead(&self) -> Result<u64, Error> {
             self.client.bury_all(false).await
         }
 
-        /// Drops one, by its [number](DeadLetter::number).
+        /// Drops one dead letter, by its [number](DeadLetter::number).
         ///
         /// # Errors
         /// [`Error::NoDeadLetter`] if there is no such dead letter.

@@ -1,4 +1,4 @@
-//! A queue of events that are handled many at a time.
+//! A queue of events that are handled concurrently.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl<E> WorkerPool<E> {
     /// The id of the instance that holds the queue.
     pub(crate) const MAIN: &'static str = "main";
 
-    /// How many events are handled at a time, in all processes together.
+    /// Sets how many events are handled at a time, across all processes.
     pub fn concurrency(self, handlers: usize) -> PoolBuilder<E> {
         let mut builder = PoolBuilder {
             contract: self,
@@ -69,13 +69,13 @@ impl<E> WorkerPool<E> {
             marker: PhantomData,
         };
         if handlers == 0 {
-            builder.refuse("concurrency 0", "handles nothing; give at least 1");
+            builder.refuse("concurrency 0", "is too small; use at least 1");
         }
         builder
     }
 }
 
-/// A pool that is being defined.
+/// Builder for a pool.
 #[must_use = "a job does nothing until it is registered with `.job(..)`"]
 pub struct PoolBuilder<E, X = Unfinished> {
     contract: WorkerPool<E>,
@@ -91,22 +91,22 @@ impl<E, X> PoolBuilder<E, X> {
         self.settings.refuse(Error::Setup(problem));
     }
 
-    /// How many events are handled at a time in this process, if that is less than in all together.
+    /// Limits how many events this process handles at a time, if that is fewer than across all processes.
     pub fn concurrency_per_process(mut self, handlers: usize) -> Self {
         if handlers == 0 {
-            self.refuse("concurrency_per_process 0", "handles nothing; give at least 1");
+            self.refuse("concurrency_per_process 0", "is too small; use at least 1");
         }
         self.rules.concurrency = self.rules.concurrency.min(handlers);
         self
     }
 
-    /// At most so many calls begin in any stretch of this length. What has begun is not remembered over a restart.
+    /// Limits the rate: at most this many calls start within any period of this length. The count is lost on a restart.
     pub fn rate(mut self, calls: usize, per: impl IntoDuration) -> Self {
         match per.into_duration() {
             Ok(per) if calls == 0 || per.is_zero() => {
                 self.refuse(
                     &format!("rate {calls} per {per:?}"),
-                    "lets nothing through; give at least 1 per some time",
+                    "lets nothing through; allow at least 1 call in a period greater than zero",
                 );
             }
             Ok(per) => self.rules.rate = Some((calls, per)),
@@ -115,28 +115,28 @@ impl<E, X> PoolBuilder<E, X> {
         self
     }
 
-    settings_methods!("When to try an event again after a failure. Without it, never.");
+    settings_methods!("Sets when to retry an event after a failure. Without it there are no retries.");
 
-    /// Called when an event is given up, before it goes to the dead letters.
+    /// Sets the handler to call when an event is given up, before it becomes a dead letter.
     pub fn on_dead<M>(mut self, handler: impl JobHandler<(PoolCtx<E>, DeadLetter<E>), M>) -> Self {
         self.own.on_dead = Some(erase(handler));
         self
     }
 
-    /// What is done with an event.
+    /// Sets the handler of an event.
     pub fn execute<M>(mut self, handler: impl JobHandler<(PoolCtx<E>, E), M>) -> PoolBuilder<E, Executes> {
         self.own.execute = Some(erase(handler));
         self.finish()
     }
 
-    /// What is done with up to so many events together. If it fails, each of them is tried again.
+    /// Sets the handler of up to `events_max` events together. If it fails, each of them is retried.
     pub fn execute_batch<M>(
         mut self,
         events_max: usize,
         handler: impl JobHandler<(PoolCtx<E>, Vec<PoolEvent<E>>), M>,
     ) -> PoolBuilder<E, Executes> {
         if events_max == 0 {
-            self.refuse("execute_batch of 0 events", "handles nothing; give at least 1");
+            self.refuse("execute_batch of 0 events", "is too small; use at least 1");
         }
         self.rules.batch = events_max.max(1);
         self.own.execute_batch = Some(erase(handler));
@@ -158,21 +158,21 @@ impl<E: DeserializeOwned + Send + Sync + 'static> JobDefinition for PoolBuilder<
     }
 }
 
-/// An event that is handled with others.
+/// An event in a batch.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolEvent<E> {
-    /// Its number.
+    /// The event's number.
     pub number: u64,
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, starting at 1.
     pub attempt: u32,
-    /// The same for all attempts of this event.
+    /// A key that all attempts of this event share.
     pub idempotency_key: String,
     /// The event.
     pub event: E,
 }
 
-/// What a handler of many events is given.
+/// The arguments of a batch handler.
 type Batch<E> = (PoolCtx<E>, Vec<PoolEvent<E>>);
 
 /// The handlers of a pool.
@@ -196,7 +196,7 @@ impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for Own<E> {
             (None, Some(execute), Some(last)) if events.is_empty() => {
                 given.run(|ctx| move || execute((ctx, last.event)))
             }
-            _ => Ended::unreadable("the pool has no such handler".into()).at_once(),
+            _ => Ended::unreadable("the pool has no handler for this call".into()).at_once(),
         }
     }
 
@@ -240,7 +240,7 @@ impl PoolGiven {
     }
 }
 
-/// What the handlers of a pool are given.
+/// The context that handlers of a pool receive.
 pub struct PoolCtx<E> {
     setting: Arc<Setting>,
     types: PhantomData<fn(E)>,
@@ -260,14 +260,14 @@ impl<E> PoolCtx<E> {
     common_methods!();
 }
 
-/// An event that is being pushed, with what is special about it.
+/// An event to push, with options.
 ///
 /// ```
 /// use outlive::job::Push;
 /// let push = Push::new("ada").priority(5).key("customer-7").delay("1 minute").once("mail-42");
 /// # let _ = push;
 /// ```
-#[must_use = "an event is pushed by `push_many`"]
+#[must_use = "nothing is pushed until it is passed to `push_with` or `push_many`"]
 #[derive(Clone, Debug)]
 pub struct Push<E> {
     event: E,
@@ -280,24 +280,25 @@ pub struct Push<E> {
 }
 
 impl<E> Push<E> {
-    /// An event with nothing special about it.
+    /// Creates a push without options.
     pub fn new(event: E) -> Self {
         Self { event, priority: 0, key: None, delay: None, at: None, once: None, problem: None }
     }
 
-    /// Larger ones are handled first; 0 without it.
+    /// Sets the priority. Events with a higher one are handled first; the default is 0.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Events of different keys take turns, so that many of one do not hold up another.
+    /// Sets a key for fairness. Events with different keys take turns, so that many with one key do not hold up
+    /// another.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Not before so much time has passed.
+    /// Delays the event by this long.
     pub fn delay(mut self, delay: impl IntoDuration) -> Self {
         match delay.into_duration() {
             Ok(delay) => self.delay = Some(delay),
@@ -306,13 +307,13 @@ impl<E> Push<E> {
         self
     }
 
-    /// Not before this time.
+    /// Delays the event until this time.
     pub fn at(mut self, at: impl Into<Timestamp>) -> Self {
         self.at = Some(at.into());
         self
     }
 
-    /// Not if an event with this key waits or is being handled.
+    /// Skips the event if one with this key is waiting or being handled.
     pub fn once(mut self, key: impl Into<String>) -> Self {
         self.once = Some(key.into());
         self
@@ -320,7 +321,7 @@ impl<E> Push<E> {
 }
 
 impl<E: Serialize> Push<E> {
-    /// What is kept of it.
+    /// Builds the event to store.
     pub(crate) fn into_event(self, now: Timestamp, bytes_max: usize) -> Result<Event, Error> {
         if let Some(problem) = self.problem {
             return Err(problem);
@@ -336,19 +337,19 @@ impl<E: Serialize> Push<E> {
     }
 }
 
-/// How much a pool has where.
+/// The number of events of a pool in each state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PoolStatus {
     /// Waiting for a handler.
     pub ready: u64,
-    /// Being handled. Another process than the one that executes knows it as it was last written.
+    /// Being handled. In a process that does not execute, this is the last stored number.
     pub running: u64,
-    /// Waiting for a time: delayed, or to be tried again.
+    /// Waiting for a time: delayed, or to be retried.
     pub delayed: u64,
-    /// Given up.
+    /// Dead letters.
     pub dead: u64,
-    /// Whether somebody has paused it.
+    /// `true` if the pool is paused.
     pub is_paused: bool,
 }
 
@@ -362,7 +363,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         Ok(self.accept(vec![Event::new(payload)]).await?.remove(0))
     }
 
-    /// Pushes an event with what is special about it.
+    /// Pushes an event with options.
     ///
     /// # Errors
     /// If the event cannot be accepted.
@@ -370,7 +371,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         Ok(self.push_many([push]).await?.remove(0))
     }
 
-    /// Pushes many events in one commit: all of them, or none.
+    /// Pushes many events in one commit: all of them or none.
     ///
     /// # Errors
     /// If one of them cannot be accepted.
@@ -393,24 +394,25 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         Ok(accepted.positions.into_iter().map(pushed).collect())
     }
 
-    /// Begins nothing more until [`resume`](Self::resume). What is being handled goes on. A process that has not seen it
-    /// yet may begin what is pushed right after; [`wait`](Order::wait) for it where that matters.
+    /// Pauses the pool: nothing more starts until [`resume`](Self::resume), while running handlers continue. A process
+    /// that has not seen the pause yet may start events pushed right after it; [`wait`](Order::wait) for the order
+    /// where that matters.
     ///
     /// # Errors
-    /// If the store cannot take it.
+    /// If the store cannot be written.
     pub fn pause(&self) -> Order {
         self.client.order(WorkerPool::<E>::MAIN, Message::Pause)
     }
 
-    /// Goes on after a [`pause`](Self::pause).
+    /// Resumes the pool after a [`pause`](Self::pause).
     ///
     /// # Errors
-    /// If the store cannot take it.
+    /// If the store cannot be written.
     pub fn resume(&self) -> Order {
         self.client.order(WorkerPool::<E>::MAIN, Message::Resume)
     }
 
-    /// How much there is where.
+    /// Returns the number of events in each state.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -418,10 +420,10 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         pool_status(&self.client).await
     }
 
-    /// Waits until all that was pushed is handled or given up, the delayed too.
+    /// Waits until everything that was pushed is handled or given up, including delayed events.
     ///
     /// # Errors
-    /// If the store cannot be read; [`Error::Status`] if the pool is paused and there is something in it.
+    /// If the store cannot be read; [`Error::Status`] if the pool is paused and not empty.
     pub async fn drain(&self) -> Result<(), Error> {
         loop {
             let news = self.client.drained();
@@ -439,7 +441,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
         }
     }
 
-    dead_methods!(E, "Events that were given up, oldest first.");
+    dead_methods!(E, "Returns the events that were given up, oldest first.");
 }
 
 pub(super) async fn pool_status(client: &JobClient) -> Result<PoolStatus, Error> {

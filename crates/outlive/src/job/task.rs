@@ -1,4 +1,4 @@
-//! A job that handles one event after the other, and wakes itself.
+//! A job that handles events one at a time and schedules its own execution.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -60,15 +60,15 @@ contract! {
 }
 
 impl<E, S> Task<E, S> {
-    /// What is done with each event, one after the other. What it returns is the answer to
-    /// [`ask`](TaskClient::ask).
+    /// Sets the handler of events, which runs for one event at a time. Its return value is what
+    /// [`ask`](TaskClient::ask) returns.
     pub fn on_event<M>(self, handler: impl JobHandler<(TaskCtx<E, S>, E), M>) -> TaskBuilder<E, S> {
         let own = Own { on_event: Some(erase(handler)), ..Own::default() };
         TaskBuilder { contract: self, settings: Settings::default(), own, marker: PhantomData }
     }
 }
 
-/// A task that is being defined.
+/// Builder for a task.
 #[must_use = "a job does nothing until it is registered with `.job(..)`"]
 pub struct TaskBuilder<E, S, X = Unfinished> {
     contract: Task<E, S>,
@@ -78,22 +78,22 @@ pub struct TaskBuilder<E, S, X = Unfinished> {
 }
 
 impl<E, S, X> TaskBuilder<E, S, X> {
-    settings_methods!("When to try again after a failure of `on_event` or `execute`. Without it, never.");
+    settings_methods!("Sets when to retry after `on_event` or `execute` fails. Without it there are no retries.");
 
-    /// Called when an event or an execution was given up. It may plan what is next.
+    /// Sets the handler to call when an event or an execution is given up. It may schedule what comes next.
     pub fn on_error<M>(mut self, handler: impl JobHandler<(TaskCtx<E, S>, Failure), M>) -> Self {
         self.settings.policy.has_error = true;
         self.own.on_error = Some(erase(handler));
         self
     }
 
-    /// Called when there is nothing to do and nothing planned.
+    /// Sets the handler to call when there is nothing to do and nothing scheduled.
     pub fn on_idle<M>(mut self, handler: impl JobHandler<(TaskCtx<E, S>,), M>) -> Self {
         self.own.on_idle = Some(erase(handler));
         self
     }
 
-    /// What is done at the time that a handler has planned.
+    /// Sets the handler to call at the time that another handler scheduled.
     pub fn execute<M>(mut self, handler: impl JobHandler<(TaskCtx<E, S>,), M>) -> TaskBuilder<E, S, Executes> {
         self.own.execute = Some(erase(handler));
         TaskBuilder { contract: self.contract, settings: self.settings, own: self.own, marker: PhantomData }
@@ -126,7 +126,7 @@ where
     }
 }
 
-/// What the handlers of a task are given.
+/// The context that handlers of a task receive.
 pub struct TaskCtx<E, S> {
     inner: Arc<Inner<S>>,
     types: PhantomData<fn(E)>,
@@ -151,7 +151,7 @@ impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
         &self.inner.setting
     }
 
-    /// The state, if it has one yet.
+    /// Returns the state, if there is one yet.
     #[must_use]
     pub fn state(&self) -> Option<S>
     where
@@ -160,12 +160,13 @@ impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
         self.inner.state()
     }
 
-    /// Replaces the state; kept if the handler succeeds.
+    /// Replaces the state. The change is kept if the handler succeeds.
     pub fn set_state(&self, state: S) {
         self.inner.set(state);
     }
 
-    /// Changes the state in place, beginning with the default if there is none; kept if the handler succeeds.
+    /// Changes the state in place, starting with the default if there is none. The change is kept if the handler
+    /// succeeds.
     pub fn update_state<R>(&self, change: impl FnOnce(&mut S) -> R) -> R
     where
         S: Default,
@@ -173,27 +174,27 @@ impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
         self.inner.update(S::default, change)
     }
 
-    /// Has `execute` called after this time, in place of what was planned before.
+    /// Schedules `execute` after this delay, replacing any earlier schedule.
     ///
     /// # Errors
-    /// [`Error::Duration`] if it is no duration.
+    /// [`Error::Duration`] if this is not a duration.
     pub fn schedule_in(&self, delay: impl IntoDuration) -> Result<(), Error> {
         let delay = delay.into_duration()?;
         self.schedule_at(self.setting().outbox.now().after(delay));
         Ok(())
     }
 
-    /// Has `execute` called at this time, in place of what was planned before.
+    /// Schedules `execute` at this time, replacing any earlier schedule.
     pub fn schedule_at(&self, at: impl Into<Timestamp>) {
         self.setting().outbox.lock().plan = Some(Planned::At(at.into()));
     }
 
-    /// Takes back what was planned.
+    /// Cancels the schedule.
     pub fn cancel_schedule(&self) {
         self.setting().outbox.lock().plan = Some(Planned::Never);
     }
 
-    /// When `execute` is to be called, as it is planned now.
+    /// Returns the time for which `execute` is scheduled now.
     #[must_use]
     pub fn scheduled_at(&self) -> Option<Timestamp> {
         match self.setting().outbox.lock().plan {
@@ -203,13 +204,13 @@ impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
         }
     }
 
-    /// How often `execute` came to its end before.
+    /// Returns how many times `execute` has finished.
     #[must_use]
     pub fn execute_count(&self) -> u64 {
         self.setting().run_count
     }
 
-    /// How many events were handled before.
+    /// Returns how many events were handled before this call.
     #[must_use]
     pub fn event_count(&self) -> u64 {
         self.setting().event_count
@@ -219,7 +220,7 @@ impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
     terminate_method!();
 }
 
-/// An answer as it is kept.
+/// A reply as it is stored.
 #[derive(Deserialize)]
 struct Answered {
     ok: Option<Box<RawValue>>,
@@ -227,7 +228,7 @@ struct Answered {
 }
 
 impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
-    /// Sends an event. It is durable when this returns, and is handled after those that were sent before.
+    /// Sends an event. It is durable when this returns, and is handled after all that were sent before it.
     ///
     /// # Errors
     /// If the id or the event cannot be accepted.
@@ -236,7 +237,7 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
         Ok(sent(&accepted))
     }
 
-    /// As [`send`](Self::send), once for each key as long as the instance lives.
+    /// Like [`send`](Self::send), but at most once per key for as long as the instance exists.
     ///
     /// # Errors
     /// If the id, the key or the event cannot be accepted.
@@ -245,12 +246,12 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
         Ok(sent(&accepted))
     }
 
-    /// Sends an event and waits for what `on_event` answers. If the event is given up, that is the error.
+    /// Sends an event and waits for the value that `on_event` returns. If the event is given up, that is the error.
     ///
-    /// It waits until somebody executes the store, unless it is given a limit to [`wait`](Ask::wait) for.
+    /// Waits until a process executes the store, unless it is limited with [`wait`](Ask::wait).
     ///
     /// # Errors
-    /// If the event cannot be accepted, is given up, or the answer does not read as `A`.
+    /// If the event cannot be accepted or is given up, or the reply does not decode as `A`.
     pub fn ask<A: DeserializeOwned>(&self, id: &str, event: &E) -> Ask<A> {
         let event = self.event(event, None, true);
         Ask { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default(), types: PhantomData }
@@ -266,7 +267,7 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
         Ok(Event { dedup, is_asking, ..Event::new(payload) })
     }
 
-    /// Has `execute` called now; what is planned for later stays.
+    /// Calls `execute` now. What is scheduled for later stays.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such instance.
@@ -278,7 +279,7 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
     dead_methods!(E, "Events that were given up, oldest first.");
 }
 
-/// A question to a task, made by [`TaskClient::ask`]. Nothing is sent until it is awaited.
+/// A request to a task, created by [`TaskClient::ask`]. Nothing is sent until it is awaited.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -302,9 +303,9 @@ pub struct Ask<A> {
 }
 
 impl<A> Ask<A> {
-    /// Waits for the answer no longer than this.
+    /// Limits how long to wait for the reply.
     ///
-    /// After that the future returns [`Error::NotHandled`]. The event stays durable, and is handled once.
+    /// After that, the future returns [`Error::NotHandled`]. The event stays durable and is handled once.
     pub fn wait(mut self, limit: impl IntoDuration) -> Self {
         self.limit = Limit::new(limit);
         self
@@ -326,7 +327,7 @@ impl<A: DeserializeOwned + 'static> IntoFuture for Ask<A> {
             };
             match reply {
                 Reply::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
-                // It was terminated, or the answer came so long ago that it is forgotten.
+                // The instance was terminated, or the reply is so old that it was dropped.
                 _ => Err(Error::NotFound { id: instance }),
             }
         })

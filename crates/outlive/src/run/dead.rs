@@ -1,4 +1,4 @@
-//! Dead letters of a run: signals that did not read as what was waited for.
+//! Dead letters of a run: signals that did not deserialize as what the run waited for.
 
 use outlive_core::id::Name;
 use outlive_core::journal::{Entry, EntryKind};
@@ -10,7 +10,7 @@ use super::{Run, send};
 use crate::check::identity::{Parts, unescaped};
 use crate::error::Error;
 
-/// A signal that did not read as what the run waited for, and was set apart so that the wait could go on.
+/// A signal that did not deserialize as what the run waited for, and was refused so that the wait could continue.
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -30,13 +30,13 @@ use crate::error::Error;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct DeadSignal {
-    /// The entry of the journal that refused it.
+    /// The `seq` of the journal entry that refused it.
     pub seq: u64,
     /// The signal's name.
     pub name: String,
-    /// What was sent, as JSON.
+    /// The value that was sent, as JSON.
     pub value: Payload,
-    /// Why it does not read as what was waited for.
+    /// Why it does not deserialize as what the run waited for.
     pub problem: String,
     /// When it was refused.
     pub at: Timestamp,
@@ -51,7 +51,7 @@ impl DeadSignal {
 }
 
 impl<O> Run<O> {
-    /// The signals that did not read as what the run waited for, without those that were discarded.
+    /// Returns the run's dead letters, without those that were discarded.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -64,7 +64,7 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`journal`](Self::journal).
+    /// Same as [`journal`](Self::journal).
     pub async fn dead_signals(&self) -> Result<Vec<DeadSignal>, Error> {
         let journal = self.journal().await?;
         let discarded: Vec<u64> = journal.iter().filter_map(Entry::discarded).collect();
@@ -72,7 +72,7 @@ impl<O> Run<O> {
         Ok(refused.filter_map(DeadSignal::of).filter(|dead| !discarded.contains(&dead.seq)).collect())
     }
 
-    /// Sends a dead letter of the run again, as the signal that it was: for when the code that reads it was fixed.
+    /// Sends a dead letter to the run again, as the original signal. Call it once the code that reads it is fixed.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -84,7 +84,7 @@ impl<O> Run<O> {
     /// let run = test.start(strict, &()).id("r").await?;
     /// run.signal("n", "42").await?; // the run waits for a number
     /// # test.settle().await;
-    /// test.deploy(|engine| engine.workflow("w", lenient)).await; // now it reads texts
+    /// test.deploy(|engine| engine.workflow("w", lenient)).await; // now it reads strings
     /// let run: Run<u32> = test.run("r").await?;
     /// for dead in run.dead_signals().await? {
     ///     run.retry_dead_signal(dead.seq).await?;
@@ -94,15 +94,15 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`discard_dead_signal`](Self::discard_dead_signal).
+    /// Same as [`discard_dead_signal`](Self::discard_dead_signal).
     pub async fn retry_dead_signal(&self, seq: u64) -> Result<(), Error> {
         let dead = self.dead_signal(seq).await?;
         let message = Message::Signal { name: Name::recorded(&dead.name), payload: dead.value };
-        // Should this be asked twice, it is sent once.
+        // With this key, calling it twice sends the signal once.
         let dedup = Name::recorded(&format!("dead letter {seq}"));
         send(&self.shared, &self.id, self.num, message, Some(dedup)).await?;
         match send(&self.shared, &self.id, self.num, Message::Discard { seq }, None).await {
-            // The signal was the last that the run waited for.
+            // The signal was the last one that the run waited for.
             Err(Error::Status { .. }) => Ok(()),
             other => other.map(drop),
         }
@@ -113,7 +113,7 @@ impl<O> Run<O> {
         self.dead_signals().await?.into_iter().find(|dead| dead.seq == seq).ok_or_else(none)
     }
 
-    /// Discards a dead letter of the run: the one with this `seq` is not listed any more. It stays in the journal.
+    /// Discards a dead letter of the run: the one with this `seq` is no longer listed. It stays in the journal.
     ///
     /// ```
     /// # use outlive::prelude::*;

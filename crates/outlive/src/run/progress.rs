@@ -1,4 +1,4 @@
-//! How far a run is: what each of its branches waits for, from its row and its journal, in any process.
+//! Progress of a run: what each of its branches waits for, from its row and its journal, in any process.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use outlive_core::time::Timestamp;
 use crate::awaited::{self, Awaited};
 use crate::check::identity::{Parts, unescaped};
 
-/// How far a run is, given by [`Run::progress`](crate::Run::progress).
+/// The progress of a run, returned by [`Run::progress`](crate::Run::progress).
 ///
 /// ```
 /// # use outlive::prelude::*;
@@ -35,16 +35,16 @@ use crate::check::identity::{Parts, unescaped};
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Where the run is in its life.
+    /// The run's status.
     pub status: Status,
-    /// What each of its branches waits for; what is due first comes first. Of a running run: the attempts that are
-    /// recorded as begun, which those of steps with a timeout, a retry behind them or `at_most_once` are.
+    /// What each branch waits for, in the order in which they are due. For a running run: the attempts recorded as
+    /// begun, which are those of steps with a timeout, an earlier failed attempt or `at_most_once`.
     pub branches: Vec<Branch>,
-    /// What an attempt or a step failed with last.
+    /// The last failure of an attempt or a step.
     pub last_failure: Option<Failure>,
-    /// How many operations have ended: steps, sleeps and waits.
+    /// The number of operations that have ended: steps, sleeps and waits.
     pub completed: usize,
-    /// When this was found out.
+    /// When this was determined.
     pub at: Timestamp,
 }
 
@@ -63,30 +63,30 @@ pub enum Branch {
     Sleep {
         /// The sleep's identity in the journal.
         operation: String,
-        /// When it ends.
+        /// When the sleep ends.
         until: Timestamp,
     },
     /// A signal.
     Signal {
-        /// Its name.
+        /// The signal's name.
         name: String,
-        /// When the wait gives up, if it does.
+        /// When the wait times out, if it does.
         until: Option<Timestamp>,
     },
     /// The next attempt of a step.
     Retry {
         /// The step, as in [`completed_steps`](crate::Run::completed_steps).
         step: String,
-        /// The attempt that comes next.
+        /// The number of the next attempt.
         attempt: u32,
-        /// When.
+        /// When the attempt is due.
         at: Timestamp,
     },
     /// An attempt of a step that has begun.
     Step {
         /// The step, as in [`completed_steps`](crate::Run::completed_steps).
         step: String,
-        /// Which attempt.
+        /// The number of the attempt.
         attempt: u32,
     },
 }
@@ -125,7 +125,7 @@ impl Progress {
     /// # let run = test.start(nap, &()).await?;
     /// # test.settle().await;
     /// let progress = run.progress().await?;
-    /// println!("goes on in {:?}", progress.next_at().map(|next| next.since(progress.at)));
+    /// println!("resumes in {:?}", progress.next_at().map(|next| next.since(progress.at)));
     /// # assert_eq!(progress.next_at().unwrap().since(progress.at).as_secs(), 86_400);
     /// # Ok(()) }
     /// ```
@@ -134,7 +134,7 @@ impl Progress {
         self.branches.first().and_then(Branch::due)
     }
 
-    /// Returns the attempt of the step that is under way, or comes next.
+    /// Returns the attempt of the step that is running or due next.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -150,7 +150,7 @@ impl Progress {
     /// # test.settle().await;
     /// let progress = run.progress().await?;
     /// if progress.attempt() > Some(1) {
-    ///     println!("has trouble: {}", progress.last_failure.as_ref().unwrap());
+    ///     println!("retrying after {}", progress.last_failure.as_ref().unwrap());
     /// }
     /// # assert_eq!(progress.attempt(), Some(2));
     /// # Ok(()) }
@@ -165,7 +165,7 @@ impl Progress {
 }
 
 impl fmt::Display for Progress {
-    /// The status, with what comes first: `retrying (charge card, attempt 3 in 12 s)`.
+    /// Writes the status with what is due first: `retrying (charge card, attempt 3 in 12 s)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&text(self.status, self.branches.first(), self.at))
     }
@@ -182,7 +182,7 @@ impl Branch {
     }
 }
 
-/// A status with what comes first, as far as the row says it.
+/// Formats a status with what is due first, as far as the row says.
 pub(super) fn status_text(status: Status, note: Option<&str>, now: Timestamp) -> String {
     let first = awaited::read(status, note).0.into_iter().next();
     let first = first.and_then(|one| Open::default().branch(one, status));
@@ -202,10 +202,10 @@ fn text(status: Status, first: Option<&Branch>, now: Timestamp) -> String {
     }
 }
 
-/// How long it is until a moment, in the two largest units: `12 s`, `3m 20s`, `5h 10m`, `2d 23h`.
+/// Formats the time until a moment in the two largest units: `12 s`, `3m 20s`, `5h 10m`, `2d 23h`.
 fn left(until: Timestamp, now: Timestamp) -> String {
     let left = if until > now { until.since(now) } else { Duration::ZERO };
-    // What is said to be left is not less than what is: a second that has begun counts.
+    // Round up, so that the text never understates the time left.
     let seconds = left.as_secs() + u64::from(left.subsec_millis() > 0);
     let two = |large: u64, small: u64, units: [&str; 2]| match seconds % large / small {
         0 => format!("{}{}", seconds / large, units[0]),
@@ -219,7 +219,7 @@ fn left(until: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Operations that have begun and not ended, as the journal says, each with its last entry.
+/// Operations that have begun and not ended according to the journal, each with its last entry.
 #[derive(Default)]
 struct Open<'a>(BTreeMap<Arc<str>, &'a Entry>);
 
@@ -244,7 +244,7 @@ impl<'a> Open<'a> {
         self.0.get(op?.as_str())?.due
     }
 
-    /// What the row names, with its time. The row has the time of what comes first.
+    /// Returns the branch that the row names, with its time. The row has the time of what is due first.
     fn branch(&self, awaited: Awaited, status: Status) -> Option<Branch> {
         let until = status.until();
         Some(match awaited {
@@ -263,13 +263,13 @@ impl<'a> Open<'a> {
         })
     }
 
-    /// The sleep that ends at a moment.
+    /// Returns the sleep that ends at a moment.
     fn sleep_until(&self, until: Timestamp) -> Option<String> {
         let ends = |entry: &&&Entry| entry.kind == EntryKind::SleepSet && entry.due == Some(until);
         self.0.values().filter(ends).max_by_key(|entry| entry.seq).map(|entry| entry.op.to_string())
     }
 
-    /// All that is open. One that lost a race is open for ever, as nothing is recorded of that.
+    /// Returns all open operations. One that lost a race stays open forever, because nothing is recorded about that.
     fn branches(&self, now: Timestamp) -> impl Iterator<Item = Branch> {
         self.0.values().filter_map(move |entry| {
             let step = || step_of(&entry.op);

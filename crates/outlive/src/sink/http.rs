@@ -1,4 +1,4 @@
-//! The sink that posts batches of events as JSON to an endpoint.
+//! The sink that posts batches of lifecycle events as JSON to an endpoint.
 
 use std::fmt;
 use std::io::Read;
@@ -15,25 +15,25 @@ use super::Plan;
 use crate::error::Error;
 use crate::events::LifecycleEvent;
 
-/// How many events are posted at once, unless said otherwise.
+/// Default maximum number of events in a post.
 const BATCH: usize = 500;
-/// How long fewer than that are waited for, unless said otherwise.
+/// Default time a batch that is not full waits for more.
 const EVERY: Duration = Duration::from_secs(2);
-/// How long an endpoint may take to answer, unless said otherwise.
+/// Default time an endpoint may take to respond.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of an answer is shown when it was a refusal.
+/// How many bytes of a response to show if it refused a batch.
 const SHOWN: u64 = 200;
-const WAY_OUT: &str = "give an address like https://host/path";
+const WAY_OUT: &str = "use an address like https://host/path";
 
-/// A sink that posts lifecycle events to an endpoint, given to [`Builder::sink`](crate::Builder::sink).
+/// A sink that posts lifecycle events to an endpoint. Pass it to [`Builder::sink`](crate::Builder::sink).
 ///
-/// Each post is `{"env": .., "service": .., "events": [..]}` with at least one event, in the shape that
-/// `docs/lifecycle-events.schema.json` says. Any status from 200 to 299 takes it; after anything else, or none, the same
-/// batch is posted again, for ever. So each event arrives at least once, in order, and its `id` tells a repetition; a post
-/// that is repeated whole has the same header `idempotency-key`.
+/// Each post is `{"env": .., "service": .., "events": [..]}` with at least one event, in the format that
+/// `docs/lifecycle-events.schema.json` describes. Any status from 200 to 299 accepts it; after any other, or none, the
+/// same batch is posted again, forever. So each event arrives at least once, in order. A repeated event has the same
+/// `id`, and a post that is repeated whole has the same `idempotency-key` header.
 ///
-/// How far it is lies in the store, under the sink's [name](Self::name). At the first start it begins with what happens
-/// from then on. It holds one batch in memory, and a run never waits for it.
+/// The store keeps the sink's position, under the sink's [name](Self::name). At its first start, a sink begins with the
+/// events from then on. It holds one batch in memory, and a run never waits for it.
 ///
 /// ```no_run
 /// use outlive::HttpSink;
@@ -52,12 +52,12 @@ pub struct HttpSink {
     bearer: Option<String>,
     timeout: Duration,
     agent: ureq::Agent,
-    /// The first thing that was wrong.
+    /// The first configuration error.
     problem: Option<Error>,
 }
 
 impl HttpSink {
-    /// A sink to an `http` or `https` URL.
+    /// Creates a sink to an `http` or `https` URL.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -80,7 +80,7 @@ impl HttpSink {
         Self { plan, endpoint, env: None, service: None, bearer: None, timeout: TIMEOUT, agent, problem: None }
     }
 
-    /// The environment that each post names, as `production`.
+    /// Sets the environment that each post names, such as `production`.
     ///
     /// ```
     /// let sink = outlive::HttpSink::new("https://example.com").env("staging");
@@ -90,7 +90,7 @@ impl HttpSink {
         self
     }
 
-    /// The service that each post names.
+    /// Sets the service that each post names.
     ///
     /// ```
     /// let sink = outlive::HttpSink::new("https://example.com").service_key("shop");
@@ -100,7 +100,7 @@ impl HttpSink {
         self
     }
 
-    /// The token for the header `authorization: Bearer ..`. It is never logged.
+    /// Sets the token for the `authorization: Bearer ..` header. It is never logged.
     ///
     /// ```
     /// let sink = outlive::HttpSink::new("https://example.com").bearer("s3cret");
@@ -111,20 +111,20 @@ impl HttpSink {
         self
     }
 
-    /// How many events are posted at once, at most; 500 if this is not called.
+    /// Sets the maximum number of events in a post; 500 by default.
     ///
     /// ```
     /// let sink = outlive::HttpSink::new("https://example.com").batch(100);
     /// ```
     pub fn batch(mut self, events_max: usize) -> Self {
         if events_max == 0 {
-            self.refuse(Error::Setup("a sink's batch of 0 events hands over nothing; give 1 or more".into()));
+            self.refuse(Error::Setup("a sink's batch of 0 events is too small; use at least 1".into()));
         }
         self.plan.batch = events_max;
         self
     }
 
-    /// How long a batch that is not full waits for more; 2 seconds if this is not called.
+    /// Sets how long a batch that is not full waits for more; 2 seconds by default.
     ///
     /// ```
     /// let sink = outlive::HttpSink::new("https://example.com").every("500 ms");
@@ -137,7 +137,7 @@ impl HttpSink {
         self
     }
 
-    /// How long the endpoint may take to answer; 10 seconds if this is not called.
+    /// Sets how long the endpoint may take to respond; 10 seconds by default.
     ///
     /// ```
     /// let sink = outlive::HttpSink::new("https://example.com").timeout("30 seconds");
@@ -150,7 +150,7 @@ impl HttpSink {
         self
     }
 
-    /// How long to wait before a post is repeated. It is repeated for ever: of the policy, only the delays count.
+    /// Sets how long to wait before a post is repeated. It is repeated forever: only the delays of the policy count.
     ///
     /// ```
     /// use outlive::Retry;
@@ -165,7 +165,7 @@ impl HttpSink {
         self
     }
 
-    /// The name under which the store keeps how far it is; each sink of a store needs one of its own.
+    /// Sets the name under which the store keeps the sink's position. Each sink of a store needs its own.
     ///
     /// ```
     /// let audit = outlive::HttpSink::new("https://audit.example.com").name("audit");
@@ -178,7 +178,8 @@ impl HttpSink {
         self
     }
 
-    /// At its first start it begins with the first thing that the store still tells of, not with what happens from then on.
+    /// Begins, at the first start, with the oldest event that the store still has, instead of with the events from then
+    /// on.
     ///
     /// ```
     /// let sink = outlive::HttpSink::new("https://example.com").from_start();
@@ -192,43 +193,44 @@ impl HttpSink {
         self.problem.get_or_insert(error);
     }
 
-    /// Whether it can work: with what it was told, and beside those there are.
+    /// Checks that the sink can work, with its settings and next to the sinks there are.
     pub(crate) fn ready(mut self, others: &[Self]) -> Result<Self, Error> {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
         }
         let refused = |problem: String| Error::Sink { endpoint: shown(&self.endpoint), problem };
-        let uri: Uri = self.endpoint.parse().map_err(|error| refused(format!("is no URL ({error}); {WAY_OUT}")))?;
+        let uri: Uri =
+            self.endpoint.parse().map_err(|error| refused(format!("has an invalid URL ({error}); {WAY_OUT}")))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
-            return Err(refused(format!("is not of the web; {WAY_OUT}")));
+            return Err(refused(format!("does not have an http or https URL; {WAY_OUT}")));
         }
         if self.bearer.as_ref().is_some_and(|token| HeaderValue::from_str(token).is_err()) {
             let problem =
-                "has a `.bearer(..)` that no header can hold; trim it: a line break at its end is the usual cause";
+                "has a `.bearer(..)` that is not a valid header; trim it: a line break at its end is the usual cause";
             return Err(refused(problem.into()));
         }
         if self.timeout.is_zero() {
-            return Err(refused("has no time to answer in; give `.timeout(..)` more than zero".into()));
+            return Err(refused("has a timeout of zero; `.timeout(..)` must be greater than zero".into()));
         }
         if others.iter().any(|other| other.plan.name == self.plan.name) {
-            return Err(refused("has the name of another sink; give each `.name(..)`".into()));
+            return Err(refused("has the name of another sink; give each its own `.name(..)`".into()));
         }
         let config = ureq::Agent::config_builder().timeout_global(Some(self.timeout)).http_status_as_error(false);
-        // Whoever follows a redirection asks with a GET, and would take the answer to that for a post that was taken.
+        // A redirect is followed with a GET, and the response to that would be taken for an accepted post.
         self.agent = config.max_redirects(0).build().into();
         Ok(self)
     }
 
-    /// Posts a batch. If it was not taken, says why.
+    /// Posts a batch. If it was not accepted, returns why.
     pub(super) async fn post(&self, batch: &[LifecycleEvent]) -> Result<(), String> {
         let post = self.prepare(batch)?;
         let (answer, answered) = oneshot::channel();
-        // A thread that nobody waits for: the process may end while an endpoint does not answer.
+        // A thread that nobody waits for: the process may exit while an endpoint does not respond.
         let thread = std::thread::Builder::new().name("outlive-sink".into()).spawn(move || {
             let _ = answer.send(post.send());
         });
-        thread.map_err(|error| format!("no thread for it: {error}"))?;
-        answered.await.unwrap_or_else(|_| Err("the post broke off".into()))
+        thread.map_err(|error| format!("could not spawn a thread: {error}"))?;
+        answered.await.unwrap_or_else(|_| Err("the post was interrupted".into()))
     }
 
     fn prepare(&self, batch: &[LifecycleEvent]) -> Result<Post, String> {
@@ -250,7 +252,7 @@ impl fmt::Debug for HttpSink {
     }
 }
 
-/// An address without what lets one in: its user and password, and its query.
+/// Returns an address without its secrets: user, password and query.
 fn shown(endpoint: &str) -> String {
     let (scheme, rest) = endpoint.split_once("://").unwrap_or(("", endpoint));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -261,7 +263,7 @@ fn shown(endpoint: &str) -> String {
     format!("{scheme}{host}{path}")
 }
 
-/// What is posted.
+/// The body of a post.
 #[derive(Serialize)]
 struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -271,7 +273,7 @@ struct Body<'a> {
     events: &'a [LifecycleEvent],
 }
 
-/// A request, ready to be sent.
+/// A request, ready to send.
 struct Post {
     agent: ureq::Agent,
     endpoint: String,
@@ -290,7 +292,7 @@ impl Post {
         let mut answer = request.send(&self.body[..]).map_err(|error| error.to_string())?;
         let status = answer.status();
         let mut shown = Vec::new();
-        // The answer is read, so that the connection can be used again; what it says counts only if it refuses.
+        // The response is read so that the connection can be reused; its content matters only if it refuses.
         let read = answer.body_mut().as_reader().take(SHOWN).read_to_end(&mut shown);
         if status.is_success() {
             return Ok(());

@@ -1,9 +1,11 @@
-//! What is due and waits for a place in memory, and what happens when no place becomes free.
+//! Queue of due instances that wait for a place in memory.
 //!
-//! Places limit memory. A run in a step cannot leave, and may wait for a run that has no place; if all places are taken by
-//! such runs, none ever becomes free. So when nothing could be claimed for a moment, there is one place more, until nothing
-//! waits. Those places are for the youngest, as a run that another one waits for is mostly younger. What is to end is
-//! claimed even if there is no place.
+//! Memory has a limited number of places, and a claimed instance takes one. A paused run can leave memory to make room,
+//! but a run in a step cannot, and its step may be waiting for a run that has no place yet. If such runs take all the
+//! places, none ever becomes free. So when nothing could be claimed for a second ([`MOMENT`]), one place is added.
+//! Added places go away once nothing waits any more. An added place goes to the youngest instance in the queue, because
+//! a run that another one waits for is usually the younger of the two. An instance that is asked to end is claimed even
+//! if there is no place.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,21 +17,21 @@ use crate::residency::Residency;
 
 /// The most instances claimed in one write.
 pub(super) const CLAIM_MAX: usize = 256;
-/// How many due instances wait in memory for room.
+/// How many due instances may wait in memory.
 const CLAIMS_MAX: usize = 65_536;
-/// How long nothing can be claimed before there is one place more.
+/// How long nothing can be claimed before a place is added.
 const MOMENT: Duration = Duration::from_secs(1);
-/// How long all places are taken before that is logged, and how often it is.
+/// How long all places are taken before a warning is logged, and how often it is repeated.
 const LONG: Duration = Duration::from_secs(10);
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 pub(super) struct Claims {
-    /// In the order in which they came. Some may have been claimed since.
+    /// In order of arrival. Some may have been claimed since.
     queue: VecDeque<InstanceNum>,
-    /// All that wait.
+    /// All instances that wait.
     waiting: BTreeSet<InstanceNum>,
-    /// Those of them that are to end.
+    /// Those that were asked to end.
     ending: VecDeque<InstanceNum>,
     /// Since when nothing could be claimed.
     stalled: Option<Timestamp>,
@@ -39,14 +41,14 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Returns `true` if it was not there before.
+    /// Returns `true` if the instance was not in the queue yet.
     pub(super) fn add(&mut self, num: InstanceNum) -> bool {
         let is_new = self.waiting.insert(num);
         self.queue.extend(is_new.then_some(num));
         is_new
     }
 
-    /// One that was added is to end.
+    /// Moves up a queued instance that was asked to end.
     pub(super) fn hurry(&mut self, num: InstanceNum) {
         self.ending.extend(self.waiting.contains(&num).then_some(num));
     }
@@ -59,7 +61,7 @@ impl Claims {
         self.waiting.is_empty()
     }
 
-    /// Whether there is room for that many more.
+    /// Returns `true` if there is room for this many more.
     pub(super) fn has_room(&self, more: usize) -> bool {
         self.waiting.len() + more <= CLAIMS_MAX
     }
@@ -68,7 +70,7 @@ impl Claims {
         self.waiting.retain(|num| is_kept(*num));
     }
 
-    /// Takes those that there are places for.
+    /// Takes as many instances as there are places for.
     pub(super) fn take(&mut self, residency: &Residency, now: Timestamp) -> Vec<InstanceNum> {
         residency.trim_more();
         let mut nums = Vec::new();
@@ -87,7 +89,7 @@ impl Claims {
         nums
     }
 
-    /// Keeps in mind whether there is a place for what waits.
+    /// Updates since when what waits has had no place.
     fn note(&mut self, places: usize, has_claimed: bool, residency: &Residency, now: Timestamp) {
         let is_over = self.waiting.is_empty();
         if is_over {
@@ -96,14 +98,14 @@ impl Claims {
             residency.set_more(0);
         }
         if self.queue.len() > 2 * self.waiting.len() + CLAIM_MAX {
-            // Most were claimed out of turn.
+            // Most of them were claimed out of turn.
             self.queue.retain(|num| self.waiting.contains(num));
         }
         self.full = if places > 0 || is_over { None } else { self.full.or(Some(now)) };
         self.stalled = if has_claimed || is_over { None } else { self.stalled.or(Some(now)) };
     }
 
-    /// If nothing could be claimed for a moment, makes one place more. Returns `true` if it did.
+    /// Adds a place if nothing could be claimed for a moment. Returns `true` if it did.
     pub(super) fn grow(&mut self, residency: &Residency, now: Timestamp) -> bool {
         self.warn(residency, now);
         let is_time = self.stalled.is_some_and(|since| since.after(MOMENT) <= now);
@@ -121,19 +123,19 @@ impl Claims {
         }
         self.warned = Some(now);
         tracing::warn!(
-            "all {} places in memory have been taken by runs in steps for {LONG:?}, and {} runs wait for one; raise `resident_max`",
+            "all {} places in memory have been taken by runs in steps for {LONG:?}, and {} runs are waiting; raise `resident_max`",
             residency.max(),
             self.waiting.len()
         );
     }
 
-    /// When to look again, should no place become free.
+    /// Returns when to look again if no place becomes free.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.stalled.map(|since| since.after(MOMENT))
     }
 }
 
-/// Takes so many of a queue that still wait.
+/// Takes up to `places` instances from a queue, skipping those that no longer wait.
 fn take_from(
     queue: &mut VecDeque<InstanceNum>,
     waiting: &mut BTreeSet<InstanceNum>,

@@ -1,4 +1,4 @@
-//! What a worker does for jobs: brings their instances into memory, and tells them what was pushed.
+//! Loads job instances into memory and passes pushed events on to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use crate::committer::Reply;
 use crate::handling::{Definition, Work};
 use crate::mailbox::Mailbox;
 
-/// A pool in memory: how many of its handlers are at work, and where to reach it.
+/// A pool in memory: the number of events being handled, and its mailbox.
 pub(super) type Pool = (Arc<AtomicUsize>, Arc<Mailbox>);
 
-/// How often more the process may die: the first time, when nobody was blamed for it, the last, and when `on_dead` looks.
+/// How many more deaths a pool is allowed: the first, for which nothing was blamed, the last, and one in `on_dead`.
 const POOL_PATIENCE: u32 = 3;
 
 impl Worker {
-    /// Brings a claimed instance of a job into memory, or sets it aside if that cannot be.
+    /// Loads a claimed job instance into memory, or marks it stuck if that is not possible.
     pub(super) fn bring_back_job(&self, claimed: Claimed) {
         let Claimed { instance, inbox, .. } = claimed;
         let record = instance.outcome.as_ref().map(Record::from_payload).transpose();
         let problem = match (&inbox, &record, self.registry.job(&instance.workflow)) {
             (Err(problem), ..) => aside::damaged(problem),
-            (_, Err(problem), _) => aside::damaged(&format!("its record does not read as one: {problem}")),
+            (_, Err(problem), _) => aside::damaged(&format!("its record does not decode: {problem}")),
             _ if instance.blamed > self.recoveries_max_of(&instance) => {
                 self.admit_all();
                 aside::deadly(instance.blamed)
@@ -49,7 +49,8 @@ impl Worker {
         self.set_job_aside(&instance, problem);
     }
 
-    /// A pool finds the event that takes the process down, which takes the process down a few times more.
+    /// Returns how many recoveries are allowed. A pool finds the event that crashes the process, which takes a few more
+    /// crashes.
     fn recoveries_max_of(&self, instance: &Instance) -> u32 {
         let is_pool = JobKind::of(&instance.id) == Some(JobKind::Pool);
         self.recoveries_max.saturating_add(if is_pool { POOL_PATIENCE } else { 0 })
@@ -107,7 +108,7 @@ impl Worker {
         self.residency.set_abort(num, task.abort_handle());
     }
 
-    /// The machine of an instance, as it was left.
+    /// Restores the machine of an instance.
     fn job_of(&self, rules: &Rules, instance: &Instance, record: Option<Record>) -> Job {
         let is_new = record.is_none();
         let mut job = Job::new(rules.clone(), instance.id.clone(), record.unwrap_or_default(), instance.seed);
@@ -120,7 +121,7 @@ impl Worker {
         }
         if let Some(before) = job.adopt_schedule(self.env.clock.now()) {
             let next = job.record().next.map_or_else(|| "never".to_owned(), |next| next.to_string());
-            tracing::info!(job = instance.id.as_str(), "the schedule is no longer {before:?}; next run: {next}");
+            tracing::info!(job = instance.id.as_str(), "schedule changed from {before:?}; next run: {next}");
         }
         job
     }
@@ -129,12 +130,13 @@ impl Worker {
         self.pools.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// How many handlers of a pool are at work, if it is in memory.
+    /// Returns how many events of a pool are being handled, if the pool is in memory.
     pub(crate) fn pool_running(&self, job: &Name) -> Option<u64> {
         self.pools().get(job).map(|(running, _)| running.load(Ordering::Relaxed) as u64)
     }
 
-    /// The clock was set back: pools reckon anew when their rate allows the next call, which only memory knows.
+    /// Wakes the pools after the clock was set back: only memory knows when their rate allows the next call, so they
+    /// work it out again.
     pub(super) fn clock_set_back(&self) {
         for (_, mailbox) in self.pools().values() {
             mailbox.post(|_| {});
@@ -146,14 +148,14 @@ impl Worker {
         self.rested.notify_waiters();
     }
 
-    /// An instance of a job is not in memory any more.
+    /// Removes a job instance from memory.
     pub(crate) fn job_gone(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
         self.touch();
         self.residency.leave(num, mailbox);
         self.news.notify_one();
     }
 
-    /// Sets an instance of a job aside, with all it has.
+    /// Marks a job instance stuck, with all it has.
     fn set_job_aside(&self, instance: &Instance, note: String) {
         self.unreserve(1);
         tracing::warn!(job = instance.id.as_str(), "job is stuck: {note}");
@@ -173,7 +175,7 @@ impl Worker {
         self.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(Arc::new(Mailbox::default())));
     }
 
-    /// Events were pushed: their instance is told, or claimed.
+    /// Notifies an instance of pushed events, or queues a claim for it.
     pub(super) fn pushed(&self, push: &Push, num: InstanceNum, positions: &[u64], before: u64) {
         self.replies.place(push.token, num, positions.first().copied().unwrap_or(0));
         let Some(mailbox) = self.residency.mailbox(num) else { return self.queue_due(num) };
@@ -196,7 +198,7 @@ impl Worker {
         }
     }
 
-    /// Something lies in the store for these: they look, or are claimed.
+    /// Makes these instances read what is stored for them, or queues claims.
     pub(super) fn look_again(&self, nums: &[InstanceNum]) {
         for num in nums {
             match self.residency.mailbox(*num) {
@@ -207,7 +209,7 @@ impl Worker {
     }
 }
 
-/// Whose turn an event is before: that of all with a larger rank. One with a key may be before any.
+/// Returns the rank of an event, which goes before all of larger rank. One with a key may go before any.
 fn rank_of(event: &Event) -> i64 {
     if event.key.is_some() { i64::MIN } else { Spot::rank_of(event.priority) }
 }

@@ -1,6 +1,7 @@
-//! After a deploy: replays each parked run once, without side effects, and has those go on that the new code does not
-//! leave where they are. Without this, a wait that was removed, or one that got a timeout, would be noticed when the next
-//! signal comes, or never.
+//! Replays parked runs after a deploy, and resumes those that the new code does not leave where they are.
+//!
+//! Each run is replayed once, without side effects. Otherwise a wait that was removed, or one that got a timeout, would
+//! be noticed when the next signal comes, or never.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +24,14 @@ use crate::info::Info;
 use crate::panics;
 use crate::shadow;
 
-/// How many parked runs are looked at before others have their turn, and for how long they have it: some thousand runs
-/// per second are looked at, and take a tenth of a core.
+/// How many parked runs are replayed before others get a turn, and for how long: a few thousand runs per second are
+/// replayed, which takes a tenth of a core.
 const PAGE: usize = 64;
 const PAUSE: Duration = Duration::from_millis(20);
-/// Where the store keeps which code has looked at all parked runs.
+/// The mark under which the store keeps which code has replayed all parked runs.
 const MARK: &str = "outlive:code";
 
-/// What tells one version of the code from another: what its author declares, or the file that is executed.
+/// Returns a sum that identifies the version of the code: the declared version, or the executable file.
 pub(crate) fn code(declared: Option<&str>) -> Option<u64> {
     if let Some(version) = declared {
         return Some(u64::from(Sum::new().text(version).end()));
@@ -42,16 +43,16 @@ pub(crate) fn code(declared: Option<&str>) -> Option<u64> {
     Some(u64::from(Sum::new().text(&path.to_string_lossy()).number(facts.len()).number(changed).end()))
 }
 
-/// What was seen so far.
+/// Progress so far.
 #[derive(Default)]
 struct Seen {
     runs: u64,
-    /// Those of them that go on.
+    /// Those of them that resume.
     moved: u64,
 }
 
 impl Worker {
-    /// Looks at all parked runs, unless this code has done so before.
+    /// Replays all parked runs, unless this code has done so before.
     pub(crate) async fn look_at_parked(self: Arc<Self>, code: Option<u64>) {
         let Some(code) = code else { return };
         let mark = Name::recorded(MARK);
@@ -86,9 +87,9 @@ impl Worker {
             }
         }
         if seen.runs > 0 {
-            tracing::info!("the code has changed: replayed {} parked runs, {} of them go on", seen.runs, seen.moved);
+            tracing::info!("the code has changed: replayed {} parked runs, {} of them resume", seen.runs, seen.moved);
         }
-        // If this is not kept, the next process looks again.
+        // If this is not stored, the next process replays them again.
         let _ = self.committer.write(Write::Mark(mark, code)).await;
     }
 
@@ -116,22 +117,22 @@ impl Worker {
             tokio::task::yield_now().await;
         }
         seen.moved += moved.len() as u64;
-        // Nothing but memory knows that they are to go on: this page is over when they have been claimed.
+        // Only memory knows that they are to resume, so this page is done once they have been claimed.
         while moved.iter().any(|num| self.claims().has(*num)) && !self.committer.is_closed() {
             tokio::time::sleep(PAUSE).await;
         }
         Ok(page.next)
     }
 
-    /// Whether a run waits, under the code at hand, for nothing but what it waits for in the store.
+    /// Returns `true` if, with the current code, a run waits for nothing but what it waits for in the store.
     async fn stays_parked(&self, instance: &Instance) -> Result<bool, Error> {
-        // If nobody can run it, it can wait until somebody can.
+        // A run whose workflow is not registered can wait until it is.
         let Some(registered) = self.registry.get(&instance.workflow) else { return Ok(true) };
         let journal = whole_journal(&*self.store, instance.num, 0).await;
         let inbox = whole_inbox(&*self.store, instance.num).await;
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
-            // What is damaged is set aside when it is claimed.
+            // A damaged run becomes stuck when it is claimed.
             (Err(error), _) | (_, Err(error)) if error.kind == ErrorKind::Corrupt => return Ok(false),
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),
         };
@@ -147,7 +148,7 @@ impl Worker {
     }
 }
 
-/// Whether an operation has been begun as far as it can be without time or a message.
+/// Returns `true` if an operation has gone as far as it can without time passing or a message.
 fn stays(asked: &Asked, inbox: &[Inbound]) -> bool {
     if asked.kind != OpKind::Wait {
         return asked.is_recorded;

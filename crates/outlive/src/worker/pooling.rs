@@ -1,4 +1,15 @@
 //! Drives a pool: hands the events of its queue to handlers, many at a time.
+//!
+//! A pool is one instance, and its events stay in the store's queue until they are done. The driver works in turns. A
+//! turn reads the mailbox, takes over a page of the queue ([`ahead`]), commits what handlers have finished
+//! ([`commits`]), starts handlers for events in the window as concurrency and rate allow, and requests the next page
+//! when the window runs low. A turn never waits: handlers, reads and commits run elsewhere and post to the mailbox when
+//! they are done. The store has no record of which events are being handled. If the process dies, they are still in the
+//! queue and are handled again.
+//!
+//! If the process died while the pool was running, one of its events may be the cause. So the next events start only
+//! once it is durable that they do, with one more death counted for each. An event that comes back with deaths runs
+//! alone, so that no other is blamed, and is given up after too many.
 
 mod ahead;
 mod commits;
@@ -32,7 +43,8 @@ use super::turns::refused;
 use commits::Submitted;
 use fate::{Fate, Finished, Judge, Shown};
 
-/// How many events may be done and not durable yet before no more are begun.
+/// The most events held at a time. While that many are read, being handled, or done and not durable yet, no more are
+/// started.
 const UNDURABLE_MAX: usize = 8_192;
 
 /// A pool in memory.
@@ -44,79 +56,79 @@ pub(crate) struct Pooling {
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) num: InstanceNum,
     pub(crate) id: Name,
-    /// How often the world was told of it, once all that was submitted is durable.
+    /// The number of lifecycle events reported for it, once everything that was submitted is durable.
     pub(crate) told: u64,
     pub(crate) record: Record,
     pub(crate) seed: u64,
-    /// The last message that was seen.
+    /// The position of the last message that was seen.
     pub(crate) seen: u64,
     pub(crate) is_owned: bool,
-    /// How often the process died while the pool was at work since it last got on.
+    /// How many times the process died while the pool was running, since it last made progress.
     pub(crate) recoveries: u32,
-    /// How many events are being handled; for whoever asks.
+    /// The number of events being handled, shared with those who read the status.
     pub(crate) running: Arc<AtomicUsize>,
     pub(crate) work: Work,
 }
 
-/// What is under way.
+/// Work in progress.
 #[derive(Default)]
 pub(crate) struct Work {
-    /// Read, and waiting for a handler.
+    /// Events that were read and wait for a handler.
     window: VecDeque<Queued>,
-    /// Events that are in the window, at work, or done and not durable yet.
+    /// Events that are in the window, being handled, or done and not durable yet.
     held: BTreeSet<u64>,
-    /// Events whose commits are under way, in their order.
+    /// Commits in progress, in order.
     undurable: VecDeque<Submitted>,
-    /// The handlers at work. They end with the pool.
+    /// The running handlers. They end with the pool.
     handlers: JoinSet<()>,
-    /// How many there are.
+    /// The number of running handlers.
     calls: Arc<AtomicUsize>,
-    /// What handlers have ended with.
+    /// Calls that have ended and are not committed yet.
     finished: Arc<Mutex<Vec<Finished>>>,
-    /// A page that was read.
+    /// A page that was read and not taken over yet.
     page: Arc<Mutex<Option<Result<QueuePage, Error>>>>,
     is_reading: bool,
-    /// Events that were done with while a page was read: it may have them as they were before.
+    /// Events that were finished while a page was being read. The page may have them as they were before.
     passed: BTreeSet<u64>,
-    /// The smallest rank of what was pushed since a page was asked for.
+    /// The smallest rank of what was pushed since a page was requested.
     pushed: Option<i64>,
-    /// Whether a page was full of what is at work already.
+    /// Whether a full page held nothing but events that are held already.
     is_crowded: bool,
-    /// Whether there may be more in the queue than was read.
+    /// Whether the queue may have more than was read.
     is_unread: bool,
-    /// When the next event is ready that waits for a time.
+    /// When the next delayed event becomes ready.
     next_due: Option<Timestamp>,
     /// The lane that had its turn last.
     lane: Option<String>,
-    /// When calls began of late.
+    /// When recent calls started, for the rate.
     begun: VecDeque<Timestamp>,
-    /// How many events are begun with care, as the process died while the pool was at work.
+    /// How many events are still to be started with care, because the process died while the pool was running.
     wary: usize,
-    /// Events of calls that begin once that is durable.
+    /// Events of calls that start once that is durable.
     marked: Vec<Vec<Queued>>,
-    /// Whether an event is at work that was at work when the process died.
+    /// Whether the event being handled was also being handled when the process died.
     is_alone: bool,
-    /// Messages that are done with, and what they change.
+    /// Messages that were taken, and the lifecycle events they lead to.
     taken: Vec<u64>,
     news: Vec<News>,
     is_stopping: bool,
     is_resting: bool,
-    /// Its place in memory is wanted.
+    /// Another instance needs its place in memory.
     is_evicted: bool,
 }
 
 impl Work {
-    /// How many calls are under way, or about to begin.
+    /// Returns how many calls are running or about to start.
     fn at_work(&self) -> usize {
         let about_to = self.undurable.iter().map(|submitted| submitted.begins.len()).sum::<usize>();
         self.calls.load(Ordering::Relaxed) + self.marked.len() + about_to
     }
 }
 
-/// Why driving ends.
+/// The driver must stop.
 struct Over;
 
-/// However it ends, also if its task is aborted, it is not in memory any more.
+/// However the driver ends, even if its task is aborted, the pool is no longer in memory.
 impl Drop for Pooling {
     fn drop(&mut self) {
         self.mailbox.close();
@@ -129,7 +141,7 @@ impl Pooling {
     pub(crate) async fn drive(mut self) {
         self.work.is_unread = true;
         if self.recoveries > 0 {
-            // Those that were at work when the process died are among the first.
+            // The events that were being handled when the process died are among the first.
             self.work.wary = UNDURABLE_MAX.saturating_add(self.rules.concurrency.saturating_mul(self.rules.batch));
         }
         let mut letters = Letters::default();
@@ -148,7 +160,7 @@ impl Pooling {
         self.worker.env.clock.now()
     }
 
-    /// Does what can be done without waiting.
+    /// Does everything that can be done without waiting.
     fn turn(&mut self, letters: Letters) -> Result<(), Over> {
         self.read(letters)?;
         let now = self.now();
@@ -162,7 +174,7 @@ impl Pooling {
         self.rest(now)
     }
 
-    // ---- what comes ----
+    // ---- mailbox ----
 
     fn read(&mut self, letters: Letters) -> Result<(), Over> {
         if letters.is_fenced || self.worker.committer.is_closed() {
@@ -181,7 +193,7 @@ impl Pooling {
         letters.inbox.into_iter().try_for_each(|inbound| self.hear(inbound))?;
         for (inbound, before) in letters.messages {
             if before > self.seen {
-                // One from elsewhere came before it: order counts, so the whole inbox is read.
+                // A message from another process came before it. Order counts, so the whole inbox is read.
                 self.worker.read_inbox(self.num, &self.mailbox);
                 break;
             }
@@ -191,13 +203,13 @@ impl Pooling {
             self.answered(answer)?;
         }
         if letters.is_claimed {
-            // The store takes it for ours again.
+            // The store records it as ours again.
             (self.is_owned, self.work.is_resting) = (true, false);
         }
         Ok(())
     }
 
-    /// Somebody told it something.
+    /// Takes a message.
     fn hear(&mut self, inbound: Inbound) -> Result<(), Over> {
         if inbound.pos <= self.seen {
             return Ok(());
@@ -219,7 +231,7 @@ impl Pooling {
         Ok(())
     }
 
-    /// A commit was answered.
+    /// Handles the reply to a commit.
     fn answered(&mut self, answer: Answer) -> Result<(), Over> {
         let Some(submitted) = self.work.undurable.pop_front() else { return Err(Over) };
         match answer {
@@ -228,7 +240,7 @@ impl Pooling {
                     self.work.held.remove(pos);
                     self.work.passed.extend(self.work.is_reading.then_some(*pos));
                 }
-                // Those are found when they are looked for from now on.
+                // A new read finds the delayed events, and what is behind a crowded page.
                 self.work.is_unread |= submitted.is_delaying || std::mem::take(&mut self.work.is_crowded);
                 if !submitted.taken.is_empty() {
                     self.worker.waiters.ask(self.num);
@@ -242,7 +254,7 @@ impl Pooling {
                 submitted.begins.into_iter().for_each(|events| self.begin_marked(events, now));
                 if submitted.is_rest {
                     (self.is_owned, self.work.is_resting) = (false, false);
-                    // What was pushed just before is in the queue, and nobody may have told.
+                    // An event pushed just before is in the queue, and may not have been reported.
                     self.work.is_unread = true;
                     self.worker.rested.notify_waiters();
                 }
@@ -253,12 +265,13 @@ impl Pooling {
                 messages.into_iter().try_for_each(|inbound| self.hear(inbound))
             }
             Answer::Refused(refusal) => {
-                // What a handler asked of others: it has failed.
+                // A write that a handler asked for was refused, so the handler has failed.
                 let Some(finished) = submitted.again else { return Err(Over) };
                 (self.told, self.is_owned) = submitted.before;
                 let problem = refused(&refusal);
                 if finished.events.iter().any(|(_, fate)| matches!(fate, Fate::Failed { .. })) {
-                    // What `on_dead` asked for. The event is given up without it, as if `on_dead` had failed.
+                    // It was `on_dead` that asked for the write. The event is given up without it, as if `on_dead` had
+                    // failed.
                     tracing::warn!(job = self.id.as_str(), "on_dead failed: {problem}");
                     self.finished().push(Finished { writes: Vec::new(), ..finished });
                     return Ok(());
@@ -279,13 +292,13 @@ impl Pooling {
 
     // ---- handlers ----
 
-    /// Begins as many calls as there may be.
+    /// Starts as many calls as are allowed.
     fn begin(&mut self, now: Timestamp) {
         while !self.record.is_stopped && !self.work.is_stopping && self.work.held.len() < UNDURABLE_MAX {
             let Some(deaths) = self.work.window.front().map(deaths_of) else { return };
             let at_work = self.work.at_work();
             let is_full = at_work >= self.rules.concurrency;
-            // One that may be deadly has no others beside it, which would be blamed as well.
+            // An event that may be deadly runs alone, as others would be blamed for it too.
             let is_in_the_way = at_work > 0 && (deaths > 0 || self.work.is_alone);
             if is_full || is_in_the_way || !self.may_begin(now) {
                 return;
@@ -299,12 +312,12 @@ impl Pooling {
         }
     }
 
-    /// Has events handled. If the process died of late while this pool was at work, it is first made durable that they
-    /// are about to be, so that one that takes the process down is found.
+    /// Handles events. If the process died recently while this pool was running, it is first made durable that they are
+    /// about to start, so that an event that crashes the process is found.
     fn set_off(&mut self, mut events: Vec<Queued>, now: Timestamp) {
         let deaths = events.first().map_or(0, deaths_of);
         if deaths > self.worker.recoveries_max.saturating_add(1) {
-            // It takes the process down even when `on_dead` looks at it.
+            // It crashes the process even when `on_dead` looks at it.
             return self.give_up(events, deaths, now, Shown::ToNobody);
         }
         let is_unreadable = events.iter().all(|queued| queued.event.is_err());
@@ -318,7 +331,7 @@ impl Pooling {
         self.work.marked.push(events);
     }
 
-    /// Goes on with events now that it is durable that they are about to be handled.
+    /// Continues with events once it is durable that they are about to start.
     fn begin_marked(&mut self, events: Vec<Queued>, now: Timestamp) {
         let deaths = events.first().map_or(0, deaths_of).saturating_sub(1);
         match deaths > self.worker.recoveries_max {
@@ -327,14 +340,15 @@ impl Pooling {
         }
     }
 
-    /// Gives up an event that takes the process down.
+    /// Gives up an event that crashes the process.
     fn give_up(&mut self, events: Vec<Queued>, deaths: u32, now: Timestamp, shown: Shown) {
         let failure = Failure::new(Cause::Error, crate::aside::deadly_event(deaths)).permanent();
         let ended = Ended { end: End::Failed(failure), writes: Vec::new() };
         self.conclude(events, now, shown, ended.at_once());
     }
 
-    /// Has events handled together, but each that cannot be read by itself: it is no fault of the others.
+    /// Handles events together, except those that do not decode: each of them fails alone, as it is no fault of the
+    /// others.
     fn spawn_readable(&mut self, events: Vec<Queued>, now: Timestamp) {
         let is_readable = |queued: &Queued| match &queued.event {
             Ok(event) => self.definition.handlers.check(&event.payload).is_ok(),
@@ -350,12 +364,12 @@ impl Pooling {
         }
     }
 
-    /// Whether the rate allows another call; if not, has the pool woken when it does.
+    /// Returns `true` if the rate allows another call. If not, sets a wake for when it does.
     fn may_begin(&mut self, now: Timestamp) -> bool {
         let Some((calls, per)) = self.rules.rate else { return true };
         let begun = &mut self.work.begun;
         if begun.back().is_some_and(|last| *last > now) {
-            // The clock was set back: what began by the time before began now at the latest.
+            // The clock was set back: calls with a later start count as started now.
             begun.iter_mut().for_each(|at| *at = now.min(*at));
         }
         while begun.front().is_some_and(|first| first.after(per) <= now) {
@@ -390,7 +404,7 @@ impl Pooling {
         self.conclude(events, began, Shown::ToUser, calling.instrument(span));
     }
 
-    /// Waits for the end of a call, and for the decision what becomes of its events.
+    /// Waits for the end of a call and for the decision about its events.
     fn conclude(
         &mut self,
         events: Vec<Queued>,
@@ -422,7 +436,7 @@ impl Pooling {
         });
     }
 
-    /// If there is nothing to do, says so: what is pushed from here on makes it due.
+    /// Releases the pool if there is nothing to do. What is pushed from here on makes it due.
     fn rest(&mut self, now: Timestamp) -> Result<(), Over> {
         let work = &self.work;
         let is_idle = self.running.load(Ordering::Relaxed) == 0
@@ -454,7 +468,7 @@ impl Pooling {
         Ok(())
     }
 
-    /// It is released, with nothing to do. Others may need its place in memory more.
+    /// Decides whether a released pool with nothing to do stays in memory. Others may need its place more.
     fn stay_or_leave(&mut self, now: Timestamp) -> Result<(), Over> {
         if let (Some((_, per)), Some(last)) = (self.rules.rate, self.work.begun.back().map(|last| now.min(*last)))
             && last.after(per) > now
@@ -472,7 +486,7 @@ impl Pooling {
     }
 }
 
-/// How often the process died while an event was at work, as far as that is known.
+/// Returns how many times the process is known to have died while an event was being handled.
 fn deaths_of(queued: &Queued) -> u32 {
     queued.event.as_ref().map_or(0, |event| event.deaths)
 }

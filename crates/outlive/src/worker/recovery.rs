@@ -1,4 +1,5 @@
-//! What a worker does after the process died: brings back what may be the cause in groups, and absolves what survives.
+//! Recovers after the process died: loads the instances that may be the cause in groups, and absolves those that
+//! survive.
 
 use std::sync::atomic::Ordering;
 
@@ -11,14 +12,14 @@ use super::{RETRY, Worker};
 use crate::error::Error;
 
 impl Worker {
-    /// Asks the store what may have taken the process down. Nothing is claimed before that is known.
+    /// Reads which instances may have crashed the process. Nothing is claimed before that is known.
     pub(super) async fn load_suspects(&self) {
         let now = self.env.clock.now();
         let found = loop {
             match self.store.suspects(now).await {
                 Ok(found) => break found,
                 Err(error) => {
-                    tracing::warn!("the store could not be asked what was driven when the process died: {error}")
+                    tracing::warn!("could not read what was running when the process died, trying again: {error}")
                 }
             }
             if self.committer.is_closed() {
@@ -40,12 +41,12 @@ impl Worker {
         self.is_recovering.store(!self.suspects().is_over(), Ordering::Relaxed);
     }
 
-    /// Whether an instance is not to be claimed yet, as it may take the process down.
+    /// Returns `true` if an instance must not be claimed yet because it may crash the process.
     pub(super) fn has_to_wait(&self, num: InstanceNum) -> bool {
         self.is_recovering.load(Ordering::Relaxed) && self.suspects().is_waiting(num)
     }
 
-    /// Admits the next group of suspects, and absolves what has survived.
+    /// Admits the next group of suspects, and absolves the survivors.
     pub(super) async fn recover(&self, now: Timestamp) -> Result<(), Error> {
         let (admitted, spared) = self.suspects().admit(now);
         self.note_suspects();
@@ -55,7 +56,8 @@ impl Worker {
         self.absolve(survivors, 0, now).await
     }
 
-    /// Has the store hold no more than so many recoveries against these; if it cannot now, all are forgotten later.
+    /// Lowers the recoveries counted against these instances to this many. If the store cannot do so now, all are
+    /// cleared later.
     async fn absolve(&self, nums: Vec<InstanceNum>, recoveries_max: u32, now: Timestamp) -> Result<(), Error> {
         if nums.is_empty() {
             return Ok(());
@@ -65,14 +67,14 @@ impl Worker {
         answer.map(drop).inspect_err(|_| self.suspects().drive(nums.into_iter().collect(), now))
     }
 
-    /// The culprit is found, and set aside: all the others come back.
+    /// Admits all other suspects, because the culprit was found and is stuck.
     pub(super) fn admit_all(&self) {
         let others = self.suspects().found();
         self.note_suspects();
         others.into_iter().for_each(|num| self.queue_claim(num));
     }
 
-    /// These are brought back, some of them as they were driven at a death.
+    /// Notes that these instances are loaded again, some of which were driven when a process died.
     pub(super) fn driven_again(&self, claim: &Claim, claimed: &[Claimed]) {
         let blamed = claimed.iter().filter(|one| one.instance.recoveries > 0).map(|one| one.instance.num).collect();
         let now = self.env.clock.now();
@@ -83,7 +85,7 @@ impl Worker {
         self.note_suspects();
     }
 
-    /// Something of an instance was written: what waits for it to survive may come in.
+    /// Notes that something of an instance was written, which may admit suspects that wait for it to survive.
     pub(super) fn note_progress(&self, write: &Write, answer: &Answer) {
         if !self.is_recovering.load(Ordering::Relaxed) {
             return;
@@ -102,7 +104,7 @@ impl Worker {
         }
     }
 
-    /// When something that waits may be brought back, should nothing else happen.
+    /// Returns when an instance that waits may be loaded, if nothing else happens.
     pub(crate) fn next_admission(&self) -> Option<Timestamp> {
         let suspects = self.suspects().next();
         [suspects, self.claims().next()].into_iter().flatten().min()

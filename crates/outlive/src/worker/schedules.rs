@@ -1,4 +1,4 @@
-//! Has instances of recurring jobs reckon their next tick anew when the code has another schedule for them.
+//! Makes recurring jobs recompute their next tick when their schedule has changed in the code.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::{RETRY, Worker};
 use crate::error::Error;
 use crate::handling::Work;
 
-/// How many instances are looked at together.
+/// How many instances are read at a time.
 const PAGE: usize = 256;
 
 impl Worker {
-    /// Looks for instances whose next tick goes by another schedule: their wake may be a year away, and nothing else
-    /// would bring them into memory before. A mark for each job says which schedule all of them were told of.
+    /// Looks for instances whose next tick follows another schedule. Their wake may be a year away, and nothing else
+    /// would load them before. A mark for each job records which schedule all its instances know.
     pub(crate) async fn look_at_schedules(self: Arc<Self>) {
         for (job, schedule) in self.schedules() {
             loop {
@@ -65,8 +65,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Has an instance come into memory by a message that says nothing to it. It is durable, so that a crash before
-    /// the instance has looked at its schedule does no harm.
+    /// Loads an instance by a message that has no effect on it. The message is durable, so a crash before the instance
+    /// has looked at its schedule does no harm.
     async fn stir(&self, num: InstanceNum, id: &Name) -> Result<(), Error> {
         let (at, token) = (self.env.clock.now(), self.around.chance.token());
         let send = Send { id: id.clone(), num: Some(num), message: Message::Clear, at, dedup: None, token };

@@ -1,11 +1,11 @@
-//! Finds what takes the process down, by halving.
+//! Finds the instance that crashes the process, by bisection.
 //!
-//! The store counts how often a process died while it drove an instance, since that made progress. After one death all
-//! come back together. Those that were there at two deaths are suspects: they come back group by group, half of the most
-//! suspicious first, while everything else runs. If the process dies again, only those that were admitted are suspected
-//! more, so the most suspicious are half as many the next time, until the culprit is alone. A group that survives for a
-//! while is spared, and lets the next one in. Only what is alone at a death is blamed for it; what survives for longer is
-//! absolved.
+//! The store counts how many times a process died while it drove an instance, since the instance last made progress.
+//! After one death, all instances are loaded together. Those that were driven at two deaths are suspects. They are
+//! loaded group by group, half of the most suspicious first, while everything else runs. If the process dies again,
+//! only the suspects that were admitted become more suspicious, so the most suspicious group is half the size the next
+//! time, until the culprit is alone. A group that survives while it is watched is spared, and the next one is admitted.
+//! Only an instance that was alone at a death is blamed for it, and one that survives for longer is absolved.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -14,25 +14,25 @@ use outlive_core::id::InstanceNum;
 use outlive_core::query::Suspect;
 use outlive_core::time::Timestamp;
 
-/// How many recoveries are left to those that are spared: if the process dies all the same, they are suspects again, but
-/// not the worst.
+/// How many recoveries stay counted against spared suspects: if the process dies all the same, they are suspects again,
+/// but not the worst.
 pub(super) const SPARED: u32 = 1;
 /// How long a group is watched: twice as long after each further death, as the culprit may take its time.
 const WATCH_MIN: Duration = Duration::from_secs(2);
 const WATCH_MAX: Duration = Duration::from_secs(10);
-/// After this time without a death, nothing is held against what was driven.
+/// After this long without a death, nothing is counted against what was driven.
 const SURVIVED: Duration = Duration::from_secs(10);
 
-/// The suspects of this life of the process.
+/// The suspects, as found when this process started.
 #[derive(Default)]
 pub(super) struct Suspects {
-    /// Groups that wait to be admitted, the next one last.
+    /// Groups that wait to be admitted; the next one is last.
     waiting: Vec<Group>,
-    /// All that wait.
+    /// All instances in those groups.
     held: HashSet<InstanceNum>,
     /// The group that was admitted last, while others wait.
     watched: Option<Watched>,
-    /// Those that were driven at a death, and when they are absolved.
+    /// Instances that were driven at a death, and when they are absolved.
     survivors: VecDeque<(Timestamp, HashSet<InstanceNum>)>,
 }
 
@@ -42,17 +42,17 @@ struct Group {
 }
 
 struct Watched {
-    /// Those that are not in memory yet.
+    /// Instances that are not in memory yet.
     coming: HashSet<InstanceNum>,
-    /// Those that have made no progress yet.
+    /// Instances that have made no progress yet.
     unproven: HashSet<InstanceNum>,
     watch: Duration,
-    /// Until when it is watched, once all are in memory.
+    /// When watching ends, once all are in memory.
     until: Option<Timestamp>,
 }
 
 impl Suspects {
-    /// Puts those that the store suspects into groups.
+    /// Sorts the store's suspects into groups.
     pub(super) fn new(mut suspects: Vec<Suspect>) -> Self {
         suspects.sort_by_key(|suspect| (suspect.recoveries, suspect.num));
         let held = suspects.iter().map(|suspect| suspect.num).collect();
@@ -65,17 +65,17 @@ impl Suspects {
         Self { waiting, held, ..Self::default() }
     }
 
-    /// Whether an instance has to wait until its group is admitted.
+    /// Returns `true` if an instance must wait until its group is admitted.
     pub(super) fn is_waiting(&self, num: InstanceNum) -> bool {
         self.held.contains(&num)
     }
 
-    /// Whether there is nothing to watch any more.
+    /// Returns `true` if there is nothing left to watch.
     pub(super) fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.survivors.is_empty()
     }
 
-    /// Admits the next group if the one before has survived. Returns those to be claimed, and those to be spared.
+    /// Admits the next group if the previous one has survived. Returns the instances to claim, and those to spare.
     pub(super) fn admit(&mut self, now: Timestamp) -> (Vec<InstanceNum>, Vec<InstanceNum>) {
         let is_watching = self
             .watched
@@ -94,13 +94,13 @@ impl Suspects {
         (nums, before.into_iter().flat_map(|before| before.unproven).collect())
     }
 
-    /// The culprit was found: all that wait are admitted together.
+    /// Admits all that wait together, because the culprit was found.
     pub(super) fn found(&mut self) -> Vec<InstanceNum> {
         (self.watched, self.held) = (None, HashSet::new());
         self.waiting.drain(..).flat_map(|group| group.nums).collect()
     }
 
-    /// These were claimed, or turned out to be gone.
+    /// Notes that these were claimed, or turned out to be gone.
     pub(super) fn came(&mut self, nums: &[InstanceNum], now: Timestamp) {
         let Some(watched) = &mut self.watched else { return };
         nums.iter().for_each(|num| {
@@ -111,37 +111,38 @@ impl Suspects {
         }
     }
 
-    /// An instance has recorded something: the store holds nothing against it any more.
+    /// Notes that an instance has recorded something, so the store counts nothing against it any more.
     pub(super) fn recorded(&mut self, num: InstanceNum) {
         self.survivors.iter_mut().any(|(_, nums)| nums.remove(&num));
         self.survivors.retain(|(_, nums)| !nums.is_empty());
     }
 
-    /// An instance has made progress, or is not driven any more. Returns `true` if that may let the next group in.
+    /// Notes that an instance has made progress, or is no longer driven. Returns `true` if that may admit the next
+    /// group.
     pub(super) fn progressed(&mut self, num: InstanceNum) -> bool {
         let Some(watched) = &mut self.watched else { return false };
         watched.unproven.remove(&num) && watched.unproven.is_empty()
     }
 
-    /// These are driven, as they were at a death.
+    /// Notes that these are driven, as they were at a death.
     pub(super) fn drive(&mut self, nums: HashSet<InstanceNum>, now: Timestamp) {
         if !nums.is_empty() {
             self.survivors.push_back((now.after(SURVIVED), nums));
         }
     }
 
-    /// Takes those against which nothing is held any more.
+    /// Takes the instances that are to be absolved now.
     pub(super) fn take_survivors(&mut self, now: Timestamp) -> Vec<InstanceNum> {
         let due = self.survivors.partition_point(|(at, _)| *at <= now);
         self.survivors.drain(..due).flat_map(|(_, nums)| nums).collect()
     }
 
-    /// When the next group may be admitted.
+    /// Returns when the next group may be admitted.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.watched.as_ref().filter(|_| !self.waiting.is_empty()).and_then(|watched| watched.until)
     }
 
-    /// When something is to be done.
+    /// Returns when there is something to do.
     pub(super) fn next_look(&self) -> Option<Timestamp> {
         [self.next(), self.survivors.front().map(|(at, _)| *at)].into_iter().flatten().min()
     }

@@ -1,4 +1,4 @@
-//! Drives one instance of a job: calls its handlers one at a time, and commits what comes of each.
+//! Drives one job instance: calls its handlers one at a time, and commits the outcome of each.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use super::Worker;
 
 /// The most calls whose changes are committed together.
 const CALLS_MAX: usize = 64;
-/// How long an instance with nothing to do stays in memory: who sends it one event often sends another.
+/// How long an idle instance stays in memory, as a sender of one event often sends another.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// An instance in memory.
+/// A job instance in memory.
 pub(crate) struct Turns {
     pub(crate) worker: Arc<Worker>,
     pub(crate) definition: Arc<Definition>,
@@ -38,30 +38,30 @@ pub(crate) struct Turns {
     pub(crate) id: Name,
     pub(crate) created_at: Timestamp,
     pub(crate) job: Job,
-    /// How often the world was told of it, as the store knows.
+    /// The number of lifecycle events reported for it, as the store has it.
     pub(crate) told: u64,
-    /// Whether the store takes it for ours.
+    /// Whether the store records it as ours.
     pub(crate) is_owned: bool,
     pub(crate) letters: Letters,
-    /// Who is told what when the next commit is durable.
+    /// Replies to send when the next commit is durable.
     pub(crate) replies: Vec<(u64, replies::Reply)>,
 }
 
-/// Why driving ends.
+/// The driver must stop.
 struct Over;
 
-/// However it ends, also if its task is aborted, it is not in memory any more.
+/// However the driver ends, even if its task is aborted, the instance is no longer in memory.
 impl Drop for Turns {
     fn drop(&mut self) {
         self.mailbox.close();
-        // What came after the last commit was told to a box that nobody reads: who waits for it asks the store.
+        // Messages since the last commit went to a mailbox that nobody reads: their senders ask the store.
         self.worker.replies.drop_all_of(self.num);
         self.worker.job_gone(self.num, &self.mailbox);
     }
 }
 
 impl Turns {
-    /// Drives it until there is nothing more to do, or it is not ours any more.
+    /// Drives the instance until there is nothing more to do, or it is no longer ours.
     pub(crate) async fn drive(mut self) {
         let _ = self.go_on().await;
     }
@@ -104,9 +104,9 @@ impl Turns {
         self.worker.env.clock.now()
     }
 
-    // ---- what comes ----
+    // ---- mailbox ----
 
-    /// Reads what has come, without waiting for it.
+    /// Reads the mailbox without waiting.
     fn read_letters(&mut self) -> Result<(), Over> {
         let mut letters = Letters::default();
         if !self.mailbox.take_now(&mut letters) {
@@ -133,21 +133,21 @@ impl Turns {
             }
         }
         if has_gap {
-            // One from elsewhere came before it: order counts, so the whole inbox is read.
+            // A message from another process came before it. Order counts, so the whole inbox is read.
             self.worker.read_inbox(self.num, &self.mailbox);
         }
         self.tell_held();
         Ok(())
     }
 
-    /// Tells those who have to wait that they have to.
+    /// Notifies callers whose messages are held up.
     fn tell_held(&self) {
         for (pos, event_count) in self.job.held() {
             self.worker.replies.tell(pos, || replies::Reply::Held { event_count });
         }
     }
 
-    /// Waits for something to come.
+    /// Waits until something is posted to the mailbox.
     async fn wait(&mut self) -> Result<(), Over> {
         let mut letters = Letters::default();
         let mailbox = self.mailbox.clone();
@@ -165,13 +165,12 @@ impl Turns {
     async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), Over> {
         self.is_owned |= std::mem::take(&mut self.letters.is_claimed);
         if !self.is_owned && call.handler == HandlerKind::Execute && self.definition.kind() == JobKind::Continuous {
-            // The store takes it for ours before a run begins, so that after a death in it the run is known to have
-            // begun.
+            // The store records it as ours before a run starts, so that after a crash the run is known to have started.
             self.commit(Standing::at_work(), Vec::new()).await?;
         }
         let mut care = self.definition.care.clone();
         if call.handler == HandlerKind::Error {
-            // It is asked about the errors that lead there.
+            // `retry_if` decides about the errors that lead to `on_error`, not about its own.
             care.retry_if = None;
         }
         let given = Given {
@@ -192,7 +191,7 @@ impl Turns {
             self.ended(&call, end, began);
             return Ok(());
         }
-        // What it asks of others may be refused: then it has failed, and nothing else may go with it.
+        // The writes it asked for may be refused, which fails the call, so nothing else may be in the same commit.
         if self.job.has_change() {
             self.commit(Standing::at_work(), Vec::new()).await?;
         }
@@ -207,13 +206,13 @@ impl Turns {
         Ok(())
     }
 
-    /// How a call ends; `None` if the instance is ended meanwhile.
+    /// Waits for a call to end. Returns `None` if the instance is ended in the meantime.
     async fn end_of(&mut self, mut calling: Instrumented<Calling>) -> Result<Option<Ended>, Over> {
         if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut calling).poll(cx))).await {
             return Ok(Some(ended));
         }
         if self.job.has_change() {
-            // What came before it does not wait for a handler that takes its time.
+            // Earlier changes do not wait for a slow handler.
             self.commit(Standing::at_work(), Vec::new()).await?;
         }
         while !self.job.is_ended_by_message() {
@@ -242,7 +241,7 @@ impl Turns {
 
     // ---- commits ----
 
-    /// Commits what has changed, as it stands. Answers why that was refused, if it was.
+    /// Commits what has changed. Returns the refusal, if it was refused.
     async fn commit(&mut self, standing: Standing, writes: Vec<Write>) -> Result<Option<Refusal>, Over> {
         let change = self.job.take_change();
         match self.submit(&change, &standing, writes).await? {
@@ -300,7 +299,7 @@ impl Turns {
         }
     }
 
-    /// Tells whoever waits for what is durable now.
+    /// Notifies those who wait for what is durable now.
     fn tell(&mut self, change: &Change) {
         self.worker.waiters.ask(self.num);
         change.dead.iter().for_each(logs::dead);
@@ -317,24 +316,24 @@ impl Turns {
                 _ => replies::Reply::Taken { answer, event_count: record.events, next: record.next },
             });
         }
-        // What was tried and stays is heard all the same.
+        // Events that were tried and stay are reported too.
         self.tell_held();
     }
 
-    /// There is nothing to do until a time or a message: says so, and stays for a moment.
+    /// Releases the instance until a time or a message, and keeps it in memory briefly.
     async fn rest(&mut self, status: Status) -> Result<(), Over> {
-        // A message or its time had it claimed while it was in memory: the store takes it for ours again.
+        // A message or its wake led to a claim while it was in memory, so the store records it as ours again.
         self.is_owned |= std::mem::take(&mut self.letters.is_claimed);
         if self.is_owned || self.job.has_change() {
             let seen = self.job.seen();
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
-            // One too many does no harm, and what has come meanwhile may have nothing to do with it.
+            // An extra wake does no harm, and what came in the meantime may have nothing to do with it.
             self.keep_wake(status);
             if self.job.seen() != seen || self.job.has_change() || self.letters.is_claimed {
                 return Ok(());
             }
         }
-        // It went when the instance was last woken.
+        // The wake was removed when the instance was last woken.
         self.keep_wake(status);
         if self.letters.is_stopping || self.letters.is_evicted {
             return self.leave();
@@ -351,18 +350,18 @@ impl Turns {
         Ok(())
     }
 
-    /// Has it woken in time, if that is soon.
+    /// Keeps the wake in memory, if it is near.
     fn keep_wake(&self, status: Status) {
         status.until().into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
     }
 
-    /// Leaves memory, unless something has just come.
+    /// Leaves memory, unless something has just arrived.
     fn leave(&mut self) -> Result<(), Over> {
         self.letters.is_evicted = false;
         if self.mailbox.close_if_empty() { Err(Over) } else { Ok(()) }
     }
 
-    /// Nothing of it is worth keeping. Answers whether it is gone: a message may have come in time.
+    /// Removes an instance with nothing worth keeping. Returns `false` if it stays because a message came in time.
     async fn end(&mut self) -> Result<bool, Over> {
         let seen = self.job.seen();
         self.job.remove();
@@ -373,18 +372,18 @@ impl Turns {
         Ok(false)
     }
 
-    /// The engine stops: what is not begun is left for the next one.
+    /// Releases the instance because the engine stops. What has not started is left for the next engine.
     async fn release(&mut self, now: Timestamp) -> Result<(), Over> {
         let status = Status::Sleeping { until: now };
         while self.is_owned || self.job.has_change() {
-            // What has come just before is seen by the next one.
+            // If a message came just before, it is received and the commit is repeated.
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
         }
         Err(Over)
     }
 }
 
-/// How an instance stands after a commit.
+/// The standing of an instance after a commit.
 struct Standing {
     status: Status,
     is_owned: bool,
@@ -396,12 +395,12 @@ impl Standing {
     }
 }
 
-/// Why what a handler asked of others was refused.
+/// Explains why a write that a handler asked for was refused.
 pub(super) fn refused(refusal: &Refusal) -> String {
     match refusal {
-        Refusal::NotFound => "a run that it signals does not exist".to_owned(),
-        Refusal::Status(status) => format!("a run or job that it sends to is {status}"),
-        Refusal::Conflict { workflow } => format!("the id of a run that it starts is taken by one of {workflow:?}"),
-        other => format!("what it asks of others was refused: {other:?}"),
+        Refusal::NotFound => "it signals a run that does not exist".to_owned(),
+        Refusal::Status(status) => format!("it sends to a run or job that is {status}"),
+        Refusal::Conflict { workflow } => format!("it starts a run under an id that a run of {workflow:?} has"),
+        other => format!("a write that it asked for was refused: {other:?}"),
     }
 }

@@ -36,6 +36,6 @@ async fn a_wait_gives_up_at_its_time() {
     let test = TestEngine::new(|engine| engine.workflow("three", three)).await;
     let run = test.start(three, &1).id("r").await.unwrap();
     let error = test.result(&run).await.unwrap_err();
-    assert!(error.to_string().contains("no signal \"b\" came within 1d"), "{error}");
+    assert!(error.to_string().contains("no signal \"b\" arrived within 1d"), "{error}");
     assert_eq!(run.status().await.unwrap(), Status::Failed);
 }

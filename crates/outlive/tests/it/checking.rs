@@ -449,7 +449,7 @@ async fn a_workflow_that_waits_for_a_stranger_is_foreseen_to_be_stuck() {
         Ok(())
     });
     let verdict = verdict(&foresee(&test, &foreign).await);
-    assert!(verdict.to_string().contains("waits for a future that is no part of it (last operation awaited: step:a"));
+    assert!(verdict.to_string().contains("waits for a future that is not part of it (last operation awaited: step:a"));
 }
 
 #[tokio::test]

@@ -159,7 +159,7 @@ async fn both_possibilities_are_named_where_a_check_cannot_tell() {
     for (what, code) in repeating() {
         let said = checked(&begun(&old()).await, &code).await.to_string();
         assert!(said.contains("step:charge (") && said.contains("tests/it/checking_repeats.rs:"), "{what}: {said}");
-        let sides = ["under a new name", "if it is new, it is done first", "if it is another"];
+        let sides = ["under a new name", "if it is new, it comes first", "if it is another"];
         let is_named = sides.map(|side| said.contains(side));
         assert!(is_named[0] && (is_named[1] || is_named[2]), "{what}: {said}");
     }
@@ -198,7 +198,7 @@ async fn steps_that_are_inserted_are_not_said_to_be_the_recorded_one() {
     let report = checked(&test, &inserted).await;
     let said = report.to_string();
     assert!(report.exit_code() == 1 && !said.contains(".was(\""), "{said}");
-    assert!(said.contains("if it is new, it is done first"), "{said}");
+    assert!(said.contains("if it is new, it comes first"), "{said}");
     assert_eq!(deploy(&mut test, &inserted).await, Status::Completed);
     assert_eq!(test.executions("charge"), 1);
 }

@@ -211,10 +211,10 @@ fn bad_names() -> Vec<(String, &'static str)> {
         (String::new(), "\"\" is empty"),
         ("x".repeat(201), "is 201 bytes long"),
         ("é".repeat(101), "is 202 bytes long"),
-        ("a\nb".into(), r#""a\nb" holds the control character '\n'"#),
-        ("a\0b".into(), r#""a\0b" holds the control character '\0'"#),
-        ("a\u{7f}".into(), "holds the control character"),
-        ("a\u{85}".into(), "holds the control character"),
+        ("a\nb".into(), r#""a\nb" contains the control character '\n'"#),
+        ("a\0b".into(), r#""a\0b" contains the control character '\0'"#),
+        ("a\u{7f}".into(), "contains the control character"),
+        ("a\u{85}".into(), "contains the control character"),
     ]
 }
 
@@ -640,7 +640,7 @@ async fn a_folder_that_does_not_exist_is_named_and_not_made() {
 #[tokio::test]
 async fn a_path_that_is_a_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    assert_cannot_open(&refused_file(folder.path()).await, "is a folder");
+    assert_cannot_open(&refused_file(folder.path()).await, "is a directory");
     assert_eq!(names_in(folder.path()), Vec::<String>::new());
 }
 

@@ -148,8 +148,8 @@ async fn a_fenced_engine_says_so_once_and_refuses_everybody() {
         "it can be read"
     );
     let said = errors.0.lock().unwrap().clone();
-    let sentence = "another process executes this store now, so this engine has stopped; let one process execute a store, \
-                    and reach it from others with `Client::open`";
+    let sentence = "another process has taken over this store, so this engine has stopped; execute a store in one \
+                    process, and use `Client::open` in the others";
     assert_eq!(said, [sentence]);
 
     old.shutdown().await.unwrap();

@@ -607,7 +607,7 @@ async fn assert_poison_alone_is_stuck(how: Poison) {
     }
     let run: Run<u32> = client.run("poison").await.unwrap();
     let note = note(&run).await;
-    assert!(note.contains("took the process down 4 times"), "{note}");
+    assert!(note.contains("crashed the process 4 times"), "{note}");
 }
 
 #[tokio::test]

@@ -88,7 +88,7 @@ async fn the_culprit_is_found_by_halving_and_alone_is_set_aside() {
         // Two before there are suspects, seven until one is alone, and four to be sure.
         assert!((11..=13).contains(&deaths), "{deaths} deaths for run {culprit}");
         let note = test.run::<usize>(&format!("run-{culprit}")).await.unwrap().info().await.unwrap().note.unwrap();
-        assert!(note.contains("took the process down 4 times"), "{note}");
+        assert!(note.contains("crashed the process 4 times"), "{note}");
         test.settle().await;
         assert_eq!(test.resident(), INNOCENTS, "all others are back as soon as the culprit is found");
         assert_finish(&test, &life).await;

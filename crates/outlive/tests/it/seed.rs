@@ -1199,7 +1199,7 @@ async fn a_value_that_is_too_large_fails_its_step_and_names_the_type_and_the_lim
     let (text, executions) = output_failure(|| ok("x".repeat(1000))).await;
     assert_eq!(
         text,
-        "step \"make\" failed: the value (alloc::string::String) has 1002 bytes of JSON, the limit is 1000: keep a reference to it instead"
+        "step \"make\" failed: the value (alloc::string::String) has 1002 bytes of JSON, the limit is 1000; store it elsewhere and return its key"
     );
     assert_eq!(executions, 1);
 }
@@ -1212,7 +1212,7 @@ async fn a_value_that_does_not_serialise_fails_its_step_and_names_the_type() {
         text.starts_with("step \"make\" failed: the value (") && text.contains("BTreeMap<(u32, u32), u32>"),
         "{text}"
     );
-    assert!(text.contains("does not serialise: key must be a string"), "{text}");
+    assert!(text.contains("does not serialize: key must be a string"), "{text}");
     assert_eq!(executions, 1);
 }
 

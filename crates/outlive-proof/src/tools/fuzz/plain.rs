@@ -1,4 +1,4 @@
-//! The short form: all inputs that the fuzzer has found before, and seeded changes of them, without building anything.
+//! The short form: all inputs the fuzzer has found before, and seeded mutations of them, without building anything.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::tools::{Lines, bar};
 /// The longest input.
 const LENGTH_MAX: usize = 256;
 
-/// Runs every target on its corpus, and on as many changed inputs as are asked for.
+/// Runs every target on its corpus, and on the requested number of mutated inputs.
 pub(super) fn run(executions: impl Fn(&str) -> u64 + Sync, seed: u64) -> Result<Lines, String> {
     let (left, lines) = (Mutex::new(TARGETS.to_vec()), Mutex::new(Lines::new()));
     let bar = bar(TARGETS.len() as u64);
@@ -21,7 +21,7 @@ pub(super) fn run(executions: impl Fn(&str) -> u64 + Sync, seed: u64) -> Result<
             let (inputs, count) = (corpus(target.0)?, executions(target.0));
             play(target, &inputs, count, seed)?;
             bar.inc(1);
-            let figure = format!("{} known inputs, {count} changed ones", inputs.len());
+            let figure = format!("{} known inputs, {count} mutated ones", inputs.len());
             lines.lock().map_err(|error| error.to_string())?.push((format!("target {}", target.0), figure));
         }
     };
@@ -36,7 +36,7 @@ pub(super) fn run(executions: impl Fn(&str) -> u64 + Sync, seed: u64) -> Result<
     Ok(lines)
 }
 
-/// What was found before, in the order of its names.
+/// Reads earlier findings, sorted by file name.
 fn corpus(target: &str) -> Result<Vec<Vec<u8>>, String> {
     let folder = format!("fuzz/corpus/{target}");
     let entries = fs::read_dir(&folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
@@ -49,7 +49,7 @@ fn corpus(target: &str) -> Result<Vec<Vec<u8>>, String> {
 fn play((name, run): Target, inputs: &[Vec<u8>], count: u64, seed: u64) -> Result<(), String> {
     let try_on = |bytes: &[u8]| {
         catch_unwind(AssertUnwindSafe(|| run(bytes)))
-            .map_err(|_| format!("target {name} panics on {bytes:?}; keep these bytes in fuzz/corpus/{name}"))
+            .map_err(|_| format!("target {name} panics on {bytes:?}; add these bytes to fuzz/corpus/{name}"))
     };
     inputs.iter().try_for_each(|input| try_on(input))?;
     let mut chance = Chance(seed);
@@ -64,7 +64,7 @@ fn play((name, run): Target, inputs: &[Vec<u8>], count: u64, seed: u64) -> Resul
     Ok(())
 }
 
-/// Changes a byte, puts one in, takes some out, or goes on as another input does.
+/// Changes a byte, inserts one, removes some, or continues like another input.
 fn change(bytes: &mut Vec<u8>, inputs: &[Vec<u8>], chance: &mut Chance) {
     let place = chance.below(bytes.len() + 1);
     match chance.below(4) {
@@ -79,7 +79,7 @@ fn change(bytes: &mut Vec<u8>, inputs: &[Vec<u8>], chance: &mut Chance) {
     }
 }
 
-/// Chance that follows from a seed.
+/// Seeded random numbers.
 struct Chance(u64);
 
 impl Chance {

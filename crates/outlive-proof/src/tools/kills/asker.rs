@@ -1,4 +1,4 @@
-//! A client as its parent sees it: one plan, carried on by one process after the other.
+//! A client as seen by its parent: one plan, carried out by one process after another.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ impl Asker {
         Ok(asker)
     }
 
-    /// Starts a process that goes on where the last one was heard.
+    /// Starts a process that resumes after the last acknowledgement.
     pub(super) fn go_on(&mut self) -> Result<(), String> {
         let Progress { block, index } = self.tally.progress;
         let role = Role::Client { folder: self.folder.clone(), seed: self.seed, client: self.client, block, index };
@@ -41,7 +41,7 @@ impl Asker {
         self.keep(lines, promises, acks)
     }
 
-    /// Lets it end its block, so that all it has begun is asked for.
+    /// Lets the client finish its block, so that everything it has begun is requested.
     pub(super) fn stop(&mut self, promises: &mut Promises, acks: &mut Acks) -> Result<(), String> {
         let lines = self.process.take().map_or(Ok(Vec::new()), Process::stop)?;
         self.keep(lines, promises, acks)?;
@@ -58,12 +58,12 @@ impl Asker {
                 ["ack", block, index, answer] => {
                     let expected = (self.tally.progress.block.to_string(), self.tally.progress.index.to_string());
                     if (block, index) != (expected.0.as_str(), expected.1.as_str()) {
-                        return Err(format!("client {} said {line:?}, expected was {expected:?}", self.client));
+                        return Err(format!("client {} printed {line:?}, expected {expected:?}", self.client));
                     }
                     self.tally.acknowledged(answer, promises, acks)?;
                 }
                 ["trouble", ..] => acks.troubles += 1,
-                _ => return Err(format!("client {} said {line:?}", self.client)),
+                _ => return Err(format!("client {} printed {line:?}", self.client)),
             }
         }
         Ok(())

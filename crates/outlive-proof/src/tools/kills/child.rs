@@ -15,13 +15,13 @@ use super::effects::Effects;
 use super::plan::{self, Chance, Op};
 use super::programs;
 
-/// The variable by which a process of this program knows that it is a child, and which.
+/// The environment variable that makes a process of this program a child, and says which.
 pub(super) const ROLE: &str = "OUTLIVE_PROOF_KILLS_CHILD";
 
-/// What a client says before it goes on with an operation that the store did not take.
+/// How long a client waits before it repeats an operation that the store did not accept.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// What a child is to do.
+/// The role of a child process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Role {
     Worker { folder: PathBuf, generation: u64 },
@@ -32,7 +32,7 @@ pub(super) fn store_in(folder: &Path) -> PathBuf {
     folder.join("runs.db")
 }
 
-/// Does what the variable says, if this process is a child.
+/// Plays the role given by the environment variable, if this process is a child.
 pub(crate) fn run_if_asked() -> Option<ExitCode> {
     let told = std::env::var(ROLE).ok()?;
     let done = serde_json::from_str(&told).map_err(|e| e.to_string()).and_then(|role| {
@@ -68,7 +68,7 @@ async fn play(role: Role) -> Result<(), String> {
     }
 }
 
-/// The parent says "stop" on stdin, or is gone.
+/// Set when the parent sends "stop" on stdin; the process exits if the parent is gone.
 #[derive(Default)]
 struct Stop {
     is_asked: AtomicBool,
@@ -95,7 +95,7 @@ impl Stop {
 
 async fn work(folder: &Path, generation: u64, stop: &Stop) -> Result<(), String> {
     let effects = Effects::open(folder, generation).map_err(|e| e.to_string())?;
-    // Every kill is one of ours, so no run is to blame for it.
+    // Every kill is ours, so no run is to blame for it.
     let builder = Engine::open(store_in(folder)).recoveries_max(u32::MAX);
     let engine = programs::register(builder, effects).start().await.map_err(|e| e.to_string())?;
     say("up");
@@ -103,7 +103,7 @@ async fn work(folder: &Path, generation: u64, stop: &Stop) -> Result<(), String>
     engine.shutdown().await.map_err(|e| e.to_string())
 }
 
-/// Asks for the operations of a block from where it stands, each until it is answered, and says each answer.
+/// Requests the operations of a block from the current position, each until it succeeds, and reports each result.
 async fn ask_block(client: &Client, ops: &[Op], progress: plan::Progress) -> Result<(), String> {
     let mut chance = Chance(progress.block);
     for (index, op) in ops.iter().enumerate().skip(progress.index) {
@@ -117,7 +117,7 @@ async fn ask_block(client: &Client, ops: &[Op], progress: plan::Progress) -> Res
                 Err(error) => return Err(format!("{op:?}: {error}")),
             }
         };
-        // A client that is killed here has its answer, and nobody else knows: it is asked for again.
+        // A client killed here has its reply, but nobody else knows: the operation is requested again.
         tokio::time::sleep(Duration::from_millis(chance.below(6))).await;
         say(&format!("ack {} {index} {answer}", progress.block));
         tokio::time::sleep(Duration::from_millis(chance.below(6))).await;
@@ -125,7 +125,7 @@ async fn ask_block(client: &Client, ops: &[Op], progress: plan::Progress) -> Res
     Ok(())
 }
 
-/// Asks for an operation, and gives the answer in words that the tally knows.
+/// Requests an operation, and returns the result in a form that the tally understands.
 pub(super) async fn ask(client: &Client, op: &Op) -> Result<String, Error> {
     match op {
         Op::Start { id, input } => {
@@ -149,9 +149,9 @@ pub(super) async fn ask(client: &Client, op: &Op) -> Result<String, Error> {
     }
 }
 
-/// Says a line to the parent in one write, so that a kill leaves a whole line or none.
+/// Sends a line to the parent in one write, so that a kill leaves a whole line or none.
 fn say(line: &str) {
     let mut stdout = std::io::stdout().lock();
-    // If the parent is gone there is nobody to tell.
+    // The parent may be gone.
     let _ = stdout.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes()).and_then(|()| stdout.flush());
 }

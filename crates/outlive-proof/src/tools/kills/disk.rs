@@ -1,4 +1,4 @@
-//! A disk that is full and free again, under an engine at work.
+//! Fills and frees the disk under a running engine.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -20,47 +20,44 @@ use super::{programs, verdict};
 use crate::tools::Lines;
 
 const SIZE: &str = "size=48m";
-/// How many clients ask: the first through the engine, the others beside it.
+/// Number of clients: the first through the engine, the others from outside.
 const CLIENTS: usize = 3;
-/// How long there is room, and how long there is none.
+/// How long there is space, and how long there is none.
 const ROOM: Duration = Duration::from_millis(200);
 const NO_ROOM: Duration = Duration::from_millis(300);
-/// By then, a full disk must show, and a free one must serve.
+/// How soon a full disk must be noticed, and a free one must serve.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(seed: u64, times: u64) -> Result<Lines, String> {
-    let outside = tempfile::tempdir().map_err(|e| format!("no folder for the ledger: {e}"))?;
-    let what = "times that the disk was full".to_owned();
+    let outside = tempfile::tempdir().map_err(|e| format!("failed to create a folder for the ledger: {e}"))?;
+    let what = "times the disk was full".to_owned();
     let Some(disk) = SmallDisk::mount(outside.path())? else {
-        return Ok(vec![(what, "0: no tmpfs can be mounted here, which takes root".to_owned())]);
+        return Ok(vec![(what, "0: mounting a tmpfs requires root".to_owned())]);
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
     let world = Arc::new(World::default());
     let slowest = runtime
         .block_on(fill_and_free(&disk, seed, times, &world))
-        .map_err(|problem| format!("on a disk that was full: {problem}; try again with --seed {seed}"))?;
+        .map_err(|problem| format!("on a full disk: {problem}; reproduce with --seed {seed}"))?;
     drop(runtime);
     examine(&disk.path)?;
     let heard = world.heard();
     let counted = verdict::judge(&disk.path, &heard.promises, &Records::default())?;
     Ok(vec![
         (what, times.to_string()),
-        (
-            "calls that were refused meanwhile, each told that the disk is full".to_owned(),
-            heard.acks.troubles.to_string(),
-        ),
-        ("reads that were answered meanwhile".to_owned(), heard.reads.to_string()),
+        ("calls refused meanwhile, each because the disk is full".to_owned(), heard.acks.troubles.to_string()),
+        ("reads that succeeded meanwhile".to_owned(), heard.reads.to_string()),
         ("starts, signals and cancels acknowledged there".to_owned(), heard.acks.all().to_string()),
-        ("runs that ended there, as they should".to_owned(), (counted.completed + counted.cancelled).to_string()),
-        ("longest wait for an answer after there was room again".to_owned(), format!("{} ms", slowest.as_millis())),
+        ("runs that ended there as expected".to_owned(), (counted.completed + counted.cancelled).to_string()),
+        ("longest wait for a reply after there was space again".to_owned(), format!("{} ms", slowest.as_millis())),
     ])
 }
 
-/// A client at work.
+/// A running client.
 type Asking = tokio::task::JoinHandle<Result<(), String>>;
 
-/// What the clients have heard.
+/// Everything the clients have received.
 #[derive(Default)]
 struct Heard {
     promises: Promises,
@@ -80,7 +77,7 @@ impl World {
     }
 }
 
-/// Gives the longest wait for an answer after there was room again.
+/// Returns the longest wait for a reply after there was space again.
 async fn fill_and_free(disk: &SmallDisk, seed: u64, times: u64, world: &Arc<World>) -> Result<Duration, String> {
     let effects = Effects::open(&disk.path, 1).map_err(|e| e.to_string())?;
     let engine = programs::register(Engine::open(store_in(&disk.path)), effects).start().await;
@@ -94,11 +91,11 @@ async fn fill_and_free(disk: &SmallDisk, seed: u64, times: u64, world: &Arc<Worl
     for _ in 0..times {
         tokio::time::sleep(ROOM).await;
         let filler = disk.fill();
-        until("the disk is full and nobody is told", || world.heard().acks.troubles, &mut askers).await?;
+        until("the disk is full, but no call fails", || world.heard().acks.troubles, &mut askers).await?;
         read_on(&engine, world).await?;
         drop(filler);
         let freed = Instant::now();
-        until("there is room again and nothing is answered", || world.heard().acks.all(), &mut askers).await?;
+        until("there is space again, but no call succeeds", || world.heard().acks.all(), &mut askers).await?;
         slowest = slowest.max(freed.elapsed());
     }
     world.is_stopping.store(true, Ordering::Relaxed);
@@ -113,10 +110,10 @@ async fn fill_and_free(disk: &SmallDisk, seed: u64, times: u64, world: &Arc<Worl
     Ok(slowest)
 }
 
-/// Asks for one thing after the other until it is answered, and stops at the end of a block.
+/// Requests one operation after the other, each until it succeeds, and stops at the end of a block.
 async fn ask_on(client: Client, mut tally: Tally, world: Arc<World>) -> Result<(), String> {
     while !world.is_stopping.load(Ordering::Relaxed) || tally.progress.index > 0 {
-        let op = tally.next().ok_or("a block without operations")?;
+        let op = tally.next().ok_or("a block has no operations")?;
         match ask(&client, op).await {
             Ok(answer) => {
                 let heard = &mut *world.heard();
@@ -125,14 +122,14 @@ async fn ask_on(client: Client, mut tally: Tally, world: Arc<World>) -> Result<(
             Err(error) if error.kind() == ErrorKind::Store && error.to_string().contains("is full") => {
                 world.heard().acks.troubles += 1;
             }
-            Err(error) => return Err(format!("{op:?} was answered {error}")),
+            Err(error) => return Err(format!("{op:?} failed: {error}")),
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(())
 }
 
-/// Waits until a count has grown. A client that has ended meanwhile says why.
+/// Waits until a count has grown. If a client ends in the meantime, returns its result.
 async fn until(otherwise: &str, count: impl Fn() -> u64, askers: &mut Vec<Asking>) -> Result<(), String> {
     let (before, deadline) = (count(), Instant::now() + PATIENCE);
     while count() == before {
@@ -147,14 +144,15 @@ async fn until(otherwise: &str, count: impl Fn() -> u64, askers: &mut Vec<Asking
     Ok(())
 }
 
-/// While the disk is full, reading goes on.
+/// Checks that reads work while the disk is full.
 async fn read_on(engine: &Engine, world: &World) -> Result<(), String> {
     let begun = Instant::now();
     while begun.elapsed() < NO_ROOM {
-        let page = engine.list(Filter::new()).await.map_err(|e| format!("a list was refused: {e}"))?;
+        let page = engine.list(Filter::new()).await.map_err(|e| format!("failed to list runs: {e}"))?;
         for run in page.runs.iter().take(3) {
-            let run = engine.run::<serde_json::Value>(&run.id).await.map_err(|e| format!("a run was refused: {e}"))?;
-            run.journal().await.map_err(|e| format!("a journal was refused: {e}"))?;
+            let run =
+                engine.run::<serde_json::Value>(&run.id).await.map_err(|e| format!("failed to find a run: {e}"))?;
+            run.journal().await.map_err(|e| format!("failed to read a journal: {e}"))?;
             world.heard().reads += 1;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -162,14 +160,14 @@ async fn read_on(engine: &Engine, world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// A real disk with little room on it.
+/// A real disk with little space.
 struct SmallDisk {
     path: PathBuf,
 }
 
 impl SmallDisk {
-    /// `None` where this user cannot mount one. The ledger of effects lies outside of it: a step that could not write
-    /// its line would fail.
+    /// Mounts the disk. Returns `None` if this user may not mount one. The ledger of effects is stored outside of it: a
+    /// step that could not write its line would fail.
     fn mount(outside: &Path) -> Result<Option<Self>, String> {
         let path = outside.join("disk");
         std::fs::create_dir(&path).map_err(|e| e.to_string())?;
@@ -183,7 +181,7 @@ impl SmallDisk {
         Ok(Some(disk))
     }
 
-    /// Takes all room there is, and what others leave, until it is dropped.
+    /// Takes all space, including what others free, until it is dropped.
     fn fill(&self) -> Filler {
         let (path, is_over) = (self.path.join("filler"), Arc::new(AtomicBool::new(false)));
         let thread = thread::spawn({

@@ -1,4 +1,4 @@
-//! What step bodies really did: a line in a file each time one begins, by whichever process.
+//! The ledger of what step bodies really did: a line in a file each time one begins, in any process.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -7,21 +7,20 @@ use std::path::{Path, PathBuf};
 
 use outlive::Attempt;
 
-/// All lines have this length. It divides a page: a kill can cut a write where one page ends and the next begins, and
-/// nowhere else.
+/// Length of every line. It divides a page: a kill can cut a write only where one page ends and the next begins.
 const LINE: usize = 128;
 
 /// The ledger as a worker writes it.
 pub(super) struct Effects {
     file: File,
-    /// Which worker process this is.
+    /// Number of this worker process.
     generation: u64,
 }
 
-/// One time a step's body began.
+/// One time that a step body began.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Effect {
-    /// Where its line begins in the ledger.
+    /// Offset of its line in the ledger.
     pub(super) offset: u64,
     pub(super) generation: u64,
     pub(super) attempt: u32,
@@ -46,24 +45,24 @@ impl Effects {
     pub(super) fn write(&self, attempt: &Attempt) -> io::Result<()> {
         let fields = format!("{}\t{}\t{}", self.generation, attempt.number, attempt.idempotency_key());
         if fields.len() >= LINE {
-            return Err(io::Error::other(format!("a line of the ledger has room for {LINE} bytes: {fields:?}")));
+            return Err(io::Error::other(format!("a ledger line holds at most {LINE} bytes: {fields:?}")));
         }
         (&self.file).write_all(format!("{fields:width$}\n", width = LINE - 1).as_bytes())
     }
 }
 
-/// How long the ledger is.
+/// Returns the length of the ledger.
 pub(super) fn length(folder: &Path) -> u64 {
     std::fs::metadata(path_in(folder)).map_or(0, |found| found.len())
 }
 
-/// All effects so far.
+/// Reads all effects so far.
 pub(super) fn read(folder: &Path) -> Result<ByStep, String> {
-    let text = std::fs::read_to_string(path_in(folder)).map_err(|e| format!("the ledger cannot be read: {e}"))?;
+    let text = std::fs::read_to_string(path_in(folder)).map_err(|e| format!("failed to read the ledger: {e}"))?;
     let mut effects = ByStep::new();
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
-        let (step, effect) = parse(line, offset).ok_or_else(|| format!("a torn line in the ledger: {line:?}"))?;
+        let (step, effect) = parse(line, offset).ok_or_else(|| format!("torn line in the ledger: {line:?}"))?;
         effects.entry(step).or_default().push(effect);
         offset += line.len() as u64;
     }
@@ -91,8 +90,8 @@ mod tests {
         format!("{fields:width$}\n", width = LINE - 1)
     }
 
-    /// What broke: a line was cut at the end of a page, the next one went on in it, and both were read as one of a
-    /// step that does not exist.
+    /// Regression: a line was cut at the end of a page, the next one continued in it, and both were read as one line of
+    /// a step that does not exist.
     #[test]
     fn a_torn_line_is_told_and_not_read_as_something_else() {
         let folder = tempfile::tempdir().unwrap();
@@ -106,7 +105,7 @@ mod tests {
         );
         for torn in [format!("{}{second}", &first[..20]), format!("{first}{}", &second[..20])] {
             std::fs::write(path_in(folder.path()), torn).unwrap();
-            assert!(read(folder.path()).unwrap_err().starts_with("a torn line in the ledger"));
+            assert!(read(folder.path()).unwrap_err().starts_with("torn line in the ledger"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The hunt: workers and clients are killed at random moments, and at the end everything must have come true.
+//! Kills workers and clients at random moments; in the end, everything acknowledged must have happened.
 
 use std::path::Path;
 use std::thread;
@@ -17,17 +17,17 @@ use super::tally::{Acks, Promises};
 use super::verdict::{self, Counted};
 
 const CLIENTS: usize = 3;
-/// How long a worker may take to come up.
+/// How long a worker may take to start.
 const UP_MAX: Duration = Duration::from_secs(30);
-/// One of so many workers is killed while it comes up.
+/// One in this many workers is killed during startup.
 const EARLY: u64 = 4;
-/// One of so many kills takes a client too; one of so many takes all processes at once.
+/// One in this many kills also takes a client; one in this many takes all processes at once.
 const CLIENT: u64 = 10;
 const ALL: u64 = 25;
 /// How often the store is examined while its worker is dead.
 const EXAMINATIONS: u64 = 12;
 
-/// What a hunt came to.
+/// The result of a hunt.
 pub(super) struct Caught {
     pub(super) kills: u64,
     pub(super) early: u64,
@@ -37,7 +37,7 @@ pub(super) struct Caught {
     pub(super) driven: u64,
     pub(super) acks: Acks,
     pub(super) counted: Counted,
-    /// How long the rest took once the kills had stopped.
+    /// How long the remaining runs took once the kills had stopped.
     pub(super) rest: Duration,
 }
 
@@ -51,7 +51,7 @@ struct Hunt<'a> {
     caught: Caught,
 }
 
-/// Kills so many workers, then lets everything come to its end and judges it.
+/// Kills this many workers, then lets everything end and judges it.
 pub(super) fn hunt(folder: &Path, seed: u64, kills: u64) -> Result<Caught, String> {
     let askers = (0..CLIENTS).map(|client| Asker::start(folder, seed, client)).collect::<Result<_, _>>()?;
     let mut hunt = Hunt {
@@ -78,7 +78,7 @@ impl Hunt<'_> {
         Process::start(&Role::Worker { folder: self.folder.to_owned(), generation: self.generation })
     }
 
-    /// Starts a worker and kills it, and perhaps others with it.
+    /// Starts a worker and kills it, and possibly others with it.
     fn kill(&mut self, is_examined: bool) -> Result<(), String> {
         let worker = self.worker()?;
         if self.chance.below(EARLY) == 0 {
@@ -86,7 +86,7 @@ impl Hunt<'_> {
             thread::sleep(Duration::from_micros(self.chance.below(25_000)));
         } else {
             if !worker.wait_for("up", UP_MAX)? {
-                return Err(format!("a worker did not come up within {UP_MAX:?}"));
+                return Err(format!("a worker did not start within {UP_MAX:?}"));
             }
             thread::sleep(Duration::from_micros(self.chance.below(60_000)));
         }
@@ -118,7 +118,7 @@ impl Hunt<'_> {
         asker.go_on()
     }
 
-    /// Kills the clients too: the next to open the file finds a log that nobody has open.
+    /// Kills the clients too: the next process to open the file finds a log that no process has open.
     fn black_out(&mut self) -> Result<(), String> {
         for asker in &mut self.askers {
             asker.kill(&mut self.promises, &mut self.caught.acks)?;
@@ -131,14 +131,14 @@ impl Hunt<'_> {
         Ok(())
     }
 
-    /// The faults have stopped.
+    /// Lets everything end after the last kill.
     fn end(mut self) -> Result<Caught, String> {
         let worker = self.worker()?;
         for asker in &mut self.askers {
             asker.stop(&mut self.promises, &mut self.caught.acks)?;
         }
         let begun = Instant::now();
-        // What is left may be all that came since the first kill, and suspects are brought back in groups.
+        // Everything since the first kill may be left, and suspects are recovered in groups.
         let patience = Duration::from_secs(60 + self.promises.len() as u64 / 100);
         wait_for_ends(self.folder, patience)?;
         self.caught.rest = begun.elapsed();
@@ -167,15 +167,15 @@ fn nothing() -> Caught {
     }
 }
 
-/// A worker says nothing but that it is up.
+/// Checks that a worker printed nothing but that it is up.
 fn check(lines: Vec<String>) -> Result<(), String> {
     match lines.into_iter().find(|line| line != "up") {
-        Some(line) => Err(format!("a worker said {line:?}")),
+        Some(line) => Err(format!("a worker printed {line:?}")),
         None => Ok(()),
     }
 }
 
-/// Waits until no run is alive.
+/// Waits until all runs have ended.
 pub(super) fn wait_for_ends(folder: &Path, patience: Duration) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     runtime.block_on(async {
@@ -189,18 +189,18 @@ pub(super) fn wait_for_ends(folder: &Path, patience: Duration) -> Result<(), Str
                 return Ok(());
             }
             if counts.of(StatusKind::Stuck) > 0 || Instant::now() > deadline {
-                return Err(format!("{patience:?} after the last kill some runs are alive: {}", alive.join(", ")));
+                return Err(format!("some runs have not ended {patience:?} after the last kill: {}", alive.join(", ")));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     })
 }
 
-/// Whether the doctor finds nothing.
+/// Checks that the doctor finds nothing.
 pub(super) fn examine(folder: &Path) -> Result<doctor::Report, String> {
     let report = doctor::examine(&store_in(folder)).map_err(|e| e.message)?;
     match report.findings.first() {
         None => Ok(report),
-        Some(first) => Err(format!("the doctor has {} findings, the first of them: {first:?}", report.findings_count)),
+        Some(first) => Err(format!("the doctor has {} findings, the first is {first:?}", report.findings_count)),
     }
 }

@@ -1,29 +1,29 @@
-//! What clients ask for: blocks of operations that follow from the seed alone, so that whoever knows how far a client
-//! came knows what it did.
+//! The plan of a client: blocks of operations that follow from the seed alone, so that a client's progress determines
+//! what it did.
 
 use serde::{Deserialize, Serialize};
 
-/// What a run does; see the programs.
+/// The kind of a run; see the programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Kind {
-    /// Steps that fail at first, and sleeps between them.
+    /// Steps that fail at first, with sleeps between them.
     Chain,
     /// A wait for each of several signals, and a step for each.
     Collect,
-    /// Branches side by side: steps, a sleep, a wait, and a map.
+    /// Concurrent branches: steps, a sleep, a wait, and a map.
     Spread,
-    /// A wait against a sleep; the loser of the race may not swallow the signal.
+    /// A wait against a sleep; the loser of the race must not swallow the signal.
     Race,
-    /// A step that runs at most once.
+    /// An at-most-once step.
     Once,
-    /// Waits for ever; somebody cancels it, and it cleans up.
+    /// Waits forever until it is cancelled, and then cleans up.
     Doomed,
 }
 
 impl Kind {
     const ALL: [Self; 6] = [Self::Chain, Self::Collect, Self::Spread, Self::Race, Self::Once, Self::Doomed];
 
-    /// The name of its workflow.
+    /// Returns the name of its workflow.
     pub(super) fn workflow(self) -> &'static str {
         match self {
             Self::Chain => "chain",
@@ -36,22 +36,22 @@ impl Kind {
     }
 }
 
-/// The input of a run: all that it does follows from it.
+/// The input of a run, which determines everything it does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Input {
     pub(super) kind: Kind,
-    /// How much of it.
+    /// Amount of work.
     pub(super) n: u64,
     pub(super) salt: u64,
 }
 
 impl Input {
-    /// The `i`th of its values.
+    /// Returns its `i`th value.
     pub(super) fn value(self, i: u64) -> u64 {
         mix(self.salt ^ mix(i)) % 1_000
     }
 
-    /// How many signals it waits for.
+    /// Returns how many signals it waits for.
     pub(super) fn signals(self) -> u64 {
         match self.kind {
             Kind::Collect => self.n,
@@ -60,7 +60,8 @@ impl Input {
         }
     }
 
-    /// What it must come to if it completes, said by somebody who is no workflow; `None` if that depends on the kills.
+    /// Returns the result it must have if it completes, computed without a workflow; `None` if that depends on the
+    /// kills.
     pub(super) fn result(self) -> Option<serde_json::Value> {
         let sum = |range: std::ops::Range<u64>| range.map(|i| self.value(i)).sum::<u64>();
         match self.kind {
@@ -73,7 +74,7 @@ impl Input {
     }
 }
 
-/// One thing that a client asks for. All can be asked for again, if the answer was lost.
+/// An operation that a client requests. All can be repeated if the reply was lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Op {
     Start { id: String, input: Input },
@@ -81,19 +82,19 @@ pub(super) enum Op {
     Cancel { id: String },
 }
 
-/// How far a client is: everything before this operation of this block is acknowledged.
+/// The progress of a client: everything before this operation of this block is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Progress {
     pub(super) block: u64,
     pub(super) index: usize,
 }
 
-/// How many runs a block starts.
+/// Number of runs a block starts.
 const RUNS: u64 = 6;
-/// One of so many runs is cancelled though it would end by itself.
+/// One in this many runs is cancelled although it would end by itself.
 const CANCELLED: u64 = 8;
 
-/// The operations of a block: those of each run in their order, those of several runs mixed.
+/// Returns the operations of a block: in order for each run, with the runs interleaved.
 pub(super) fn block(seed: u64, client: usize, block: u64) -> Vec<Op> {
     let mut chance = Chance(mix(seed ^ mix(client as u64 + 1) ^ mix(block.wrapping_mul(7_919))));
     let mut runs: Vec<std::vec::IntoIter<Op>> =
@@ -122,7 +123,7 @@ fn operations(chance: &mut Chance, id: String) -> Vec<Op> {
     ops
 }
 
-/// Random numbers from a seed.
+/// Seeded random numbers.
 pub(super) struct Chance(pub(super) u64);
 
 impl Chance {
@@ -131,13 +132,13 @@ impl Chance {
         mix(self.0)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 }
 
-/// A number that says nothing of the one it was made of (splitmix64).
+/// Scrambles a number (splitmix64).
 pub(super) fn mix(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

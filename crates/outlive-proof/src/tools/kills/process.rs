@@ -1,4 +1,4 @@
-//! A child as its parent sees it: started, heard, killed.
+//! A child process as seen by its parent.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,18 +10,18 @@ use super::child::{ROLE, Role};
 pub(super) struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
-    /// What it says, line by line; ends with it.
+    /// The lines it prints; closed when it ends.
     lines: Receiver<String>,
 }
 
 impl Process {
     pub(super) fn start(role: &Role) -> Result<Self, String> {
         let told = serde_json::to_string(role).map_err(|e| e.to_string())?;
-        let program = std::env::current_exe().map_err(|e| format!("this program cannot find itself: {e}"))?;
+        let program = std::env::current_exe().map_err(|e| format!("failed to find the current executable: {e}"))?;
         let mut command = Command::new(program);
         command.env(ROLE, told).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|e| format!("a child cannot be started: {e}"))?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().ok_or("a child without stdout")?);
+        let mut child = command.spawn().map_err(|e| format!("failed to start a child: {e}"))?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().ok_or("the child has no stdout")?);
         let (said, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -33,20 +33,20 @@ impl Process {
         Ok(Self { child, stdin, lines })
     }
 
-    /// Kills it (SIGKILL: it gets no chance to do anything) and gives all it has said since it was last heard.
+    /// Kills the child (SIGKILL: it gets no chance to react) and returns all lines it printed since the last call.
     pub(super) fn kill(mut self) -> Result<Vec<String>, String> {
-        self.child.kill().map_err(|e| format!("a child cannot be killed: {e}"))?;
+        self.child.kill().map_err(|e| format!("failed to kill a child: {e}"))?;
         self.ended()?;
-        // The pipe outlives it, so nothing it said before its death is lost.
+        // The pipe outlives the child, so nothing it printed before its death is lost.
         Ok(self.lines.iter().collect())
     }
 
-    /// What it has said since it was last heard.
+    /// Returns the lines it printed since the last call.
     pub(super) fn hear(&self) -> Vec<String> {
         self.lines.try_iter().collect()
     }
 
-    /// Waits for a line, at most this long. `false` if it did not come in time.
+    /// Waits for a line, at most this long. Returns `false` if it did not arrive in time.
     pub(super) fn wait_for(&self, wanted: &str, patience: Duration) -> Result<bool, String> {
         let deadline = Instant::now() + patience;
         loop {
@@ -55,15 +55,15 @@ impl Process {
                 Ok(line) if line.starts_with("broken ") => return Err(line),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return Ok(false),
-                Err(RecvTimeoutError::Disconnected) => return Err("a child has ended by itself".to_owned()),
+                Err(RecvTimeoutError::Disconnected) => return Err("a child exited by itself".to_owned()),
             }
         }
     }
 
-    /// Asks it to end by itself, waits until it has, and gives all it has said since it was last heard.
+    /// Asks the child to exit, waits until it has, and returns all lines it printed since the last call.
     pub(super) fn stop(mut self) -> Result<Vec<String>, String> {
         if let Some(stdin) = &mut self.stdin {
-            // It may have ended before it could be told, which its exit code says.
+            // It may have exited before, which its exit code shows.
             let _ = stdin.write_all(b"stop\n");
         }
         let lines: Vec<String> = self.lines.iter().collect();
@@ -72,13 +72,13 @@ impl Process {
     }
 
     fn ended(&mut self) -> Result<(), String> {
-        self.child.wait().map(drop).map_err(|e| format!("the end of a child cannot be seen: {e}"))
+        self.child.wait().map(drop).map_err(|e| format!("failed to wait for a child: {e}"))
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing is left behind, whatever went wrong; one that has ended cannot be killed again.
+        // Leave nothing behind, whatever went wrong; a child that has exited cannot be killed again.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

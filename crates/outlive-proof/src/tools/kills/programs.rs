@@ -1,4 +1,4 @@
-//! The workflows that are killed. Each leaves a line in the ledger whenever a body begins.
+//! The workflows that are killed. Each writes a line to the ledger whenever a body begins.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use outlive::{Builder, Error as RunError};
 use super::effects::Effects;
 use super::plan::{Input, mix};
 
-/// How many attempts of a step of a chain fail at most.
+/// Limit on failed attempts of a step of a chain.
 const FAILURES: u64 = 3;
 
 pub(super) fn register(engine: Builder, effects: Effects) -> Builder {
@@ -22,7 +22,7 @@ pub(super) fn register(engine: Builder, effects: Effects) -> Builder {
         .provide(effects)
 }
 
-/// A body: an effect, a little time, a value.
+/// A step body: an effect, a short delay, a value.
 async fn work(ctx: &Ctx, attempt: Attempt, value: u64) -> Result<u64> {
     ctx.get::<Effects>().write(&attempt)?;
     tokio::time::sleep(Duration::from_millis(value % 4)).await;
@@ -95,7 +95,7 @@ async fn race(ctx: Ctx, input: Input) -> Result<u64> {
     }
 }
 
-/// Whether it was paid.
+/// Returns whether it was paid.
 async fn once(ctx: Ctx, input: Input) -> Result<bool> {
     let pay = ctx.step("pay", |attempt: Attempt| work(&ctx, attempt, input.value(0))).at_most_once();
     let is_paid = match pay.await {

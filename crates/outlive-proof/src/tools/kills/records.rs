@@ -1,4 +1,4 @@
-//! What the journals had on record at moments when no worker was alive, against which later effects are held.
+//! Reads what the journals have recorded whenever no worker is alive, as a baseline for later effects.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,20 +9,20 @@ use rusqlite::{Connection, OpenFlags};
 use super::child::store_in;
 use super::effects;
 
-/// What was seen so far.
+/// Everything seen so far.
 #[derive(Default)]
 pub(super) struct Records {
-    /// By run and step: how long the ledger was when the step was seen to be over.
+    /// By run and step: the length of the ledger when the step was first seen to be over.
     pub(super) over: BTreeMap<(String, String), u64>,
-    /// By run, step and failed attempt: how long the ledger was when that was seen.
+    /// By run, step and failed attempt: the length of the ledger when that was first seen.
     pub(super) failed: BTreeMap<(String, String, u32), u64>,
-    /// The place of the last entry seen.
+    /// Position of the last entry seen.
     last: i64,
-    /// How many runs were being driven when a worker was killed, over all kills.
+    /// Number of runs with an owner when a worker was killed, over all kills.
     pub(super) driven: u64,
 }
 
-/// Opens the store beside those who use it, as any program may.
+/// Opens the store alongside its users, as any program may.
 pub(super) fn open(folder: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(store_in(folder), flags)?;
@@ -31,10 +31,10 @@ pub(super) fn open(folder: &Path) -> rusqlite::Result<Connection> {
 }
 
 impl Records {
-    /// Looks at the store while no worker is alive.
+    /// Reads the store while no worker is alive.
     pub(super) fn look(&mut self, folder: &Path) -> Result<(), String> {
         self.read(folder, effects::length(folder))
-            .map_err(|e| format!("the store cannot be read beside its users: {e}"))
+            .map_err(|e| format!("failed to read the store alongside its users: {e}"))
     }
 
     fn read(&mut self, folder: &Path, length: u64) -> rusqlite::Result<()> {

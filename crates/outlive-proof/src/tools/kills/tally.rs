@@ -1,40 +1,40 @@
-//! What was acknowledged, as the plan says what was asked for.
+//! Tracks what was acknowledged; the plan says what was requested.
 
 use std::collections::BTreeMap;
 
 use super::plan::{self, Input, Op, Progress};
 
-/// What was acknowledged about one run, by whom the parent heard it from.
+/// Everything acknowledged about one run.
 #[derive(Clone, Debug)]
 pub(super) struct Promise {
     pub(super) input: Input,
-    /// How many signals were acknowledged.
+    /// Number of signals acknowledged.
     pub(super) signals: u64,
-    /// What was said to the cancel, if there was one: "taken", or "ended" with a status.
+    /// The result of the cancel, if there was one: "taken", or "ended" with a status.
     pub(super) cancel: Option<String>,
 }
 
-/// What was acknowledged, by run.
+/// Everything acknowledged, by run.
 pub(super) type Promises = BTreeMap<String, Promise>;
 
-/// How many of each.
+/// Number of acknowledgements of each kind.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Acks {
     pub(super) starts: u64,
     pub(super) signals: u64,
     pub(super) cancels: u64,
-    /// Calls that the store did not take, and that were made again.
+    /// Calls that the store did not accept and that were repeated.
     pub(super) troubles: u64,
 }
 
 impl Acks {
-    /// All that was acknowledged.
+    /// Returns the total number of acknowledgements.
     pub(super) fn all(self) -> u64 {
         self.starts + self.signals + self.cancels
     }
 }
 
-/// How far one client is in its plan.
+/// The progress of one client in its plan.
 pub(super) struct Tally {
     seed: u64,
     client: usize,
@@ -47,38 +47,39 @@ impl Tally {
         Self { seed, client, progress: Progress::default(), ops: plan::block(seed, client, 0) }
     }
 
-    /// What is to be asked for next.
+    /// Returns the next operation to request.
     pub(super) fn next(&self) -> Option<&Op> {
         self.ops.get(self.progress.index)
     }
 
-    /// The next operation was answered.
+    /// Records the result of the next operation.
     pub(super) fn acknowledged(
         &mut self,
         answer: &str,
         promises: &mut Promises,
         acks: &mut Acks,
     ) -> Result<(), String> {
-        let op = self.next().ok_or("more answers than operations")?.clone();
+        let op = self.next().ok_or("more results than operations")?.clone();
         match &op {
             Op::Start { id, input } => {
                 acks.starts += 1;
                 promises.insert(id.clone(), Promise { input: *input, signals: 0, cancel: None });
             }
             Op::Signal { id, .. } | Op::Cancel { id } => {
-                let promise = promises.get_mut(id).ok_or_else(|| format!("{id} was asked before it was started"))?;
+                let promise =
+                    promises.get_mut(id).ok_or_else(|| format!("{id} got a message before it was started"))?;
                 match (&op, answer) {
                     (Op::Signal { .. }, "sent") => {
                         acks.signals += 1;
                         promise.signals += 1;
                     }
-                    // What a run that has ended was sent is of no use to it; the verdict sees why it had ended.
+                    // A signal to a run that has ended has no effect; the verdict checks why it had ended.
                     (Op::Signal { .. }, refused) if refused.starts_with("refused ") => {}
                     (Op::Cancel { .. }, answer) if answer == "taken" || answer.starts_with("ended ") => {
                         acks.cancels += 1;
                         promise.cancel = Some(answer.to_owned());
                     }
-                    (op, answer) => return Err(format!("{op:?} was answered {answer:?}")),
+                    (op, answer) => return Err(format!("{op:?} returned {answer:?}")),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Whether everything that was acknowledged came true, once the faults have stopped.
+//! Checks that everything acknowledged has happened, once the kills have stopped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,20 +11,20 @@ use super::plan::Kind;
 use super::records::{self, Records};
 use super::tally::{Promise, Promises};
 
-/// How a run ended, as the file has it.
+/// How a run ended, according to the file.
 struct Ended {
     status: StatusKind,
     outcome: Value,
-    /// The values of the signals it took, in order.
+    /// Values of the signals it took, in order.
     taken: Vec<u64>,
-    /// The steps that gave a value.
+    /// Steps that returned a value.
     done: Vec<String>,
 }
 
-/// What was counted on the way.
+/// Totals over all runs.
 pub(super) struct Counted {
     pub(super) effects: u64,
-    /// Effects of an attempt beyond its first.
+    /// Effects of an attempt after its first.
     pub(super) repeated: u64,
     pub(super) completed: u64,
     pub(super) cancelled: u64,
@@ -33,7 +33,7 @@ pub(super) struct Counted {
 }
 
 pub(super) fn judge(folder: &Path, promises: &Promises, records: &Records) -> Result<Counted, String> {
-    let runs = read(folder).map_err(|e| format!("the store cannot be read: {e}"))?;
+    let runs = read(folder).map_err(|e| format!("failed to read the store: {e}"))?;
     let effects = effects::read(folder)?;
     let mut counted = Counted {
         effects: 0,
@@ -44,16 +44,17 @@ pub(super) fn judge(folder: &Path, promises: &Promises, records: &Records) -> Re
         entries: records.over.len() as u64,
     };
     if let Some(id) = runs.keys().find(|id| !promises.contains_key(*id)) {
-        return Err(format!("run {id} is there and was never acknowledged, though every client went on to the end"));
+        return Err(format!("run {id} exists but was never acknowledged, although every client finished"));
     }
     for (id, promise) in promises {
-        let run = runs.get(id).ok_or_else(|| format!("the start of run {id} was acknowledged, and it is not there"))?;
+        let run =
+            runs.get(id).ok_or_else(|| format!("the start of run {id} was acknowledged, but it does not exist"))?;
         judge_end(id, promise, run)?;
         judge_signals(id, promise, run)?;
         judge_once(id, promise, run, &effects, &mut counted)?;
         for op in &run.done {
             if !effects.contains_key(&(id.clone(), op.clone())) {
-                return Err(format!("{op} of run {id} is recorded, and its body never ran"));
+                return Err(format!("{op} of run {id} is recorded, but its body never ran"));
             }
         }
         match run.status {
@@ -76,22 +77,22 @@ fn judge_end(id: &str, promise: &Promise, run: &Ended) -> Result<(), String> {
         (None, StatusKind::Completed) => {}
         (Some(answer), StatusKind::Cancelled) if answer == "taken" => {}
         (Some(answer), _) if *answer == format!("ended {status}") => {}
-        (answer, _) => return Err(format!("run {id} is {status}; what was said to its cancel is {answer:?}")),
+        (answer, _) => return Err(format!("run {id} is {status}, but its cancel returned {answer:?}")),
     }
     match promise.input.result() {
         Some(expected) if run.status == StatusKind::Completed && run.outcome != expected => {
-            Err(format!("run {id} came to {}, and {expected} is right for {:?}", run.outcome, promise.input))
+            Err(format!("run {id} returned {}, but {expected} is right for {:?}", run.outcome, promise.input))
         }
         _ => Ok(()),
     }
 }
 
-/// Each signal is taken once and in order; all of them, unless the run was cancelled.
+/// Checks that each signal is taken once and in order; all of them, unless the run was cancelled.
 fn judge_signals(id: &str, promise: &Promise, run: &Ended) -> Result<(), String> {
     let sent: Vec<u64> = (0..promise.input.signals()).map(|nth| promise.input.value(nth)).collect();
     let mut taken = run.taken.clone();
     if promise.input.kind == Kind::Race {
-        // A wait that lost the race has given it back, and another one got it again.
+        // A wait that lost the race has given the signal back, and another wait got it again.
         taken.dedup();
     }
     let is_right = if run.status == StatusKind::Completed { taken == sent } else { sent.starts_with(&taken) };
@@ -99,7 +100,7 @@ fn judge_signals(id: &str, promise: &Promise, run: &Ended) -> Result<(), String>
         return Err(format!("run {id} ({}) took {:?} of {sent:?}", run.status.as_str(), run.taken));
     }
     if run.status == StatusKind::Completed && promise.signals > taken.len() as u64 {
-        return Err(format!("run {id} was sent {} signals and took {taken:?}", promise.signals));
+        return Err(format!("run {id} was sent {} signals, but took {taken:?}", promise.signals));
     }
     Ok(())
 }
@@ -112,13 +113,13 @@ fn judge_once(id: &str, promise: &Promise, run: &Ended, effects: &ByStep, counte
     let is_paid = run.outcome == Value::Bool(true);
     counted.interrupted += u64::from(run.outcome == Value::Bool(false));
     match times {
-        0 if is_paid => Err(format!("run {id} says that it paid, and it never did")),
+        0 if is_paid => Err(format!("run {id} reports that it paid, but it never did")),
         0 | 1 => Ok(()),
-        _ => Err(format!("run {id} paid {times} times, and at most once was asked for")),
+        _ => Err(format!("run {id} paid {times} times with an at-most-once step")),
     }
 }
 
-/// No body runs again once it is recorded, and no process runs one attempt twice.
+/// Checks that no body runs again once it is recorded, and that no process runs one attempt twice.
 fn judge_effects(run: &str, op: &str, effects: &[Effect], records: &Records) -> Result<(), String> {
     let step = (run.to_owned(), op.to_owned());
     let mut seen: BTreeMap<(u64, u32), u64> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! A process of its own for each defect: it may hang or die, and the next one is as if nothing had been.
+//! Runs each defect in its own process, which may hang or die without affecting the next.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -12,29 +12,29 @@ use serde::{Deserialize, Serialize};
 use super::SILENCE_MAX;
 use super::suites::{SIMULATE, SUITES};
 
-/// How often it is asked whether the child is still there.
+/// How often the child is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Who is to be judged.
+/// The child to be judged.
 pub(super) struct Child {
     pub(super) mutant: Option<Mutant>,
-    /// How many schedules to simulate at the most.
+    /// Limit on the schedules to simulate.
     pub(super) schedules: u64,
     pub(super) seed: u64,
 }
 
-/// What one suite has found; a child says one after the other, each in a line.
+/// The result of one suite; a child prints one after the other, each on a line.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Verdict {
     pub(super) suite: String,
-    /// How many cases or schedules it took.
+    /// Number of cases or schedules it took.
     pub(super) tried: u64,
     pub(super) millis: u64,
     pub(super) found: Option<String>,
 }
 
 impl Verdict {
-    /// How many schedules it took, if it was schedules.
+    /// Returns how many schedules it took, if it ran schedules.
     pub(super) fn schedules(&self) -> u64 {
         if self.suite.starts_with(SIMULATE) { self.tried } else { 0 }
     }
@@ -47,10 +47,10 @@ impl fmt::Display for Verdict {
 }
 
 impl Child {
-    /// Has all suites run, until one finds something. The verdict is that of the last of them.
-    #[expect(clippy::disallowed_methods, reason = "how long a process takes is a matter of real time")]
+    /// Runs all suites until one finds something. Returns the verdict of the last one.
+    #[expect(clippy::disallowed_methods, reason = "measures real time")]
     pub(super) fn judge(&self) -> Result<Verdict, String> {
-        let trouble = |error: std::io::Error| format!("no child process: {error}");
+        let trouble = |error: std::io::Error| format!("failed to run a child process: {error}");
         let folder = tempfile::tempdir().map_err(trouble)?;
         let said = folder.path().join("said");
         let start = Instant::now();
@@ -64,14 +64,14 @@ impl Child {
         let mut heard = (0, Instant::now());
         let died = loop {
             if let Some(status) = child.try_wait().map_err(trouble)? {
-                break (!status.success()).then(|| format!("the process ended with {status}"));
+                break (!status.success()).then(|| format!("the process exited with {status}"));
             }
             let length = fs::metadata(&said).map_err(trouble)?.len();
             if length != heard.0 {
                 heard = (length, Instant::now());
             } else if heard.1.elapsed() > SILENCE_MAX {
                 child.kill().and_then(|()| child.wait()).map_err(trouble)?;
-                break Some(format!("it hangs: nothing was heard of it for {} s", SILENCE_MAX.as_secs()));
+                break Some(format!("the process hangs: no output for {} s", SILENCE_MAX.as_secs()));
             }
             std::thread::sleep(LOOK_EVERY);
         };
@@ -81,12 +81,12 @@ impl Child {
     }
 }
 
-/// What was said last, unless the child ended in the middle of a suite.
+/// Returns the last verdict, unless the child ended in the middle of a suite.
 fn last(said: &Path, died: Option<String>) -> std::io::Result<Verdict> {
     let text = fs::read_to_string(said)?;
     let mut verdicts: Vec<Verdict> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if let (Some(suite), Some(_)) = (SUITES.get(verdicts.len()), &died) {
         return Ok(Verdict { suite: suite.name.to_owned(), tried: 0, millis: 0, found: died });
     }
-    verdicts.pop().ok_or_else(|| std::io::Error::other("it said nothing"))
+    verdicts.pop().ok_or_else(|| std::io::Error::other("the process printed nothing"))
 }

@@ -1,4 +1,4 @@
-//! The stores that are judged: in memory, on SQLite, and on SQLite with messages and events that come by another process.
+//! The stores under test: in memory, on SQLite, and on SQLite with messages and events from another process.
 
 use std::future::Future;
 use std::path::Path;
@@ -19,7 +19,7 @@ use outlive_sqlite::{Durability, Options, SqliteStore};
 use outlive_testkit::conformance::{Home, Opening};
 use tempfile::TempDir;
 
-/// In memory.
+/// A store in memory.
 #[derive(Default)]
 pub(super) struct Memory(Arc<MemoryStore>);
 
@@ -30,16 +30,16 @@ impl Home for Memory {
     }
 }
 
-/// A file.
+/// A store in a file.
 pub(super) struct Sqlite {
     folder: TempDir,
-    /// Whether messages and events come by a handle of their own, as from another process.
+    /// Whether messages and events come through their own handle, as from another process.
     has_guest: bool,
 }
 
 impl Sqlite {
     pub(super) fn new() -> std::io::Result<Self> {
-        // No power is cut here, so it may lie in memory.
+        // No power is cut here, so the file may be kept in memory.
         let in_memory = Some(Path::new("/dev/shm")).filter(|folder| folder.is_dir());
         let folder = in_memory.map_or_else(tempfile::tempdir, tempfile::tempdir_in)?;
         Ok(Self { folder, has_guest: false })
@@ -67,7 +67,7 @@ impl Home for Sqlite {
     }
 }
 
-/// One file and two handles: messages and events come by the guest, all else by the host.
+/// One file with two handles: messages and events come through the guest, everything else through the host.
 struct Guested {
     host: SqliteStore,
     guest: SqliteStore,

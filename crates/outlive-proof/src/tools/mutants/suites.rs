@@ -1,4 +1,4 @@
-//! What a defect is held against: one suite after the other, until one finds it.
+//! The suites a defect is tested against, one after the other, until one finds it.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -16,17 +16,17 @@ use super::homes::{Memory, Sqlite};
 use crate::tools::Order;
 use crate::tools::crashes::PROGRAMS;
 
-/// How the names of suites begin whose tries are schedules.
+/// The name prefix of suites whose tries are schedules.
 pub(super) const SIMULATE: &str = "simulate";
-/// So many schedules find most defects, and take less time than the suites that need files.
+/// This many schedules find most defects, and take less time than the suites that need files.
 const SCHEDULES_FIRST: u64 = 2_000;
 
-/// All suites, quick ones first. One more is a line more here.
+/// All suites, quick ones first.
 pub(super) const SUITES: [Suite; 7] = [
     Suite { name: "conformance in memory", run: |_| in_memory() },
     Suite { name: "simulate, a first look", run: |order| simulated(order, 0, SCHEDULES_FIRST) },
     Suite { name: "conformance on SQLite", run: |_| on_sqlite() },
-    Suite { name: "conformance on SQLite beside another process", run: |_| beside_another() },
+    Suite { name: "conformance on SQLite with another process", run: |_| beside_another() },
     Suite { name: "differential", run: |order| side_by_side(order) },
     Suite { name: "crash_everywhere", run: |order| crashed(order) },
     Suite { name: SIMULATE, run: |order| simulated(order, SCHEDULES_FIRST, order.count.unwrap_or(0)) },
@@ -38,24 +38,24 @@ pub(super) struct Suite {
     run: fn(&Order) -> Tried,
 }
 
-/// How many cases or schedules it took, and what was found in the last of them.
+/// Number of cases or schedules it took, and what the last of them found.
 struct Tried {
     count: u64,
     found: Option<String>,
 }
 
-/// Two stores are told the same for this many seeds, with so many writes each.
+/// Two stores get the same writes for this many seeds, with this many writes each.
 const PAIRS: u64 = 4;
 const WRITES: usize = 150;
 
-/// What is true only where the sender drives the run: else the wake is how its driver hears of the message.
+/// Cases that hold only if the sender owns the run: otherwise the wake is how the owner learns of the message.
 const ONE_PROCESS: [&str; 2] =
     ["a_message_to_a_driven_run_sets_no_wake", "a_push_to_an_instance_driven_here_sets_no_wake"];
 
-/// Where the product's own code panicked first: an assertion that did not hold.
+/// Location of the first panic in the product's own code: an assertion that did not hold.
 static ASSERTION: OnceLock<String> = OnceLock::new();
 
-/// Lives as a process with a defect, or as one without any if it is called "none".
+/// Runs as a process with a defect, or without any if the name is "none".
 pub(crate) fn be_mutant(name: &str, order: &Order) -> ExitCode {
     if name != "none" && !mutant::set(name) {
         return ExitCode::FAILURE;
@@ -82,9 +82,9 @@ pub(crate) fn be_mutant(name: &str, order: &Order) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Says something, if only that it is still there.
+/// Prints a line, if only to show that the process is alive.
 fn say(line: &str) {
-    // Nobody may be listening any more.
+    // The reader may be gone.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
@@ -104,7 +104,7 @@ fn beside_another() -> Tried {
 /// Runs cases until one is broken.
 fn judge(cases: &[Case], fresh: impl Fn() -> std::io::Result<Box<dyn Home>>) -> Tried {
     let judge = async |case: &Case| {
-        let home = fresh().map_err(|error| format!("no folder: {error}"))?;
+        let home = fresh().map_err(|error| format!("failed to create a folder: {error}"))?;
         case.run(home).await.map_err(|found| format!("{}: {found}", case.name))
     };
     block_on(async {
@@ -120,7 +120,7 @@ fn judge(cases: &[Case], fresh: impl Fn() -> std::io::Result<Box<dyn Home>>) -> 
 
 fn side_by_side(order: &Order) -> Tried {
     let pair = async |seed: u64| {
-        let home = Sqlite::new().map_err(|error| format!("no folder: {error}"))?;
+        let home = Sqlite::new().map_err(|error| format!("failed to create a folder: {error}"))?;
         let store = Arc::new(home.store()?);
         differential(store, Arc::new(MemoryStore::new()), seed, WRITES).await
     };
@@ -135,7 +135,7 @@ fn side_by_side(order: &Order) -> Tried {
     })
 }
 
-/// One crash at a time, in every place of every program.
+/// One crash at a time, at every crash point of every program.
 fn crashed(order: &Order) -> Tried {
     block_on(async {
         let mut count = 0;
@@ -150,7 +150,7 @@ fn crashed(order: &Order) -> Tried {
     })
 }
 
-/// Schedules from one number up to another.
+/// Runs schedules from one number up to another.
 fn simulated(order: &Order, first: u64, end: u64) -> Tried {
     let from = order.seed << 32;
     match simulate_with(from + first..from + end, programs, |_| say(".")) {
@@ -162,6 +162,6 @@ fn simulated(order: &Order, first: u64, end: u64) -> Tried {
 fn block_on(suite: impl Future<Output = Tried>) -> Tried {
     match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(suite),
-        Err(error) => Tried { count: 0, found: Some(format!("there is no runtime: {error}")) },
+        Err(error) => Tried { count: 0, found: Some(format!("failed to create a tokio runtime: {error}")) },
     }
 }

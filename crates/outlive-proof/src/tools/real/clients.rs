@@ -1,5 +1,5 @@
-//! Many client processes act on the same ids while the executor is killed again and again: what was acknowledged happens,
-//! once.
+//! Many client processes act on the same ids while the executor is killed over and over: everything acknowledged
+//! happens, once.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -18,9 +18,9 @@ const TALLY: Task<String, Vec<String>> = Task::new("tally");
 const MAIL: WorkerPool<String> = WorkerPool::new("mail");
 const GATHER: Workflow<(), Vec<String>> = Workflow::new("gather");
 const CHURN: Workflow<u64, u64> = Workflow::new("churn");
-/// How many ids of each sort all clients share.
+/// Number of ids of each kind that all clients share.
 const IDS: u64 = 4;
-/// What a call may be refused with where others act on the same id.
+/// Errors a call may return when others act on the same id.
 const EXPECTED: [&str; 3] = ["not_found", "status", "conflict"];
 
 /// Gathers signals until one says stop.
@@ -34,7 +34,7 @@ async fn gather(ctx: Ctx, _: ()) -> Result<Vec<String>> {
     }
 }
 
-/// Fails for odd numbers once a signal has come, so that there is something to retry.
+/// Fails for odd numbers once a signal has arrived, so that there is something to retry.
 async fn churn(ctx: Ctx, n: u64) -> Result<u64> {
     ctx.step("begin", || async { outlive::Ok(n) }).await?;
     ctx.wait::<String>("go").timeout("2 seconds").await.ok();
@@ -51,7 +51,7 @@ async fn deliver(ctx: PoolCtx<String>, event: String) -> Result<()> {
     Ok(())
 }
 
-/// Where the executor notes each mail it has handled.
+/// The file in which the executor records each mail it has handled.
 struct Ledger(std::path::PathBuf);
 
 fn note(path: &Path, line: &str) -> std::io::Result<()> {
@@ -77,7 +77,7 @@ pub(super) async fn execute(role: &Role) -> Result<(), BoxError> {
     }
 }
 
-/// A client's life: so many acts on ids that it shares with others. Each that was acknowledged is noted.
+/// Runs a client, which acts a number of times on ids that it shares with others. Each acknowledged action is recorded.
 async fn act(role: &Role, number: u64) -> Result<(), BoxError> {
     let client = Client::open(role.store())?;
     let rounds: u64 = fs::read_to_string(role.folder.join("rounds"))?.parse()?;
@@ -118,7 +118,7 @@ async fn act(role: &Role, number: u64) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Starts, replaces, signals, cancels, retries or purges a run that others do the same to.
+/// Starts, replaces, signals, cancels, retries or purges a run that others act on as well.
 async fn stir(client: &Client, id: u64, chance: u64) -> Result<(), BoxError> {
     let name = format!("churn-{id}");
     let done = match chance >> 40 & 7 {
@@ -167,17 +167,17 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         return Err(format!("the doctor found {found:?}").into());
     }
     let acts: usize = acknowledged.values().map(Vec::len).sum();
-    Ok(format!("{clients} clients, {kills} kills of the executor: {acts} acknowledged acts all happened, each once"))
+    Ok(format!("{clients} clients, {kills} kills of the executor: all {acts} acknowledged actions happened, each once"))
 }
 
-/// Whether every client has ended, and as it should.
+/// Whether every client has finished successfully.
 fn all_done(acting: &mut Vec<Process>) -> Result<bool, BoxError> {
     let mut left = Vec::new();
     for mut process in acting.drain(..) {
         if process.has_ended()? {
             let last = process.line()?;
             if last != "done" {
-                return Err(format!("a client said {last:?} instead of finishing").into());
+                return Err(format!("a client printed {last:?} instead of finishing").into());
             }
         } else {
             left.push(process);
@@ -187,7 +187,7 @@ fn all_done(acting: &mut Vec<Process>) -> Result<bool, BoxError> {
     Ok(acting.is_empty())
 }
 
-/// What all clients were told has been accepted, by where it must turn up.
+/// Returns everything that was acknowledged to clients, by where it must turn up.
 fn acknowledged(stage: &Stage, clients: u64) -> Result<BTreeMap<String, Vec<String>>, BoxError> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for number in 1..=clients {
@@ -199,7 +199,7 @@ fn acknowledged(stage: &Stage, clients: u64) -> Result<BTreeMap<String, Vec<Stri
     Ok(all)
 }
 
-/// Every token is among those that were seen, once.
+/// Returns a token that was not seen exactly once, if there is one.
 fn missing(wanted: &[String], seen: &[String]) -> Option<String> {
     let count = |token: &String| seen.iter().filter(|other| *other == token).count();
     let wrong = wanted.iter().find(|token| count(token) != 1)?;
@@ -234,8 +234,8 @@ async fn check_mails(
     let handled: Vec<&str> = handled.lines().collect();
     let wanted = acknowledged.get("mails").map_or(&[][..], Vec::as_slice);
     match wanted.iter().find(|token| !handled.contains(&token.as_str())) {
-        Some(lost) => Err(format!("mail {lost} was accepted and never handled").into()),
-        None if dead > 0 => Err(format!("{dead} mails are dead letters, and none failed").into()),
+        Some(lost) => Err(format!("mail {lost} was accepted, but never handled").into()),
+        None if dead > 0 => Err(format!("{dead} mails are dead letters, but none failed").into()),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Runs that wait, and a new program: what it does in place of the wait happens without anybody sending anything.
+//! Deploys a new program under waiting runs: what it does in place of the wait happens without any message.
 
 use outlive::Workflow;
 use outlive::prelude::*;
@@ -11,7 +11,7 @@ async fn ok() -> Result<()> {
     Ok(())
 }
 
-/// What runs before the deploy.
+/// The version before the deploy.
 async fn old(ctx: Ctx, _: ()) -> Result<String> {
     ctx.step("charge", ok).await?;
     let by: String = ctx.wait("approval").await?;
@@ -33,7 +33,7 @@ async fn with_timeout(ctx: Ctx, _: ()) -> Result<String> {
     }
 }
 
-/// Its new step is done, and then it waits again.
+/// Runs its new step, and then waits again.
 async fn with_step(ctx: Ctx, _: ()) -> Result<String> {
     ctx.step("charge", ok).await?;
     ctx.step("label", ok).await?;
@@ -45,7 +45,7 @@ async fn early_end(ctx: Ctx, _: ()) -> Result<String> {
     Ok("early".to_owned())
 }
 
-/// What is deployed, and what has happened to a run by then: its result, or a step that is recorded.
+/// The deploys, and what must have happened to a run after each: its result, or a recorded step.
 const DEPLOYS: [(&str, Outcome); 4] = [
     ("wait removed", Outcome::Result("shipped")),
     ("timeout added", Outcome::Result("expired")),
@@ -82,7 +82,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         }
     }
     match broken.is_empty() {
-        true => Ok(format!("{} deploys, {runs} waiting runs each, and all went on", DEPLOYS.len())),
+        true => Ok(format!("{} deploys, {runs} waiting runs each, and all continued", DEPLOYS.len())),
         false => Err(broken.join("; ").into()),
     }
 }
@@ -96,12 +96,12 @@ async fn deploy(stage: &Stage, name: &str, outcome: Outcome, runs: u64) -> Resul
     }
     until("all runs wait", async || {
         let waiting = client.count(Filter::new().status(StatusKind::Waiting)).await?.total();
-        Ok(if waiting == runs { Ok(()) } else { Err(format!("{waiting} of {runs} do")) })
+        Ok(if waiting == runs { Ok(()) } else { Err(format!("{waiting} of {runs} wait")) })
     })
     .await?;
     process.kill()?;
     let _process = stage.process(name)?;
-    until("the new program goes on with each run", async || {
+    until("the new program continues each run", async || {
         let mut left = 0;
         for run in &started {
             let has_happened = match outcome {

@@ -1,4 +1,4 @@
-//! A workflow that sleeps by a clock which is not ours, and its fix: the fixed program goes on with the run.
+//! A workflow that sleeps on tokio's clock instead of ours, and its fix: the fixed program continues the run.
 
 use std::time::Duration;
 
@@ -39,14 +39,14 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     let client = stage.client()?;
     let process = stage.process("bad")?;
     let run = client.start(ORDER, &()).id("order").await?;
-    until("a run that sleeps by a foreign clock is stuck, and says why", async || {
+    until("a run that sleeps on a foreign clock is stuck, with a reason", async || {
         let info = run.info().await?;
         Ok(if info.status == Status::Stuck { Ok(()) } else { Err(format!("it is {} ({:?})", info.status, info.note)) })
     })
     .await?;
     process.kill()?;
     let _process = stage.process("fixed")?;
-    until("the fixed program goes on with the run", async || {
+    until("the fixed program continues the run", async || {
         let info = run.info().await?;
         Ok(if info.status == Status::Completed {
             Ok(())
@@ -55,5 +55,5 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         })
     })
     .await?;
-    Ok("a foreign sleep was stuck, and healed by a fixed deploy".to_owned())
+    Ok("a run with a foreign sleep was stuck, and a fixed deploy completed it".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Jobs of all four kinds in real seconds, while their process is killed and stopped: nothing is early, lost or given up.
+//! Jobs of all four kinds in real time, while their process is killed and stopped: nothing is early, lost or given up.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -18,7 +18,7 @@ const SLOW: WorkerPool<String> = WorkerPool::new("slow");
 /// Longer than the engine ever sleeps at a time, and shorter than the timeout.
 const SLOWLY: Duration = Duration::from_secs(6);
 
-/// Where handlers note what they did, each on a line of its own.
+/// The file in which handlers record what they did, one line each.
 struct Ledger(PathBuf);
 
 impl Ledger {
@@ -29,7 +29,7 @@ impl Ledger {
 }
 
 async fn beat(ctx: ContinuousCtx<()>) -> Result<()> {
-    let due = ctx.scheduled_at().ok_or("nobody triggers it")?;
+    let due = ctx.scheduled_at().ok_or("the run has no scheduled time")?;
     let early = if ctx.started_at() < due { "early" } else { "in-time" };
     Ok(ctx.get::<Ledger>().note(&format!("beat {} {} {early}", ctx.idempotency_key(), due.as_millis()))?)
 }
@@ -96,7 +96,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     for n in 0..8 {
         client.job(SLOW).push(&n.to_string()).await?;
     }
-    until("all that was accepted is handled", async || {
+    until("everything accepted is handled", async || {
         let ledger = read(stage)?;
         let lost = sent.iter().find(|token| !has(&ledger, "batch", token));
         let slow = (0..8).find(|n| !has(&ledger, "slow", &n.to_string()));
@@ -104,7 +104,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         Ok(match (lost, slow) {
             (Some(lost), _) => Err(format!("event {lost} was not flushed")),
             (_, Some(slow)) => Err(format!("the slow event {slow} was not handled")),
-            _ if !has(&ledger, "remind", &all) => Err(format!("the task was not reminded of all {all} events")),
+            _ if !has(&ledger, "remind", &all) => Err(format!("the task did not see all {all} events")),
             _ => Ok(()),
         })
     })
@@ -112,7 +112,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     let ticks = check_ticks(&read(stage)?)?;
     let dead = client.job(BATCH).dead().await?.len() + client.job(SLOW).dead().await?.len();
     if dead > 0 {
-        return Err(format!("{dead} events were given up, and no handler failed").into());
+        return Err(format!("{dead} events were given up, but no handler failed").into());
     }
     Ok(format!(
         "{kills} kills: {} events flushed, {ticks} ticks, 8 handlers of 6 s; none early or given up",
@@ -129,7 +129,8 @@ fn has(ledger: &[Vec<String>], kind: &str, what: &str) -> bool {
     ledger.iter().any(|line| line[0] == kind && line[1] == what)
 }
 
-/// A tick has one key however often it runs, no two ticks share one, and none is early. Returns how many there were.
+/// Checks that a tick has one key however often it runs, that no two ticks share one, and that none is early. Returns
+/// how many there were.
 fn check_ticks(ledger: &[Vec<String>]) -> Result<usize, BoxError> {
     let (mut due_of, mut key_of) = (BTreeMap::new(), BTreeMap::new());
     for line in ledger.iter().filter(|line| line[0] == "beat") {

@@ -1,4 +1,4 @@
-//! Messages from another process to thousands of runs in long steps: starts and sleeps do not wait for them.
+//! Sends messages from another process to thousands of runs in long steps: starts and sleeps must not wait for them.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     for _ in 0..10 {
         quick_ones.push(client.start(QUICK, &()).await?);
     }
-    until("runs that start after the messages end, and so does a sleep", async || {
+    until("runs started after the messages end, and so does a sleep", async || {
         let mut left = Vec::new();
         for run in quick_ones.iter().chain([&napping]) {
             let info = run.info().await?;
@@ -76,5 +76,5 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         Ok(if left.is_empty() { Ok(()) } else { Err(left.join(", ")) })
     })
     .await?;
-    Ok(format!("{runs} runs in long steps had a message each; 10 starts and a sleep ended all the same"))
+    Ok(format!("{runs} runs in long steps got a message each; 10 starts and a sleep were not held up"))
 }

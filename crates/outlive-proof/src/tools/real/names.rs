@@ -1,4 +1,4 @@
-//! A second executor on the same file under another name is refused; one that gets in all the same stops the first.
+//! A second executor on the same file under another name is refused; one that gets in anyway stops the first.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ async fn far(ctx: Ctx, _: ()) -> Result<()> {
     Ok(ctx.sleep("1 hour").await?)
 }
 
-/// Executes, waits for a run that does not end, and says what it gets instead.
+/// Executes, waits for a run that does not end, and prints what it gets instead.
 pub(super) async fn execute(role: &Role) -> Result<(), BoxError> {
     let engine = Engine::open(role.store()).workflow("far", far).start().await?;
     let run = engine.start(far, &()).id("far").await?;
@@ -41,14 +41,14 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     }
     let lock = stage.folder().join("shop.db.lock");
     fs::remove_file(&lock)?;
-    until("a lock file that was removed is there again", async || {
-        Ok(if lock.exists() { Ok(()) } else { Err("it is not".to_owned()) })
+    until("a removed lock file is recreated", async || {
+        Ok(if lock.exists() { Ok(()) } else { Err("it is missing".to_owned()) })
     })
     .await?;
     refused(&stage.store(), "locked").await?;
 
-    // It is made again within moments, so that it takes some luck to come in between.
-    let second = until("a second executor comes in when the lock file is gone for a moment", async || {
+    // The lock file is recreated within moments, so it takes some luck to get in between.
+    let second = until("a second executor gets in while the lock file is gone for a moment", async || {
         let _ = fs::remove_file(&lock);
         Ok(Engine::open(stage.store()).workflow("far", far).start().await.map_err(|error| error.to_string()))
     })
@@ -58,17 +58,17 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         return Err(format!("the first executor, which is fenced, got {said} from its wait and its start").into());
     }
     let run = second.start(FAR, &()).id("after").await?;
-    until("the second executor goes on", async || {
+    until("the second executor continues", async || {
         let status = run.status().await?;
         Ok(if status.is_idle() { Ok(()) } else { Err(format!("its run is {status}")) })
     })
     .await?;
     second.shutdown().await?;
-    Ok("4 other names and a new one were refused; a fenced executor stopped, and the one that fenced it went on"
+    Ok("4 other names and a new one were refused; a fenced executor stopped, and the one that fenced it continued"
         .to_owned())
 }
 
-/// A second executor of that name must be refused, with that code.
+/// Checks that a second executor on this path is refused with this code.
 async fn refused(path: &std::path::Path, code: &str) -> Result<(), BoxError> {
     match Engine::open(path).workflow("far", far).start().await {
         Ok(_) => Err(format!("a second executor started on {}", path.display()).into()),

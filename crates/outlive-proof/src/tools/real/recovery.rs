@@ -1,5 +1,5 @@
-//! Runs in long steps after kills, with one among them that takes the process down: all others are back, and none is
-//! blamed.
+//! Recovers runs in long steps after kills, with one among them that crashes the process: all others come back, and
+//! none is blamed.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -13,10 +13,10 @@ use crate::tools::real::stage::{Process, Role, Stage, for_each, until};
 
 const LONG: Workflow<(), ()> = Workflow::new("long");
 const DEADLY: Workflow<(), ()> = Workflow::new("deadly");
-/// How many lives the deadly run may take before it must have been found.
+/// How many processes the deadly run may crash before it must have been found.
 const LIVES_MAX: usize = 40;
 
-/// Where bodies write down that they have begun, in a file for each life of the process.
+/// The file in which bodies record that they have begun, one per process.
 struct Begun(PathBuf);
 
 async fn long(ctx: Ctx, _: ()) -> Result<()> {
@@ -31,10 +31,10 @@ async fn long(ctx: Ctx, _: ()) -> Result<()> {
 
 async fn deadly(ctx: Ctx, _: ()) -> Result<()> {
     let work = async || {
-        // Long enough to be at work together with the others.
+        // Long enough to run together with the others.
         tokio::time::sleep(Duration::from_millis(300)).await;
         std::process::abort();
-        #[expect(unreachable_code, reason = "it gives the body its type")]
+        #[expect(unreachable_code, reason = "gives the body its type")]
         Ok::<_, BoxError>(())
     };
     Ok(ctx.step("die", work).await?)
@@ -75,7 +75,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     while culprit.status().await? != Status::Stuck {
         if process.has_ended()? {
             if lives > LIVES_MAX {
-                return Err(format!("the run that takes the process down was not found in {lives} lives").into());
+                return Err(format!("the run that crashes the process was not found after {lives} processes").into());
             }
             process = stage.process(&lives.to_string())?;
             lives += 1;
@@ -85,23 +85,21 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     all_begun(stage, &(lives - 1).to_string(), runs, &mut process).await?;
     let stuck = client.count(Filter::new().workflow("long").status(StatusKind::Stuck)).await?.total();
     match stuck {
-        0 => {
-            Ok(format!("{runs} runs in long steps were back after 2 kills, and after a deadly run took {lives} lives"))
-        }
-        _ => Err(format!("{stuck} of {runs} runs that did nothing wrong are stuck").into()),
+        0 => Ok(format!("{runs} runs in long steps were back after 2 kills and a deadly run, in {lives} processes")),
+        _ => Err(format!("{stuck} of {runs} innocent runs are stuck").into()),
     }
 }
 
-/// Waits until the bodies of all runs have begun in this life.
+/// Waits until the bodies of all runs have begun in this process.
 async fn all_begun(stage: &Stage, life: &str, runs: u64, process: &mut Process) -> Result<(), BoxError> {
     let file = file_of(stage.folder(), life);
-    until(&format!("all bodies are at work in life {life}"), async || {
+    until(&format!("all bodies run in process {life}"), async || {
         if process.has_ended()? {
-            return Err(format!("the process of life {life} has ended").into());
+            return Err(format!("process {life} has ended").into());
         }
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         let begun = text.lines().collect::<BTreeSet<_>>().len() as u64;
-        Ok(if begun == runs { Ok(()) } else { Err(format!("{begun} of {runs} are")) })
+        Ok(if begun == runs { Ok(()) } else { Err(format!("{begun} of {runs} do")) })
     })
     .await
 }

@@ -1,4 +1,4 @@
-//! What scenarios are played on: a folder with a store, processes that come and go, and waiting for what must be.
+//! The stage for scenarios: a folder with a store, processes that come and go, and polling for conditions.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use outlive::{BoxError, Client};
 use tempfile::TempDir;
 
-/// The variables by which a process knows that it is one of a scenario, and where.
+/// The environment variables that make a process part of a scenario, and say where.
 const ROLE: &str = "OUTLIVE_PROOF_REAL";
 const FOLDER: &str = "OUTLIVE_PROOF_REAL_FOLDER";
-/// How long is waited for what must be, before it is said to be missing.
+/// How long to wait for a condition before it counts as violated.
 const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a process of a scenario is to do.
+/// The role of a process in a scenario.
 pub(super) struct Role {
     pub(super) scenario: String,
     pub(super) name: String,
@@ -23,7 +23,7 @@ pub(super) struct Role {
 }
 
 impl Role {
-    /// That of this process, if it has one.
+    /// Returns the role of this process, if it has one.
     pub(super) fn asked() -> Option<Self> {
         let (role, folder) = (std::env::var(ROLE).ok()?, std::env::var_os(FOLDER)?);
         let (scenario, name) = role.split_once('/')?;
@@ -34,20 +34,20 @@ impl Role {
         self.folder.join("shop.db")
     }
 
-    /// Says that the process executes, and goes on until it is killed.
+    /// Reports that the process is executing, and runs until it is killed.
     pub(super) async fn ready(&self) {
         self.say("ready");
         std::future::pending().await
     }
 
-    /// Says something to the scenario.
-    #[expect(clippy::print_stdout, reason = "this is how it is heard")]
+    /// Prints a line for the scenario.
+    #[expect(clippy::print_stdout, reason = "the scenario reads it")]
     pub(super) fn say(&self, line: &str) {
         println!("{line}");
     }
 }
 
-/// Where one scenario is played.
+/// The stage of one scenario.
 pub(super) struct Stage {
     scenario: &'static str,
     folder: TempDir,
@@ -59,7 +59,7 @@ impl Stage {
         Ok(Self { scenario, folder: tempfile::tempdir()?, is_long })
     }
 
-    /// An empty one for the same scenario.
+    /// Creates an empty stage for the same scenario.
     pub(super) fn anew(&self) -> std::io::Result<Self> {
         Self::new(self.scenario, self.is_long)
     }
@@ -76,12 +76,12 @@ impl Stage {
         Ok(Client::open(self.store())?)
     }
 
-    /// How many: in CI, and by hand.
+    /// Returns how many: in CI, or by hand.
     pub(super) fn amount(&self, short: u64, long: u64) -> u64 {
         if self.is_long { long } else { short }
     }
 
-    /// Starts a process and waits until it says that it executes.
+    /// Starts a process and waits until it reports that it is executing.
     pub(super) fn process(&self, name: &str) -> Result<Process, BoxError> {
         self.process_with(name, |_| {})
     }
@@ -92,16 +92,16 @@ impl Stage {
         command.env(ROLE, format!("{}/{name}", self.scenario)).env(FOLDER, self.folder());
         add(&mut command);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-        let out = child.stdout.take().ok_or("a process without output")?;
+        let out = child.stdout.take().ok_or("the process has no stdout")?;
         let mut process = Process { child, out: BufReader::new(out), name: name.to_owned() };
         match process.line()?.as_str() {
             "ready" => Ok(process),
-            other => Err(format!("process {name} said {other:?} instead of starting").into()),
+            other => Err(format!("process {name} printed {other:?} instead of starting").into()),
         }
     }
 }
 
-/// A process that executes the store. It is killed when this goes.
+/// A process that executes the store. Killed on drop.
 pub(super) struct Process {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -109,7 +109,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Ends it as a power cut would: nothing of it runs any more.
+    /// Ends the process as a power cut would: none of its code runs any more.
     pub(super) fn kill(mut self) -> Result<(), BoxError> {
         self.child.kill()?;
         self.child.wait()?;
@@ -122,7 +122,7 @@ impl Process {
         if sent.success() { Ok(()) } else { Err(format!("signal {name} was not sent: {sent}").into()) }
     }
 
-    /// The next line that it says.
+    /// Returns the next line it prints.
     pub(super) fn line(&mut self) -> Result<String, BoxError> {
         let mut line = String::new();
         match self.out.read_line(&mut line)? {
@@ -131,7 +131,7 @@ impl Process {
         }
     }
 
-    /// Whether it has ended by itself.
+    /// Whether it has exited by itself.
     pub(super) fn has_ended(&mut self) -> Result<bool, BoxError> {
         Ok(self.child.try_wait()?.is_some())
     }
@@ -139,13 +139,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended before.
+        // It may have exited before.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits until `look` finds what must be. Until then it says what it sees instead, which is the error in the end.
+/// Waits until `look` succeeds. Until then it returns what it sees instead, which becomes the error in the end.
 pub(super) async fn until<T>(
     what: &str,
     mut look: impl AsyncFnMut() -> Result<Result<T, String>, BoxError>,
@@ -155,14 +155,14 @@ pub(super) async fn until<T>(
         match look().await? {
             Ok(found) => return Ok(found),
             Err(seen) if begun.elapsed() > PATIENCE => {
-                return Err(format!("{what}: not after {PATIENCE:?}, but {seen}").into());
+                return Err(format!("{what}: not after {PATIENCE:?}, instead {seen}").into());
             }
             Err(_) => tokio::time::sleep(LOOK_EVERY).await,
         }
     }
 }
 
-/// Does something for each number at once, a few hundred at a time.
+/// Does something for each number concurrently, a few hundred at a time.
 pub(super) async fn for_each<F>(count: u64, mut act: impl FnMut(u64) -> F) -> Result<(), BoxError>
 where
     F: Future<Output = Result<(), BoxError>> + Send + 'static,

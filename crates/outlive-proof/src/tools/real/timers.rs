@@ -1,4 +1,4 @@
-//! Timers that came due while no process was there: they end in the order in which they were due.
+//! Timers that came due while no process was running: they end in the order in which they were due.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use outlive::{EntryKind, Workflow};
 use crate::tools::real::stage::{Role, Stage, until};
 
 const NAPS: Workflow<(), Vec<u64>> = Workflow::new("naps");
-/// How long no process is there; all naps are over by then.
+/// How long no process is running; all naps are over by then.
 const AWAY: Duration = Duration::from_secs(5);
 
-/// Three naps at once, and in which order they ended.
+/// Takes three naps at once, and returns the order in which they ended.
 async fn naps(ctx: Ctx, _: ()) -> Result<Vec<u64>> {
     let ended = Mutex::new(Vec::new());
     let nap = async |seconds: u64| {
@@ -43,7 +43,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         until("three naps are recorded", async || {
             let journal = run.journal().await?;
             let asleep = journal.iter().filter(|entry| entry.kind == EntryKind::SleepSet).count();
-            Ok(if asleep == 3 { Ok(()) } else { Err(format!("there are {asleep}")) })
+            Ok(if asleep == 3 { Ok(()) } else { Err(format!("{asleep} are recorded")) })
         })
         .await?;
     }
@@ -53,8 +53,8 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     for run in &started {
         let ended = run.result().await?;
         if ended != [1, 2, 3] {
-            return Err(format!("naps of 3, 1 and 2 s that ended while away ended as {ended:?} in {}", run.id()).into());
+            return Err(format!("naps of 3, 1 and 2 s due during downtime ended as {ended:?} in {}", run.id()).into());
         }
     }
-    Ok(format!("{runs} runs, whose naps ended while away, saw them end in due order"))
+    Ok(format!("{runs} runs whose naps came due during downtime saw them end in due order"))
 }

@@ -1,4 +1,4 @@
-//! Random writes about jobs: pushes, turns, and what becomes of dead letters.
+//! Random writes about jobs: pushes, turns, and dead letters.
 
 use outlive_core::commit::{Start, Trim, Turn, Write};
 use outlive_core::event::Event;
@@ -11,7 +11,7 @@ use super::Author;
 use crate::conformance::pair::Held;
 use crate::conformance::world::{at, json, name};
 
-/// Few instances of few jobs, so that they meet.
+/// A few instances of a few jobs, so that writes collide.
 pub(super) const IDS: [&str; 4] = ["task:a:1", "task:a:2", "pool:b:1", "pool:b:2"];
 
 impl Author {
@@ -42,7 +42,7 @@ impl Author {
         }
     }
 
-    /// A turn of a job that is there, if there is one.
+    /// Returns a turn of an existing job, if there is one.
     pub(super) fn turn(&mut self) -> Write {
         let jobs: Vec<usize> = (0..self.held.len()).filter(|index| is_job(&self.held[*index])).collect();
         if jobs.is_empty() {
@@ -74,7 +74,7 @@ impl Author {
         News { detail: self.some_payload(), attempt: 2, ..News::new(kind, self.moment()) }
     }
 
-    /// Some of the queued are done with, given up, or tried again.
+    /// Finishes, gives up or retries some of the queued events.
     fn shift(&mut self, turn: &mut Turn, queue: Vec<Queued>, id: &Name) {
         for one in queue {
             let Ok(event) = one.event else { continue };
@@ -96,7 +96,7 @@ impl Author {
         Dead { pos, job, id, at, attempts: 3, failure: json("\"no\""), event, place }
     }
 
-    /// What a turn sends.
+    /// Returns a write that a turn sends.
     fn nested(&mut self) -> Write {
         match self.random.below(4) {
             0 => Write::Send(self.send()),
@@ -112,13 +112,13 @@ impl Author {
         Bury { job, letters, is_retry: self.random.is(2), at: self.moment() }
     }
 
-    /// A start of what may be a job by its id, with its own name or not.
+    /// Gives a start whose id belongs to a job the name of that job, most of the time.
     pub(super) fn named(&mut self, start: Start) -> Start {
         let is_job = JobKind::of(&start.id).is_some() && !self.random.is(3);
         if is_job { Start { workflow: job_of(&start.id), ..start } } else { start }
     }
 
-    /// Forgets or remembers something about the feed.
+    /// Returns a write that trims the feed or sets a mark.
     pub(super) fn of_feed(&mut self) -> Write {
         let mark = Write::Mark(name("sink"), self.random.next() >> 32);
         let trim = Write::Trim(Trim { before: at(self.random.below(20)), now: self.moment() });

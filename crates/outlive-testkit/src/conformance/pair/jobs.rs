@@ -1,4 +1,4 @@
-//! What two stores hold of jobs, compared.
+//! Compares what two stores hold about jobs.
 
 use outlive_core::commit::{Answer, Turn, Write};
 use outlive_core::id::{InstanceNum, Name};
@@ -10,11 +10,11 @@ use outlive_core::time::Timestamp;
 use super::Pair;
 use crate::conformance::world::{Checked, at, ensure, name, same, told};
 
-/// A line of the feed but for its position.
+/// A feed event without its position.
 type Said = (InstanceNum, Name, Name, u64, Line);
 
 impl Pair {
-    /// Compares what is in a queue: all of it, and pages that begin after a lane. Gives all of it.
+    /// Compares a queue: all of it, and pages that begin after a lane. Returns all of it.
     pub(super) async fn compare_queue(&mut self, num: InstanceNum) -> Checked<Vec<Queued>> {
         let all = QueueRead { now: Timestamp::MAX, after: None, limit: 1_000 };
         let first = told(self.first.queue(num, all.clone()).await)?.events;
@@ -40,7 +40,7 @@ impl Pair {
         QueuePage { events: second.events.into_iter().map(placed).collect(), ..second }
     }
 
-    /// Compares counts and dead letters of jobs, the feed and its marks. Gives the numbers of the dead letters.
+    /// Compares counts and dead letters of jobs, the feed and its marks. Returns the positions of the dead letters.
     pub(super) async fn compare_jobs(&self) -> Checked<Vec<u64>> {
         let mut letters = Vec::new();
         for job in ["task:a", "pool:b"].map(name) {
@@ -61,7 +61,7 @@ impl Pair {
         Ok(letters)
     }
 
-    /// Compares the answers that a turn gave to events.
+    /// Compares the replies that a turn gave to events.
     pub(super) async fn compare_replies(&self, write: &Write) -> Checked {
         let Write::Turn(turn) = write else { return Ok(()) };
         for (pos, _) in &turn.replies {
@@ -71,7 +71,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Whose dead letters a turn makes: their numbers are its own.
+    /// Learns whose dead letters a turn creates: their positions belong to its instance.
     pub(super) fn learn_letters(&mut self, write: &Write) {
         let Write::Turn(turn) = write else { return };
         for dead in &turn.dead {
@@ -105,7 +105,7 @@ impl Pair {
         }
     }
 
-    /// Learns from two answers to one push. What came before is for whoever drives the instance.
+    /// Learns from two results of one push. What came before matters only to the owner of the instance.
     pub(super) fn comparable_pushed(&mut self, first: Answer, second: Answer) -> (Answer, Answer) {
         let (
             Answer::Pushed { num, created, positions, .. },
@@ -124,7 +124,7 @@ impl Pair {
         (of(*num, *created, positions.clone()), second)
     }
 
-    /// Brings what was sent by a turn into the same numbers.
+    /// Translates what a turn sent into the same numbers.
     pub(super) fn comparable_turned(&mut self, turn: &Turn, first: Answer, second: Answer) -> (Answer, Answer) {
         let (Answer::Turned(first), Answer::Turned(second)) = (first.clone(), second.clone()) else {
             return (first, second);
@@ -134,7 +134,7 @@ impl Pair {
         (Answer::Turned(first), Answer::Turned(second))
     }
 
-    /// Instances that dead letters brought into being have no number yet.
+    /// Instances recreated by dead letters have no known number yet.
     pub(super) fn comparable_buried(&mut self, first: Answer, second: Answer) -> (Answer, Answer) {
         let (Answer::Buried { nums, .. }, Answer::Buried { count, nums: nums_second }) = (&first, &second) else {
             return (first, second);
@@ -147,10 +147,10 @@ impl Pair {
     }
 }
 
-/// All that a store tells, each instance by itself: how those of one batch mingle is the store's choice.
+/// Returns the whole feed, instance by instance: how the events of one batch interleave is up to the store.
 async fn feed(store: &dyn Store, num: impl Fn(InstanceNum) -> InstanceNum) -> Checked<Vec<Said>> {
     let told = told(store.feed(0, 1_000_000).await)?;
-    ensure(told.is_sorted_by(|one, next| one.pos < next.pos), || format!("not in order: {told:?}"))?;
+    ensure(told.is_sorted_by(|one, next| one.pos < next.pos), || format!("the feed is out of order: {told:?}"))?;
     let mut said: Vec<Said> =
         told.into_iter().map(|told| (num(told.num), told.id, told.workflow, told.number, told.line)).collect();
     said.sort_by_key(|line| line.0);

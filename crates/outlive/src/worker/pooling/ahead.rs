@@ -1,4 +1,15 @@
 //! Reads the queue of a pool ahead of its handlers.
+//!
+//! The store keeps the queue in the order in which events are handled: by priority, with keys taking turns, then by
+//! arrival. If each handler had to fetch its event, it would wait for the store every time. So the pool reads a page of
+//! up to [`AHEAD`] events into a window in memory, gives handlers events from the front of the window, and reads the
+//! next page when the window is half empty.
+//!
+//! Two things must not go wrong. An event stays in the queue until the commit that ends it is durable, so a page may
+//! contain events that the pool already has (`held`), or that were finished while the page was being read (`passed`).
+//! Both are skipped. And an event that is pushed later may be due before events that were read. A push therefore comes
+//! with its rank: if an event in the window may follow it, the whole window goes back and is read again. If the push
+//! comes while a page is being read, only as much of the page is used as keeps the handlers busy until the next one.
 
 use std::sync::PoisonError;
 
@@ -12,7 +23,7 @@ use crate::error::Error;
 const AHEAD: usize = 512;
 
 impl Pooling {
-    /// Events of this rank were pushed: what was read ahead and may come after them goes back to the queue.
+    /// Makes way for pushed events of this rank: what was read ahead and may follow them goes back to the queue.
     pub(super) fn make_way(&mut self, rank: i64) {
         self.work.pushed = [self.work.pushed, Some(rank)].into_iter().flatten().min();
         if self.work.window.iter().any(|queued| may_follow(queued, rank)) {
@@ -23,7 +34,7 @@ impl Pooling {
         }
     }
 
-    /// Takes over what was read of the queue.
+    /// Takes over a page that was read.
     pub(super) fn take_page(&mut self, now: Timestamp) {
         let page = self.work.page.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(page) = page else { return };
@@ -34,11 +45,12 @@ impl Pooling {
                 let (mut room, count) = (AHEAD.saturating_sub(self.work.window.len()), page.events.len());
                 let pushed = self.work.pushed.unwrap_or(i64::MAX);
                 if page.events.iter().any(|queued| may_follow(queued, pushed)) {
-                    // Enough to go on with until the next page.
+                    // Enough to keep the handlers busy until the next page.
                     room = room.min(self.rules.concurrency.saturating_mul(self.rules.batch));
                     self.work.is_unread = true;
                 }
-                // A full page is hardly all there is. If it holds nothing new, it is read again once something is done.
+                // A full page is rarely all there is. If it contains nothing new, it is read again once something is
+                // done.
                 let is_full = count >= AHEAD;
                 let before = self.work.window.len();
                 for queued in page.events {
@@ -60,13 +72,13 @@ impl Pooling {
                 }
             }
             Err(error) => {
-                tracing::warn!(job = self.id.as_str(), "its queue could not be read: {error}");
+                tracing::warn!(job = self.id.as_str(), "could not read the queue, trying again: {error}");
                 self.work.is_unread = true;
             }
         }
     }
 
-    /// Reads on if there may be more, and there is room for it.
+    /// Reads the next page if there may be more and there is room for it.
     pub(super) fn read_on(&mut self, now: Timestamp) {
         let work = &mut self.work;
         if work.next_due.is_some_and(|due| due <= now) {
@@ -91,7 +103,7 @@ impl Pooling {
     }
 }
 
-/// Whether it may be the turn of one that is pushed with this rank before that of an event.
+/// Returns `true` if an event pushed with this rank may have its turn before `queued`.
 fn may_follow(queued: &Queued, rank: i64) -> bool {
     let (own, lane) = queued.turn();
     own > rank || (own == rank && !lane.is_empty())

@@ -1,4 +1,4 @@
-//! Commits what the handlers of a pool have ended with.
+//! Commits the outcomes of a pool's handlers.
 
 use std::sync::atomic::Ordering;
 
@@ -15,23 +15,23 @@ use super::fate::{Fate, Finished, event_of};
 use crate::committer::Reply;
 use crate::logs;
 
-/// A commit under way.
+/// A commit in progress.
 pub(super) struct Submitted {
     pub(super) events: Vec<u64>,
     pub(super) taken: Vec<u64>,
     pub(super) exhausted: Vec<Exhausted>,
-    /// Calls that begin once it is durable that they do.
+    /// Calls that start once this commit is durable.
     pub(super) begins: Vec<Vec<Queued>>,
-    /// What was done, in case it is refused.
+    /// The finished call, in case the commit is refused.
     pub(super) again: Option<Finished>,
-    /// How things stood before, in case it is refused.
+    /// The values of `told` and `is_owned` before, in case the commit is refused.
     pub(super) before: (u64, bool),
-    /// Whether events wait for a time because of it.
+    /// Whether the commit makes events wait for a time.
     pub(super) is_delaying: bool,
     pub(super) is_rest: bool,
 }
 
-/// What is to be committed.
+/// A commit being put together.
 #[derive(Default)]
 pub(super) struct Draft {
     news: Vec<News>,
@@ -51,11 +51,11 @@ impl Draft {
 }
 
 impl Pooling {
-    /// Commits what handlers have ended with, and what is to begin.
+    /// Commits the outcomes of handlers, and the calls that are about to start.
     pub(super) fn settle(&mut self, now: Timestamp) {
         if !self.work.undurable.is_empty() {
-            // One after the other: it may be refused, and what follows would not fit; and if the answer to writes is
-            // lost and they are repeated together, only the last turn of an instance is known again.
+            // One commit at a time: it may be refused, and what follows would not fit. Also, if the reply to several is
+            // lost and they are repeated together, only the last turn of an instance is recognized.
             return;
         }
         let (alone, together): (Vec<_>, Vec<_>) =
@@ -64,7 +64,7 @@ impl Pooling {
         let mut draft = self.new_draft();
         together.into_iter().for_each(|one| self.add(&mut draft, one));
         for queued in draft.begins.iter().flatten() {
-            // A row that does not read is not written over.
+            // A row that does not decode is not overwritten.
             if let Ok(event) = &queued.event {
                 let (pos, from, to) = (queued.pos, queued.spot.clone(), Some(event.clone()));
                 draft.moved.push(Moved { pos, from, key: None, to });
@@ -85,7 +85,7 @@ impl Pooling {
         let (taken, news) = (std::mem::take(&mut work.taken), std::mem::take(&mut work.news));
         let mut begins = std::mem::take(&mut work.marked);
         if self.record.is_stopped || work.is_stopping {
-            // They do not begin any more.
+            // They do not start any more.
             for mut queued in begins.drain(..).flatten().rev() {
                 work.wary += 1;
                 queued.event.iter_mut().for_each(|event| event.deaths = event.deaths.saturating_sub(1));
@@ -95,7 +95,7 @@ impl Pooling {
         Draft { taken, news, begins, ..Draft::default() }
     }
 
-    /// Adds what came of a call to what is to be committed.
+    /// Adds the outcome of a call to a draft.
     fn add(&mut self, draft: &mut Draft, finished: Finished) {
         let Finished { events, began, at, writes } = finished;
         draft.writes.extend(writes);
@@ -121,7 +121,7 @@ impl Pooling {
         }
     }
 
-    /// An event has failed: answers what it is from now on, if it is tried again.
+    /// Records the failure of an event. Returns the event to store if it is retried.
     fn failed(&self, draft: &mut Draft, pos: u64, event: Event, fate: Fate, at: Timestamp) -> Option<Event> {
         let Fate::Failed { failure, failed, since, verdict, letter } = fate else { return None };
         logs::handler_failed(self.id.as_str(), "execute", failed, &failure);

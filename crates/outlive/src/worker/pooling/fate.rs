@@ -1,4 +1,4 @@
-//! Decides what becomes of events once a call is over, and lets the user look at those that are given up.
+//! Decides what happens to events after a call, and shows those that are given up to `on_dead`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tracing::Instrument;
 use crate::handling::{Care, Ended, PoolGiven, PoolHandlers, PoolRules, Surroundings};
 use crate::logs;
 
-/// The end of a call: what becomes of each event, and what it asks of others.
+/// The end of a call: the fate of each event, and the writes it asked for.
 #[derive(Clone)]
 pub(super) struct Finished {
     pub(super) events: Vec<(Queued, Fate)>,
@@ -25,23 +25,23 @@ pub(super) struct Finished {
     pub(super) writes: Vec<Write>,
 }
 
-/// What becomes of an event.
+/// The fate of an event.
 #[derive(Clone)]
 pub(super) enum Fate {
-    /// It is done with.
+    /// Done.
     Done,
-    /// It has failed, so often by now: it is tried again, or becomes this dead letter.
+    /// Failed, this many times by now. It is retried, or becomes this dead letter.
     Failed { failure: Failure, failed: u32, since: Timestamp, verdict: Verdict, letter: Option<Box<Dead>> },
 }
 
-/// Who looks at an event that is given up.
+/// Who is shown an event that is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Shown {
     ToUser,
     ToNobody,
 }
 
-/// Who decides.
+/// Decides the fate of events.
 pub(super) struct Judge {
     pub(super) handlers: Arc<dyn PoolHandlers>,
     pub(super) care: Care,
@@ -53,7 +53,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Decides about all events of a call.
+    /// Decides the fate of all events of a call.
     pub(super) async fn decide(&self, queued: Vec<Queued>, ended: Ended, began: Timestamp) -> Finished {
         let now = || self.around.env.clock.now();
         let (at, mut writes, mut events) = (now(), ended.writes, Vec::with_capacity(queued.len()));
@@ -84,7 +84,7 @@ impl Judge {
         Fate::Failed { failure: failure.clone(), failed, since, verdict, letter }
     }
 
-    /// Shows a dead letter to the user. Answers what that asks of others.
+    /// Shows a dead letter to the user. Returns the writes that `on_dead` asked for.
     async fn show(&self, queued: &Queued, letter: &Dead, now: Timestamp) -> Vec<Write> {
         let given = PoolGiven {
             around: self.around.clone(),
@@ -105,7 +105,7 @@ impl Judge {
     }
 }
 
-/// The event; one whose row cannot be read counts as nothing.
+/// Returns the event, or an empty one if its row does not decode.
 pub(super) fn event_of(queued: &Queued) -> Event {
     queued.event.clone().unwrap_or_else(|_| Event::new(Payload::recorded("null")))
 }
