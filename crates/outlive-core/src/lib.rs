@@ -13,8 +13,6 @@ pub mod kind;
 pub mod lifecycle;
 pub mod memory;
 pub mod message;
-#[doc(hidden)]
-pub mod mutant;
 pub mod page;
 pub mod payload;
 pub mod query;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::event::Event;
 use crate::id::Name;
-use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
@@ -234,7 +233,7 @@ pub fn take_turns<T>(ranked: Vec<T>, after: Option<&str>, limit: usize, place: i
             // Lanes up to the one that had the last turn come after the others.
             let lane = (rank, after.is_some_and(|after| lane.as_str() <= after), lane);
             let nth = lanes.entry(lane.clone()).or_default();
-            *nth += u64::from(!is_on(Mutant::LanesUnfair));
+            *nth += 1;
             ((lane.0, *nth, lane.1, lane.2), one)
         })
         .collect();

@@ -32,7 +32,6 @@ mod signals;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use identity::{base, numbered_scope, scope};
 pub use op::{Accepts, Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
@@ -40,7 +39,6 @@ pub use op::{Accepts, Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec}
 use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};
 use crate::message::{Inbound, Message};
-use crate::mutant::{Mutant, is_on};
 use crate::time::Timestamp;
 
 use identity::{Identities, numbered, op_words};
@@ -209,7 +207,7 @@ impl Machine {
             durable: records.seq,
             delivered: 0,
             outgoing: Outgoing { seq_before: records.seq, ..Outgoing::default() },
-            cancel: records.cancel.clone().filter(|_| !is_on(Mutant::CancelForgotten)),
+            cancel: records.cancel.clone(),
             records,
             identities: Identities::default(),
             renamed: BTreeSet::new(),
@@ -332,11 +330,11 @@ impl Machine {
                 op_words(&name)
             ));
         }
-        op.record = record.filter(|_| !is_on(Mutant::RecordIgnored)).unwrap_or_default();
+        op.record = record.unwrap_or_default();
         match op.record.outcome.take() {
             Some(found) => {
                 op.phase = Phase::Settled { seq: found.seq, at: found.at, outcome: found.outcome };
-                let place = self.queue.partition_point(|(seq, _)| *seq < found.seq || is_on(Mutant::ReplayAsAsked));
+                let place = self.queue.partition_point(|(seq, _)| *seq < found.seq);
                 self.queue.insert(place, (found.seq, slot));
             }
             None => {
@@ -397,7 +395,6 @@ impl Machine {
             }
             if let Phase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
             | Phase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = op.phase
-                && !is_on(Mutant::SignalNotGivenBack)
             {
                 self.signals.give_back(name.as_str(), pos, seq, payload);
             }
@@ -425,7 +422,7 @@ impl Machine {
             return Some(slot);
         }
         let &(seq, slot) = self.queue.front()?;
-        if seq > self.durable && !is_on(Mutant::DeliverUndurable) {
+        if seq > self.durable {
             return None;
         }
         self.queue.pop_front();
@@ -437,10 +434,6 @@ impl Machine {
             self.now = self.now.max(at);
         }
         self.is_frontier = false;
-        if is_on(Mutant::DeliverTwo) {
-            let more = self.deliver();
-            self.wakes.extend(more);
-        }
         self.current = Some(slot);
         Some(slot)
     }
@@ -484,7 +477,7 @@ impl Machine {
 
     /// Receives one message. Messages from other processes with lower positions may not have been received yet.
     pub fn receive(&mut self, inbound: Inbound) {
-        if (inbound.pos <= self.seen || !self.received.insert(inbound.pos)) && !is_on(Mutant::MessageTwice) {
+        if inbound.pos <= self.seen || !self.received.insert(inbound.pos) {
             return;
         }
         self.has_news = true;
@@ -536,8 +529,7 @@ impl Machine {
             return false;
         }
         // An unconsumed delivery, however old, may drop an operation that is polled before it is consumed.
-        is_on(Mutant::BodyBeforeFrontier)
-            || self.unconsumed == 0 && (self.is_frontier || (!self.is_replaying() && self.controls.is_empty()))
+        self.unconsumed == 0 && (self.is_frontier || (!self.is_replaying() && self.controls.is_empty()))
     }
 
     /// Returns `true` if something that an earlier process recorded is still to be delivered or asked for.
@@ -557,7 +549,7 @@ impl Machine {
     }
 
     fn consume(&mut self, slot: Slot, seq: u64) -> Polled {
-        if self.current != Some(slot) && !is_on(Mutant::ReadyBesides) && !is_on(Mutant::DeliverTwo) {
+        if self.current != Some(slot) {
             self.held.insert((seq, slot));
             return Polled::Pending;
         }
@@ -593,7 +585,7 @@ impl Machine {
 
     fn end_due(&mut self, now: Timestamp) {
         while let Some(&(due, slot)) = self.timers.first() {
-            if due > if is_on(Mutant::TimerEarly) { now.after(Duration::from_secs(1)) } else { now } {
+            if due > now {
                 return;
             }
             self.timers.pop_first();
@@ -628,8 +620,7 @@ impl Machine {
         });
         let seq = self.seq;
         self.set_phase(slot, Phase::Settled { seq, at: now, outcome });
-        let place = if is_on(Mutant::NumberAtArrival) { 0 } else { self.queue.len() };
-        self.queue.insert(place, (seq, slot));
+        self.queue.push_back((seq, slot));
     }
 
     /// Appends an entry about an operation, with its current attempt.

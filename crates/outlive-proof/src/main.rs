@@ -33,7 +33,7 @@ struct Args {
     /// Writes the page from the figures of all runs so far, and runs nothing.
     #[arg(long)]
     page: Option<std::path::PathBuf>,
-    /// Runs as a process with this defect: how `mutants` calls itself.
+    /// Runs as a process with this defect, as `mutants` calls the binary that it builds.
     #[arg(long, hide = true)]
     mutant: Option<String>,
 }
@@ -55,7 +55,13 @@ fn main() -> ExitCode {
     }
     let order = Order { is_long: args.long, seed: args.seed, count: args.count, only: args.only };
     if let Some(name) = &args.mutant {
-        return be_mutant(name, &order);
+        return match be_mutant(name, &order) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => {
+                eprintln!("{problem}");
+                ExitCode::FAILURE
+            }
+        };
     }
     let Some(tool) = args.tool else {
         let options: Vec<String> = std::env::args().skip(1).collect();

@@ -2,7 +2,6 @@
 
 use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::journal::Entry;
-use outlive_core::mutant::{Mutant, is_on};
 use rusqlite::{CachedStatement, Connection};
 
 use crate::ledger::Ledger;
@@ -64,7 +63,7 @@ impl<'a> Batch<'a> {
 
     /// Returns `true` if `epoch` is the one of the lease held here.
     pub(crate) fn holds(&self, epoch: Epoch) -> bool {
-        epoch.0 != 0 && (epoch.0 == self.epoch || is_on(Mutant::SqliteUnfenced))
+        epoch.0 != 0 && epoch.0 == self.epoch
     }
 
     /// Appends an entry to the journal of an instance whose lifecycle events have taken `news` numbers so far.

@@ -4,7 +4,6 @@ use outlive_core::commit::{Answer, Commit, State};
 use outlive_core::id::Name;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Inbound;
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::page::Room;
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
@@ -100,7 +99,7 @@ impl Batch<'_> {
         let Some(seen) = state.and_then(|state| state.seen) else {
             return Ok(Vec::new());
         };
-        if facts.inbox_last <= seen || is_on(Mutant::SqlitePassesMessage) {
+        if facts.inbox_last <= seen {
             return Ok(Vec::new());
         }
         // A damaged message cannot be handed out; the claim that found it has already reported it.
@@ -122,16 +121,16 @@ impl Batch<'_> {
             facts.recoveries = 0;
         }
         match &commit.state {
-            Some(state) if !is_on(Mutant::SqliteHalved) => {
+            Some(state) => {
                 let workflow = self.ledger.workflow(self.connection, num)?;
                 return self.enter(num, state, facts, workflow);
             }
-            _ if is_progress => {
+            None if is_progress => {
                 let mut statement =
                     self.connection.prepare_cached("UPDATE instance SET recoveries = 0 WHERE num = ?1")?;
                 statement.execute([num.cast_signed()])?;
             }
-            _ => {}
+            None => {}
         }
         if let Some(known) = self.ledger.known(num) {
             *known = facts;

@@ -5,7 +5,6 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::query::{Urgency, Wake};
 use outlive_core::queue::Spot;
@@ -153,7 +152,7 @@ impl Batch<'_> {
         if receiver.status.is_ended() || (receiver.status == Status::Stuck && is_for_the_open) {
             return Ok(Answer::Refused(Refusal::Status(receiver.status)));
         }
-        if let Some(key) = send.dedup.as_ref().filter(|_| !is_on(Mutant::SqliteDedupIgnored))
+        if let Some(key) = &send.dedup
             && let Some(pos) = self.pos_of_key(receiver.num, key)?
         {
             return Ok(Answer::Sent { num, pos, before: 0, is_new: false });
@@ -263,7 +262,7 @@ impl Batch<'_> {
         let is_driven_here = receiver.owner != 0 && receiver.owner == self.epoch;
         let due = Wake::by_message(receiver.wake, pos, if receiver.owner != 0 { Urgency::High } else { urgency });
         let is_due = receiver.wake == Some(due);
-        if is_driven_here || is_due || receiver.status == Status::Stuck || is_on(Mutant::SqliteWakesNobody) {
+        if is_driven_here || is_due || receiver.status == Status::Stuck {
             return Ok(());
         }
         let mut statement = self.connection.prepare_cached("UPDATE instance SET wake = ?2 WHERE num = ?1")?;

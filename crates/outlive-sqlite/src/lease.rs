@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::store::{Error, ErrorKind};
 use outlive_core::time::Timestamp;
 use rusqlite::params;
@@ -254,13 +253,10 @@ fn held(store: &Path, file: &mut File) -> Error {
 impl Batch<'_> {
     /// Begins a new epoch, and makes instances due that were driven in an earlier one.
     pub(crate) fn take_over(&mut self, now: Timestamp) -> rusqlite::Result<(u64, usize)> {
-        let mut driven = 0;
         let sql =
             "UPDATE instance SET wake = ?1, owner = 0, recoveries = recoveries + iif(num = ?2, ?3, 1) WHERE owner <> 0";
-        if !is_on(Mutant::SqliteFreesNobody) {
-            let values = params![now.as_millis(), self.culprit()?, row::BLAMED];
-            driven = self.connection.prepare_cached(sql)?.execute(values)?;
-        }
+        let values = params![now.as_millis(), self.culprit()?, row::BLAMED];
+        let driven = self.connection.prepare_cached(sql)?.execute(values)?;
         self.ledger.marks.epoch += 1;
         self.ledger.drop_all_facts();
         Ok((self.ledger.marks.epoch, driven))

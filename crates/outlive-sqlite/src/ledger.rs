@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use outlive_core::id::Name;
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::status::StatusKind;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -140,7 +139,7 @@ impl Ledger {
     pub(crate) fn look(&mut self, connection: &Connection) -> rusqlite::Result<Foreign> {
         let now: i64 = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let before = self.version.replace(now);
-        if before.is_none_or(|before| before == now) || is_on(Mutant::SqliteStaleMemory) {
+        if before.is_none_or(|before| before == now) {
             return Ok(Foreign::Unchanged);
         }
         self.forget();
@@ -291,7 +290,7 @@ impl Ledger {
             ("pushed", new.pushed, kept.pushed),
         ] {
             debug_assert!(new >= kept, "marks only grow");
-            if new != kept && !is_on(Mutant::SqliteMarksUnkept) {
+            if new != kept {
                 let mut statement = connection.prepare_cached("UPDATE meta SET value = ?2 WHERE key = ?1")?;
                 statement.execute(params![key, new.cast_signed()])?;
             }

@@ -4,7 +4,6 @@ use outlive_core::commit::{Answer, Refusal, Start};
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::query::Urgency;
 use outlive_core::queue::{Bury, Dead, Letters, Place, Push, Spot};
@@ -103,7 +102,6 @@ impl Batch<'_> {
         for event in &push.events {
             if let Some(key) = &event.dedup
                 && self.pos_of_key(receiver.num, key)?.is_some()
-                && !is_on(Mutant::SqliteDedupIgnored)
             {
                 positions.push(0);
                 continue;
@@ -141,14 +139,11 @@ impl Batch<'_> {
         let text = (!is_dense).then(|| Payload::encode(positions).map(|text| text.to_string()).unwrap_or_default());
         let values = params![token.cast_signed(), num.cast_signed(), created, first.cast_signed(), text];
         let written = self.connection.prepare_cached(REMEMBER[side])?.execute(values)?;
-        Ok(written > 0 || is_on(Mutant::SqlitePushKeptTwice))
+        Ok(written > 0)
     }
 
     /// Returns the outcome of this very push if it was written before and the reply was lost.
     fn pushed_before(&self, push: &Push) -> rusqlite::Result<Option<Answer>> {
-        if is_on(Mutant::SqlitePushKeptTwice) {
-            return Ok(None);
-        }
         let mut statement = self.connection.prepare_cached(KNOWN)?;
         let known: Option<(i64, bool, i64, Option<String>)> = statement
             .query_row([push.token.cast_signed()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))

@@ -2,7 +2,6 @@
 
 use outlive_core::commit::{Answer, State, Turn};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Moved, Place, Spot};
 use outlive_core::status::Status;
@@ -55,7 +54,7 @@ impl Batch<'_> {
             return Ok(Answer::Turned(answers));
         }
         let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
-        let wake = (reaches_itself && !is_on(Mutant::SqliteTurnPassesItself)).then_some(Timestamp::AT_ONCE);
+        let wake = reaches_itself.then_some(Timestamp::AT_ONCE);
         // It may have sent something to itself, which makes the facts read above stale.
         let facts = self.ledger.facts(self.connection, num)?.unwrap_or(facts);
         self.take_turn(turn, facts, wake)?;
@@ -86,7 +85,7 @@ impl Batch<'_> {
             self.take_turn(turn, *facts, None)?;
         }
         let sent = self.send_all(turn)?;
-        if sent.is_err() && !is_on(Mutant::SqliteRefusedTurnSends) {
+        if sent.is_err() {
             self.connection.prepare_cached("ROLLBACK TO turn")?.execute([])?;
             self.ledger.restore(saved);
         }
@@ -149,11 +148,11 @@ impl Batch<'_> {
                 self.keep_count(num, &facts)?;
                 self.remove(num, &job, facts.status)
             }
-            Some(state) if !is_on(Mutant::SqliteHalved) => {
+            Some(state) => {
                 let wake = self.wake_of(num, state, wake)?;
                 self.enter(num, &State { wake, ..state.clone() }, facts, job)
             }
-            _ => {
+            None => {
                 self.keep_count(num, &facts)?;
                 if let Some(known) = self.ledger.known(num) {
                     *known = facts;

@@ -15,7 +15,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use outlive_core::commit::{Answer, Refusal, Write};
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
 use outlive_core::throttle::Throttle;
 use tokio::sync::{Notify, oneshot};
@@ -282,13 +281,7 @@ impl Committer {
 
     /// Tries the writes of callers on their own while the store has no room for commits of runs, as they may make room.
     async fn write_callers(&self, store: &dyn Store, router: &dyn Router) {
-        let callers = {
-            let mut queue = self.lock();
-            if is_on(Mutant::RefusedIsReordered) {
-                queue.batches.make_contiguous().reverse();
-            }
-            queue.take_callers()
-        };
+        let callers = self.lock().take_callers();
         if !callers.writes.is_empty() {
             self.tell(self.write_batch(callers, store, router).await.ok(), router);
         }
@@ -298,16 +291,12 @@ impl Committer {
     async fn write_batch(&self, batch: Batch, store: &dyn Store, router: &dyn Router) -> Result<Written, Batch> {
         let (writes, replies) = (Arc::new(batch.writes), batch.replies);
         let (mut wait, mut is_again) = (RETRY_MIN, false);
-        if is_on(Mutant::AckBeforeWrite) {
-            replies.iter().for_each(Reply::tell_early);
-        }
         loop {
             let answers = match store.write(writes.clone()).await {
                 Ok(answers) => answers,
-                Err(error) if is_unknown(&error) && is_on(Mutant::UnknownIsDone) => vec![Answer::Done; writes.len()],
                 // The batch may be durable or not. The same batch again gets the outcome it should have had, and
                 // nothing else may be written before.
-                Err(error) if is_unknown(&error) || is_again => {
+                Err(error) if error.kind == ErrorKind::Unknown || is_again => {
                     is_again = true;
                     self.warn("it is unknown whether a write succeeded, repeating it", &error);
                     tokio::time::sleep(wait).await;
@@ -369,11 +358,6 @@ async fn give_way() {
     std::future::poll_fn(turn).await;
 }
 
-/// Returns `true` if the write may be durable or not.
-fn is_unknown(error: &StoreError) -> bool {
-    error.kind == ErrorKind::Unknown && !is_on(Mutant::UnknownIsRefused)
-}
-
 /// Handles a refused batch: callers get the error, the commits of runs and jobs are kept.
 fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dyn Router) -> Batch {
     let mut kept = Batch::default();
@@ -384,7 +368,6 @@ fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dy
                 // The receiver may have been dropped.
                 let _ = caller.send(Err(error.clone()));
             }
-            Reply::Run { .. } if is_on(Mutant::RefusedIsDropped) => {}
             kept_for @ (Reply::Run { .. } | Reply::Job(_)) => kept.push(write.clone(), kept_for),
         }
     }
@@ -392,13 +375,6 @@ fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dy
 }
 
 impl Reply {
-    /// Acknowledges a commit to a run before it is durable, for [`Mutant::AckBeforeWrite`].
-    fn tell_early(&self) {
-        if let Self::Run { mailbox, seq, .. } = self {
-            mailbox.post(|letters| letters.durable = letters.durable.max(*seq));
-        }
-    }
-
     fn tell(self, answer: Answer) {
         match self {
             Self::Caller(caller) => {
@@ -417,10 +393,6 @@ impl Reply {
                         }
                     }
                     Answer::Unseen(_) => letters.answers.push(answer),
-                    _ if is_on(Mutant::FencedIsDone) => {
-                        letters.durable = letters.durable.max(seq);
-                        letters.answers.extend(has_state.then_some(Answer::Done));
-                    }
                     _ => letters.is_fenced = true,
                 });
             }

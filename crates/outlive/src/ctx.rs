@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::id;
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::time::Timestamp;
 use outlive_core::workflow;
 use serde::Serialize;
@@ -203,7 +202,7 @@ impl Ctx {
     /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        if is_on(Mutant::TimeUnrecorded) { self.cell.now() } else { self.cell.lock().machine.now() }
+        self.cell.lock().machine.now()
     }
 
     /// Returns a random number that every replay draws again. Branches that race must draw from their own
@@ -293,8 +292,7 @@ impl Ctx {
         let count = state.draws.entry((self.scope.clone(), stream)).or_insert(0);
         *count += 1;
         let text = self.scope.bytes().chain(stream.bytes());
-        let seed = if is_on(Mutant::RandomUnseeded) { self.cell.address() as u64 } else { self.cell.info.seed };
-        let stream = text.fold(seed, |sum, byte| mix(sum ^ u64::from(byte)));
+        let stream = text.fold(self.cell.info.seed, |sum, byte| mix(sum ^ u64::from(byte)));
         mix(stream ^ *count)
     }
 

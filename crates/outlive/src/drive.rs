@@ -24,7 +24,6 @@ use std::task::{Context, Poll, Waker};
 use outlive_core::commit::{Answer, Commit, Epoch, State};
 use outlive_core::failure::Failure;
 use outlive_core::journal::Entry;
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
@@ -197,7 +196,6 @@ impl<S: Surroundings> Drive<S> {
         letters.clear();
         self.letters = letters;
         match self.phase {
-            Phase::Running if self.is_leaving && is_on(Mutant::EvictedAtWork) => return self.leave(),
             Phase::Running => self.go_on(),
             Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
             Phase::Paused => {
@@ -220,7 +218,7 @@ impl<S: Surroundings> Drive<S> {
         }
         let mut has_gap = false;
         for (message, before) in letters.messages.drain(..) {
-            has_gap |= !state.machine.has_received(before) && !is_on(Mutant::GapIgnored);
+            has_gap |= !state.machine.has_received(before);
             if !has_gap {
                 state.machine.receive(message);
             }
@@ -407,7 +405,7 @@ impl<S: Surroundings> Drive<S> {
         let mut state = self.cell.lock();
         let is_owing = self.polls_besides != 0 || state.regions.has_debts();
         if is_owing && state.machine.has_deliverable() {
-            if state.is_sequential(&self.run_waker, &self.waker) || is_on(Mutant::PollsUncounted) {
+            if state.is_sequential(&self.run_waker, &self.waker) {
                 state.regions.forgive();
                 self.polls_besides = 0;
             } else if let Some(waker) = state.regions.next_owed() {
@@ -569,7 +567,7 @@ impl<S: Surroundings> Drive<S> {
             status: Status::Completed,
             wake: None,
             is_owned: false,
-            seen: Some(self.cell.lock().machine.seen()).filter(|_| !is_on(Mutant::EndPassesMessage)),
+            seen: Some(self.cell.lock().machine.seen()),
             outcome: None,
             note: None,
             at: now,
@@ -609,9 +607,7 @@ impl<S: Surroundings> Drive<S> {
     /// Takes the messages that were not taken yet. The future is done, so they can only change how the run ends.
     fn take_last_messages(&mut self, end: End) -> End {
         let mut state = self.cell.lock();
-        if !is_on(Mutant::LastCancelDropped) {
-            state.machine.take_controls(self.cell.now());
-        }
+        state.machine.take_controls(self.cell.now());
         let terminated = state.machine.terminate_reason().map(|reason| End::Terminated(reason.to_owned()));
         drop(state);
         self.flush(None);

@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlive_core::id::InstanceNum;
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::time::Timestamp;
 use tokio::task::AbortHandle;
 
@@ -84,8 +83,7 @@ impl Residency {
         let got = wanted.min(free);
         inner.reserved += got;
         for _ in got..wanted {
-            let working = || inner.residents.keys().min().filter(|_| is_on(Mutant::EvictedAtWork));
-            let Some(num) = inner.paused.values().next().or_else(working).copied() else { break };
+            let Some(num) = inner.paused.values().next().copied() else { break };
             inner.unpause(num);
             if let Some(resident) = inner.residents.get_mut(&num) {
                 resident.mailbox.post(|letters| letters.is_evicted = true);

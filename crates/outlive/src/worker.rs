@@ -29,7 +29,6 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Wake};
@@ -382,7 +381,7 @@ impl Worker {
         self.driven_again(claim, &claimed);
         for one in claimed {
             let num = one.instance.num;
-            if let Some(mailbox) = self.residency.mailbox(num).filter(|_| !is_on(Mutant::BroughtInTwice)) {
+            if let Some(mailbox) = self.residency.mailbox(num) {
                 // A message led to a claim while the instance came into memory another way.
                 self.unreserve(1);
                 let is_told = mailbox.post(|letters| {
@@ -520,7 +519,7 @@ impl Worker {
             tokio::spawn(async move { follower.look().await });
             self.residency.replace(start.id.as_str(), num);
         }
-        if !is_driven && !is_on(Mutant::DrivenUnleased) {
+        if !is_driven {
             match start.due <= self.env.clock.now() {
                 true => self.queue_due(num),
                 false => self.wakes.add_stored(start.due, num),
@@ -706,9 +705,7 @@ impl Surroundings for Place {
     }
 
     fn set_timer(&self, cell: &Cell, due: Timestamp) {
-        if !is_on(Mutant::TimerUnset) {
-            self.worker.wakes.add(due, cell.info.num);
-        }
+        self.worker.wakes.add(due, cell.info.num);
     }
 
     fn clear_timer(&self, cell: &Cell, due: Timestamp) {
@@ -727,9 +724,7 @@ impl Surroundings for Place {
     }
 
     fn keep_wake(&self, cell: &Cell, wake: Timestamp) {
-        if !is_on(Mutant::WakeForgotten) {
-            self.worker.wakes.add_stored(wake, cell.info.num);
-        }
+        self.worker.wakes.add_stored(wake, cell.info.num);
     }
 
     fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool {

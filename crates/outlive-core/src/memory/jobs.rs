@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use crate::commit::{Age, Answer, Epoch, Refusal, Start, Trim, Turn};
 use crate::id::{InstanceNum, Name};
 use crate::kind::Kinds;
-use crate::mutant::{Mutant, is_on};
 use crate::page;
 use crate::payload::Payload;
 use crate::query::{Line, Told, Urgency, Wake};
@@ -21,7 +20,7 @@ const BURY_MAX: usize = 1_000;
 
 impl Rows {
     pub(super) fn push(&mut self, push: &Push) -> Answer {
-        if let Some(answer) = self.pushed.get(&push.token).filter(|_| !is_on(Mutant::RepeatKeptTwice)) {
+        if let Some(answer) = self.pushed.get(&push.token) {
             return answer.clone();
         }
         let answer = self.push_anew(push);
@@ -56,7 +55,7 @@ impl Rows {
         }
         let answer = Answer::Pushed { num, created, positions, before };
         let is_undriven = row.is_open() && row.instance.owner == Epoch(0);
-        if is_undriven && answer.reaches(num) && !is_on(Mutant::MessageWakesNobody) {
+        if is_undriven && answer.reaches(num) {
             let due = Wake::by_message(row.instance.wake, self.pos_last, Urgency::Low);
             set_wake(&mut self.wakes, &mut row.instance, Some(due));
         }
@@ -64,7 +63,7 @@ impl Rows {
     }
 
     pub(super) fn turn(&mut self, turn: &Turn) -> Answer {
-        if self.lease != Some(turn.epoch) && !is_on(Mutant::CommitUnfenced) {
+        if self.lease != Some(turn.epoch) {
             return Answer::Fenced;
         }
         let after = turn.before + turn.news.iter().map(|news| news.kind.count()).sum::<u64>();
@@ -76,7 +75,7 @@ impl Rows {
         if after > turn.before && told == after {
             return self.answer_again(turn);
         }
-        if !row.is_open() || (told != turn.before && !is_on(Mutant::TurnUnnumbered)) {
+        if !row.is_open() || told != turn.before {
             return Answer::Fenced;
         }
         let unseen = row.unseen_by(turn.state.as_ref(), &turn.taken);
@@ -90,7 +89,9 @@ impl Rows {
         }
         let answers: Vec<Answer> = turn.writes.iter().map(|write| self.apply(write)).collect();
         if let Some(against) = self.against(turn, &answers) {
-            whole.into_iter().filter(|_| !is_on(Mutant::RefusedTurnSends)).for_each(|whole| *self = whole);
+            if let Some(whole) = whole {
+                *self = whole;
+            }
             return against;
         }
         if !turn.is_removed {
@@ -125,7 +126,7 @@ impl Rows {
             let id = row.instance.id.clone();
             return self.remove(&id);
         }
-        if let Some(state) = turn.state.as_ref().filter(|_| !is_on(Mutant::CommitHalved)) {
+        if let Some(state) = &turn.state {
             row.enter(state, turn.epoch);
             // Queued events set a wake, whatever the owner has seen of them.
             let is_left = !state.is_owned && state.status != Status::Paused;
@@ -208,7 +209,7 @@ impl Rows {
             at: *at,
             event: Ok(event.clone()),
         };
-        let now = Spot::delayed_until(if is_on(Mutant::DelayIgnored) { Timestamp::MAX } else { read.now });
+        let now = Spot::delayed_until(read.now);
         let is_delayed = |spot: &Spot| spot.rank == Spot::DELAYED;
         // Delayed events that are due come first: they are older than their position in the queue suggests.
         let due = row.queue.iter().filter(|((spot, _), _)| is_delayed(spot) && *spot <= now);

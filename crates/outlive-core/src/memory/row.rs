@@ -7,7 +7,6 @@ use crate::event::Event;
 use crate::id::Name;
 use crate::journal::Entry;
 use crate::message::{Inbound, Message};
-use crate::mutant::{Mutant, is_on};
 use crate::query::Instance;
 use crate::queue::{Moved, Place, Spot};
 use crate::status::Status;
@@ -102,16 +101,16 @@ impl Row {
             return Vec::new();
         };
         let mut later = self.inbox_after(seen);
-        later.retain(|inbound| !taken.contains(&inbound.pos) && !is_on(Mutant::PausePassesMessage));
+        later.retain(|inbound| !taken.contains(&inbound.pos));
         later
     }
 
     pub(super) fn take(&mut self, commit: &Commit) {
         self.entries.extend(commit.entries.iter().cloned());
-        for pos in commit.taken.iter().filter(|_| !is_on(Mutant::TakenMessageStays)) {
+        for pos in &commit.taken {
             self.inbox.remove(pos);
         }
-        if !commit.entries.is_empty() && !is_on(Mutant::ProgressUncounted) {
+        if !commit.entries.is_empty() {
             self.absolve();
         }
     }
@@ -124,7 +123,7 @@ impl Row {
     /// Stores an event. Returns `false` if there is one with its dedup key.
     pub(super) fn keep(&mut self, pos: u64, at: Timestamp, event: &Event, place: Place) -> bool {
         if let Some(key) = &event.dedup {
-            if self.keys.contains_key(key) && !is_on(Mutant::DedupIgnored) {
+            if self.keys.contains_key(key) {
                 return false;
             }
             self.keys.insert(key.clone(), pos);
@@ -142,7 +141,7 @@ impl Row {
 
     /// Takes the events that a turn is done with, and moves those that stay in the queue.
     pub(super) fn take_turn(&mut self, turn: &Turn) {
-        for pos in turn.taken.iter().filter(|_| !is_on(Mutant::TakenMessageStays)) {
+        for pos in &turn.taken {
             self.inbox.remove(pos);
         }
         for moved in &turn.queue {
@@ -156,7 +155,7 @@ impl Row {
             }
         }
         self.keys.retain(|_, pos| *pos > turn.keys_until);
-        if !turn.news.is_empty() && !is_on(Mutant::ProgressUncounted) {
+        if !turn.news.is_empty() {
             self.absolve();
         }
     }

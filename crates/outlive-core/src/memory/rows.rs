@@ -10,7 +10,6 @@ use crate::journal::Entry;
 use crate::kind::JobKind;
 use crate::lifecycle::{News, NewsKind};
 use crate::message::{Inbound, Message};
-use crate::mutant::{Mutant, is_on};
 use crate::page;
 use crate::payload::Payload;
 use crate::query::{Counts, Filter, Instance, Line, Page, Suspect, Told, Urgency, Wake};
@@ -66,7 +65,7 @@ impl Rows {
     }
 
     pub(super) fn lease(&mut self, now: Timestamp) -> Epoch {
-        let is_driven = |row: &&mut Row| row.instance.owner != Epoch(0) && !is_on(Mutant::LeaseFreesNobody);
+        let is_driven = |row: &&mut Row| row.instance.owner != Epoch(0);
         let blamed = self.culprit();
         for row in self.instances.values_mut().filter(is_driven) {
             row.instance.owner = Epoch(0);
@@ -207,19 +206,17 @@ impl Rows {
         let Some(row) = self.instances.get_mut(&num) else {
             return Answer::Refused(Refusal::NotFound);
         };
-        if let Some(pos) = row.tokens.get(&send.token).filter(|_| !is_on(Mutant::RepeatKeptTwice)) {
+        if let Some(pos) = row.tokens.get(&send.token) {
             // The owner may not have received the message before it.
             let before = row.inbox.range(..pos).next_back().map_or(0, |(pos, _)| *pos);
             return Answer::Sent { num, pos: *pos, before, is_new: true };
         }
         let status = row.instance.status;
         let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);
-        let is_closed = status.is_ended() && !is_on(Mutant::EndedTakesMessage);
-        if is_closed || (status == Status::Stuck && is_for_the_open) {
+        if status.is_ended() || (status == Status::Stuck && is_for_the_open) {
             return Answer::Refused(Refusal::Status(status));
         }
-        let known = send.dedup.as_ref().and_then(|key| row.keys.get(key));
-        if let Some(pos) = known.filter(|_| !is_on(Mutant::DedupIgnored)) {
+        if let Some(pos) = send.dedup.as_ref().and_then(|key| row.keys.get(key)) {
             return Answer::Sent { num, pos: *pos, before: 0, is_new: false };
         }
         let before = row.inbox.keys().next_back().copied().unwrap_or(0);
@@ -228,7 +225,7 @@ impl Rows {
         row.accept(self.pos_last, send);
         let is_run = JobKind::of(&row.instance.workflow).is_none();
         let is_kept = row.instance.status == Status::Pending && !send.message.is_end() && is_run;
-        if row.is_open() && row.instance.owner == Epoch(0) && !is_kept && !is_on(Mutant::MessageWakesNobody) {
+        if row.is_open() && row.instance.owner == Epoch(0) && !is_kept {
             let due = Wake::by_message(row.instance.wake, self.pos_last, Urgency::of(&send.message));
             set_wake(&mut self.wakes, &mut row.instance, Some(due));
         }
@@ -244,7 +241,7 @@ impl Rows {
     }
 
     fn commit(&mut self, commit: &Commit) -> Answer {
-        if self.lease != Some(commit.epoch) && !is_on(Mutant::CommitUnfenced) {
+        if self.lease != Some(commit.epoch) {
             return Answer::Fenced;
         }
         let Some(row) = self.instances.get_mut(&commit.num) else {
@@ -253,8 +250,7 @@ impl Rows {
         if row.has_applied(commit) {
             return Answer::Done;
         }
-        let is_next = row.seq_last() == commit.seq_before || is_on(Mutant::CommitUnnumbered);
-        if !row.is_open() || !is_next || !is_dense(commit) {
+        if !row.is_open() || row.seq_last() != commit.seq_before || !is_dense(commit) {
             return Answer::Fenced;
         }
         let unseen = row.unseen_by(commit.state.as_ref(), &commit.taken);
@@ -263,7 +259,7 @@ impl Rows {
         }
         let before = row.instance.status.kind();
         row.take(commit);
-        if let Some(state) = commit.state.as_ref().filter(|_| !is_on(Mutant::CommitHalved)) {
+        if let Some(state) = &commit.state {
             row.enter(state, commit.epoch);
             let wake = state.wake.filter(|_| row.is_open());
             set_wake(&mut self.wakes, &mut row.instance, wake);
@@ -276,7 +272,7 @@ impl Rows {
     }
 
     fn claim(&mut self, claim: &Claim) -> Answer {
-        if self.lease != Some(claim.epoch) && !is_on(Mutant::ClaimUnfenced) {
+        if self.lease != Some(claim.epoch) {
             return Answer::Fenced;
         }
         let mut claimed: Vec<Claimed> = Vec::new();
@@ -288,14 +284,13 @@ impl Rows {
                 continue;
             };
             let is_free = [Epoch(0), claim.epoch].contains(&row.instance.owner);
-            let is_early = row.instance.is_early(claim.at) && !is_on(Mutant::ClaimBeforeDue);
-            if !row.is_open() || !is_free || is_early {
+            if !row.is_open() || !is_free || row.instance.is_early(claim.at) {
                 continue;
             }
             let before = row.instance.status.kind();
             let is_again = row.instance.owner == claim.epoch && row.instance.started_at == Some(claim.at);
             let is_first = row.instance.started_at.is_none() || is_again;
-            row.instance.owner = if is_on(Mutant::ClaimOwnsNothing) { Epoch(0) } else { claim.epoch };
+            row.instance.owner = claim.epoch;
             row.instance.started_at.get_or_insert(claim.at);
             row.instance.note = None;
             let is_held = row.instance.status == Status::Paused;
@@ -323,9 +318,6 @@ impl Rows {
                 return Answer::Done;
             }
             return Answer::Refused(Refusal::Status(row.instance.status));
-        }
-        if is_on(Mutant::ReopenForgets) {
-            row.entries.clear();
         }
         let entry = Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status);
         row.entries.push(entry.clone());

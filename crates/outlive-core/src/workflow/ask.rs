@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -123,7 +122,7 @@ impl Machine {
     /// Returns `true` if every entry is durable and no body is running, so only time or a message can move the run.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        (self.working == 0 || is_on(Mutant::PausedAtWork)) && self.durable == self.seq
+        self.working == 0 && self.durable == self.seq
     }
 
     /// Returns `true` if every entry is durable.

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::failure::{self, Cause, Failure};
 use crate::journal::EntryKind;
-use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::retry::{Next, Reason, Retry};
 use crate::time::Timestamp;
@@ -79,15 +78,14 @@ impl Machine {
         match record.started {
             // The attempt was running when the process ended.
             Some((attempt, started)) if attempt == next => {
-                let started = if is_on(Mutant::TimeoutRearmed) { now } else { started };
                 self.set_phase(slot, Phase::Working { attempt, started });
                 self.resume_attempt(slot, &spec, now);
             }
             _ => match record.due {
                 // Even if it is overdue: timers that are due earlier fire first.
-                Some(due) if !is_on(Mutant::RetryEarly) => self.arm_retry(slot, due),
-                _ if self.total_deadline(slot).is_some_and(|end| end <= now) => self.time_is_up(slot, now),
-                _ => self.start_next(slot, now),
+                Some(due) => self.arm_retry(slot, due),
+                None if self.total_deadline(slot).is_some_and(|end| end <= now) => self.time_is_up(slot, now),
+                None => self.start_next(slot, now),
             },
         }
     }
@@ -114,7 +112,7 @@ impl Machine {
     /// again.
     fn resume_attempt(&mut self, slot: Slot, spec: &StepSpec, now: Timestamp) {
         let Some(attempt) = self.attempt(slot) else { return };
-        if spec.is_at_most_once && !is_on(Mutant::OnceResumed) {
+        if spec.is_at_most_once {
             let message = "the process ended while this step ran; it may or may not have taken effect";
             let failure = Failure::new(Cause::Interrupted, message).permanent();
             return self.attempt_failed(slot, attempt.number, failure, now);
@@ -143,7 +141,7 @@ impl Machine {
         if let Some(deadline) = self.attempt(slot).and_then(|attempt| attempt.deadline) {
             self.set_timer(slot, deadline);
         }
-        if is_at_most_once && !is_on(Mutant::OnceUnrecorded) {
+        if is_at_most_once {
             let seq = self.seq;
             self.set_phase(slot, Phase::Starting { seq, attempt, started: now });
             self.starting.push(slot);
@@ -235,7 +233,7 @@ impl Machine {
             entry.payload = Some(failure::with_note(failure, "retry", plan));
         });
         if let Some(op) = self.ops[slot.0].as_mut() {
-            op.record.failed = if is_on(Mutant::AttemptsUncounted) { 0 } else { attempt };
+            op.record.failed = attempt;
             op.record.last = Some(failure.clone().into());
             op.record.due = Some(due);
         }

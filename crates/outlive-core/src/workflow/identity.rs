@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use crate::mutant::{Mutant, is_on};
 use crate::scratch;
 
 use super::op::OpKind;
@@ -43,7 +42,6 @@ impl Identity {
 pub(super) fn numbered(base: &Arc<str>, occurrence: u32) -> Arc<str> {
     match occurrence {
         1 => base.clone(),
-        _ if is_on(Mutant::OccurrencesShared) => base.clone(),
         n => scratch::text(|text| {
             text.extend_from_slice(base.as_bytes());
             text.push(b'#');

@@ -1,7 +1,6 @@
 //! Sleeps and waits: starting them, binding signals, and looking ahead in a shadow machine.
 
 use crate::journal::EntryKind;
-use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
@@ -64,7 +63,7 @@ impl Machine {
     }
 
     pub(super) fn begin_sleep(&mut self, slot: Slot, due: Timestamp, now: Timestamp) {
-        let recorded = self.op(slot).and_then(|op| op.record.due).filter(|_| !is_on(Mutant::SleepRearmed));
+        let recorded = self.op(slot).and_then(|op| op.record.due);
         if recorded.is_none() && due > now {
             self.push(slot, EntryKind::SleepSet, now, |entry| entry.due = Some(due));
         }
@@ -73,7 +72,7 @@ impl Machine {
     }
 
     pub(super) fn begin_wait(&mut self, slot: Slot, name: &str, limit: Option<Timestamp>, now: Timestamp) {
-        let recorded = self.op(slot).and_then(|op| op.record.due).filter(|_| !is_on(Mutant::WaitRearmed));
+        let recorded = self.op(slot).and_then(|op| op.record.due);
         // A signal that this wait cannot read may be meant for a wait that begins next, so it is examined again once
         // all have begun.
         if self.waiting.get(name).is_none_or(Vec::is_empty)

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::failure::{self, Failure};
 use crate::journal::{Entry, EntryKind};
-use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 use crate::retry::Reason;
 use crate::sum::Sum;
@@ -169,8 +168,6 @@ impl Record {
                 self.due = Some(entry.due.ok_or("failed attempt has no retry time")?);
                 return Ok(());
             }
-            EntryKind::StepFailed if is_on(Mutant::FailureForgotten) => return Ok(()),
-            EntryKind::FallingBack if is_on(Mutant::FallbackForgotten) => return Ok(()),
             EntryKind::FallingBack => {
                 self.failed = entry.attempt;
                 self.falling_back = Some(Failure::from_payload(payload_of(entry)?)?.into());

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::mutant::{Mutant, is_on};
 use crate::payload::Payload;
 
 /// Signals by name. A signal bound to a wait that then lost a race returns to its old place.
@@ -34,15 +33,12 @@ impl Signals {
 
     /// Returns the first signal with this name.
     pub(super) fn first(&self, name: &str) -> Option<&Payload> {
-        let queue = self.free.get(name)?;
-        let first = if is_on(Mutant::SignalsLastFirst) { queue.back() } else { queue.front() };
-        first.map(|(_, payload)| payload)
+        self.free.get(name)?.front().map(|(_, payload)| payload)
     }
 
     /// Takes the first signal with this name.
     pub(super) fn take(&mut self, name: &str) -> Option<(u64, Payload)> {
-        let queue = self.free.get_mut(name)?;
-        if is_on(Mutant::SignalsLastFirst) { queue.pop_back() } else { queue.pop_front() }
+        self.free.get_mut(name)?.pop_front()
     }
 
     /// Marks the signal at `pos` as bound to a wait by entry `seq`.

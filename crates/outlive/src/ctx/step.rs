@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::failure::{Cause, Failure};
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::payload::Payload;
 use outlive_core::retry::Retry;
 use outlive_core::workflow::{self, Ended, FailedStep, OpKind, Outcome, Polled, Spec, StepSpec};
@@ -749,7 +748,6 @@ fn idempotency_key(operation: &Operation) -> String {
 
 /// Returns the step's identity in the journal.
 fn identity(operation: &Operation) -> Arc<str> {
-    let slot = operation.slot().filter(|_| !is_on(Mutant::KeyShared));
-    let key = slot.and_then(|slot| operation.cell.lock().machine.key(slot));
+    let key = operation.slot().and_then(|slot| operation.cell.lock().machine.key(slot));
     key.unwrap_or_else(|| Arc::from(""))
 }

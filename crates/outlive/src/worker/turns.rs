@@ -10,7 +10,6 @@ use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Call, Change, End, HandlerKind, Job, Next};
 use outlive_core::kind::JobKind;
-use outlive_core::mutant::{Mutant, is_on};
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 use tracing::Instrument;
@@ -127,7 +126,7 @@ impl Turns {
         let mut has_gap = false;
         letters.inbox.into_iter().for_each(|inbound| self.job.receive(inbound));
         for (inbound, before) in letters.messages {
-            has_gap |= !self.job.has_received(before) && !is_on(Mutant::GapIgnored);
+            has_gap |= !self.job.has_received(before);
             if !has_gap {
                 self.job.receive(inbound);
             }

@@ -6,18 +6,23 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use outlive_core::mutant::Mutant;
 use serde::{Deserialize, Serialize};
 
 use super::SILENCE_MAX;
+use super::defects::Defect;
 use super::suites::{SIMULATE, SUITES};
 
 /// How often the child is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// What a child without a defect is called.
+pub(super) const NONE: &str = "none";
+
 /// The child to be judged.
-pub(super) struct Child {
-    pub(super) mutant: Option<Mutant>,
+pub(super) struct Child<'a> {
+    /// The binary that has all defects, each behind a switch.
+    pub(super) binary: &'a Path,
+    pub(super) defect: Option<&'static Defect>,
     /// Limit on the schedules to simulate.
     pub(super) schedules: u64,
     pub(super) seed: u64,
@@ -46,7 +51,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl Child {
+impl Child<'_> {
     /// Runs all suites until one finds something. Returns the verdict of the last one.
     #[expect(clippy::disallowed_methods, reason = "measures real time")]
     pub(super) fn judge(&self) -> Result<Verdict, String> {
@@ -54,8 +59,9 @@ impl Child {
         let folder = tempfile::tempdir().map_err(trouble)?;
         let said = folder.path().join("said");
         let start = Instant::now();
-        let mut child = Command::new(std::env::current_exe().map_err(trouble)?)
-            .args(["--mutant", self.mutant.map_or("none", Mutant::name)])
+        let name = self.defect.map_or(NONE, |defect| defect.name);
+        let mut child = Command::new(self.binary)
+            .args(["--mutant", name])
             .args(["--seed", &self.seed.to_string(), "--count", &self.schedules.to_string()])
             .stdout(File::create(&said).map_err(trouble)?)
             .stderr(Stdio::null())
@@ -75,15 +81,20 @@ impl Child {
             }
             std::thread::sleep(LOOK_EVERY);
         };
-        let mut verdict = last(&said, died).map_err(trouble)?;
+        let mut verdict = last(&said, name, died).map_err(trouble)?;
         verdict.millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(verdict)
     }
 }
 
-/// Returns the last verdict, unless the child ended in the middle of a suite.
-fn last(said: &Path, died: Option<String>) -> std::io::Result<Verdict> {
+/// Returns the last verdict, unless the child ended in the middle of a suite. The first line is the name of its defect:
+/// a child that fails before it has turned that on has found nothing.
+fn last(said: &Path, name: &str, died: Option<String>) -> std::io::Result<Verdict> {
     let text = fs::read_to_string(said)?;
+    if text.lines().next() != Some(name) {
+        let ended = died.unwrap_or_default();
+        return Err(std::io::Error::other(format!("{name} was not turned on: {ended}")));
+    }
     let mut verdicts: Vec<Verdict> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if let (Some(suite), Some(_)) = (SUITES.get(verdicts.len()), &died) {
         return Ok(Verdict { suite: suite.name.to_owned(), tried: 0, millis: 0, found: died });

@@ -1,17 +1,16 @@
 //! The suites a defect is tested against, one after the other, until one finds it.
 
 use std::io::Write as _;
-use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use outlive_core::memory::MemoryStore;
-use outlive_core::mutant;
 use outlive_testkit::conformance::{Case, Home, cases, differential};
 use outlive_testkit::programs;
 use outlive_testkit::simulate::simulate_with;
 use tokio::runtime::Builder;
 
-use super::child::Verdict;
+use super::child::{NONE, Verdict};
+use super::defects;
 use super::homes::{Memory, Sqlite};
 use crate::tools::Order;
 use crate::tools::crashes::PROGRAMS;
@@ -55,11 +54,12 @@ const ONE_PROCESS: [&str; 2] =
 /// Location of the first panic in the product's own code: an assertion that did not hold.
 static ASSERTION: OnceLock<String> = OnceLock::new();
 
-/// Runs as a process with a defect, or without any if the name is "none".
-pub(crate) fn be_mutant(name: &str, order: &Order) -> ExitCode {
-    if name != "none" && !mutant::set(name) {
-        return ExitCode::FAILURE;
+/// Runs the suites as a process with a defect, or without any for [`NONE`]. Fails if the defect cannot be turned on.
+pub(crate) fn be_mutant(name: &str, order: &Order) -> Result<(), String> {
+    if name != NONE {
+        turn_on(name)?;
     }
+    say(name);
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         if !place.contains("outlive-testkit") && place.starts_with("crates/") {
@@ -79,7 +79,15 @@ pub(crate) fn be_mutant(name: &str, order: &Order) -> ExitCode {
             break;
         }
     }
-    ExitCode::SUCCESS
+    Ok(())
+}
+
+/// Turns a defect on until the process ends. The binary that can is built from a copy of this code, in which the last
+/// line is another.
+fn turn_on(name: &str) -> Result<(), String> {
+    let defect = defects::all().find(|defect| defect.name == name);
+    let defect = defect.ok_or_else(|| format!("there is no defect called {name}"))?;
+    Err(format!("{} has no switch in this binary; run `./prove mutants`", defect.name))
 }
 
 /// Prints a line, if only to show that the process is alive.

@@ -1,0 +1,150 @@
+//! Defects of the store on SQLite.
+
+use super::{Defect, Edit};
+
+const BATCH: &str = "crates/outlive-sqlite/src/batch.rs";
+const COMMIT: &str = "crates/outlive-sqlite/src/commit.rs";
+const DELIVER: &str = "crates/outlive-sqlite/src/deliver.rs";
+const LEASE: &str = "crates/outlive-sqlite/src/lease.rs";
+const LEDGER: &str = "crates/outlive-sqlite/src/ledger.rs";
+const PUSH: &str = "crates/outlive-sqlite/src/push.rs";
+const TURN: &str = "crates/outlive-sqlite/src/turn.rs";
+
+pub(super) const DEFECTS: &[Defect] = &[
+    Defect {
+        name: "SqliteUnfenced",
+        breaks: "SQLite: a write under a lost lease is accepted. Breaks P5.",
+        edits: &[Edit {
+            file: BATCH,
+            original: "&& epoch.0 == self.epoch",
+            replacement: r#"&& (epoch.0 == self.epoch || outlive_core::defect::is_on("SqliteUnfenced"))"#,
+        }],
+    },
+    Defect {
+        name: "SqliteHalved",
+        breaks: "SQLite: the entries of a commit are stored but its state is not. Breaks P1.",
+        edits: &[
+            Edit {
+                file: COMMIT,
+                original: r"match &commit.state {
+            Some(state) => {",
+                replacement: r#"match commit.state.as_ref().filter(|_| !outlive_core::defect::is_on("SqliteHalved")) {
+            Some(state) => {"#,
+            },
+            Edit {
+                file: TURN,
+                original: "match &turn.state {",
+                replacement: r#"match turn.state.as_ref().filter(|_| !outlive_core::defect::is_on("SqliteHalved")) {"#,
+            },
+        ],
+    },
+    Defect {
+        name: "SqlitePassesMessage",
+        breaks: "SQLite: a run pauses or ends despite a message it has not seen. Breaks P4.",
+        edits: &[Edit {
+            file: COMMIT,
+            original: "if facts.inbox_last <= seen {",
+            replacement: r#"if facts.inbox_last <= seen || outlive_core::defect::is_on("SqlitePassesMessage") {"#,
+        }],
+    },
+    Defect {
+        name: "SqliteDedupIgnored",
+        breaks: "SQLite: dedup keys are ignored. Breaks P4.",
+        edits: &[
+            Edit {
+                file: DELIVER,
+                original: r"= &send.dedup
+            && let",
+                replacement: r#"= send.dedup.as_ref().filter(|_| !outlive_core::defect::is_on("SqliteDedupIgnored"))
+            && let"#,
+            },
+            Edit {
+                file: PUSH,
+                original: "&& self.pos_of_key(receiver.num, key)?.is_some()",
+                replacement: r#"&& self.pos_of_key(receiver.num, key)?.is_some()
+                && !outlive_core::defect::is_on("SqliteDedupIgnored")"#,
+            },
+        ],
+    },
+    Defect {
+        name: "SqliteWakesNobody",
+        breaks: "SQLite: a message does not wake its receiver. Breaks P4.",
+        edits: &[Edit {
+            file: DELIVER,
+            original: "|| receiver.status == Status::Stuck {",
+            replacement: r#"|| receiver.status == Status::Stuck
+            || outlive_core::defect::is_on("SqliteWakesNobody")
+        {"#,
+        }],
+    },
+    Defect {
+        name: "SqliteFreesNobody",
+        breaks: "SQLite: a new lease does not release the instances of the dead owner. Breaks P5.",
+        edits: &[Edit {
+            file: LEASE,
+            original: r"let values = params![now.as_millis(), self.culprit()?, row::BLAMED];
+        let driven = self.connection.prepare_cached(sql)?.execute(values)?;",
+            replacement: r#"let mut driven = 0;
+        if !outlive_core::defect::is_on("SqliteFreesNobody") {
+            let values = params![now.as_millis(), self.culprit()?, row::BLAMED];
+            driven = self.connection.prepare_cached(sql)?.execute(values)?;
+        }"#,
+        }],
+    },
+    Defect {
+        name: "SqliteMarksUnkept",
+        breaks: "SQLite: the last assigned numbers are not stored, so they are assigned again. Breaks P4.",
+        edits: &[Edit {
+            file: LEDGER,
+            original: "if new != kept {",
+            replacement: r#"if new != kept && !outlive_core::defect::is_on("SqliteMarksUnkept") {"#,
+        }],
+    },
+    Defect {
+        name: "SqliteStaleMemory",
+        breaks: "SQLite: cached state is trusted although another process has written. Breaks P4.",
+        edits: &[Edit {
+            file: LEDGER,
+            original: "|before| before == now) {",
+            replacement: r#"|before| before == now) || outlive_core::defect::is_on("SqliteStaleMemory") {"#,
+        }],
+    },
+    Defect {
+        name: "SqlitePushKeptTwice",
+        breaks: "SQLite: a push sent again after a lost reply is stored twice. Breaks P4.",
+        edits: &[
+            Edit {
+                file: PUSH,
+                original: "Ok(written > 0)",
+                replacement: r#"Ok(written > 0 || outlive_core::defect::is_on("SqlitePushKeptTwice"))"#,
+            },
+            Edit {
+                file: PUSH,
+                original: "let mut statement = self.connection.prepare_cached(KNOWN)?;",
+                replacement: r#"if outlive_core::defect::is_on("SqlitePushKeptTwice") {
+            return Ok(None);
+        }
+        let mut statement = self.connection.prepare_cached(KNOWN)?;"#,
+            },
+        ],
+    },
+    Defect {
+        name: "SqliteRefusedTurnSends",
+        breaks: "SQLite: the messages of a refused turn are sent anyway. Breaks P1.",
+        edits: &[Edit {
+            file: TURN,
+            original: "if sent.is_err() {",
+            replacement: r#"if sent.is_err() && !outlive_core::defect::is_on("SqliteRefusedTurnSends") {"#,
+        }],
+    },
+    Defect {
+        name: "SqliteTurnPassesItself",
+        breaks: "SQLite: what a turn has not seen, in its queue or sent to itself, \
+                 is passed by when it leaves. Breaks P4.",
+        edits: &[Edit {
+            file: TURN,
+            original: "reaches_itself.then_some(",
+            replacement: r#"(reaches_itself && !outlive_core::defect::is_on("SqliteTurnPassesItself")).then_some("#,
+        }],
+    },
+];
