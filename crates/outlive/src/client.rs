@@ -185,7 +185,7 @@ impl Client {
     pub fn start_json(&self, workflow: &str, input: &str) -> Start<serde_json::Value> {
         let name = Name::new("workflow name", workflow).map_err(Error::from);
         let input = Payload::parse(input).map_err(|error| Error::Payload {
-            what: format!("the input {:?} cannot be stored as JSON", input.chars().take(60).collect::<String>()),
+            what: format!("the input {:?} is not JSON that can be stored", input.chars().take(60).collect::<String>()),
             problem: error.to_string(),
         });
         Start::new(self.shared.clone(), name, input)

@@ -73,7 +73,7 @@ async fn an_export_to_a_file_is_there_as_a_whole_or_not_at_all() {
     )
     .unwrap();
     let error = tell(&["export", name, "--out", again.to_str().unwrap()]).await.error();
-    assert!(error.contains("line 2: the export ends here"), "{error}");
+    assert!(error.contains("line 2: the export ends without its last line"), "{error}");
     assert_eq!(lines(&std::fs::read_to_string(&again).unwrap()).len(), 3, "what was there stays");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside");
 }

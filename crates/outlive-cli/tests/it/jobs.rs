@@ -223,7 +223,7 @@ async fn what_is_no_job_or_of_another_kind_is_refused_with_the_way_out() {
         (&["job", "task:nope:1"], "there is no job \"task:nope\" in this store; there are continuous:beat, pool:mail"),
         (&["job", "pool:mail:7"], "a pool has one queue"),
         (&["jobs", "task:nope"], "there is no job \"task:nope\""),
-        (&["trigger", "pool:mail"], "push an event to it"),
+        (&["trigger", "pool:mail"], "push an event instead"),
         (&["trigger", "task:orders:1"], "there is no job \"task:orders\" in this store"),
         (&["flush", "continuous:beat:paris"], "collects no batch to flush"),
         (&["send", "continuous:beat:paris", "1"], "can be triggered"),
