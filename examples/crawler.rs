@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use outlive::job::{PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use tokio::time::Instant;
 
@@ -29,7 +29,7 @@ fn links_of(page: u32) -> Vec<u32> {
     [1, page * 2, page * 2 + 1].into_iter().filter(|link| *link <= PAGES).collect()
 }
 
-async fn fetch(ctx: PoolCtx<u32>, page: u32) -> Result<()> {
+async fn fetch(ctx: WorkerPoolCtx<u32>, page: u32) -> Result<()> {
     let fetches: &Fetches = ctx.get();
     fetches.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), page));
     Ok(ctx.send(SITES, "example.com", &links_of(page))?)
@@ -63,7 +63,7 @@ async fn main() -> Result<()> {
     while !is_done() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    engine.job(FETCH).drain().await?;
+    engine.job(FETCH).wait_idle().await?;
     engine.shutdown().await?;
 
     let fetches = fetches.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use outlive::job::{DeadLetter, PoolCtx, Push, WorkerPool};
+use outlive::job::{DeadLetter, Push, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 
 const MAIL: WorkerPool<String> = WorkerPool::new("mail");
@@ -17,7 +17,7 @@ struct Post {
     is_open: AtomicBool,
 }
 
-async fn send(ctx: PoolCtx<String>, to: String) -> Result<()> {
+async fn send(ctx: WorkerPoolCtx<String>, to: String) -> Result<()> {
     let post: &Arc<Post> = ctx.get();
     if to.ends_with("@mountains") && !post.is_open.load(Ordering::SeqCst) {
         return Err(format!("{to} cannot be reached").into());
@@ -29,7 +29,7 @@ async fn send(ctx: PoolCtx<String>, to: String) -> Result<()> {
     Ok(())
 }
 
-async fn keep(_: PoolCtx<String>, letter: DeadLetter<String>) -> Result<()> {
+async fn keep(_: WorkerPoolCtx<String>, letter: DeadLetter<String>) -> Result<()> {
     println!("gave up after {} attempts: {}", letter.attempts, letter.failure);
     Ok(())
 }
@@ -47,17 +47,17 @@ async fn main() -> Result<()> {
     let mail = engine.job(MAIL);
 
     // All of them in one commit, the urgent ones first, and nobody twice.
-    let towns = (0..200).map(|n| Push::new(format!("{n}@town")).once(format!("{n}@town")));
+    let towns = (0..200).map(|n| Push::new(format!("{n}@town")).dedup_key(format!("{n}@town")));
     let mountains = (0..3).map(|n| Push::new(format!("{n}@mountains")).priority(5));
     let pushed = mail.push_many(towns.chain(mountains)).await?;
-    mail.drain().await?;
+    mail.wait_idle().await?;
     let status = mail.status().await?;
     println!("{} of {} sent, {} dead letters", post.sent.load(Ordering::SeqCst), pushed.len(), status.dead);
     assert_eq!((post.sent.load(Ordering::SeqCst), status.dead), (200, 3));
 
     post.is_open.store(true, Ordering::SeqCst);
     println!("the branch in the mountains opens: retrying {}", mail.retry_dead().await?);
-    mail.drain().await?;
+    mail.wait_idle().await?;
     println!("{} sent", post.sent.load(Ordering::SeqCst));
 
     assert_eq!((post.sent.load(Ordering::SeqCst), mail.status().await?.dead), (203, 0));

@@ -34,9 +34,9 @@ impl Crowd {
     pub(crate) async fn fill(self, path: &Path) -> Result<()> {
         let engine = engine(path).start().await?;
         let sleepers = Kind { workflow: "sleeper", status: StatusKind::Sleeping, what: "sleepers" };
-        sleepers.add(&engine, self.sleepers, |id| engine.start(sleeper, &id)).await?;
+        sleepers.add(&engine.client(), self.sleepers, |id| engine.start(sleeper, &id)).await?;
         let finished = Kind { workflow: "nothing", status: StatusKind::Completed, what: "finished runs" };
-        finished.add(&engine, self.finished, |id| engine.start(no_step, &id)).await?;
+        finished.add(&engine.client(), self.finished, |id| engine.start(no_step, &id)).await?;
         Ok(engine.shutdown().await?)
     }
 }
@@ -52,7 +52,7 @@ impl Kind {
     where
         O: Send + 'static,
     {
-        let of_it = Filter::new().workflow(self.workflow);
+        let of_it = Filter::runs().workflow(self.workflow);
         let mut present = client.count(of_it.clone()).await?.total();
         let bar = bar::of(wanted, self.what);
         while present < wanted {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlive::job::{PoolCtx, Push, WorkerPool};
+use outlive::job::{Push, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 
 use crate::figures::{Against, Measured};
@@ -17,7 +17,7 @@ const CONCURRENCY: usize = 256;
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
-async fn send(_: PoolCtx<u64>, _: u64) -> Result<()> {
+async fn send(_: WorkerPoolCtx<u64>, _: u64) -> Result<()> {
     HANDLED.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
@@ -34,7 +34,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
         mail.push_many((at..end).map(Push::new)).await?;
         at = end;
     }
-    mail.drain().await?;
+    mail.wait_idle().await?;
     let spent = watch.read();
     let handled = HANDLED.load(Ordering::Relaxed);
     if handled != setup.n {

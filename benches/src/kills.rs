@@ -37,7 +37,7 @@ async fn long(ctx: Ctx, _: u64) -> Result<()> {
 pub(crate) async fn be_prisoner(setup: &Setup) -> Result<()> {
     let (begun, watch) = (Begun::default(), Stopwatch::start());
     let engine = Engine::open(setup.store()).workflow("long", long).provide(begun.clone()).start().await?;
-    if engine.count(Filter::new()).await?.total() == 0 {
+    if engine.count(Filter::runs()).await?.total() == 0 {
         Flood::of(setup.n).start(|id| engine.start(long, &id)).await?;
     }
     while begun.load(Ordering::Relaxed) < setup.n {

@@ -32,13 +32,13 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     }
     engine.shutdown().await?;
     let client = Client::open(&path)?;
-    let none = Filter::new().created_before(Timestamp::from_millis(1));
+    let none = Filter::runs().created_before(Timestamp::from_millis(1));
     let (before, watch) = (usage::rss_mb(), Stopwatch::start());
     let mut own = vec![
-        ("newest_ms", list(&client, &Filter::new(), 100).await?),
-        ("prefix_ms", list(&client, &Filter::new().id_prefix("rare-"), RARE).await?),
-        ("tag_ms", list(&client, &Filter::new().tag("shop", "paris"), RARE).await?),
-        ("failed_ms", list(&client, &Filter::new().status(StatusKind::Failed), 0).await?),
+        ("newest_ms", list(&client, &Filter::runs(), 100).await?),
+        ("prefix_ms", list(&client, &Filter::runs().id_prefix("rare-"), RARE).await?),
+        ("tag_ms", list(&client, &Filter::runs().tag("shop", "paris"), RARE).await?),
+        ("failed_ms", list(&client, &Filter::runs().status(StatusKind::Failed), 0).await?),
         ("no_match_ms", list(&client, &none, 0).await?),
         ("count_behind_dropped_ms", count_behind_dropped(&client, &none).await?),
     ];
@@ -61,7 +61,7 @@ async fn list(client: &Client, filter: &Filter, least: u64) -> Result<Value> {
         let begun = Instant::now();
         let page = client.list(filter.clone()).await?;
         times.push(begun.elapsed());
-        if (page.runs.len() as u64) < least.min(client.count(Filter::new()).await?.total()) {
+        if (page.runs.len() as u64) < least.min(client.count(Filter::runs()).await?.total()) {
             return Err(format!("got {} runs, expected at least {least}: {filter:?}", page.runs.len()).into());
         }
     }
@@ -76,7 +76,7 @@ async fn count_behind_dropped(client: &Client, filter: &Filter) -> Result<Value>
             let _ = pin!(client.list(filter.clone())).poll(&mut Context::from_waker(Waker::noop()));
         }
         let begun = Instant::now();
-        client.count(Filter::new()).await?;
+        client.count(Filter::runs()).await?;
         times.push(begun.elapsed());
     }
     Ok(middle(times))

@@ -15,10 +15,10 @@ async fn waiting(ctx: Ctx, _: u64) -> Result<u64> {
 pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let path = setup.store();
     let room = usize::try_from(setup.n)? * 4;
-    let engine = Engine::open(&path).workflow("waiting", waiting).resident_max(room).start().await?;
+    let engine = Engine::open(&path).workflow("waiting", waiting).max_resident(room).start().await?;
     let before = usage::rss_mb();
     Flood { n: setup.n, in_flight: 1_000 }.start(|id| engine.start(waiting, &id)).await?;
-    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Waiting) == setup.n).await?;
+    until(&engine.client(), Filter::runs(), |counts| counts.of(StatusKind::Waiting) == setup.n).await?;
     let bytes_each = (usage::rss_mb() - before) * 1024.0 * 1024.0 / setup.n as f64;
     let durability = engine.durability();
     let bytes = close(engine, &path).await?;

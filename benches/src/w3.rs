@@ -41,7 +41,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let bar = bar::of(setup.n, "runs");
     let watch = Stopwatch::start();
     Flood { n: setup.n, in_flight: STARTS.min(setup.n) }.start(|id| engine.start(nap, &id)).await?;
-    until(&engine, Filter::new(), |counts| {
+    until(&engine.client(), Filter::runs(), |counts| {
         bar.set_position(counts.of(StatusKind::Completed));
         counts.of(StatusKind::Completed) == setup.n
     })

@@ -70,7 +70,7 @@ pub(crate) async fn be_heir(setup: &Setup) -> Result<()> {
     let watch = Stopwatch::start();
     let engine = Engine::open(setup.store()).workflow("counted", counted).provide(tally.clone()).start().await?;
     let is_done = |counts: &Counts| counts.of(StatusKind::Completed) == counts.total();
-    let completed = until(&engine, Filter::new(), is_done).await?.total();
+    let completed = until(&engine.client(), Filter::runs(), is_done).await?.total();
     say(json!({
         "completed": completed,
         "begun": tally.begun.load(Ordering::Relaxed),

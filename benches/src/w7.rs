@@ -53,13 +53,13 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     for run in 0..RUNS {
         engine.start(long, &setup.n).id(&id(run)).await?;
     }
-    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Waiting) == RUNS).await?;
+    until(&engine.client(), Filter::runs(), |counts| counts.of(StatusKind::Waiting) == RUNS).await?;
     engine.shutdown().await?;
 
     let engine = builder().start().await?;
     let (mut times, mut spent, bar) = (Vec::new(), Spent::default(), bar::of(RUNS, "replays"));
     for run in 0..RUNS {
-        let run = engine.run::<()>(&id(run)).await?;
+        let run = engine.get_run::<()>(&id(run)).await?;
         let watch = Stopwatch::start();
         run.signal("go", &()).await?;
         let acknowledged = epoch.elapsed();

@@ -46,20 +46,20 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let of_a_side = usize::try_from(runs * WAITS)?;
     let board: Board = Arc::new((0..2 * of_a_side).map(|_| Marks::default()).collect());
     let engine = Engine::open(&path).workflow("listen", listen).provide(board.clone()).start().await?;
-    let (within, outside): (&Client, &Client) = (&engine, &Client::open(&path)?);
+    let (within, outside): (&Client, &Client) = (&engine.client(), &Client::open(&path)?);
     let name = |id: u64| format!("listener-{id}");
     Flood::of(2 * runs).start(|id| within.start(listen, &id).id(&name(id))).await?;
-    until(within, Filter::new(), |counts| counts.of(StatusKind::Waiting) == 2 * runs).await?;
+    until(within, Filter::runs(), |counts| counts.of(StatusKind::Waiting) == 2 * runs).await?;
 
     let watch = Stopwatch::start();
     for (client, ids, first) in [(outside, 0..runs, 0), (within, runs..2 * runs, of_a_side)] {
         let mut listeners = Vec::new();
         for id in ids {
-            listeners.push(client.run::<()>(&name(id)).await?);
+            listeners.push(client.get_run::<()>(&name(id)).await?);
         }
         send(&listeners, first, &board).await?;
     }
-    until(within, Filter::new(), |counts| counts.of(StatusKind::Completed) == 2 * runs).await?;
+    until(within, Filter::runs(), |counts| counts.of(StatusKind::Completed) == 2 * runs).await?;
     let spent = watch.read();
     let durability = engine.durability();
     engine.shutdown().await?;

@@ -36,7 +36,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let mut crowded = Flood { n: many, in_flight: CLIENTS }.start(|id| engine.start(no_step, &id)).await?;
     let starts_per_sec = many as f64 / watch.read().elapsed.as_secs_f64();
     let runs = setup.n + many;
-    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Completed) == runs).await?;
+    until(&engine.client(), Filter::runs(), |counts| counts.of(StatusKind::Completed) == runs).await?;
     let durability = engine.durability();
     let bytes = close(engine, &path).await?;
     crowded.sort();

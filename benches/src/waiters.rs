@@ -38,7 +38,7 @@ fn name(id: u64) -> String {
 pub(crate) async fn be_executor(setup: &Setup) -> Result<()> {
     let engine = Engine::open(setup.store()).workflow("parked", parked).workflow("quick", quick).start().await?;
     Flood { n: setup.n, in_flight: 1_000 }.start(|id| engine.start(parked, &id).id(&name(id))).await?;
-    until(&engine, Filter::new(), |counts| counts.of(StatusKind::Waiting) == setup.n).await?;
+    until(&engine.client(), Filter::runs(), |counts| counts.of(StatusKind::Waiting) == setup.n).await?;
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "ready")?;
     stdout.flush()?;
@@ -53,7 +53,7 @@ pub(crate) async fn be_executor(setup: &Setup) -> Result<()> {
 async fn cpu_percent(client: &Client, waiters: u64, watched: Duration) -> Result<f64> {
     let mut tasks = JoinSet::new();
     for id in 0..waiters {
-        let run: Run<()> = client.run(&name(id)).await?;
+        let run: Run<()> = client.get_run(&name(id)).await?;
         tasks.spawn(async move { run.result().await });
     }
     tokio::time::sleep(watched / 4).await;

@@ -89,13 +89,13 @@ impl Scenario {
                 Ok(try_join_all(runs.iter().map(outlive::Run::result)).await.map(drop)?)
             }),
             Self::Replay => world.run(async |engine, _| {
-                let run = engine.run::<u64>(RUN).await?;
+                let run = engine.get_run::<u64>(RUN).await?;
                 run.signal("go", &()).await?;
                 Ok(run.result().await.map(drop)?)
             }),
             Self::Wake => world.run(async |engine, _| Ok(engine.start(naps, &times).await?.result().await?)),
             Self::WakeCold => {
-                world.run(async |engine, _| Ok(engine.run::<()>(&format!("{RUN} {times}")).await?.result().await?))
+                world.run(async |engine, _| Ok(engine.get_run::<()>(&format!("{RUN} {times}")).await?.result().await?))
             }
             Self::Start => world.run(async |engine, clock| {
                 for number in 0..times {
@@ -135,7 +135,7 @@ impl World {
             .on_thread_park(move || parked.parked())
             .build()?;
         runtime.block_on(async {
-            let engine = Engine::on(self.store.clone())
+            let engine = Engine::with_store(self.store.clone())
                 .clock(self.clock.clone())
                 .seed(self.seed)
                 .workflow("steps", steps)

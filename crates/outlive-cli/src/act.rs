@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use outlive::CancelAnswer;
+use outlive::CancelOutcome;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -106,10 +106,10 @@ fn done(run: &RunArgs, what: &str, out: Out) -> Result<ExitCode, Error> {
 
 /// Reports whether the run was still live when its end was requested. Either way the command succeeds: the run does not
 /// continue.
-async fn ended(run: &AnyRun, answer: CancelAnswer, taken: &str, out: Out) -> Result<ExitCode, Error> {
+async fn ended(run: &AnyRun, answer: CancelOutcome, taken: &str, out: Out) -> Result<ExitCode, Error> {
     let sentence = match answer {
-        CancelAnswer::Ended(status) => format!("run {:?} has already ended: {status}; nothing was changed", run.id()),
-        CancelAnswer::TakenStuck => format!(
+        CancelOutcome::Ended(status) => format!("run {:?} has already ended: {status}; nothing was changed", run.id()),
+        CancelOutcome::TakenStuck => format!(
             "run {:?} was stuck and is now cancelled; its code could not continue, so its cleanup did not run: undo by \
              hand what `outlive show` lists as done",
             run.id()
@@ -117,10 +117,10 @@ async fn ended(run: &AnyRun, answer: CancelAnswer, taken: &str, out: Out) -> Res
         _ => format!("run {:?}: {taken}", run.id()),
     };
     let status = match answer {
-        CancelAnswer::Ended(status) => status,
+        CancelOutcome::Ended(status) => status,
         _ => run.status().await?,
     };
-    let is_taken = !matches!(answer, CancelAnswer::Ended(_));
+    let is_taken = !matches!(answer, CancelOutcome::Ended(_));
     out.answer(sentence, &Done { id: run.id(), is_taken, status: Some(status.into()) })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -28,11 +28,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(30);
 const NOT_MADE: u8 = 3;
 
 #[derive(clap::Args)]
-#[command(after_help = "The program is started with OUTLIVE_CHECK and OUTLIVE_CHECK_REPORT in its environment. They \
-    make its first `Engine` replay the unfinished runs of FILE with the workflows it registers, instead of executing a \
+#[command(
+    after_help = "The program must call `.check_from_env()` on its `Engine` builder. It is started with OUTLIVE_CHECK \
+    and OUTLIVE_CHECK_REPORT in its environment, which make that engine replay the unfinished runs of FILE with the workflows it registers, instead of executing a \
     store: no step runs and nothing is written, even if another program executes FILE.\n\n\
     Exit codes: 0 if all runs are fine or reach new steps, 1 if some are not or a check cannot tell, 2 if the command \
-    line is wrong, 3 if the check could not be made.")]
+    line is wrong, 3 if the check could not be made."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,

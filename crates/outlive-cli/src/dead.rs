@@ -83,7 +83,7 @@ pub(crate) async fn run(command: &Command, out: Out) -> Result<ExitCode, Error> 
 impl JobArgs {
     /// Returns the run if the argument is a run id rather than a job.
     async fn run(&self, client: &Client) -> Result<Option<AnyRun>, Error> {
-        Ok(if open::kind(&self.job).is_some() { None } else { Some(client.run(&self.job).await?) })
+        Ok(if open::kind(&self.job).is_some() { None } else { Some(client.get_run(&self.job).await?) })
     }
 }
 
@@ -125,9 +125,10 @@ async fn bury(args: &LetterArgs, is_retry: bool, out: Out) -> Result<(), Error> 
         return signals::bury(&run, args.number, is_retry, out).await;
     }
     let job = client.job_by_name(&args.job.job)?;
-    let done = match is_retry {
-        true => job.retry_dead(args.number).await,
-        false => job.drop_dead(args.number).await,
+    let resolve = if is_retry { job.retry_dead() } else { job.discard_dead() };
+    let done = match args.number {
+        Some(number) => resolve.only(number).await,
+        None => resolve.await,
     };
     let count = match (done, args.number) {
         (Err(error), Some(number)) if error.is_not_found() => {

@@ -53,7 +53,7 @@ impl LeftOut {
         let Ok(client) = args.store.read() else { return Self::default() };
         let filter = args.filter.filter();
         let count = async |filter| client.count(filter).await.unwrap_or_default();
-        let (mut left_out, is_narrow) = (Self::default(), filter != Filter::new());
+        let (mut left_out, is_narrow) = (Self::default(), filter != Filter::runs());
         if !args.all && filter.statuses.is_empty() {
             let counts = count(filter).await;
             left_out.ended =

@@ -22,7 +22,7 @@ pub(crate) struct FilterArgs {
 
 impl FilterArgs {
     pub(crate) fn filter(&self) -> Filter {
-        let mut filter = Filter::new();
+        let mut filter = Filter::runs();
         filter.workflow = self.workflow.clone();
         filter.id_prefix = self.prefix.clone();
         filter.statuses = self.status.clone();

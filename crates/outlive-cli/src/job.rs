@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use comfy_table::Cell;
 use outlive::Payload;
-use outlive::job::{JobInfo, JobKind, PoolStatus, Waiting};
+use outlive::job::{JobInfo, JobKind, Waiting, WorkerPoolStatus};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -31,7 +31,7 @@ struct Shown {
     info: JobInfo,
     state: Option<Payload>,
     inbox: Vec<Waiting>,
-    pool: Option<PoolStatus>,
+    pool: Option<WorkerPoolStatus>,
 }
 
 #[derive(Serialize)]
@@ -113,7 +113,7 @@ impl Shown {
     fn sheet(&self, fit: Fit) -> String {
         let (info, now) = (&self.info, time::now());
         let queue = self.pool.map(|pool| {
-            let PoolStatus { ready, running, delayed, dead, .. } = pool;
+            let WorkerPoolStatus { ready, running, delayed, dead, .. } = pool;
             format!("{ready} ready, {running} running, {delayed} delayed, {dead} dead")
         });
         let own = |count: u64| Some(count.to_string()).filter(|_| self.pool.is_none());
@@ -160,9 +160,9 @@ impl Shown {
     }
 }
 
-impl From<PoolStatus> for PoolFacts {
-    fn from(pool: PoolStatus) -> Self {
-        let PoolStatus { ready, running, delayed, dead, is_paused, .. } = pool;
+impl From<WorkerPoolStatus> for PoolFacts {
+    fn from(pool: WorkerPoolStatus) -> Self {
+        let WorkerPoolStatus { ready, running, delayed, dead, is_paused, .. } = pool;
         Self { ready, running, delayed, dead, is_paused }
     }
 }

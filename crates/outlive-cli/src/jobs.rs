@@ -100,7 +100,7 @@ fn list_jobs(jobs: &[JobSummary], fit: Fit, out: Out) -> Result<(), Error> {
 async fn instances(client: &Client, job: &AnyJob, limit: usize) -> Result<Vec<JobInstance>, Error> {
     let (mut found, mut next) = (Vec::new(), None);
     loop {
-        let page = client.job_instances(Filter::new().workflow(job.name()), next).await?;
+        let page = client.job_instances(Filter::runs().workflow(job.name()), next).await?;
         found.extend(page.instances);
         next = page.next;
         if next.is_none() || found.len() >= limit {

@@ -93,7 +93,7 @@ impl RunArgs {
     /// Opens it read-only.
     pub(crate) async fn read(&self) -> Result<AnyRun, Error> {
         self.check_run()?;
-        Ok(self.store.read()?.run(&self.id).await?)
+        Ok(self.store.read()?.get_run(&self.id).await?)
     }
 
     fn check_run(&self) -> Result<(), Error> {
@@ -106,7 +106,7 @@ impl RunArgs {
 
     /// Opens it, whether it is a run or an instance of a job.
     pub(crate) async fn open_any(&self) -> Result<AnyRun, Error> {
-        Ok(self.store.open()?.run(&self.id).await?)
+        Ok(self.store.open()?.get_run(&self.id).await?)
     }
 
     pub(crate) fn is_job(&self) -> bool {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use outlive::IntoDuration as _;
-use outlive::job::PoolStatus;
+use outlive::job::WorkerPoolStatus;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -108,12 +108,12 @@ async fn drain(args: &DrainArgs, out: Out) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn left(status: &PoolStatus) -> u64 {
+fn left(status: &WorkerPoolStatus) -> u64 {
     status.ready + status.running + status.delayed
 }
 
 /// Returns why to stop waiting, if there is a reason.
-fn refusal(job: &str, status: &PoolStatus, too_long: Option<Duration>) -> Option<Error> {
+fn refusal(job: &str, status: &WorkerPoolStatus, too_long: Option<Duration>) -> Option<Error> {
     let left = left(status);
     if status.is_paused {
         let way_out = "resume it with `outlive queue resume`";

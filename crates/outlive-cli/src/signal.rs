@@ -21,15 +21,15 @@ pub(crate) struct Args {
     value: String,
     /// Deduplication key: a second signal to the run with the same key is dropped
     #[arg(long, value_name = "KEY")]
-    dedup: Option<String>,
+    dedup_key: Option<String>,
 }
 
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     let value = input::json("value", &args.value)?;
     let run = args.run.open().await?;
     let mut signal = run.signal(&args.name, &value);
-    if let Some(key) = &args.dedup {
-        signal = signal.dedup(key);
+    if let Some(key) = &args.dedup_key {
+        signal = signal.dedup_key(key);
     }
     // Read before sending: once the signal is taken, the run no longer waits for it.
     let note = run.info().await?.note;
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
             "signal {:?} dropped: run {:?} has already had a signal with the dedup key {:?}",
             args.name,
             run.id(),
-            args.dedup.as_deref().unwrap_or_default()
+            args.dedup_key.as_deref().unwrap_or_default()
         ),
     };
     if let Some(awaited) =
@@ -51,6 +51,6 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     {
         sentence.push_str(&format!("; the run is not waiting for it now: it {awaited}"));
     }
-    out.answer(sentence, &json!({ "id": run.id(), "signal": args.name, "dedup": args.dedup, "kept": is_kept }))?;
+    out.answer(sentence, &json!({ "id": run.id(), "signal": args.name, "dedup": args.dedup_key, "kept": is_kept }))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -26,9 +26,9 @@ pub(crate) struct Args {
     /// Run id; generated if not given
     #[arg(long)]
     id: Option<String>,
-    /// Start only after this time, such as "30 s" or "2 days"
+    /// Start this much later, such as "30 s" or "2 days"
     #[arg(long, value_name = "DURATION")]
-    after: Option<String>,
+    delay: Option<String>,
     /// Tag to find the run by; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = typed::pair)]
     tag: Vec<(String, String)>,
@@ -61,8 +61,8 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
     if let Some(id) = &args.id {
         start = start.id(id);
     }
-    if let Some(after) = &args.after {
-        start = start.after(after.as_str());
+    if let Some(delay) = &args.delay {
+        start = start.delay(delay.as_str());
     }
     for (key, value) in &args.tag {
         start = start.tag(key, value);

@@ -282,7 +282,7 @@ pub struct Absolve {
     /// The epoch of the owner; fenced unless it holds the lease.
     pub epoch: Epoch,
     /// The number of recoveries that stay. Instances with no more than that are left as they are.
-    pub recoveries_max: u32,
+    pub max_recoveries: u32,
 }
 
 /// A claimed instance with everything needed to drive it.

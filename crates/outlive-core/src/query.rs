@@ -163,7 +163,7 @@ pub struct Suspect {
 /// use outlive_core::query::Filter;
 /// use outlive_core::status::StatusKind;
 /// // Failed or stuck runs of `checkout` that have both tags.
-/// let broken = Filter::new()
+/// let broken = Filter::runs()
 ///     .workflow("checkout")
 ///     .status(StatusKind::Failed)
 ///     .status(StatusKind::Stuck)
@@ -193,7 +193,7 @@ pub struct Filter {
 impl Filter {
     /// Selects all runs.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn runs() -> Self {
         Self::default()
     }
 
@@ -273,7 +273,7 @@ impl Filter {
 ///
 /// let (mut before, mut seen) = (None, 0);
 /// loop {
-///     let page = store.list(&Filter::new(), before, 100).await?;
+///     let page = store.list(&Filter::runs(), before, 100).await?;
 ///     seen += page.instances.len();
 ///     before = page.next;
 ///     if before.is_none() {

@@ -27,7 +27,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 #[must_use = "a policy does nothing until it is passed to a step or a job"]
 pub struct Retry {
-    retries_max: Option<u32>,
+    max_retries: Option<u32>,
     backoff: Backoff,
     /// The factor set on the policy itself; it applies to any backoff chosen later.
     factor: Option<f64>,
@@ -168,7 +168,7 @@ impl Retry {
     #[must_use]
     pub fn next(&self, failed: u32, first_started: Timestamp, now: Timestamp, seed: u64) -> Next {
         debug_assert!(failed > 0, "a retry requires a failed attempt");
-        if self.retries_max.is_some_and(|max| failed > max) {
+        if self.max_retries.is_some_and(|max| failed > max) {
             return Next::Exhausted(Reason::MaxAttempts);
         }
         let delay = self.delay(failed, seed);
@@ -193,8 +193,8 @@ impl Retry {
 
     /// Returns the maximum number of retries after the first attempt; `None` if there is no limit.
     #[must_use]
-    pub fn retries_max(&self) -> Option<u32> {
-        self.retries_max
+    pub fn max_retries(&self) -> Option<u32> {
+        self.max_retries
     }
 
     /// Returns the total time for all attempts, if there is a limit.
@@ -221,9 +221,9 @@ impl Retry {
         self.jitter.kind()
     }
 
-    fn up_to(retries_max: Option<u32>) -> Self {
+    fn up_to(max_retries: Option<u32>) -> Self {
         Self {
-            retries_max,
+            max_retries,
             backoff: Backoff::standard(),
             factor: None,
             delay_max: None,
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_whole_number_is_a_policy() {
         fn retries(policy: impl Into<Retry>) -> Option<u32> {
-            policy.into().retries_max()
+            policy.into().max_retries()
         }
         assert_eq!(retries(3), Some(3));
         assert_eq!(retries(Retry::forever()), None);

@@ -132,7 +132,7 @@ fn start(bytes: &mut Bytes<'_>, token: u64) -> (Start, Status) {
 }
 
 fn filter(bytes: &mut Bytes<'_>) -> Filter {
-    let mut filter = Filter::new();
+    let mut filter = Filter::runs();
     filter.workflow = bytes.maybe(word);
     filter.id_prefix = bytes.maybe(word);
     filter.created_from = bytes.maybe(Bytes::moment);

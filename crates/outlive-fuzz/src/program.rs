@@ -167,7 +167,7 @@ impl Plan {
     async fn story(&self, test: &TestEngine, faults: &Faults) -> Option<std::result::Result<Vec<String>, Error>> {
         let run = insist(async || test.start(workflow, &self.program).id("r").await).await?;
         for name in &self.signals {
-            insist(async || run.signal(name, name).dedup(name).await).await;
+            insist(async || run.signal(name, name).dedup_key(name).await).await;
         }
         if self.has_cancel {
             insist(async || run.cancel("enough").await).await;

@@ -56,30 +56,30 @@ impl Log {
 /// The checkpoint policy.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
-    pages_max: i64,
+    max_pages: i64,
     /// The WAL length from which a checkpoint waits for readers.
     restart_at: i64,
 }
 
 impl Checkpoints {
-    /// Creates a policy under which about `pages_max` pages may wait in the WAL.
-    pub(crate) fn new(pages_max: i64) -> Self {
-        Self { pages_max, restart_at: RESTART_AT * pages_max }
+    /// Creates a policy under which about `max_pages` pages may wait in the WAL.
+    pub(crate) fn new(max_pages: i64) -> Self {
+        Self { max_pages, restart_at: RESTART_AT * max_pages }
     }
 
     /// Returns `true` if too little was written to inspect the WAL: inspecting it costs as much as a small write, and a
     /// few writes more or less do not matter.
     pub(crate) fn can_wait(&self, pages_written: i64) -> bool {
-        pages_written < self.pages_max / 16
+        pages_written < self.max_pages / 16
     }
 
     pub(crate) fn next(&mut self, wanted: Wanted, log: Log) -> Act {
-        if log.pages < RESTART_AT * self.pages_max {
-            self.restart_at = RESTART_AT * self.pages_max;
+        if log.pages < RESTART_AT * self.max_pages {
+            self.restart_at = RESTART_AT * self.max_pages;
         }
         match wanted {
             Wanted::Room if log.pages > 0 => Act::Restart,
-            _ if log.pages - log.moved < self.pages_max => Act::Nothing,
+            _ if log.pages - log.moved < self.max_pages => Act::Nothing,
             _ if log.pages < self.restart_at => Act::Passive,
             _ => Act::Restart,
         }

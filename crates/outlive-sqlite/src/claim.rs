@@ -104,9 +104,9 @@ impl Batch<'_> {
             "UPDATE instance SET recoveries = ?2 WHERE num = ?1 AND recoveries > ?2 AND status IN (0, 1, 2, 7, 8, 9)";
         let mut statement = self.connection.prepare_cached(sql)?;
         for num in &absolve.nums {
-            statement.execute(params![num.0.cast_signed(), absolve.recoveries_max])?;
+            statement.execute(params![num.0.cast_signed(), absolve.max_recoveries])?;
             if let Some(known) = self.ledger.known(num.0).filter(|known| known.is_open()) {
-                known.recoveries = known.recoveries.min(i64::from(absolve.recoveries_max));
+                known.recoveries = known.recoveries.min(i64::from(absolve.max_recoveries));
             }
         }
         Ok(Answer::Done)

@@ -59,7 +59,7 @@ const READER: &str = "PRAGMA cache_size = -16384; PRAGMA temp_store = memory; PR
 pub struct Options {
     durability: Durability,
     absent: Absent,
-    pages_max: Option<u32>,
+    max_pages: Option<u32>,
     /// How many pages may wait in the WAL; `None` uses the writer's default.
     pub(crate) checkpoint_pages: Option<i64>,
     /// The SQLite VFS that holds the file; `None` uses the system's.
@@ -143,8 +143,8 @@ impl Options {
     /// For tests: simulates a disk that is full at this many pages.
     #[doc(hidden)]
     #[must_use]
-    pub fn pages_max(mut self, pages: u32) -> Self {
-        self.pages_max = Some(pages);
+    pub fn max_pages(mut self, pages: u32) -> Self {
+        self.max_pages = Some(pages);
         self
     }
 
@@ -421,7 +421,7 @@ fn set(connection: &Connection, path: &Path, options: &Options) -> Result<(), Er
         Durability::Full => "PRAGMA synchronous = full;",
         Durability::Relaxed => "PRAGMA synchronous = normal;",
     };
-    let pages = options.pages_max.map(|pages| format!("PRAGMA max_page_count = {pages};")).unwrap_or_default();
+    let pages = options.max_pages.map(|pages| format!("PRAGMA max_page_count = {pages};")).unwrap_or_default();
     connection.execute_batch(&format!("{WRITER}{level}{pages}")).map_err(|e| error::on_open(path, &e))
 }
 

@@ -471,7 +471,7 @@ mod tests {
     #[test]
     fn a_rare_prefix_or_tag_is_found_without_looking_at_the_rest() {
         let connection = store(5_000, &["rare-1", "rare-2", "rare-3"]);
-        for filter in [Filter::new().id_prefix("rare-"), Filter::new().tag("shop", "paris")] {
+        for filter in [Filter::runs().id_prefix("rare-"), Filter::runs().tag("shop", "paris")] {
             let found = list(&connection, &filter, None, 10);
             assert_eq!(
                 (found.ids.as_slice(), found.next),
@@ -491,7 +491,7 @@ mod tests {
     #[test]
     fn pages_of_a_prefix_go_on_where_the_last_one_ended() {
         let connection = store(300, &["rare-1", "rare-2", "rare-3", "rare-4"]);
-        let filter = Filter::new().id_prefix("rare-");
+        let filter = Filter::runs().id_prefix("rare-");
         let first = list(&connection, &filter, None, 3);
         assert_eq!((first.ids.len(), first.next), (3, Some(InstanceNum(2))));
         let second = list(&connection, &filter, first.next, 3);
@@ -501,7 +501,7 @@ mod tests {
     #[test]
     fn the_indexes_of_ids_and_tags_are_used_as_ranges_and_in_order() {
         let connection = store(3, &["rare"]);
-        let filter = Filter::new().id_prefix("rare").tag("shop", "paris").workflow("checkout");
+        let filter = Filter::runs().id_prefix("rare").tag("shop", "paris").workflow("checkout");
         let by_tag = Scan::of(&filter, By::best(&filter)).sql;
         for (sql, says) in [
             (IDS.to_owned(), "COVERING INDEX sqlite_autoindex_instance_1 (id>? AND id<?)"),
@@ -520,7 +520,7 @@ mod tests {
     #[test]
     fn a_page_ends_early_when_few_match_and_the_next_one_goes_on() {
         let connection = store(ROWS_PER_PAGE + 5_000, &[]);
-        let oldest = Filter::new().created_before(Timestamp::from_millis(3));
+        let oldest = Filter::runs().created_before(Timestamp::from_millis(3));
         let first = list(&connection, &oldest, None, 10);
         assert!(first.ids.is_empty() && first.next.is_some(), "an empty page says that more may follow");
         assert!(first.rows_looked_at < ROWS_PER_PAGE + ROWS_PER_READ);
@@ -531,7 +531,7 @@ mod tests {
     #[test]
     fn a_prefix_that_very_many_have_does_not_narrow_the_search() {
         let connection = store(IDS_MAX + IDS_PER_READ, &["rare"]);
-        let found = list(&connection, &Filter::new().id_prefix("common-"), None, 10);
+        let found = list(&connection, &Filter::runs().id_prefix("common-"), None, 10);
         assert_eq!((found.ids.len(), found.rows_looked_at), (10, 11));
     }
 

@@ -40,7 +40,7 @@ use crate::writer::{Job, Reply, Writer};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// let store = SqliteStore::open(&folder.path().join("shop.db"), Options::default())?;
-/// assert_eq!(store.count(&Filter::new()).await?.total(), 0);
+/// assert_eq!(store.count(&Filter::runs()).await?.total(), 0);
 /// # Ok(())
 /// # }
 /// ```

@@ -42,7 +42,7 @@ const LIST_THREADS: usize = 3;
 /// # let file = folder.path().join("shop.db");
 /// # let _executor = SqliteStore::open(&file, Options::default())?;
 /// let reader = SqliteReader::open(&file)?;
-/// assert_eq!(reader.count(&Filter::new()).await?.total(), 0);
+/// assert_eq!(reader.count(&Filter::runs()).await?.total(), 0);
 /// # Ok(())
 /// # }
 /// ```

@@ -279,7 +279,7 @@ impl<I> CrashEverywhere<I> {
     /// # use outlive_testkit::crash_everywhere;
     /// async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// crash_everywhere(double).input(&21).setup(|engine| engine.payload_max(1024)).run().await;
+    /// crash_everywhere(double).input(&21).setup(|engine| engine.max_payload(1024)).run().await;
     /// # }
     /// ```
     pub fn setup(mut self, setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {

@@ -165,7 +165,7 @@ impl TestBuilder {
     /// let clock = TestClock::new();
     /// let one = TestEngine::new(|engine| engine.workflow("double", double)).clock(clock.clone()).await;
     /// let other = TestEngine::new(|engine| engine.workflow("double", double)).clock(clock).await;
-    /// let run = one.start(double, &21).after("1 hour").await?;
+    /// let run = one.start(double, &21).delay("1 hour").await?;
     /// other.advance("1 hour").await;
     /// assert_eq!(run.result().await?, 42);
     /// # Ok(()) }
@@ -409,7 +409,7 @@ impl TestEngine {
     /// The same as [`Run::result`]; also [`Error::Status`] if the run waits for something that the passing of time does
     /// not bring.
     pub async fn result<O: DeserializeOwned>(&self, run: &Run<O>) -> Result<O, Error> {
-        let run: Run<O> = self.engine().run(run.id()).await?;
+        let run: Run<O> = self.engine().get_run(run.id()).await?;
         let mut moments = 0;
         loop {
             self.settle().await;
@@ -497,7 +497,7 @@ impl TestEngine {
     async fn reopen(&mut self) {
         // Each process lifetime draws different numbers, or its writes would be taken for repeats of earlier ones.
         self.lives += 1;
-        let builder = Engine::on(self.watched.clone())
+        let builder = Engine::with_store(self.watched.clone())
             .clock(self.clock.clone())
             .step_hook(self.steps.clone())
             .seed(SEED ^ (self.lives << 32))
@@ -648,7 +648,7 @@ impl TestEngine {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     /// test.start(double, &21).await?;
-    /// assert_eq!(test.store().count(&Filter::new()).await?.total(), 1);
+    /// assert_eq!(test.store().count(&Filter::runs()).await?.total(), 1);
     /// # Ok(()) }
     /// ```
     #[must_use]

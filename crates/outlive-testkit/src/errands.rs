@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::{BoxError, Builder, Jitter, Retry};
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ async fn linger(moves: u64) {
     }
 }
 
-async fn handle_pushed(ctx: PoolCtx<Errand>, errand: Errand) -> Result<(), BoxError> {
+async fn handle_pushed(ctx: WorkerPoolCtx<Errand>, errand: Errand) -> Result<(), BoxError> {
     ctx.send(LEDGER, "all", &errand.n)?;
     errand.run(ctx.attempt()).await
 }
@@ -100,8 +100,8 @@ async fn nothing<S>(_: S) -> Result<(), BoxError> {
 /// simulate(0..50, jobs);
 /// ```
 pub fn jobs(sim: &mut Sim) {
-    let (handlers, events_max, schedule) = (1 + sim.below(3), 2 + sim.below(4), sim.below(3));
-    sim.engine(move |engine| register(engine, handlers, events_max, schedule));
+    let (handlers, max_events, schedule) = (1 + sim.below(3), 2 + sim.below(4), sim.below(3));
+    sim.engine(move |engine| register(engine, handlers, max_events, schedule));
     let with = 1 + sim.below(15);
     for n in 0..2 + sim.below(5) {
         let moves = if sim.below(2) == 0 { 0 } else { sim.below(6) };
@@ -121,10 +121,10 @@ pub fn jobs(sim: &mut Sim) {
     sim.check(check);
 }
 
-fn register(engine: Builder, handlers: u64, events_max: u64, schedule: u64) -> Builder {
+fn register(engine: Builder, handlers: u64, max_events: u64, schedule: u64) -> Builder {
     let retry = || Retry::times(RETRIES).constant("20 seconds").jitter(Jitter::none());
     let handlers = usize::try_from(handlers).unwrap_or(1);
-    let batch = BATCH.quiet("10 seconds").max_wait("1 minute").max_events(events_max).retry(retry());
+    let batch = BATCH.quiet("10 seconds").max_wait("1 minute").max_events(max_events).retry(retry());
     let recurring = match schedule {
         0 => BEAT.every("1 minute"),
         1 => BEAT.pause_between("1 minute"),
@@ -147,8 +147,8 @@ fn push(sim: &mut Sim, errand: Errand) {
     match how {
         1 => drop(pushing.priority(priority)),
         2 => drop(pushing.delay("1 minute")),
-        3 => drop(pushing.once("one")),
-        _ => drop(pushing.key(if priority > 2 { "x" } else { "y" })),
+        3 => drop(pushing.dedup_key("one")),
+        _ => drop(pushing.lane(if priority > 2 { "x" } else { "y" })),
     }
     match sim.below(10) {
         0 => {

@@ -227,7 +227,7 @@ impl Pair<'_> {
         let stage = Stage::new(lines, self.run.is_strict);
         let test = engine(&stage, store.clone(), Some(self.run.time(stop))).await;
         // A parked run is replayed once with new code.
-        test.run::<serde_json::Value>(ID).await?.signal("a poke", &()).await?;
+        test.get_run::<serde_json::Value>(ID).await?.signal("a poke", &()).await?;
         let status = finish(&test, signals(lines).into_iter(), async |_| {}).await?;
         let instance = store.instance(&Name::recorded(ID)).await?;
         let journal = match &instance {

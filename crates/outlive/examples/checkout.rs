@@ -53,7 +53,7 @@ async fn main() -> Result<()> {
     let order = Order { item: "a tent".into(), cents: 12_900 };
     let run = engine.start(checkout, &order).id("order-42").await?;
     if !run.status().await?.is_ended() {
-        run.signal("approval", &Approval { by: "ada".into() }).dedup("ada").await?; // an ended run accepts none
+        run.signal("approval", &Approval { by: "ada".into() }).dedup_key("ada").await?; // an ended run accepts none
     }
     println!("{:#?}", run.result().await?);
     Ok(engine.shutdown().await?)

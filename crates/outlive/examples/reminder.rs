@@ -25,7 +25,7 @@ async fn mail(task: &str, time: u32) -> Result<()> {
 async fn main() -> Result<()> {
     let engine = Engine::open("reminders.db").workflow("reminder", reminder).start().await?;
     let water = engine.start(reminder, &"water the plants".to_string()).await?;
-    let rent = engine.start(reminder, &"pay the rent".to_string()).after("1 second").await?;
+    let rent = engine.start(reminder, &"pay the rent".to_string()).delay("1 second").await?;
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     water.signal("done", "ada").await?;
     println!("{}", water.result().await?);

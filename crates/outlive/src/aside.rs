@@ -58,10 +58,10 @@ pub(crate) fn foreign(machine: &Machine, how: &str) -> String {
 }
 
 /// Describes what is wrong with a result of this size, if anything.
-pub(crate) fn too_long(bytes: usize, bytes_max: usize) -> Option<String> {
-    (bytes > bytes_max).then(|| {
+pub(crate) fn too_long(bytes: usize, max_bytes: usize) -> Option<String> {
+    (bytes > max_bytes).then(|| {
         format!(
-            "the result has {bytes} bytes of JSON, the limit is {bytes_max}; return a reference to it, or raise `payload_max`"
+            "the result has {bytes} bytes of JSON, the limit is {max_bytes}; return a reference to it, or raise `max_payload`"
         )
     })
 }

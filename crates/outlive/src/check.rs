@@ -116,7 +116,7 @@ impl IntoFuture for Check {
 
 fn unfinished() -> Filter {
     let open = StatusKind::ALL.into_iter().filter(|kind| !kind.is_ended());
-    open.fold(Filter::new(), Filter::status)
+    open.fold(Filter::runs(), Filter::status)
 }
 
 /// Judges a run. One that makes progress meanwhile may have been read half before and half after, so a finding counts

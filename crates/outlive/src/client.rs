@@ -82,14 +82,14 @@ impl Client {
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("shop.db");
     /// let client = Client::open(&path)?;
-    /// assert_eq!(client.count(Filter::new()).await?.total(), 0);
+    /// assert_eq!(client.count(Filter::runs()).await?.total(), 0);
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     /// If the store cannot be opened.
     pub fn open(place: impl AsRef<std::path::Path>) -> Result<Self, Error> {
-        Ok(Self::on(open::shared(place.as_ref())?))
+        Ok(Self::with_store(open::shared(place.as_ref())?))
     }
 
     /// Opens an existing store for reading: lists, counts, journals and lifecycle events. Every call that would write
@@ -104,8 +104,8 @@ impl Client {
     /// # let engine = Engine::open(&path).workflow("double", double).start().await?;
     /// # engine.start(double, &21).id("twice").await?.result().await?;
     /// let reader = Client::open_read_only(&path)?; // a backup, a snapshot, another user's file
-    /// assert_eq!(reader.count(Filter::new()).await?.of(StatusKind::Completed), 1);
-    /// let run: Run<u32> = reader.run("twice").await?;
+    /// assert_eq!(reader.count(Filter::runs()).await?.of(StatusKind::Completed), 1);
+    /// let run: Run<u32> = reader.get_run("twice").await?;
     /// assert_eq!(run.result().await?, 42);
     /// assert!(run.purge().await.is_err());
     /// # Ok(()) }
@@ -114,7 +114,7 @@ impl Client {
     /// # Errors
     /// If there is no store, or it cannot be read.
     pub fn open_read_only(place: impl AsRef<std::path::Path>) -> Result<Self, Error> {
-        Ok(Self::on(open::read_only(place.as_ref())?))
+        Ok(Self::with_store(open::read_only(place.as_ref())?))
     }
 
     /// Creates a client of a store that is already open, as [`Engine::on`](crate::Engine::on) does for an engine.
@@ -126,13 +126,13 @@ impl Client {
     /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let store = Arc::new(MemoryStore::new());
-    /// let run = Client::on(store.clone()).start_json("double", "21").id("twice").await?;
-    /// let engine = Engine::on(store).workflow("double", double).start().await?; // executes what is already there
-    /// assert_eq!(engine.run::<u32>("twice").await?.result().await?, 42);
+    /// let run = Client::with_store(store.clone()).start_json("double", "21").id("twice").await?;
+    /// let engine = Engine::with_store(store).workflow("double", double).start().await?; // executes what is already there
+    /// assert_eq!(engine.get_run::<u32>("twice").await?.result().await?, 42);
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn on(store: Arc<dyn Store>) -> Self {
+    pub fn with_store(store: Arc<dyn Store>) -> Self {
         let (committer, waiters) = (Committer::new(), Arc::new(Waiters::default()));
         let follower = Follower::new(store.clone(), waiters.clone(), committer.bell.clone(), Touch::Reported);
         let router = Arc::new(Nobody { waiters: waiters.clone(), follower: follower.clone() });
@@ -144,7 +144,7 @@ impl Client {
             clock: Arc::new(SystemClock),
             registry: Arc::default(),
             waiters,
-            payload_max: PAYLOAD_MAX,
+            max_payload: PAYLOAD_MAX,
             replies: Arc::default(),
             chance: Arc::new(Chance::new(None)),
             worker: None,
@@ -217,14 +217,14 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
     /// engine.start(double, &21).id("twice").await?;
-    /// let run: Run<u32> = engine.run("twice").await?; // the type annotation says what the run returns
+    /// let run: Run<u32> = engine.get_run("twice").await?; // the type annotation says what the run returns
     /// assert_eq!(run.result().await?, 42);
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     /// [`Error::NotFound`] if no run has that id.
-    pub async fn run<O: DeserializeOwned>(&self, id: &str) -> Result<Run<O>, Error> {
+    pub async fn get_run<O: DeserializeOwned>(&self, id: &str) -> Result<Run<O>, Error> {
         let instance = self.shared.instance(&Name::new("run id", id)?).await?;
         Ok(Run::new(self.shared.clone(), instance.id, instance.num))
     }
@@ -240,7 +240,7 @@ impl Client {
     /// # use outlive::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").start().await?;
-    /// let page = engine.list(Filter::new().workflow("checkout").status(StatusKind::Failed)).await?;
+    /// let page = engine.list(Filter::runs().workflow("checkout").status(StatusKind::Failed)).await?;
     /// assert!(page.runs.is_empty() && page.next.is_none());
     /// # Ok(()) }
     /// ```
@@ -259,10 +259,10 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
     /// # for n in 0..120 { engine.start(double, &n).await?; }
-    /// let mut page = engine.list(Filter::new()).await?;
+    /// let mut page = engine.list(Filter::runs()).await?;
     /// let mut count = page.runs.len();
     /// while let Some(next) = page.next {
-    ///     page = engine.list_after(Filter::new(), Some(next)).await?;
+    ///     page = engine.list_after(Filter::runs(), Some(next)).await?;
     ///     count += page.runs.len();
     /// }
     /// assert_eq!(count, 120);
@@ -282,7 +282,7 @@ impl Client {
     /// # use outlive::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").start().await?;
-    /// let counts = engine.count(Filter::new()).await?;
+    /// let counts = engine.count(Filter::runs()).await?;
     /// assert_eq!((counts.of(StatusKind::Stuck), counts.total()), (0, 0));
     /// # Ok(()) }
     /// ```
@@ -357,7 +357,7 @@ const PAGE: usize = 100;
 /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
 /// # engine.start(double, &1).id("one").await?;
 /// # engine.start(double, &2).id("two").await?;
-/// let page: RunPage = engine.list(Filter::new()).await?;
+/// let page: RunPage = engine.list(Filter::runs()).await?;
 /// let ids: Vec<&str> = page.runs.iter().map(|run| run.id.as_str()).collect();
 /// assert_eq!((ids, page.next), (vec!["two", "one"], None));
 /// # Ok(()) }
@@ -380,9 +380,9 @@ pub struct RunPage {
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
 /// # for n in 0..120 { engine.start(double, &n).await?; }
-/// let mark: Option<PageMark> = engine.list(Filter::new()).await?.next;
+/// let mark: Option<PageMark> = engine.list(Filter::runs()).await?.next;
 /// engine.start(double, &21).await?; // does not move what follows the mark
-/// assert_eq!(engine.list_after(Filter::new(), mark).await?.runs.len(), 20);
+/// assert_eq!(engine.list_after(Filter::runs(), mark).await?.runs.len(), 20);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,15 +7,15 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use crate::panics;
 
-/// Serializes a value as JSON of at most `bytes_max` bytes.
-pub(crate) fn encode<T: Serialize + ?Sized>(what: &str, value: &T, bytes_max: usize) -> Result<Payload, Error> {
+/// Serializes a value as JSON of at most `max_bytes` bytes.
+pub(crate) fn encode<T: Serialize + ?Sized>(what: &str, value: &T, max_bytes: usize) -> Result<Payload, Error> {
     let refuse = |problem| Error::Payload { what: format!("{what} cannot be written as JSON"), problem };
     let payload = match panics::catch(|| Payload::encode(value)) {
         Ok(encoded) => encoded.map_err(|error| refuse(error.to_string()))?,
         Err(panic) => return Err(refuse(panic.to_string())),
     };
     match payload.len() {
-        bytes if bytes > bytes_max => Err(Error::PayloadTooLarge { what: what.to_owned(), bytes, bytes_max }),
+        bytes if bytes > max_bytes => Err(Error::PayloadTooLarge { what: what.to_owned(), bytes, max_bytes }),
         _ => Ok(payload),
     }
 }

@@ -198,6 +198,7 @@ impl Committer {
     }
 
     /// Returns a number that grows with everything that is written.
+    #[cfg(feature = "testing")]
     pub(crate) fn activity(&self) -> u64 {
         self.lock().activity
     }

@@ -626,7 +626,7 @@ impl<S: Surroundings> Drive<S> {
             return End::Stuck(sentence);
         }
         let End::Completed(output) = &end else { return end };
-        if let Some(sentence) = aside::too_long(output.len(), self.cell.env.payload_max) {
+        if let Some(sentence) = aside::too_long(output.len(), self.cell.env.max_payload) {
             return End::Stuck(sentence);
         }
         if !self.cell.env.is_paranoid {

@@ -1,33 +1,39 @@
 //! The engine: a store, a worker that drives its runs, and the client to reach them.
 
+#[cfg(feature = "testing")]
 mod kit;
 mod start;
 
 use std::any::TypeId;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use outlive_core::duration::IntoDuration;
+use outlive_core::query::{Counts, Filter};
 use outlive_core::store::Store;
+use serde::de::DeserializeOwned;
 
 use crate::check::{Check, Judge};
-use crate::client::Client;
+use crate::client::{Client, Contract, PageMark, RunPage};
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Router as _;
 use crate::env::{Env, PAYLOAD_MAX, StepHook};
 use crate::error::{BoxError, Error};
+use crate::events::Subscribe;
 use crate::export::Source;
 use crate::handling::JobDefinition;
+use crate::job::{AnyJob, JobPage, JobSummary};
 use crate::open::{self, Durability};
 use crate::provide::Provided;
 use crate::registry::{Registered, Registry};
+use crate::run::Run;
 #[cfg(feature = "http")]
 use crate::sink::{HttpSink, Sinks};
+use crate::start::Start;
 use crate::worker::Worker;
-use crate::workflow::{Typed, WorkflowFn};
+use crate::workflow::{Target, Typed, WorkflowFn};
 
 /// Default maximum number of resident runs.
 const RESIDENTS_MAX: usize = 32_768;
@@ -80,14 +86,13 @@ pub struct Engine {
 pub struct Builder {
     place: Place,
     registry: Registry,
-    last: String,
     provided: Provided,
     clock: Arc<dyn Clock>,
     hook: Option<Arc<dyn StepHook>>,
     is_paranoid: bool,
-    residents_max: usize,
-    recoveries_max: u32,
-    payload_max: usize,
+    max_resident: usize,
+    max_recoveries: u32,
+    max_payload: usize,
     grace: Duration,
     durability: Durability,
     keep_events: Duration,
@@ -96,6 +101,8 @@ pub struct Builder {
     seed: Option<u64>,
     version: Option<String>,
     lock_wait: Duration,
+    /// `true` if the environment may ask it to check instead of executing.
+    is_checkable: bool,
     /// The first configuration error.
     problem: Option<Error>,
 }
@@ -141,11 +148,11 @@ impl Engine {
     /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let store = Arc::new(MemoryStore::new());
-    /// let engine = Engine::on(store.clone()).workflow("double", double).start().await?;
+    /// let engine = Engine::with_store(store.clone()).workflow("double", double).start().await?;
     /// assert_eq!(engine.start(double, &21).await?.result().await?, 42);
     /// # Ok(()) }
     /// ```
-    pub fn on(store: Arc<dyn Store>) -> Builder {
+    pub fn with_store(store: Arc<dyn Store>) -> Builder {
         Builder::new(Place::Store(store))
     }
 
@@ -203,6 +210,23 @@ impl Engine {
         self.worker.stopped();
     }
 
+    /// Returns the number of runs in memory.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+    /// assert_eq!(engine.resident(), 0);
+    /// engine.start(double, &21).delay("1 day").await?; // waits in the store
+    /// assert_eq!(engine.resident(), 0);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn resident(&self) -> usize {
+        self.worker.residency.len()
+    }
+
     /// Returns a client that can be kept and cloned. It does not keep the engine running.
     ///
     /// ```
@@ -218,6 +242,91 @@ impl Engine {
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+}
+
+/// The calls of a [`Client`], on an engine.
+impl Engine {
+    /// Starts a run; see [`Client::start`].
+    pub fn start<T: Target<M>, M>(&self, target: T, input: &T::Input) -> Start<T::Output> {
+        self.client.start(target, input)
+    }
+
+    /// Starts a run of a workflow by its name, with JSON as its input; see [`Client::start_json`].
+    pub fn start_json(&self, workflow: &str, input: &str) -> Start<serde_json::Value> {
+        self.client.start_json(workflow, input)
+    }
+
+    /// Returns the client of a job; see [`Client::job`].
+    pub fn job<C: Contract>(&self, contract: C) -> C::Client {
+        self.client.job(contract)
+    }
+
+    /// Finds a run; see [`Client::get_run`].
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such run.
+    pub async fn get_run<O: DeserializeOwned>(&self, id: &str) -> Result<Run<O>, Error> {
+        self.client.get_run(id).await
+    }
+
+    /// Lists runs, newest first; see [`Client::list`].
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn list(&self, filter: Filter) -> Result<RunPage, Error> {
+        self.client.list(filter).await
+    }
+
+    /// Lists the next page of runs; see [`Client::list_after`].
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn list_after(&self, filter: Filter, next: Option<PageMark>) -> Result<RunPage, Error> {
+        self.client.list_after(filter, next).await
+    }
+
+    /// Counts runs by status; see [`Client::count`].
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn count(&self, filter: Filter) -> Result<Counts, Error> {
+        self.client.count(filter).await
+    }
+
+    /// Subscribes to lifecycle events; see [`Client::events`].
+    pub fn events(&self) -> Subscribe {
+        self.client.events()
+    }
+
+    /// Describes how durable an acknowledged write is; see [`Client::durability`].
+    #[must_use]
+    pub fn durability(&self) -> String {
+        self.client.durability()
+    }
+
+    /// Returns the jobs of the store; see [`Client::jobs`].
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn jobs(&self) -> Result<Vec<JobSummary>, Error> {
+        self.client.jobs().await
+    }
+
+    /// Lists instances of jobs; see [`Client::job_instances`].
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn job_instances(&self, filter: Filter, next: Option<PageMark>) -> Result<JobPage, Error> {
+        self.client.job_instances(filter, next).await
+    }
+
+    /// Returns a job by its name alone; see [`Client::job_by_name`].
+    ///
+    /// # Errors
+    /// If the name is not the name of a job.
+    pub fn job_by_name(&self, name: &str) -> Result<AnyJob, Error> {
+        self.client.job_by_name(name)
     }
 }
 
@@ -239,27 +348,18 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-impl Deref for Engine {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.client
-    }
-}
-
 impl Builder {
     fn new(place: Place) -> Self {
         Self {
             place,
             registry: Registry::default(),
-            last: String::new(),
             provided: Provided::default(),
             clock: Arc::new(SystemClock),
             hook: None,
             is_paranoid: false,
-            residents_max: RESIDENTS_MAX,
-            recoveries_max: RECOVERIES_MAX,
-            payload_max: PAYLOAD_MAX,
+            max_resident: RESIDENTS_MAX,
+            max_recoveries: RECOVERIES_MAX,
+            max_payload: PAYLOAD_MAX,
             grace: GRACE,
             durability: Durability::Full,
             keep_events: KEEP_EVENTS,
@@ -268,6 +368,7 @@ impl Builder {
             seed: None,
             version: None,
             lock_wait: Duration::ZERO,
+            is_checkable: false,
             problem: None,
         }
     }
@@ -292,11 +393,10 @@ impl Builder {
         F: WorkflowFn<M>,
         M: 'static,
     {
-        let registered = Registered { handler: Arc::new(Typed::new(function)), is_strict: false };
-        if let Err(error) = self.registry.add(name, TypeId::of::<F>(), registered) {
+        let registered = Registered { handler: Arc::new(Typed::new(function)), is_strict: F::IS_STRICT };
+        if let Err(error) = self.registry.add(name, TypeId::of::<F::Function>(), registered) {
             self.refuse(error);
         }
-        self.last = name.to_owned();
         self
     }
 
@@ -316,27 +416,6 @@ impl Builder {
         if let Err(error) = added {
             self.refuse(error);
         }
-        self
-    }
-
-    /// Makes the workflow registered last strict: if its code does not ask for what is recorded, the run becomes stuck
-    /// before it does anything new.
-    ///
-    /// ```
-    /// # use outlive::prelude::*;
-    /// # async fn pay(_: Ctx, _: ()) -> Result<()> { Ok(()) }
-    /// # async fn report(_: Ctx, _: ()) -> Result<()> { Ok(()) }
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let engine = Engine::open("memory:")
-    ///     .workflow("pay", pay)
-    ///     .strict() // `pay` is, `report` is not
-    ///     .workflow("report", report)
-    ///     .start()
-    ///     .await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn strict(mut self) -> Self {
-        self.registry.make_strict(&self.last);
         self
     }
 
@@ -418,16 +497,16 @@ impl Builder {
     /// # use outlive::prelude::*;
     /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let engine = Engine::open("memory:").workflow("double", double).resident_max(1_000).start().await?;
+    /// let engine = Engine::open("memory:").workflow("double", double).max_resident(1_000).start().await?;
     /// assert!(engine.resident() <= 1_000);
-    /// assert!(Engine::open("memory:").resident_max(0).start().await.is_err());
+    /// assert!(Engine::open("memory:").max_resident(0).start().await.is_err());
     /// # Ok(()) }
     /// ```
-    pub fn resident_max(mut self, runs: usize) -> Self {
+    pub fn max_resident(mut self, runs: usize) -> Self {
         if runs == 0 {
-            self.refuse(Error::Setup("resident_max must be at least 1".into()));
+            self.refuse(Error::Setup("max_resident must be at least 1".into()));
         }
-        self.residents_max = runs;
+        self.max_resident = runs;
         self
     }
 
@@ -437,14 +516,14 @@ impl Builder {
     /// ```
     /// # use outlive::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let engine = Engine::open("memory:").recoveries_max(5).start().await?;
-    /// for run in engine.list(Filter::new().status(StatusKind::Stuck)).await?.runs {
+    /// let engine = Engine::open("memory:").max_recoveries(5).start().await?;
+    /// for run in engine.list(Filter::runs().status(StatusKind::Stuck)).await?.runs {
     ///     println!("{} is stuck: {:?}", run.id, run.note);
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn recoveries_max(mut self, times: u32) -> Self {
-        self.recoveries_max = times;
+    pub fn max_recoveries(mut self, times: u32) -> Self {
+        self.max_recoveries = times;
         self
     }
 
@@ -454,13 +533,13 @@ impl Builder {
     /// # use outlive::prelude::*;
     /// async fn measure(_: Ctx, text: String) -> Result<usize> { Ok(text.len()) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let engine = Engine::open("memory:").workflow("measure", measure).payload_max(64).start().await?;
+    /// let engine = Engine::open("memory:").workflow("measure", measure).max_payload(64).start().await?;
     /// let error = engine.start(measure, &"long ".repeat(20)).await.unwrap_err();
     /// assert_eq!(error.code(), "payload_too_large");
     /// # Ok(()) }
     /// ```
-    pub fn payload_max(mut self, bytes: usize) -> Self {
-        self.payload_max = bytes;
+    pub fn max_payload(mut self, bytes: usize) -> Self {
+        self.max_payload = bytes;
         self
     }
 
@@ -561,6 +640,7 @@ impl Builder {
     /// assert_eq!(*seen.0.lock().unwrap(), ["charge"]);
     /// # Ok(()) }
     /// ```
+    #[cfg(feature = "testing")]
     pub fn step_hook(mut self, hook: Arc<dyn StepHook>) -> Self {
         self.hook = Some(hook);
         self
@@ -577,6 +657,7 @@ impl Builder {
     /// assert_eq!(one.start(dice, &()).await?.result().await?, other.start(dice, &()).await?.result().await?);
     /// # Ok(()) }
     /// ```
+    #[cfg(feature = "testing")]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -594,6 +675,7 @@ impl Builder {
     /// assert_eq!(run.result().await?, 42);
     /// # Ok(()) }
     /// ```
+    #[cfg(feature = "testing")]
     pub fn paranoid(mut self, paranoid: bool) -> Self {
         self.is_paranoid = paranoid;
         self
@@ -629,16 +711,35 @@ impl Builder {
                     clock: self.clock,
                     unmade: self.provided.unmade(),
                     provided: self.provided.values,
-                    payload_max: self.payload_max,
+                    max_payload: self.max_payload,
                     hook: None,
                     is_paranoid: false,
                     attempts: Arc::default(),
                     silence: Default::default(),
                 };
-                Ok(Judge::new(self.registry, Arc::new(env), self.recoveries_max))
+                Ok(Judge::new(self.registry, Arc::new(env), self.max_recoveries))
             }
         };
         Check::new(judge, source.into())
+    }
+
+    /// Lets the environment ask this program about its code: with it, `outlive check FILE -- PROGRAM` works.
+    ///
+    /// If the environment variable `OUTLIVE_CHECK` names a store or an export, [`start`](Self::start) then
+    /// [checks](Self::check) that with the workflows registered here, writes the verdicts to the file that
+    /// `OUTLIVE_CHECK_REPORT` names, and returns [`Error::Checked`]. The store that the program names is not opened.
+    /// Without this call, the variables mean nothing.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").workflow("double", double).check_from_env().start().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn check_from_env(mut self) -> Self {
+        self.is_checkable = true;
+        self
     }
 
     /// Names the version of the code; by default, the executable file identifies it.

@@ -50,7 +50,7 @@ pub(crate) struct Env {
     pub(crate) provided: Values,
     /// Types that are provided only when an engine starts, and so not in a check.
     pub(crate) unmade: Vec<TypeId>,
-    pub(crate) payload_max: usize,
+    pub(crate) max_payload: usize,
     /// Called before the body of a step runs. Used only in tests.
     pub(crate) hook: Option<Arc<dyn StepHook>>,
     /// Whether each quiet point is checked by replaying a copy of the run.
@@ -77,6 +77,7 @@ pub(crate) struct Env {
 /// }
 /// # let _ = outlive::Engine::open("memory:").step_hook(std::sync::Arc::new(Attempts::default()));
 /// ```
+#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "only test kits install hooks"))]
 pub trait StepHook: Send + Sync {
     /// Called when an attempt of a step is about to run.
     fn before(&self, call: &StepCall<'_>) -> HookAction;
@@ -95,6 +96,7 @@ pub trait StepHook: Send + Sync {
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
+#[cfg_attr(not(feature = "testing"), expect(dead_code, unreachable_pub, reason = "only test kits install hooks"))]
 pub struct StepCall<'a> {
     /// The id of the run.
     pub run: &'a str,
@@ -132,6 +134,7 @@ pub struct StepCall<'a> {
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(not(feature = "testing"), expect(dead_code, unreachable_pub, reason = "only test kits install hooks"))]
 pub enum HookAction {
     /// Run the body.
     Run,

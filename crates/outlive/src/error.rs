@@ -37,7 +37,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// use outlive::{Engine, Error};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> outlive::prelude::Result<()> {
 /// let engine = Engine::open("memory:").start().await?;
-/// let error = engine.run::<()>("no-such-run").await.unwrap_err();
+/// let error = engine.get_run::<()>("no-such-run").await.unwrap_err();
 /// assert!(matches!(error, Error::NotFound { .. }) && error.is_not_found());
 /// assert_eq!(error.code(), "not_found");
 /// # Ok(()) }
@@ -242,8 +242,8 @@ pub enum Error {
     },
     /// A value is larger than the engine accepts.
     #[error(
-        "{what} has {bytes} bytes of JSON, the limit is {bytes_max}; store it elsewhere and pass its key, or raise \
-         `payload_max`"
+        "{what} has {bytes} bytes of JSON, the limit is {max_bytes}; store it elsewhere and pass its key, or raise \
+         `max_payload`"
     )]
     PayloadTooLarge {
         /// The value.
@@ -251,7 +251,7 @@ pub enum Error {
         /// The value's size.
         bytes: usize,
         /// The limit.
-        bytes_max: usize,
+        max_bytes: usize,
     },
     /// A run has more tags than allowed.
     #[error("the run has {tags} tags, the limit is {tags_max}; put the rest into its input")]
@@ -613,35 +613,37 @@ impl From<store::Error> for Error {
 /// }
 /// ```
 #[expect(non_snake_case, reason = "reads as a wrapper: `Permanent(error)`")]
-pub fn Permanent(error: impl Into<BoxError>) -> PermanentError {
-    PermanentError(Marked(error.into()))
+pub fn Permanent(error: impl Into<BoxError>) -> Permanent {
+    Permanent { marked: Marked(error.into()) }
 }
 
-/// The error that [`Permanent`] returns.
+/// An error that is not retried, made by `Permanent(error)`.
 ///
 /// ```
-/// use outlive::{Permanent, PermanentError};
-/// fn check(card: &str) -> Result<(), PermanentError> {
+/// use outlive::Permanent;
+/// fn check(card: &str) -> Result<(), Permanent> {
 ///     if card.is_empty() { Err(Permanent("no card")) } else { Ok(()) }
 /// }
 /// assert_eq!(check("").unwrap_err().to_string(), "no card");
 /// ```
 #[derive(Debug)]
-pub struct PermanentError(Marked);
+pub struct Permanent {
+    marked: Marked,
+}
 
 /// The source of every permanent error, so that it is found in the chain however the error was wrapped.
 #[derive(Debug)]
 struct Marked(BoxError);
 
-impl std::fmt::Display for PermanentError {
+impl std::fmt::Display for Permanent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.0.fmt(f)
+        self.marked.0.fmt(f)
     }
 }
 
-impl std::error::Error for PermanentError {
+impl std::error::Error for Permanent {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.0)
+        Some(&self.marked)
     }
 }
 
@@ -661,7 +663,7 @@ impl std::error::Error for Marked {
 pub(crate) fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
-        if error.is::<Marked>() || error.is::<PermanentError>() {
+        if error.is::<Marked>() || error.is::<Permanent>() {
             return true;
         }
         next = error.source();

@@ -11,7 +11,9 @@ use std::collections::VecDeque;
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
+use futures_util::Stream;
 use outlive_core::id::Name;
 
 pub use event::{Cursor, LifecycleEvent};
@@ -137,7 +139,9 @@ impl IntoFuture for Subscribe {
                 Some(cursor) => cursor,
                 None => Cursor::after(self.shared.store.mark(None).await?.unwrap_or(0)),
             };
-            Ok(Events { shared: self.shared, listener, cursor, read: cursor.pos(), of, live, waiting: VecDeque::new() })
+            let read = cursor.pos();
+            let waiting = VecDeque::new();
+            Ok(Events::new(Reader { shared: self.shared, listener, cursor, read, of, live, waiting }))
         })
     }
 }
@@ -163,19 +167,22 @@ impl IntoFuture for Subscribe {
 /// # Ok(()) }
 /// ```
 pub struct Events {
-    shared: Arc<Shared>,
-    listener: Listener,
+    reader: Arc<tokio::sync::Mutex<Reader>>,
     /// The position after the last event returned.
     cursor: Cursor,
-    /// The position of the last feed entry read.
-    read: u64,
-    of: Option<Name>,
-    /// Events in this process that are not committed.
-    live: Option<Live>,
-    waiting: VecDeque<LifecycleEvent>,
+    /// The next event, while it is waited for.
+    next: Option<NextEvent>,
+    is_over: bool,
 }
 
+type NextEvent = Pin<Box<dyn Future<Output = Result<LifecycleEvent, Error>> + Send>>;
+
 impl Events {
+    fn new(reader: Reader) -> Self {
+        let cursor = reader.cursor;
+        Self { reader: Arc::new(tokio::sync::Mutex::new(reader)), cursor, next: None, is_over: false }
+    }
+
     /// Waits for the next event. The future may be dropped while it waits: no event is lost.
     ///
     /// ```
@@ -193,16 +200,20 @@ impl Events {
     /// If the store cannot be read; [`Error::Shutdown`] once the engine has shut down and every event was returned, and
     /// [`Error::Fenced`] once another process executes the store.
     pub async fn next(&mut self) -> Result<LifecycleEvent, Error> {
-        loop {
-            if let Some(event) = self.hand_out() {
-                return Ok(event);
-            }
-            let closed = self.shared.committer.check();
-            if !self.fill().await? {
-                closed?;
-                self.news().await?;
-            }
+        std::future::poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<LifecycleEvent, Error>> {
+        let next = self.next.get_or_insert_with(|| {
+            let reader = self.reader.clone();
+            Box::pin(async move { reader.lock().await.next().await })
+        });
+        let event = ready!(next.as_mut().poll(cx));
+        self.next = None;
+        if let Ok(event) = &event {
+            self.cursor = event.cursor();
         }
+        Poll::Ready(event)
     }
 
     /// Returns the events so far that were not returned yet, at most `max`; empty if there are none.
@@ -222,8 +233,11 @@ impl Events {
     /// # Errors
     /// If the store cannot be read.
     pub async fn read(&mut self, max: usize) -> Result<Vec<LifecycleEvent>, Error> {
-        while self.waiting.len() < max && self.fill().await? {}
-        Ok(std::iter::from_fn(|| self.hand_out()).take(max).collect())
+        // Dropped while it waits, it has taken nothing.
+        self.next = None;
+        let events = self.reader.lock().await.read(max).await?;
+        self.cursor = events.last().map_or(self.cursor, LifecycleEvent::cursor);
+        Ok(events)
     }
 
     /// Returns the position after the last event returned.
@@ -242,6 +256,75 @@ impl Events {
     #[must_use]
     pub fn cursor(&self) -> Cursor {
         self.cursor
+    }
+
+    /// Waits until there may be more to read.
+    #[cfg(feature = "http")]
+    pub(crate) async fn changed(&mut self) -> Result<(), Error> {
+        self.next = None;
+        self.reader.lock().await.changed().await
+    }
+}
+
+/// Yields events for as long as the store can be read. The last item of an engine that shuts down is its error.
+///
+/// ```
+/// use futures_util::StreamExt as _;
+/// # use outlive::prelude::*;
+/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
+/// let events = engine.events().committed().await?;
+/// engine.start(double, &21).await?;
+/// let first: Vec<_> = events.map(|event| event.map(|event| event.number)).take(3).collect().await;
+/// assert_eq!(first.into_iter().collect::<Result<Vec<_>, _>>()?, [1, 2, 3]);
+/// # Ok(()) }
+/// ```
+impl Stream for Events {
+    type Item = Result<LifecycleEvent, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if this.is_over {
+            return Poll::Ready(None);
+        }
+        let event = ready!(this.poll_event(cx));
+        this.is_over = matches!(event, Err(Error::Shutdown | Error::Fenced { .. }));
+        Poll::Ready(Some(event))
+    }
+}
+
+/// Reads the feed from a cursor on.
+struct Reader {
+    shared: Arc<Shared>,
+    listener: Listener,
+    /// The position after the last event returned.
+    cursor: Cursor,
+    /// The position of the last feed entry read.
+    read: u64,
+    of: Option<Name>,
+    /// Events in this process that are not committed.
+    live: Option<Live>,
+    waiting: VecDeque<LifecycleEvent>,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Result<LifecycleEvent, Error> {
+        loop {
+            if let Some(event) = self.hand_out() {
+                return Ok(event);
+            }
+            let closed = self.shared.committer.check();
+            if !self.fill().await? {
+                closed?;
+                self.changed().await?;
+            }
+        }
+    }
+
+    async fn read(&mut self, max: usize) -> Result<Vec<LifecycleEvent>, Error> {
+        while self.waiting.len() < max && self.fill().await? {}
+        Ok(std::iter::from_fn(|| self.hand_out()).take(max).collect())
     }
 
     fn hand_out(&mut self) -> Option<LifecycleEvent> {
@@ -272,7 +355,7 @@ impl Events {
     }
 
     /// Waits until there may be more to read.
-    pub(crate) async fn news(&mut self) -> Result<(), Error> {
+    async fn changed(&mut self) -> Result<(), Error> {
         let news = self.listener.news();
         // What was committed before this listened is in the store already.
         let shared = &self.shared;

@@ -10,5 +10,5 @@ pub use self::define::{Definition, Executes, JobDefinition, Unfinished};
 pub(crate) use self::define::{PoolRules, Settings, Work};
 pub(crate) use self::handler::{Calling, Care, Ended, Erased, Given, Handlers, PoolGiven, PoolHandlers, erase, run};
 pub use self::handler::{HandlerFuture, JobHandler, RetryTest};
-pub(crate) use self::outbox::{Names, Surroundings, run_id};
+pub(crate) use self::outbox::{Names, Outbox, Surroundings, run_id};
 pub(crate) use self::setting::Setting;

@@ -40,9 +40,12 @@ pub use self::answer::{Added, DeadLetter, JobInfo, JobStatus, Pushed, Sent, Star
 pub use self::any::{AnyJob, JobInstance, JobPage, JobSummary, Waiting};
 pub use self::continuous::{Continuous, ContinuousBuilder, ContinuousClient, ContinuousCtx};
 pub use self::debounce::{Add, Debounce, DebounceBuilder, DebounceClient, DebounceCtx};
-pub use self::order::Order;
-pub use self::pool::{PoolBuilder, PoolClient, PoolCtx, PoolEvent, PoolStatus, Push, WorkerPool};
-pub use self::task::{Ask, Task, TaskBuilder, TaskClient, TaskCtx};
+pub use self::order::{Order, ResolveDead};
+pub use self::pool::{
+    PoolEvent, Push, PushInCommit, PushOne, WorkerPool, WorkerPoolBuilder, WorkerPoolClient, WorkerPoolCtx,
+    WorkerPoolStatus,
+};
+pub use self::task::{Ask, SendEvent, Task, TaskBuilder, TaskClient, TaskCtx};
 pub use crate::client::Contract;
 pub use crate::handling::{Definition, Executes, HandlerFuture, JobDefinition, JobHandler, RetryTest, Unfinished};
 pub use outlive_core::job::{Exhausted, FlushReason, HandlerKind};

@@ -51,6 +51,8 @@ pub mod workflow;
 #[cfg(feature = "tokio")]
 mod bell;
 #[cfg(feature = "tokio")]
+mod call;
+#[cfg(feature = "tokio")]
 mod chance;
 #[cfg(feature = "tokio")]
 pub mod check;
@@ -98,8 +100,9 @@ mod wakes;
 mod worker;
 
 pub use ctx::{Attempt, Ctx};
+#[cfg(feature = "testing")]
 pub use env::{HookAction, StepCall, StepHook};
-pub use error::{BoxError, Error, ErrorKind, ExportError, ExportProblem, Permanent, PermanentError};
+pub use error::{BoxError, Error, ErrorKind, ExportError, ExportProblem, Permanent};
 pub use outlive_core::commit::OnConflict;
 pub use outlive_core::duration::{DurationError, IntoDuration};
 pub use outlive_core::failure::{Cause, Failure};
@@ -113,7 +116,7 @@ pub use outlive_core::store;
 pub use outlive_core::time::Timestamp;
 pub use serde::de::IgnoredAny;
 pub use signal::{SignalName, SignalNamed, SignalValue};
-pub use workflow::Workflow;
+pub use workflow::{Strict, Workflow};
 
 #[cfg(feature = "tokio")]
 pub use check::is_check;
@@ -126,7 +129,7 @@ pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetrySc
 #[cfg(feature = "tokio")]
 pub use open::Durability;
 #[cfg(feature = "tokio")]
-pub use run::{Branch, CancelAnswer, DeadSignal, Progress, Run, RunInfo, Signal};
+pub use run::{Branch, CancelOutcome, DeadSignal, Progress, Run, RunInfo, Signal};
 #[cfg(feature = "http")]
 pub use sink::HttpSink;
 #[cfg(feature = "tokio")]

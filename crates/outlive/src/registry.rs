@@ -75,13 +75,6 @@ impl Registry {
         listed(self.by_name.keys())
     }
 
-    /// Makes a workflow strict.
-    pub(crate) fn make_strict(&mut self, name: &str) {
-        if let Some(registered) = self.by_name.get_mut(&Name::recorded(name)) {
-            registered.is_strict = true;
-        }
-    }
-
     pub(crate) fn get(&self, name: &Name) -> Option<&Registered> {
         self.by_name.get(name)
     }

@@ -27,7 +27,7 @@ const BEYOND_MAX: usize = 256;
 /// The instances in memory.
 pub(crate) struct Residency {
     inner: Mutex<Inner>,
-    residents_max: usize,
+    max_resident: usize,
 }
 
 #[derive(Default)]
@@ -67,8 +67,8 @@ impl Inner {
 }
 
 impl Residency {
-    pub(crate) fn new(residents_max: usize) -> Self {
-        Self { inner: Mutex::default(), residents_max: residents_max.max(1) }
+    pub(crate) fn new(max_resident: usize) -> Self {
+        Self { inner: Mutex::default(), max_resident: max_resident.max(1) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -79,7 +79,7 @@ impl Residency {
     /// missing, a paused instance is asked to leave.
     pub(crate) fn reserve(&self, wanted: usize) -> usize {
         let mut inner = self.lock();
-        let free = self.residents_max.saturating_sub(inner.residents.len() + inner.reserved);
+        let free = self.max_resident.saturating_sub(inner.residents.len() + inner.reserved);
         let got = wanted.min(free);
         inner.reserved += got;
         for _ in got..wanted {
@@ -95,7 +95,7 @@ impl Residency {
     /// Reserves one of the places that were added, if one is free.
     pub(crate) fn reserve_more(&self) -> bool {
         let mut inner = self.lock();
-        let is_free = inner.residents.len() + inner.reserved < self.residents_max + inner.more;
+        let is_free = inner.residents.len() + inner.reserved < self.max_resident + inner.more;
         inner.reserved += usize::from(is_free);
         is_free
     }
@@ -103,7 +103,7 @@ impl Residency {
     /// Reserves places for instances that are asked to end, even if none is free, up to a limit.
     pub(crate) fn reserve_beyond(&self, wanted: usize) -> usize {
         let mut inner = self.lock();
-        let places = self.residents_max + inner.more + BEYOND_MAX;
+        let places = self.max_resident + inner.more + BEYOND_MAX;
         let got = wanted.min(places.saturating_sub(inner.residents.len() + inner.reserved));
         inner.reserved += got;
         got
@@ -112,7 +112,7 @@ impl Residency {
     /// Removes added places that are no longer used.
     pub(crate) fn trim_more(&self) {
         let mut inner = self.lock();
-        inner.more = inner.more.min((inner.residents.len() + inner.reserved + 1).saturating_sub(self.residents_max));
+        inner.more = inner.more.min((inner.residents.len() + inner.reserved + 1).saturating_sub(self.max_resident));
     }
 
     /// Returns the number of places that were added.
@@ -126,7 +126,7 @@ impl Residency {
 
     /// Returns the number of places, without those that were added.
     pub(crate) fn max(&self) -> usize {
-        self.residents_max
+        self.max_resident
     }
 
     /// Gives back places that were not needed.
@@ -191,7 +191,7 @@ impl Residency {
     /// `true` if there is room for it to stay.
     pub(crate) fn pause(&self, num: InstanceNum, wake: Option<Timestamp>, cold_at: Option<Timestamp>) -> bool {
         let mut inner = self.lock();
-        if (inner.residents.len() + inner.reserved) * 2 > self.residents_max {
+        if (inner.residents.len() + inner.reserved) * 2 > self.max_resident {
             return false;
         }
         inner.unpause(num);
@@ -240,6 +240,7 @@ impl Residency {
     }
 
     /// Returns how many instances in memory are not paused.
+    #[cfg(feature = "testing")]
     pub(crate) fn working(&self) -> usize {
         let inner = self.lock();
         inner.residents.len() - inner.paused.len()

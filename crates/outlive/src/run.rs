@@ -39,7 +39,7 @@ pub use progress::{Branch, Progress};
 /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
 /// let run: Run<u32> = engine.start(double, &21).id("twice").await?;
 /// assert_eq!(run.result().await?, 42);
-/// let found: Run<u32> = engine.run("twice").await?; // the same run
+/// let found: Run<u32> = engine.get_run("twice").await?; // the same run
 /// assert_eq!(found.status().await?, Status::Completed);
 /// # Ok(()) }
 /// ```
@@ -143,7 +143,7 @@ impl RunInfo {
     /// # test.start(approve, &()).await?;
     /// # test.settle().await;
     /// # let now = test.clock().now();
-    /// for run in test.list(Filter::new()).await?.runs {
+    /// for run in test.list(Filter::runs()).await?.runs {
     ///     println!("{} is {}", run.id, run.status_text(now));
     /// #   assert_eq!(run.status_text(now), "waiting (approval, 3d left)");
     /// }
@@ -163,19 +163,19 @@ fn recorded_failure(outcome: &Payload) -> Failure {
 /// The outcome of a request to end a run.
 ///
 /// ```
-/// use outlive::CancelAnswer;
+/// use outlive::CancelOutcome;
 /// # use outlive::prelude::*;
 /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
 /// let run = engine.start(double, &21).await?;
 /// run.result().await?;
-/// assert_eq!(run.cancel("too late").await?, CancelAnswer::Ended(Status::Completed));
+/// assert_eq!(run.cancel("too late").await?, CancelOutcome::Ended(Status::Completed));
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum CancelAnswer {
+pub enum CancelOutcome {
     /// The run will end as cancelled, whatever it does from here on.
     Taken,
     /// The run was stuck, and has ended as cancelled. Its code could not resume, so none of its clean-up has run: undo
@@ -402,7 +402,7 @@ impl<O> Run<O> {
     /// Asks the run to end: what it waits for returns [`Error::Cancelled`], and it may clean up in steps.
     ///
     /// ```
-    /// # use outlive::{CancelAnswer, prelude::*};
+    /// # use outlive::{CancelOutcome, prelude::*};
     /// # async fn undo() -> Result<()> { Ok(()) }
     /// async fn approve(ctx: Ctx, _: ()) -> Result<()> {
     ///     match ctx.wait("approval").await {
@@ -413,7 +413,7 @@ impl<O> Run<O> {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").workflow("approve", approve).start().await?;
     /// let run = engine.start(approve, &()).await?;
-    /// assert_eq!(run.cancel("order withdrawn").await?, CancelAnswer::Taken);
+    /// assert_eq!(run.cancel("order withdrawn").await?, CancelOutcome::Taken);
     /// assert!(run.result().await.unwrap_err().is_cancelled());
     /// assert_eq!(run.completed_steps().await?, ["undo"]);
     /// # Ok(()) }
@@ -421,7 +421,7 @@ impl<O> Run<O> {
     ///
     /// # Errors
     /// [`Error::NotFound`] if the run was purged.
-    pub async fn cancel(&self, reason: &str) -> Result<CancelAnswer, Error> {
+    pub async fn cancel(&self, reason: &str) -> Result<CancelOutcome, Error> {
         self.check_reason(reason)?;
         self.ask_to_end(Message::Cancel { reason: reason.to_owned() }).await
     }
@@ -429,37 +429,37 @@ impl<O> Run<O> {
     /// Ends the run at once, without clean-up.
     ///
     /// ```
-    /// # use outlive::{CancelAnswer, prelude::*};
+    /// # use outlive::{CancelOutcome, prelude::*};
     /// # async fn approve(ctx: Ctx, _: ()) -> Result<bool> { Ok(ctx.wait("approval").await?) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").workflow("approve", approve).start().await?;
     /// let run = engine.start(approve, &()).await?;
-    /// assert_eq!(run.terminate("gone wrong").await?, CancelAnswer::Taken);
+    /// assert_eq!(run.terminate("gone wrong").await?, CancelOutcome::Taken);
     /// assert_eq!(run.result().await.unwrap_err().to_string(), "cancelled: gone wrong");
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     /// [`Error::NotFound`] if the run was purged.
-    pub async fn terminate(&self, reason: &str) -> Result<CancelAnswer, Error> {
+    pub async fn terminate(&self, reason: &str) -> Result<CancelOutcome, Error> {
         self.check_reason(reason)?;
         self.ask_to_end(Message::Terminate { reason: reason.to_owned() }).await
     }
 
     fn check_reason(&self, reason: &str) -> Result<(), Error> {
-        let (bytes, bytes_max) = (reason.len(), self.shared.payload_max);
-        match bytes > bytes_max {
-            true => Err(Error::PayloadTooLarge { what: "the reason".to_owned(), bytes, bytes_max }),
+        let (bytes, max_bytes) = (reason.len(), self.shared.max_payload);
+        match bytes > max_bytes {
+            true => Err(Error::PayloadTooLarge { what: "the reason".to_owned(), bytes, max_bytes }),
             false => Ok(()),
         }
     }
 
-    async fn ask_to_end(&self, message: Message) -> Result<CancelAnswer, Error> {
+    async fn ask_to_end(&self, message: Message) -> Result<CancelOutcome, Error> {
         let was_stuck = matches!(message, Message::Cancel { .. }) && self.status().await? == Status::Stuck;
         match send(&self.shared, &self.id, self.num, message, None).await {
-            Ok(_) if was_stuck => Ok(CancelAnswer::TakenStuck),
-            Ok(_) => Ok(CancelAnswer::Taken),
-            Err(Error::Status { status, .. }) => Ok(CancelAnswer::Ended(status)),
+            Ok(_) if was_stuck => Ok(CancelOutcome::TakenStuck),
+            Ok(_) => Ok(CancelOutcome::Taken),
+            Err(Error::Status { status, .. }) => Ok(CancelOutcome::Ended(status)),
             Err(error) => Err(error),
         }
     }
@@ -660,13 +660,13 @@ impl Signal {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").workflow("sum", sum).start().await?;
     /// # let run = engine.start(sum, &()).await?;
-    /// assert!(run.signal("n", &1).dedup("request-1").await?);
-    /// assert!(!run.signal("n", &1).dedup("request-1").await?); // sent again after a lost reply: not kept
-    /// run.signal("n", &2).dedup("request-2").await?;
+    /// assert!(run.signal("n", &1).dedup_key("request-1").await?);
+    /// assert!(!run.signal("n", &1).dedup_key("request-1").await?); // sent again after a lost reply: not kept
+    /// run.signal("n", &2).dedup_key("request-2").await?;
     /// assert_eq!(run.result().await?, 3);
     /// # Ok(()) }
     /// ```
-    pub fn dedup(mut self, key: &str) -> Self {
+    pub fn dedup_key(mut self, key: &str) -> Self {
         self.dedup = Some(Name::new("dedup key", key).map_err(Error::from));
         self
     }

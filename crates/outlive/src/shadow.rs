@@ -7,8 +7,10 @@ use outlive_core::failure::Failure;
 use outlive_core::journal::Entry;
 use outlive_core::payload::Payload;
 #[cfg(feature = "tokio")]
+#[cfg(feature = "testing")]
 use outlive_core::query::Instance;
 #[cfg(feature = "tokio")]
+#[cfg(feature = "testing")]
 use outlive_core::status::Status;
 use outlive_core::workflow::{Asked, Machine, Mode};
 
@@ -139,6 +141,7 @@ pub(crate) fn names(asked: &[Asked]) -> Vec<Arc<str>> {
 
 /// Compares how a run ended with how a copy of it ends.
 #[cfg(feature = "tokio")]
+#[cfg(feature = "testing")]
 pub(crate) fn compare_end(
     handler: &dyn Handler,
     ended: &Instance,
@@ -162,6 +165,7 @@ pub(crate) fn compare_end(
 
 /// Returns what a copy of an unfinished run waits for, each with its call site.
 #[cfg(feature = "tokio")]
+#[cfg(feature = "testing")]
 pub(crate) fn asked(
     handler: &dyn Handler,
     unfinished: &Instance,

@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) replies: Arc<Replies>,
-    pub(crate) payload_max: usize,
+    pub(crate) max_payload: usize,
     pub(crate) chance: Arc<Chance>,
     /// The worker, if this process executes.
     pub(crate) worker: Option<Arc<Worker>>,
@@ -58,13 +58,13 @@ impl Shared {
     }
 
     pub(crate) fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
-        codec::encode(what, value, self.payload_max)
+        codec::encode(what, value, self.max_payload)
     }
 
     pub(crate) fn check_size(&self, what: &str, payload: &Payload) -> Result<(), Error> {
-        let (bytes, bytes_max) = (payload.len(), self.payload_max);
-        if bytes > bytes_max {
-            return Err(Error::PayloadTooLarge { what: what.to_owned(), bytes, bytes_max });
+        let (bytes, max_bytes) = (payload.len(), self.max_payload);
+        if bytes > max_bytes {
+            return Err(Error::PayloadTooLarge { what: what.to_owned(), bytes, max_bytes });
         }
         Ok(())
     }

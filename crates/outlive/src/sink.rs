@@ -130,7 +130,7 @@ impl Delivery {
         let mut batch = self.events.read(size).await?;
         if batch.is_empty() && !is_last {
             tokio::select! {
-                news = self.events.news() => news?,
+                changed = self.events.changed() => changed?,
                 _ = self.stop.changed() => {}
             }
             return Ok(batch);

@@ -27,7 +27,7 @@ const TAGS_MAX: usize = 64;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
 /// let start: outlive::Start<u32> = engine.start(double, &21).id("twice").tag("team", "maths");
-/// assert!(engine.run::<u32>("twice").await.is_err()); // not yet
+/// assert!(engine.get_run::<u32>("twice").await.is_err()); // not yet
 /// let run = start.await?;
 /// assert_eq!(run.result().await?, 42);
 /// # Ok(()) }
@@ -91,7 +91,7 @@ impl<O> Start<O> {
     /// let run = engine.start(double, &21).id("order-42").await?;
     /// let again = engine.start(double, &21).id("order-42").await?; // the same run
     /// assert!(engine.start(double, &7).id("order-42").await.unwrap_err().is_conflict());
-    /// # assert_eq!((engine.count(Filter::new()).await?.total(), run.id()), (1, again.id()));
+    /// # assert_eq!((engine.count(Filter::runs()).await?.total(), run.id()), (1, again.id()));
     /// # Ok(()) }
     /// ```
     pub fn id(mut self, id: &str) -> Self {
@@ -110,14 +110,14 @@ impl<O> Start<O> {
     /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
-    /// let run = test.start(double, &21).after("1 hour").await?;
+    /// let run = test.start(double, &21).delay("1 hour").await?;
     /// test.advance("59 minutes").await;
     /// assert_eq!(run.status().await?, Status::Pending);
     /// test.advance("1 minute").await;
     /// assert_eq!(run.status().await?, Status::Completed);
     /// # Ok(()) }
     /// ```
-    pub fn after(mut self, delay: impl IntoDuration) -> Self {
+    pub fn delay(mut self, delay: impl IntoDuration) -> Self {
         match delay.into_duration() {
             Ok(delay) => self.due = Due::After(delay),
             Err(error) => self.refuse(error),
@@ -153,7 +153,7 @@ impl<O> Start<O> {
     /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
     /// engine.start(double, &1).tag("customer", "ada").await?;
     /// engine.start(double, &2).tag("customer", "bob").await?;
-    /// let page = engine.list(Filter::new().tag("customer", "ada")).await?;
+    /// let page = engine.list(Filter::runs().tag("customer", "ada")).await?;
     /// assert_eq!(page.runs.len(), 1);
     /// # Ok(()) }
     /// ```
@@ -164,7 +164,7 @@ impl<O> Start<O> {
             self.refuse(Error::PayloadTooLarge {
                 what: format!("the value of tag {key:?}"),
                 bytes: value.len(),
-                bytes_max: outlive_core::id::LENGTH_MAX,
+                max_bytes: outlive_core::id::LENGTH_MAX,
             });
         }
         self.tags.insert(key.to_owned(), value.to_owned());
@@ -210,13 +210,13 @@ impl<O> Start<O> {
     /// Tags are stored with the input, so they count towards its size.
     fn check_sizes(&self) -> Result<(), Error> {
         self.shared.check_size("the input", &self.input)?;
-        let (tags, bytes_max) = (self.tags.len(), self.shared.payload_max);
+        let (tags, max_bytes) = (self.tags.len(), self.shared.max_payload);
         if tags > TAGS_MAX {
             return Err(Error::TooManyTags { tags, tags_max: TAGS_MAX });
         }
         let bytes = self.input.len() + self.tags.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        if bytes > bytes_max {
-            return Err(Error::PayloadTooLarge { what: "the input with its tags".to_owned(), bytes, bytes_max });
+        if bytes > max_bytes {
+            return Err(Error::PayloadTooLarge { what: "the input with its tags".to_owned(), bytes, max_bytes });
         }
         Ok(())
     }

@@ -182,6 +182,7 @@ impl Wakes {
     }
 
     /// Returns the time of the next wake in memory after `now`.
+    #[cfg(feature = "testing")]
     pub(crate) fn first_after(&self, now: Timestamp) -> Option<Timestamp> {
         let inner = self.lock();
         let first = |wakes: &BTreeSet<Wake>| wakes.iter().map(|wake| wake.due).find(|due| *due > now);
@@ -196,6 +197,7 @@ impl Wakes {
     }
 
     /// Returns the number of wakes in memory.
+    #[cfg(feature = "testing")]
     pub(crate) fn len(&self) -> usize {
         let inner = self.lock();
         inner.timers.len() + inner.stored.len()

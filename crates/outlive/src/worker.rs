@@ -87,7 +87,7 @@ pub(crate) struct Worker {
     pub(crate) epoch: Epoch,
     pub(crate) residency: Residency,
     pub(crate) wakes: Wakes,
-    pub(crate) recoveries_max: u32,
+    pub(crate) max_recoveries: u32,
     /// Instances that may have crashed the process.
     suspects: Mutex<Suspects>,
     /// Whether any of them waits to be loaded or absolved.
@@ -116,8 +116,8 @@ pub(crate) struct Parts {
     pub(crate) replies: Arc<Replies>,
     pub(crate) chance: Arc<Chance>,
     pub(crate) epoch: Epoch,
-    pub(crate) residents_max: usize,
-    pub(crate) recoveries_max: u32,
+    pub(crate) max_resident: usize,
+    pub(crate) max_recoveries: u32,
 }
 
 impl Worker {
@@ -143,9 +143,9 @@ impl Worker {
             registry: parts.registry,
             waiters: parts.waiters,
             epoch: parts.epoch,
-            residency: Residency::new(parts.residents_max),
+            residency: Residency::new(parts.max_resident),
             wakes: Wakes::new(),
-            recoveries_max: parts.recoveries_max,
+            max_recoveries: parts.max_recoveries,
             suspects: Mutex::default(),
             is_recovering: AtomicBool::new(false),
             heard: Mutex::new(Wake::FIRST),
@@ -421,7 +421,7 @@ impl Worker {
 
     async fn reopen_page(&self, filter: &Filter, before: Option<InstanceNum>) -> Result<Option<InstanceNum>, Error> {
         let page = self.store.list(filter, before, CLAIM_MAX).await?;
-        for instance in page.instances.iter().filter(|instance| instance.blamed <= self.recoveries_max) {
+        for instance in page.instances.iter().filter(|instance| instance.blamed <= self.max_recoveries) {
             let reopen = Reopen { id: instance.id.clone(), num: Some(instance.num), at: self.env.clock.now() };
             self.committer.write(Write::Reopen(reopen)).await?;
         }
@@ -444,7 +444,7 @@ impl Worker {
             }
         };
         let seq = journal.last().map_or(0, |entry| entry.seq);
-        if instance.blamed > self.recoveries_max {
+        if instance.blamed > self.max_recoveries {
             self.admit_all();
             return self.set_aside(info, Status::Stuck, aside::deadly(instance.blamed), seq);
         }

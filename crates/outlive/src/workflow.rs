@@ -97,6 +97,11 @@ pub trait WorkflowFn<M>: Send + Sync + 'static {
     type Input: Serialize + DeserializeOwned;
     /// The output type.
     type Output: Serialize + DeserializeOwned;
+    /// The function itself, by which a start finds the name.
+    #[doc(hidden)]
+    type Function: 'static;
+    #[doc(hidden)]
+    const IS_STRICT: bool = false;
 
     /// Starts a run.
     ///
@@ -115,6 +120,7 @@ where
 {
     type Input = I;
     type Output = O;
+    type Function = F;
 
     fn begin(&self, ctx: Ctx, input: &Payload) -> Result<WorkflowFuture, serde_json::Error> {
         let work = self(ctx, input.decode()?);
@@ -124,6 +130,37 @@ where
             codec::check::<O>("the output", &output)?;
             Ok(output)
         }))
+    }
+}
+
+/// Registers a workflow function as strict: if its code does not ask for what is recorded, the run becomes stuck before it
+/// does anything new.
+///
+/// ```
+/// use outlive::workflow::Strict;
+/// # use outlive::prelude::*;
+/// # async fn pay(_: Ctx, _: ()) -> Result<()> { Ok(()) }
+/// # async fn report(_: Ctx, _: ()) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let engine = Engine::open("memory:").workflow("pay", Strict(pay)).workflow("report", report).start().await?;
+/// engine.start(pay, &()).await?;
+/// # Ok(()) }
+/// ```
+pub struct Strict<F>(pub F);
+
+/// Marks a workflow function that is [`Strict`].
+#[doc(hidden)]
+pub struct AsStrict<M>(PhantomData<M>);
+
+#[diagnostic::do_not_recommend]
+impl<F: WorkflowFn<M>, M: 'static> WorkflowFn<AsStrict<M>> for Strict<F> {
+    type Input = F::Input;
+    type Output = F::Output;
+    type Function = F::Function;
+    const IS_STRICT: bool = true;
+
+    fn begin(&self, ctx: Ctx, input: &Payload) -> Result<WorkflowFuture, serde_json::Error> {
+        self.0.begin(ctx, input)
     }
 }
 
@@ -163,8 +200,8 @@ pub struct ByFunction<M>(PhantomData<M>);
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
 /// const DOUBLE: Workflow<u32, u32> = Workflow::new("double");
-/// assert_eq!(start(&engine, double, &21).await?.result().await?, 42);
-/// assert_eq!(start(&engine, DOUBLE, &21).await?.result().await?, 42);
+/// assert_eq!(start(&engine.client(), double, &21).await?.result().await?, 42);
+/// assert_eq!(start(&engine.client(), DOUBLE, &21).await?.result().await?, 42);
 /// # Ok(()) }
 /// ```
 #[diagnostic::on_unimplemented(
@@ -214,7 +251,7 @@ where
     type Output = F::Output;
 
     fn reference(&self) -> Reference {
-        Reference::Function { type_id: TypeId::of::<F>(), type_name: std::any::type_name::<F>() }
+        Reference::Function { type_id: TypeId::of::<F::Function>(), type_name: std::any::type_name::<F::Function>() }
     }
 }
 

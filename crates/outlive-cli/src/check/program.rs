@@ -73,8 +73,8 @@ impl Program {
         let from = said.char_indices().rev().nth(WORDS_MAX).map_or(0, |(at, _)| at);
         let said = if said.is_empty() { String::new() } else { format!("; its output: {}", plain(&said[from..])) };
         Error::said(format!(
-            "{:?} {how} without checking anything: no engine was started in it; pass the program and the arguments \
-             with which it calls `Engine::open(..).start()`{said}",
+            "{:?} {how} without checking anything: it started no engine that may be asked; call `.check_from_env()` in it \
+             before `.start()`, and pass the arguments with which it gets there{said}",
             self.name
         ))
     }

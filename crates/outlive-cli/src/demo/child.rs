@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &ChildArgs) -> std::result::Result<ExitCode, CliEr
     let shop = Shop { ledger: Ledger::at(ledger_in(&args.folder)) };
     let engine = Engine::open(store_in(&args.folder)).workflow("order", order).provide(shop);
     let engine = jobs::register(engine, &args.folder).start().await?;
-    let ended = engine.run::<String>(RUN_ID).await?.result().await;
+    let ended = engine.get_run::<String>(RUN_ID).await?.result().await;
     jobs::settle(&engine).await?;
     engine.shutdown().await?;
     // The store says how the order ended; the exit code only says whether it completed.

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use outlive::Builder;
-use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, JobStatus, PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{
+    Continuous, ContinuousCtx, Debounce, DebounceCtx, JobStatus, Task, TaskCtx, WorkerPool, WorkerPoolCtx,
+};
 use outlive::prelude::*;
 
 use super::ledger::Ledger;
@@ -53,7 +55,7 @@ async fn flush(ctx: DebounceCtx<u32, Vec<u32>>) -> Result<()> {
     Ok(ctx.send(TALLY, TALLIES[0], &ctx.state().unwrap_or_default().len())?)
 }
 
-async fn send(ctx: PoolCtx<u32>, mail: u32) -> Result<()> {
+async fn send(ctx: WorkerPoolCtx<u32>, mail: u32) -> Result<()> {
     ctx.get::<Calls>().0.write("mails", ctx.attempt())?;
     tokio::time::sleep(Duration::from_millis(400)).await;
     if mail == LOST_MAIL {
@@ -73,7 +75,7 @@ async fn nothing(_: TaskCtx<usize, usize>) -> Result<()> {
 
 /// Waits until all events are handled, then stops the heartbeat.
 pub(crate) async fn settle(engine: &Engine) -> std::result::Result<(), outlive::Error> {
-    engine.job(MAIL).drain().await?;
+    engine.job(MAIL).wait_idle().await?;
     while engine.job(WEBHOOKS).status(SHOP).await?.status != JobStatus::NotFound {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

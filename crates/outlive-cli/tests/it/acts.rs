@@ -14,7 +14,7 @@ async fn a_started_run_is_executed_by_the_program_that_owns_the_file() {
     let out = shop.tell(&["start", "order", r#""a boat""#, "--id", "order-9", "--tag", "city=paris"]).await.well();
     assert_eq!(out, "order-9\n");
     shop.tell(&["signal", "order-9", "approval", r#""bob""#]).await.well();
-    let run = shop.engine.run::<String>("order-9").await.unwrap();
+    let run = shop.engine.get_run::<String>("order-9").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "a boat for 7, approved by bob");
     assert_eq!(run.info().await.unwrap().tags["city"], "paris");
 }
@@ -22,8 +22,8 @@ async fn a_started_run_is_executed_by_the_program_that_owns_the_file() {
 #[tokio::test]
 async fn a_start_without_an_id_gives_a_new_one() {
     let shop = Shop::open().await;
-    let first = shop.ask(&["start", "nap", "null", "--after", "1 hour"]).await;
-    let second = shop.ask(&["start", "nap", "null", "--after", "1 hour"]).await;
+    let first = shop.ask(&["start", "nap", "null", "--delay", "1 hour"]).await;
+    let second = shop.ask(&["start", "nap", "null", "--delay", "1 hour"]).await;
     assert_eq!((&first["workflow"], &first["status"]), (&json!("nap"), &json!("pending")));
     assert_ne!(first["id"], second["id"]);
 }
@@ -47,7 +47,7 @@ async fn an_input_can_come_from_stdin() {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"\"a kite\"\n").await.unwrap();
     assert_eq!(Told::from(child.wait_with_output().await.unwrap()).well(), "piped\n");
-    let info = shop.engine.run::<Value>("piped").await.unwrap().info().await.unwrap();
+    let info = shop.engine.get_run::<Value>("piped").await.unwrap().info().await.unwrap();
     assert_eq!(info.input.as_str(), r#""a kite""#);
 }
 
@@ -55,7 +55,7 @@ async fn an_input_can_come_from_stdin() {
 async fn a_signal_reaches_a_waiting_run_once_per_dedup_key() {
     let shop = Shop::open().await;
     let run = shop.waiting_order("order-1").await;
-    let words = ["signal", "order-1", "unheard", "1", "--dedup", "k"];
+    let words = ["signal", "order-1", "unheard", "1", "--dedup-key", "k"];
     for is_kept in [true, false] {
         let told = json!({ "id": "order-1", "signal": "unheard", "dedup": "k", "kept": is_kept });
         assert_eq!(shop.ask(&words).await, told);

@@ -1,6 +1,6 @@
 //! `doctor` on the file of a running program, and on one that was tampered with.
 
-use outlive::job::{PoolCtx, WorkerPool};
+use outlive::job::{WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use serde_json::json;
 use tokio::process::Command;
@@ -9,7 +9,7 @@ use crate::shop::{OUTLIVE, Shop, Told, tell, wait_for};
 
 const MAIL: WorkerPool<String> = WorkerPool::new("mail");
 
-async fn post(_: PoolCtx<String>, _: String) -> Result<()> {
+async fn post(_: WorkerPoolCtx<String>, _: String) -> Result<()> {
     Ok(())
 }
 
@@ -18,8 +18,8 @@ async fn busy_shop() -> Shop {
     shop.waiting_order("order-1").await;
     shop.failed_run("bad-1").await;
     shop.tell(&["start", "nap", "null", "--id", "nap-1"]).await.well();
-    wait_for(&shop.engine.run::<()>("nap-1").await.unwrap(), StatusKind::Sleeping, |_| true).await;
-    shop.tell(&["signal", "order-1", "unheard", "1", "--dedup", "k"]).await.well();
+    wait_for(&shop.engine.get_run::<()>("nap-1").await.unwrap(), StatusKind::Sleeping, |_| true).await;
+    shop.tell(&["signal", "order-1", "unheard", "1", "--dedup-key", "k"]).await.well();
     shop
 }
 

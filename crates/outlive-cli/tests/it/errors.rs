@@ -52,7 +52,7 @@ async fn bad_values_are_named_and_nothing_is_written() {
         (&["start", "order", "1", "--id", &long], "300 bytes"),
         (&["start", "", "1"], "workflow name \"\""),
         (&["start", "order", "ada"], "\"ada\" is not JSON"),
-        (&["start", "order", "1", "--after", "5 parsecs"], "\"5 parsecs\""),
+        (&["start", "order", "1", "--delay", "5 parsecs"], "\"5 parsecs\""),
         (&["signal", "order-1", "approval", "{\"by\":"], "is not JSON"),
     ];
     for (words, named) in table {

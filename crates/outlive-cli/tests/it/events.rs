@@ -94,7 +94,7 @@ async fn as_json_events_are_those_of_the_library_and_as_the_schema_says() {
     let shop = open().await;
     let out = shop.tell(&["events", "-o", "json"]).await.well();
     let events = events(&out);
-    assert_eq!(events, told(&shop.engine).await);
+    assert_eq!(events, told(&shop.engine.client()).await);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lifecycle-events.schema.json");
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     for event in &events {
@@ -128,7 +128,7 @@ async fn for_people_each_event_is_a_line_in_the_words_of_the_library() {
 #[tokio::test]
 async fn a_cursor_an_instance_and_a_limit_say_which_events_are_meant() {
     let shop = open().await;
-    let all = told(&shop.engine).await;
+    let all = told(&shop.engine.client()).await;
     let some = events(&shop.tell(&["events", "--limit", "3", "-o", "json"]).await.well());
     assert_eq!(some, all[..3]);
     let cursor = some[2]["cursor"].to_string();
@@ -146,7 +146,7 @@ async fn a_cursor_an_instance_and_a_limit_say_which_events_are_meant() {
 #[tokio::test]
 async fn a_follower_hears_of_what_another_process_does() {
     let shop = open().await;
-    let last = told(&shop.engine).await.last().unwrap()["cursor"].to_string();
+    let last = told(&shop.engine.client()).await.last().unwrap()["cursor"].to_string();
     let (_child, mut lines) = follow(&shop, &["--since", &last]);
     shop.engine.job(ORDERS).send("8", &1).await.unwrap();
     let event = next(&mut lines).await;
@@ -158,7 +158,7 @@ async fn a_follower_ends_after_as_many_as_it_was_asked_for() {
     let shop = open().await;
     let (mut child, mut lines) = follow(&shop, &["--since", "0", "--limit", "2"]);
     let some = [next(&mut lines).await, next(&mut lines).await];
-    assert_eq!(some, told(&shop.engine).await[..2]);
+    assert_eq!(some, told(&shop.engine.client()).await[..2]);
     let ended = tokio::time::timeout(Duration::from_secs(120), child.wait()).await.unwrap();
     assert!(ended.unwrap().success() && lines.next_line().await.unwrap().is_none());
 }
@@ -166,7 +166,7 @@ async fn a_follower_ends_after_as_many_as_it_was_asked_for() {
 #[tokio::test]
 async fn a_store_that_nobody_executes_tells_what_has_happened() {
     let shop = open().await;
-    let before = told(&shop.engine).await;
+    let before = told(&shop.engine.client()).await;
     let shop = shop.stop().await;
     let out = tell(&["events", shop.file().to_str().unwrap(), "-o", "json"]).await.well();
     assert_eq!(events(&out)[..before.len()], before);

@@ -12,7 +12,7 @@ use crate::shop::{OUTLIVE, Shop, Told, wait_for};
 /// Approves an order once the follower has had time to see it wait.
 async fn approve_soon(shop: &Shop, id: &str) {
     tokio::time::sleep(Duration::from_millis(400)).await;
-    shop.engine.run::<String>(id).await.unwrap().signal("approval", "ada").await.unwrap();
+    shop.engine.get_run::<String>(id).await.unwrap().signal("approval", "ada").await.unwrap();
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn nothing_in_an_id_or_a_payload_reaches_the_terminal_as_it_is() {
     let commands: [&[&str]; 18] = [
         &["start", "order", &value, "--id", ID, "--tag", &format!("k={VALUE}")],
         &["signal", ID, VALUE.trim_matches(char::is_control), &value],
-        &["signal", ID, "note", &value, "--dedup", ID],
+        &["signal", ID, "note", &value, "--dedup-key", ID],
         &["ps"],
         &["ps", "--full"],
         &["show", ID],

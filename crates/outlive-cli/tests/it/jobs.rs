@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ async fn double(ctx: TaskCtx<u32, u32>) -> Result<()> {
     Ok(())
 }
 
-async fn send(ctx: PoolCtx<String>, to: String) -> Result<()> {
+async fn send(ctx: WorkerPoolCtx<String>, to: String) -> Result<()> {
     let reaches = ctx.get::<Post>().0.load(Ordering::SeqCst);
     if reaches { Ok(()) } else { Err(format!("{to} does not answer").into()) }
 }
@@ -226,7 +226,7 @@ async fn what_is_no_job_or_of_another_kind_is_refused_with_the_way_out() {
         (&["trigger", "pool:mail"], "push an event instead"),
         (&["trigger", "task:orders:1"], "there is no job \"task:orders\" in this store"),
         (&["flush", "continuous:beat:paris"], "collects no batch to flush"),
-        (&["send", "continuous:beat:paris", "1"], "can be triggered"),
+        (&["send", "continuous:beat:paris", "1"], "trigger a continuous job"),
         (&["send", "pool:mail", "ada"], "\"ada\" is not JSON"),
         (&["terminate", "task:orders:1"], "there is no job \"task:orders\" in this store"),
         (&["show", "continuous:beat:paris"], "`outlive job` shows it"),

@@ -167,7 +167,7 @@ async fn a_list_of_any_length_is_shown_and_exported_in_little_memory() {
     let shop = Shop::open().await;
     let item = format!("\"{}\"", "x".repeat(1_000_000));
     for n in 0..48 {
-        shop.engine.start_json("order", &item).id(&format!("large-{n}")).after("1 day").await.unwrap();
+        shop.engine.start_json("order", &item).id(&format!("large-{n}")).delay("1 day").await.unwrap();
     }
     for words in ["ps FILE --limit 1000 -o json", "ps FILE --limit 1000", "export FILE"] {
         let out = tell_in_little_memory(&shop, words).await;

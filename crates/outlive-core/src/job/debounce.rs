@@ -22,7 +22,7 @@ pub struct DebounceRules {
     /// Flush this long after the last event.
     pub quiet: Option<Duration>,
     /// Flush at this many events.
-    pub events_max: Option<u64>,
+    pub max_events: Option<u64>,
 }
 
 impl Job {
@@ -61,7 +61,7 @@ impl Job {
         if self.record.events == 0 {
             return None;
         }
-        if rules.events_max.is_some_and(|max| self.record.events >= max) {
+        if rules.max_events.is_some_and(|max| self.record.events >= max) {
             return Some(FlushReason::MaxEvents);
         }
         if self.has_in_time() {

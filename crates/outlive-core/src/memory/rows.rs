@@ -94,9 +94,9 @@ impl Rows {
             return Answer::Fenced;
         }
         for num in &absolve.nums {
-            let guilty = |row: &&mut Row| row.is_open() && row.instance.recoveries > absolve.recoveries_max;
+            let guilty = |row: &&mut Row| row.is_open() && row.instance.recoveries > absolve.max_recoveries;
             if let Some(row) = self.instances.get_mut(num).filter(guilty) {
-                (row.instance.recoveries, row.instance.blamed) = (absolve.recoveries_max, 0);
+                (row.instance.recoveries, row.instance.blamed) = (absolve.max_recoveries, 0);
             }
         }
         Answer::Done

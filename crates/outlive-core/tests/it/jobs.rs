@@ -32,9 +32,9 @@ fn every_minute(policy: Policy, missed: Missed) -> Rules {
     Rules::Continuous(ContinuousRules { policy, schedule, missed, is_immediate: true })
 }
 
-fn debounce(window: u64, quiet: Option<u64>, events_max: Option<u64>) -> Rules {
+fn debounce(window: u64, quiet: Option<u64>, max_events: Option<u64>) -> Rules {
     let (window, quiet) = (Some(Duration::from_secs(window)), quiet.map(Duration::from_secs));
-    Rules::Debounce(DebounceRules { policy: policy(2, false), window, quiet, events_max })
+    Rules::Debounce(DebounceRules { policy: policy(2, false), window, quiet, max_events })
 }
 
 /// A job and the calls it made, as `handler#attempt@seconds`.

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use outlive::job::{PoolCtx, Push, WorkerPool};
+use outlive::job::{Push, WorkerPool, WorkerPoolCtx};
 use outlive::{BoxError, Client, Cursor, Engine, LifecycleKind, Retry};
 
 use crate::tools::{Lines, Order, bar};
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The file in which handlers record what they did, before it is committed.
 struct Effects(Mutex<std::io::BufWriter<std::fs::File>>);
 
-async fn handle(ctx: PoolCtx<u64>, event: u64) -> Result<(), BoxError> {
+async fn handle(ctx: WorkerPoolCtx<u64>, event: u64) -> Result<(), BoxError> {
     let effects: &Arc<Effects> = ctx.get();
     {
         let mut file = effects.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ pub(crate) fn run_if_asked() -> Option<ExitCode> {
         let effects = Arc::new(Effects(Mutex::new(std::io::BufWriter::new(file))));
         let pool = POOL.concurrency(64).retry(Retry::times(3).constant("10 ms")).execute(handle);
         let _engine =
-            Engine::open(folder.join("pool.db")).provide(effects).recoveries_max(1_000).job(pool).start().await?;
+            Engine::open(folder.join("pool.db")).provide(effects).max_recoveries(1_000).job(pool).start().await?;
         std::future::pending().await
     });
     Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -83,7 +83,9 @@ async fn hunt(folder: &Path, events: u64, seed: u64) -> Result<Lines, BoxError> 
         }
     }
     let begun = Instant::now();
-    tokio::time::timeout(PATIENCE, pool.drain()).await.map_err(|_| "the pool is not drained after five minutes")??;
+    tokio::time::timeout(PATIENCE, pool.wait_idle())
+        .await
+        .map_err(|_| "the pool is not drained after five minutes")??;
     let rest = begun.elapsed();
     kill(&mut worker)?;
     bar.finish_and_clear();

@@ -84,7 +84,7 @@ async fn assert_is_set_aside(place: &Place, store: &SqliteStore, num: InstanceNu
     assert_done(&write(store, Write::Commit(aside)).await);
     assert!(store.wakes(Timestamp::MAX, 9).await.unwrap().iter().all(|wake| wake.num != num));
     assert!(matches!(write(store, Write::Commit(commit(num, epoch, 2))).await, Answer::Fenced));
-    let stuck = store.list(&Filter::new().status(StatusKind::Stuck), None, 9).await.unwrap().instances;
+    let stuck = store.list(&Filter::runs().status(StatusKind::Stuck), None, 9).await.unwrap().instances;
     assert_eq!(stuck.iter().map(|instance| instance.num).collect::<Vec<_>>(), [num]);
 }
 
@@ -120,11 +120,11 @@ async fn a_damaged_journal_is_an_error_to_its_reader_that_names_instance_and_fil
 async fn a_damaged_row_is_listed_with_what_is_wrong_with_it() {
     let (place, a, _) = after("UPDATE instance SET status = 77 WHERE num = ?1").await;
     let store = place.open();
-    let page = store.list(&Filter::new(), None, 9).await.unwrap();
+    let page = store.list(&Filter::runs(), None, 9).await.unwrap();
     assert_eq!(page.instances.len(), 2);
     assert_eq!((page.instances[1].num, page.instances[1].status), (a, Status::Stuck));
     assert!(page.instances[1].note.as_ref().unwrap().contains("is unknown"));
-    let tags = Filter::new().tag("shop", "paris");
+    let tags = Filter::runs().tag("shop", "paris");
     place.sql().execute_batch("UPDATE instance SET tags = '{bad'").unwrap();
     assert_eq!(store.list(&tags, None, 9).await.unwrap().instances, []);
     assert!(store.instance(&name("a")).await.unwrap().is_some());
@@ -146,7 +146,7 @@ async fn a_damaged_page_stops_neither_the_open_nor_the_reads_of_others() {
     let damage = claimed[0].journal.as_ref().unwrap_err();
     assert!(damage.contains("entry 1 is on a damaged page"), "{damage}");
     assert_is_set_aside(&place, &store, a, epoch).await;
-    assert_eq!(store.list(&Filter::new(), None, 9).await.unwrap().instances.len(), 3);
+    assert_eq!(store.list(&Filter::runs(), None, 9).await.unwrap().instances.len(), 3);
 }
 
 /// What broke: a page was filled up behind a damaged entry with later news, so the sound entry between them was passed

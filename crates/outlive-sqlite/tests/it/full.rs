@@ -22,7 +22,7 @@ fn large(mut commit: Commit) -> Write {
 #[tokio::test]
 async fn a_full_disk_loses_nothing_and_passes() {
     let place = Place::new();
-    let store = SqliteStore::open(&place.file(), Options::new().pages_max(120)).unwrap();
+    let store = SqliteStore::open(&place.file(), Options::new().max_pages(120)).unwrap();
     let epoch = store.lease(at(0)).await.unwrap();
     let a = driven(&store, "a", epoch).await;
     let b = driven(&store, "b", epoch).await;
@@ -42,7 +42,7 @@ async fn a_full_disk_loses_nothing_and_passes() {
     for num in [a, b] {
         assert_eq!(store.journal(num, 0, 999).await.unwrap().len() as u64, seq, "all that was answered, and no more");
     }
-    assert_eq!(store.count(&Filter::new()).await.unwrap().of(Status::Running.kind()), 2);
+    assert_eq!(store.count(&Filter::runs()).await.unwrap().of(Status::Running.kind()), 2);
 
     // Room is made; nothing has to be opened again.
     assert_done(

@@ -15,15 +15,15 @@ async fn a_reader_sees_what_an_executor_writes_and_takes_nothing_from_it() {
     let place = Place::new();
     let store = place.open();
     let reader = SqliteReader::open(&place.file()).unwrap();
-    assert_eq!(reader.count(&Filter::new()).await.unwrap().total(), 0);
+    assert_eq!(reader.count(&Filter::runs()).await.unwrap().total(), 0);
     let epoch = store.lease(at(0)).await.unwrap();
     let num = driven(&store, "a", epoch).await;
     let seen = reader.instance(&name("a")).await.unwrap().unwrap();
     assert_eq!((seen.num, seen.owner), (num, epoch));
-    assert_eq!(reader.list(&Filter::new(), None, 9).await.unwrap().instances, [seen]);
+    assert_eq!(reader.list(&Filter::runs(), None, 9).await.unwrap().instances, [seen]);
     drop(reader);
     started(&store, start("b")).await;
-    assert_eq!(store.count(&Filter::new()).await.unwrap().total(), 2);
+    assert_eq!(store.count(&Filter::runs()).await.unwrap().total(), 2);
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn a_file_that_nobody_has_open_is_read_and_not_a_byte_of_it_changes() {
     drop(reader);
     assert_eq!(fs::read(place.file()).unwrap(), before);
     assert!(!place.folder.path().join("runs.db.lock").exists(), "nobody has taken the right to execute");
-    assert_eq!(place.open().count(&Filter::new()).await.unwrap().total(), 1);
+    assert_eq!(place.open().count(&Filter::runs()).await.unwrap().total(), 1);
 }
 
 /// What would break: a connection that may write moves the log into the file when it is the last to close.
@@ -90,7 +90,7 @@ async fn a_reader_is_a_store_that_hears_of_changes_and_refuses_to_make_any() {
     let error = reader.lease(at(0)).await.unwrap_err();
     assert!(error.kind == ErrorKind::Open && error.message.contains("is open read-only"), "{error}");
     assert!(reader.write(vec![Write::Start(start("a"))].into()).await.is_err());
-    assert_eq!(store.count(&Filter::new()).await.unwrap().total(), 0);
+    assert_eq!(store.count(&Filter::runs()).await.unwrap().total(), 0);
     let (changed, writes) = (reader.changed(), async {
         // It hears of what is written once it listens, whenever that is.
         for n in 0.. {

@@ -189,8 +189,8 @@ impl Author {
 
     fn absolve(&mut self) -> Absolve {
         let Claim { nums, epoch, .. } = self.claim();
-        let recoveries_max = u32::try_from(self.random.below(3)).unwrap_or(0);
-        Absolve { nums, epoch, recoveries_max }
+        let max_recoveries = u32::try_from(self.random.below(3)).unwrap_or(0);
+        Absolve { nums, epoch, max_recoveries }
     }
 
     /// Returns an id, and sometimes a number that may or may not belong to it.

@@ -55,10 +55,10 @@ async fn a_workflow_filter_matches_the_whole_name(w: &mut World) -> Checked {
     for (id, workflow) in [("a", "check"), ("b", "checkout"), ("c", "Checkout"), ("d", "check%")] {
         w.start(&Start { workflow: name(workflow), ..w.new_start(id) }).await?;
     }
-    means(w, &Filter::new().workflow("check"), &["a"]).await?;
-    means(w, &Filter::new().workflow("checkout"), &["b"]).await?;
-    means(w, &Filter::new().workflow("check%"), &["d"]).await?;
-    means(w, &Filter::new().workflow(""), &[]).await
+    means(w, &Filter::runs().workflow("check"), &["a"]).await?;
+    means(w, &Filter::runs().workflow("checkout"), &["b"]).await?;
+    means(w, &Filter::runs().workflow("check%"), &["d"]).await?;
+    means(w, &Filter::runs().workflow(""), &[]).await
 }
 
 async fn filters_match_runs_unless_jobs_are_requested(w: &mut World) -> Checked {
@@ -68,7 +68,7 @@ async fn filters_match_runs_unless_jobs_are_requested(w: &mut World) -> Checked 
         w.start(&Start { workflow: name(workflow), ..w.new_start(workflow) }).await?;
     }
     let all: Vec<&str> = runs.into_iter().chain(jobs).collect();
-    means(w, &Filter::new(), &runs).await?;
+    means(w, &Filter::runs(), &runs).await?;
     means(w, &Filter::jobs(), &jobs).await?;
     means(w, &Filter::all(), &all).await?;
     let names: Vec<String> = told(w.store().jobs().await)?.iter().map(ToString::to_string).collect();
@@ -77,10 +77,10 @@ async fn filters_match_runs_unless_jobs_are_requested(w: &mut World) -> Checked 
         &["continuous:beat", "debounce:hooks", "pool::", "pool:mail", "task:orders"].map(str::to_owned).to_vec(),
     )?;
     means(w, &Filter::jobs().workflow("task:orders"), &["task:orders"]).await?;
-    means(w, &Filter::new().workflow("task:orders"), &[]).await?;
+    means(w, &Filter::runs().workflow("task:orders"), &[]).await?;
     means(w, &Filter::jobs().id_prefix("pool:"), &["pool:mail", "pool::"]).await?;
     means(w, &Filter::jobs().status(StatusKind::Pending), &jobs).await?;
-    means(w, &Filter::new().status(StatusKind::Pending).id_prefix("task"), &["task", "taskorders", "tasks:orders"])
+    means(w, &Filter::runs().status(StatusKind::Pending).id_prefix("task"), &["task", "taskorders", "tasks:orders"])
         .await
 }
 
@@ -88,46 +88,46 @@ async fn any_of_the_statuses_matches(w: &mut World) -> Checked {
     w.pending("pending").await?;
     w.with_status("completed", Status::Completed).await?;
     w.with_status("stuck", Status::Stuck).await?;
-    means(w, &Filter::new().status(StatusKind::Stuck), &["stuck"]).await?;
-    let two = Filter::new().status(StatusKind::Stuck).status(StatusKind::Pending).status(StatusKind::Stuck);
+    means(w, &Filter::runs().status(StatusKind::Stuck), &["stuck"]).await?;
+    let two = Filter::runs().status(StatusKind::Stuck).status(StatusKind::Pending).status(StatusKind::Stuck);
     means(w, &two, &["stuck", "pending"]).await?;
-    means(w, &Filter::new().status(StatusKind::Sleeping), &[]).await
+    means(w, &Filter::runs().status(StatusKind::Sleeping), &[]).await
 }
 
 async fn a_prefix_is_taken_literally(w: &mut World) -> Checked {
     start_all(w, &["a%b", "a_b", "axb", "a\\b", "a*b", "a?b", "a[b", "a'b", "a\"b", "%", "_"]).await?;
-    means(w, &Filter::new().id_prefix("a%"), &["a%b"]).await?;
-    means(w, &Filter::new().id_prefix("a_"), &["a_b"]).await?;
-    means(w, &Filter::new().id_prefix("a\\"), &["a\\b"]).await?;
-    means(w, &Filter::new().id_prefix("a*"), &["a*b"]).await?;
-    means(w, &Filter::new().id_prefix("a?"), &["a?b"]).await?;
-    means(w, &Filter::new().id_prefix("a["), &["a[b"]).await?;
-    means(w, &Filter::new().id_prefix("a'"), &["a'b"]).await?;
-    means(w, &Filter::new().id_prefix("%"), &["%"]).await?;
-    means(w, &Filter::new().id_prefix("a%b and more"), &[]).await
+    means(w, &Filter::runs().id_prefix("a%"), &["a%b"]).await?;
+    means(w, &Filter::runs().id_prefix("a_"), &["a_b"]).await?;
+    means(w, &Filter::runs().id_prefix("a\\"), &["a\\b"]).await?;
+    means(w, &Filter::runs().id_prefix("a*"), &["a*b"]).await?;
+    means(w, &Filter::runs().id_prefix("a?"), &["a?b"]).await?;
+    means(w, &Filter::runs().id_prefix("a["), &["a[b"]).await?;
+    means(w, &Filter::runs().id_prefix("a'"), &["a'b"]).await?;
+    means(w, &Filter::runs().id_prefix("%"), &["%"]).await?;
+    means(w, &Filter::runs().id_prefix("a%b and more"), &[]).await
 }
 
 async fn a_prefix_is_case_sensitive(w: &mut World) -> Checked {
     start_all(w, &["Order-1", "order-2", "ORDER-3", "ÄB", "äb"]).await?;
-    means(w, &Filter::new().id_prefix("order"), &["order-2"]).await?;
-    means(w, &Filter::new().id_prefix("Order"), &["Order-1"]).await?;
-    means(w, &Filter::new().id_prefix("ä"), &["äb"]).await
+    means(w, &Filter::runs().id_prefix("order"), &["order-2"]).await?;
+    means(w, &Filter::runs().id_prefix("Order"), &["Order-1"]).await?;
+    means(w, &Filter::runs().id_prefix("ä"), &["äb"]).await
 }
 
 async fn a_prefix_may_end_anywhere_in_unicode_text(w: &mut World) -> Checked {
     let ids = ["ü", "ü1", "üü", "u\u{308}1", "\u{10ffff}", "\u{10ffff}\u{10ffff}", "\u{ffff}x", "🦀", "🦀1", "🦁"];
     start_all(w, &ids).await?;
-    means(w, &Filter::new().id_prefix("ü"), &["ü", "ü1", "üü"]).await?;
-    means(w, &Filter::new().id_prefix("u"), &["u\u{308}1"]).await?;
-    means(w, &Filter::new().id_prefix("🦀"), &["🦀", "🦀1"]).await?;
-    means(w, &Filter::new().id_prefix("\u{ffff}"), &["\u{ffff}x"]).await?;
-    means(w, &Filter::new().id_prefix("\u{10ffff}"), &["\u{10ffff}", "\u{10ffff}\u{10ffff}"]).await?;
-    means(w, &Filter::new().id_prefix("\u{d7ff}"), &[]).await
+    means(w, &Filter::runs().id_prefix("ü"), &["ü", "ü1", "üü"]).await?;
+    means(w, &Filter::runs().id_prefix("u"), &["u\u{308}1"]).await?;
+    means(w, &Filter::runs().id_prefix("🦀"), &["🦀", "🦀1"]).await?;
+    means(w, &Filter::runs().id_prefix("\u{ffff}"), &["\u{ffff}x"]).await?;
+    means(w, &Filter::runs().id_prefix("\u{10ffff}"), &["\u{10ffff}", "\u{10ffff}\u{10ffff}"]).await?;
+    means(w, &Filter::runs().id_prefix("\u{d7ff}"), &[]).await
 }
 
 async fn an_empty_prefix_matches_everything(w: &mut World) -> Checked {
     start_all(w, &["a", "🦀"]).await?;
-    means(w, &Filter::new().id_prefix(""), &["a", "🦀"]).await
+    means(w, &Filter::runs().id_prefix(""), &["a", "🦀"]).await
 }
 
 async fn start_tagged(w: &World, id: &str, tags: &[(&str, &str)]) -> Checked {
@@ -141,24 +141,24 @@ async fn all_tags_must_match(w: &mut World) -> Checked {
     start_tagged(w, "b", &[("shop", "paris")]).await?;
     start_tagged(w, "c", &[("shop", "rome"), ("size", "big")]).await?;
     start_tagged(w, "d", &[]).await?;
-    means(w, &Filter::new().tag("shop", "paris"), &["a", "b"]).await?;
-    means(w, &Filter::new().tag("shop", "paris").tag("size", "big"), &["a"]).await?;
-    means(w, &Filter::new().tag("shop", "paris").tag("size", "small"), &[]).await?;
-    means(w, &Filter::new().tag("colour", "red"), &[]).await
+    means(w, &Filter::runs().tag("shop", "paris"), &["a", "b"]).await?;
+    means(w, &Filter::runs().tag("shop", "paris").tag("size", "big"), &["a"]).await?;
+    means(w, &Filter::runs().tag("shop", "paris").tag("size", "small"), &[]).await?;
+    means(w, &Filter::runs().tag("colour", "red"), &[]).await
 }
 
 async fn tags_are_compared_literally(w: &mut World) -> Checked {
     start_tagged(w, "a", &[("a.b", "x\"y"), ("$", "%"), ("", "no key")]).await?;
     start_tagged(w, "b", &[("a", "b"), ("é'", ""), ("%", "_"), ("n", "1")]).await?;
-    means(w, &Filter::new().tag("a.b", "x\"y"), &["a"]).await?;
-    means(w, &Filter::new().tag("$", "%"), &["a"]).await?;
-    means(w, &Filter::new().tag("", "no key"), &["a"]).await?;
-    means(w, &Filter::new().tag("é'", ""), &["b"]).await?;
-    means(w, &Filter::new().tag("n", "1"), &["b"]).await?;
-    means(w, &Filter::new().tag("n", "1.0"), &[]).await?;
-    means(w, &Filter::new().tag("A", "b"), &[]).await?;
-    means(w, &Filter::new().tag("b", "a"), &[]).await?;
-    means(w, &Filter::new().tag("%", "%"), &[]).await
+    means(w, &Filter::runs().tag("a.b", "x\"y"), &["a"]).await?;
+    means(w, &Filter::runs().tag("$", "%"), &["a"]).await?;
+    means(w, &Filter::runs().tag("", "no key"), &["a"]).await?;
+    means(w, &Filter::runs().tag("é'", ""), &["b"]).await?;
+    means(w, &Filter::runs().tag("n", "1"), &["b"]).await?;
+    means(w, &Filter::runs().tag("n", "1.0"), &[]).await?;
+    means(w, &Filter::runs().tag("A", "b"), &[]).await?;
+    means(w, &Filter::runs().tag("b", "a"), &[]).await?;
+    means(w, &Filter::runs().tag("%", "%"), &[]).await
 }
 
 async fn start_at(w: &World, id: &str, moment: Timestamp) -> Checked {
@@ -170,20 +170,20 @@ async fn a_time_range_includes_its_start_and_excludes_its_end(w: &mut World) -> 
     for (id, millis) in [("a", -10), ("b", 0), ("c", 10), ("d", 20)] {
         start_at(w, id, at(millis)).await?;
     }
-    means(w, &Filter::new().created_from(at(0)), &["b", "c", "d"]).await?;
-    means(w, &Filter::new().created_before(at(10)), &["a", "b"]).await?;
-    means(w, &Filter::new().created_from(at(0)).created_before(at(20)), &["b", "c"]).await?;
-    means(w, &Filter::new().created_from(at(10)).created_before(at(10)), &[]).await
+    means(w, &Filter::runs().created_from(at(0)), &["b", "c", "d"]).await?;
+    means(w, &Filter::runs().created_before(at(10)), &["a", "b"]).await?;
+    means(w, &Filter::runs().created_from(at(0)).created_before(at(20)), &["b", "c"]).await?;
+    means(w, &Filter::runs().created_from(at(10)).created_before(at(10)), &[]).await
 }
 
 async fn a_time_range_may_span_all_of_time(w: &mut World) -> Checked {
     for (id, moment) in [("first", Timestamp::MIN), ("now", at(0)), ("last", Timestamp::MAX)] {
         start_at(w, id, moment).await?;
     }
-    means(w, &Filter::new().created_from(Timestamp::MIN), &["first", "now", "last"]).await?;
-    means(w, &Filter::new().created_from(Timestamp::MAX), &["last"]).await?;
-    means(w, &Filter::new().created_before(Timestamp::MAX), &["first", "now"]).await?;
-    means(w, &Filter::new().created_before(Timestamp::MIN), &[]).await
+    means(w, &Filter::runs().created_from(Timestamp::MIN), &["first", "now", "last"]).await?;
+    means(w, &Filter::runs().created_from(Timestamp::MAX), &["last"]).await?;
+    means(w, &Filter::runs().created_before(Timestamp::MAX), &["first", "now"]).await?;
+    means(w, &Filter::runs().created_before(Timestamp::MIN), &[]).await
 }
 
 async fn lists_and_counts_agree_with_a_scan_for_random_filters(w: &mut World) -> Checked {

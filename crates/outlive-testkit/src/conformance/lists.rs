@@ -54,8 +54,8 @@ async fn start_numbered(w: &World, count: usize) -> Checked {
 }
 
 async fn an_empty_store_lists_and_counts_nothing(w: &mut World) -> Checked {
-    same(&page(w, &Filter::new(), None, 10).await?, &Page { instances: Vec::new(), next: None })?;
-    same(&count(w, &Filter::new()).await?.total(), &0)
+    same(&page(w, &Filter::runs(), None, 10).await?, &Page { instances: Vec::new(), next: None })?;
+    same(&count(w, &Filter::runs()).await?.total(), &0)
 }
 
 async fn a_list_is_newest_first(w: &mut World) -> Checked {
@@ -63,23 +63,23 @@ async fn a_list_is_newest_first(w: &mut World) -> Checked {
     for (id, millis) in [("a", 30), ("b", 10), ("c", 20)] {
         w.start(&Start { at: at(millis), ..w.new_start(id) }).await?;
     }
-    same(&ids_by_page(w, &Filter::new(), 10).await?, &["c", "b", "a"].map(str::to_owned).to_vec())?;
-    same(&page(w, &Filter::new(), None, 10).await?.instances[0], &w.held("c").await?)
+    same(&ids_by_page(w, &Filter::runs(), 10).await?, &["c", "b", "a"].map(str::to_owned).to_vec())?;
+    same(&page(w, &Filter::runs(), None, 10).await?.instances[0], &w.held("c").await?)
 }
 
 async fn pages_join_up_to_the_whole_list(w: &mut World) -> Checked {
     start_numbered(w, 23).await?;
     for limit in [1, 2, 7, 22, 23, 24, 1_000] {
-        same(&ids_by_page(w, &Filter::new(), limit).await?, &numbered((0..23).rev()))?;
+        same(&ids_by_page(w, &Filter::runs(), limit).await?, &numbered((0..23).rev()))?;
     }
     Ok(())
 }
 
 async fn the_last_page_says_that_it_is_the_last(w: &mut World) -> Checked {
     start_numbered(w, 4).await?;
-    let first = page(w, &Filter::new(), None, 2).await?;
+    let first = page(w, &Filter::runs(), None, 2).await?;
     same(&first.next, &first.instances.last().map(|instance| instance.num))?;
-    let second = page(w, &Filter::new(), first.next, 2).await?;
+    let second = page(w, &Filter::runs(), first.next, 2).await?;
     same(&(second.instances.len(), second.next), &(2, None))
 }
 
@@ -88,7 +88,7 @@ async fn a_page_is_filled_with_what_matches(w: &mut World) -> Checked {
         let workflow = name(if i % 10 == 0 { "rare" } else { "common" });
         w.start(&Start { workflow, ..w.new_start(&format!("run {i}")) }).await?;
     }
-    let rare = Filter::new().workflow("rare");
+    let rare = Filter::runs().workflow("rare");
     same(&page(w, &rare, None, 3).await?.instances.len(), &3)?;
     same(&ids_by_page(w, &rare, 3).await?, &numbered((0..40).step_by(10).rev()))
 }
@@ -97,12 +97,12 @@ async fn pages_stay_consistent_while_others_start_and_purge(w: &mut World) -> Ch
     for id in numbered(0..10) {
         w.with_status(&id, Status::Completed).await?;
     }
-    let first = page(w, &Filter::new(), None, 4).await?;
+    let first = page(w, &Filter::runs(), None, 4).await?;
     w.pending("new").await?;
     for id in ["run 9", "run 6", "run 5", "run 0"] {
         w.purge(id).await?;
     }
-    let second = page(w, &Filter::new(), first.next, 4).await?;
+    let second = page(w, &Filter::runs(), first.next, 4).await?;
     let ids: Vec<String> = second.instances.iter().map(|instance| instance.id.to_string()).collect();
     same(&ids, &["run 4", "run 3", "run 2", "run 1"].map(str::to_owned).to_vec())?;
     same(&second.next, &None)
@@ -114,13 +114,13 @@ async fn a_page_before_a_removed_number_continues_below_it(w: &mut World) -> Che
     }
     let gone = w.held("run 3").await?.num;
     w.purge("run 3").await?;
-    let rest = page(w, &Filter::new(), Some(gone), 10).await?;
+    let rest = page(w, &Filter::runs(), Some(gone), 10).await?;
     same(&rest.instances.iter().map(|instance| instance.id.to_string()).collect(), &numbered((0..3).rev()))
 }
 
 /// Checks that the counts by status are these and no others.
 async fn counts(w: &World, want: &[(StatusKind, u64)]) -> Checked {
-    let found = count(w, &Filter::new()).await?;
+    let found = count(w, &Filter::runs()).await?;
     for kind in StatusKind::ALL {
         let wanted = want.iter().find(|(of, _)| *of == kind).map_or(0, |(_, count)| *count);
         same(&(kind, found.of(kind)), &(kind, wanted))?;

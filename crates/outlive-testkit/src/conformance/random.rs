@@ -25,7 +25,7 @@ impl Random {
     }
 
     pub(crate) fn filter(&mut self) -> Filter {
-        let mut filter = self.pick(&[Filter::new(), Filter::jobs(), Filter::all()]);
+        let mut filter = self.pick(&[Filter::runs(), Filter::jobs(), Filter::all()]);
         if self.is(3) {
             filter = filter.workflow(self.pick(&["checkout", "refund", "task:refund", "none"]));
         }

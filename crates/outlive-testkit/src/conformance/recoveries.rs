@@ -142,7 +142,7 @@ async fn absolving_resets_the_recoveries(w: &mut World) -> Checked {
     w.restart(at(2_000)).await?;
     die_driving(w, &[a], 3_000).await?;
     w.claim(&[a]).await?;
-    let absolve = |epoch| Write::Absolve(Absolve { nums: vec![a, InstanceNum(1_000_000)], epoch, recoveries_max: 0 });
+    let absolve = |epoch| Write::Absolve(Absolve { nums: vec![a, InstanceNum(1_000_000)], epoch, max_recoveries: 0 });
     same(&w.write(absolve(Epoch(1_000))).await?, &Answer::Fenced)?;
     same(&w.write(absolve(w.epoch)).await?, &Answer::Done)?;
     let held = w.held("a").await?;
@@ -158,7 +158,7 @@ async fn absolving_may_keep_some_recoveries(w: &mut World) -> Checked {
     die_driving(w, &[a], 3_000).await?;
     die_driving(w, &[a], 4_000).await?;
     let nums = vec![a, b];
-    w.write(Write::Absolve(Absolve { nums, epoch: w.epoch, recoveries_max: 1 })).await?;
+    w.write(Write::Absolve(Absolve { nums, epoch: w.epoch, max_recoveries: 1 })).await?;
     let (first, second) = (w.held("a").await?, w.held("b").await?);
     same(&(first.recoveries, first.blamed, second.recoveries), &(1, 0, 1))
 }
@@ -168,7 +168,7 @@ async fn absolving_does_not_affect_stuck_instances(w: &mut World) -> Checked {
     w.restart(at(2_000)).await?;
     w.claim(&[a]).await?;
     w.commit(&w.new_state(a, 0, released(Status::Stuck))).await?;
-    w.write(Write::Absolve(Absolve { nums: vec![a], epoch: w.epoch, recoveries_max: 0 })).await?;
+    w.write(Write::Absolve(Absolve { nums: vec![a], epoch: w.epoch, max_recoveries: 0 })).await?;
     same(&(w.held("a").await?.recoveries, w.held("a").await?.blamed), &(1, 1))
 }
 

@@ -48,8 +48,8 @@ type Setup = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() { // in a test: #[tokio::test]
 /// let report = crash_jobs_everywhere(|engine| engine.job(COUNTERS.on_event(add).execute(nothing)))
-///     .act_at(0, |client| async move { client.job(COUNTERS).send_once("tea", &2, "first").await.map(drop) })
-///     .act_at("1 minute", |client| async move { client.job(COUNTERS).send_once("tea", &3, "second").await.map(drop) })
+///     .act_at(0, |client| async move { client.job(COUNTERS).send("tea", &2).dedup_key("first").await.map(drop) })
+///     .act_at("1 minute", |client| async move { client.job(COUNTERS).send("tea", &3).dedup_key("second").await.map(drop) })
 ///     .look(|client| async move { client.job(COUNTERS).state("tea").await })
 ///     .run()
 ///     .await;
@@ -170,7 +170,7 @@ impl CrashJobs {
         let setup = move |builder: Builder| {
             // Each process lifetime draws different numbers, or its writes would be taken for repeats of earlier ones.
             let seed = SEED ^ (count.fetch_add(1, Ordering::Relaxed) << 32);
-            setup(builder.seed(seed).recoveries_max(100))
+            setup(builder.seed(seed).max_recoveries(100))
         };
         let mut test = TestEngine::new(setup).store(faults.clone()).clock(clock.clone()).await;
         let begun = clock.now();

@@ -130,7 +130,7 @@ impl<'a> Stage<'a> {
             // But a run whose start was lost must be the same run when it is started again.
             let life = if hook.is_started() { hook.life() } else { 1 };
             let seed = SEED ^ (u64::from(life) << 32);
-            let builder = builder.step_hook(hook.clone()).seed(seed).recoveries_max(recoveries);
+            let builder = builder.step_hook(hook.clone()).seed(seed).max_recoveries(recoveries);
             setups.iter().fold(builder, |builder, setup| setup(builder))
         };
         let test = TestEngine::new(setup).store(faults.clone()).clock(clock).patience(plan.patience);
@@ -159,7 +159,7 @@ impl<'a> Stage<'a> {
             start.on_conflict(OnConflict::Join).await.map_err(told)?;
             self.is_started.store(true, Ordering::Relaxed);
         }
-        let run = self.test.run(ID).await.map_err(told)?;
+        let run = self.test.get_run(ID).await.map_err(told)?;
         for (n, message) in self.plan.messages.iter().enumerate().skip(self.sent.load(Ordering::Relaxed)) {
             if !self.schedule.without.contains(&(n + 1)) {
                 self.send(&run, n, message).await.map_err(told)?;
@@ -176,7 +176,7 @@ impl<'a> Stage<'a> {
         }
         let sent = match &message.kind {
             Kind::Signal { name, value } => {
-                run.signal(name, value).dedup(&format!("message {}", n + 1)).await.map(drop)
+                run.signal(name, value).dedup_key(&format!("message {}", n + 1)).await.map(drop)
             }
             Kind::Cancel { reason } => run.cancel(reason).await.map(|_| ()),
         };
@@ -254,7 +254,7 @@ fn effect(event: &Event) -> Option<&Effect> {
 }
 
 async fn end(test: &TestEngine) -> End {
-    let info = match test.run::<Box<RawValue>>(ID).await {
+    let info = match test.get_run::<Box<RawValue>>(ID).await {
         Ok(run) => run.info().await.ok(),
         Err(_) => None,
     };

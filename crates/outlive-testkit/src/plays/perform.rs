@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use futures_util::future::{Either, select, try_join};
-use outlive::Builder;
 use outlive::ctx::{Step, StepBody, Wait, WithAttempt};
 use outlive::prelude::*;
+use outlive::{Builder, Strict};
 
 use super::script::{Kind, Line, Op};
 
@@ -32,8 +32,8 @@ impl Stage {
 
     /// Registers the workflow and provides the script.
     pub(super) fn register(&self, engine: Builder) -> Builder {
-        let engine = engine.workflow(NAME, play).provide(self.clone());
-        if self.is_strict { engine.strict() } else { engine }
+        let engine = engine.provide(self.clone());
+        if self.is_strict { engine.workflow(NAME, Strict(play)) } else { engine.workflow(NAME, play) }
     }
 
     /// Returns what the step bodies have done, in order.

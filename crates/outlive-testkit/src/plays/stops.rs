@@ -69,7 +69,7 @@ pub(super) async fn finish(
     mut signals: impl Iterator<Item = Signal>,
     mut at_rest: impl AsyncFnMut(Status),
 ) -> Result<Status, outlive::Error> {
-    let run = test.run::<serde_json::Value>(ID).await?;
+    let run = test.get_run::<serde_json::Value>(ID).await?;
     loop {
         test.settle().await;
         let status = run.status().await?;

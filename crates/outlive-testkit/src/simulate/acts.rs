@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outlive::{CancelAnswer, Client, Error, OnConflict, Payload, Status};
+use outlive::{CancelOutcome, Client, Error, OnConflict, Payload, Status};
 use outlive_core::commit::{Answer, Refusal, Send, Start, Write};
 use outlive_core::id::{Epoch, Name};
 use outlive_core::message::Message;
@@ -115,15 +115,15 @@ impl Act {
                 Ok(Told::Done)
             }
             Wish::Signal { name, value } => {
-                let run = client.run::<serde_json::Value>(&self.run).await?;
+                let run = client.get_run::<serde_json::Value>(&self.run).await?;
                 let value: serde_json::Value = value.decode().unwrap_or_default();
-                run.signal(name, &value).dedup(&number.to_string()).await?;
+                run.signal(name, &value).dedup_key(&number.to_string()).await?;
                 Ok(Told::Done)
             }
             Wish::Cancel { reason } => {
-                let run = client.run::<serde_json::Value>(&self.run).await?;
+                let run = client.get_run::<serde_json::Value>(&self.run).await?;
                 Ok(match run.cancel(reason).await? {
-                    CancelAnswer::Ended(status) => Told::Ended(status),
+                    CancelOutcome::Ended(status) => Told::Ended(status),
                     _ => Told::Done,
                 })
             }

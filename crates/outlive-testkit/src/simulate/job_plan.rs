@@ -42,9 +42,9 @@ impl Sim {
     /// ```
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::simulate;
-    /// use outlive::job::{PoolCtx, WorkerPool};
+    /// use outlive::job::{WorkerPoolCtx, WorkerPool};
     /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
-    /// async fn deliver(_: PoolCtx<String>, to: String) -> Result<()> { if to == "nobody" { Err("no such".into()) } else { Ok(()) } }
+    /// async fn deliver(_: WorkerPoolCtx<String>, to: String) -> Result<()> { if to == "nobody" { Err("no such".into()) } else { Ok(()) } }
     /// simulate(0..50, |sim| {
     ///     sim.engine(|engine| engine.job(MAIL.concurrency(2).execute(deliver)));
     ///     sim.push("pool:mail", "ada").priority(5).delay("1 minute");
@@ -65,9 +65,9 @@ impl Sim {
     /// ```
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::simulate;
-    /// # use outlive::job::{PoolCtx, WorkerPool};
+    /// # use outlive::job::{WorkerPoolCtx, WorkerPool};
     /// # const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
-    /// # async fn deliver(_: PoolCtx<u32>, _: u32) -> Result<()> { Ok(()) }
+    /// # async fn deliver(_: WorkerPoolCtx<u32>, _: u32) -> Result<()> { Ok(()) }
     /// simulate(0..20, |sim| {
     ///     sim.engine(|engine| engine.job(MAIL.concurrency(2).execute(deliver)));
     ///     sim.push_many("pool:mail", [&1, &2, &3]);
@@ -99,9 +99,9 @@ impl Sim {
     /// ```
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::simulate;
-    /// # use outlive::job::{PoolCtx, WorkerPool};
+    /// # use outlive::job::{WorkerPoolCtx, WorkerPool};
     /// # const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
-    /// # async fn deliver(_: PoolCtx<u32>, _: u32) -> Result<()> { Ok(()) }
+    /// # async fn deliver(_: WorkerPoolCtx<u32>, _: u32) -> Result<()> { Ok(()) }
     /// simulate(0..20, |sim| {
     ///     sim.engine(|engine| engine.job(MAIL.concurrency(2).execute(deliver)));
     ///     sim.push("pool:mail", &1);
@@ -125,9 +125,9 @@ impl Sim {
     /// ```
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::simulate;
-    /// # use outlive::job::{PoolCtx, WorkerPool};
+    /// # use outlive::job::{WorkerPoolCtx, WorkerPool};
     /// # const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
-    /// # async fn fail(_: PoolCtx<u32>, _: u32) -> Result<()> { Err("never".into()) }
+    /// # async fn fail(_: WorkerPoolCtx<u32>, _: u32) -> Result<()> { Err("never".into()) }
     /// simulate(0..20, |sim| {
     ///     sim.engine(|engine| engine.job(MAIL.concurrency(2).execute(fail)));
     ///     sim.push("pool:mail", &1);
@@ -272,15 +272,15 @@ impl Sim {
 ///
 /// ```
 /// # use outlive::prelude::*;
-/// # use outlive::job::{PoolCtx, WorkerPool};
+/// # use outlive::job::{WorkerPoolCtx, WorkerPool};
 /// use outlive_testkit::{Sim, simulate};
 /// # const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
-/// # async fn deliver(_: PoolCtx<u32>, _: u32) -> Result<()> { Ok(()) }
+/// # async fn deliver(_: WorkerPoolCtx<u32>, _: u32) -> Result<()> { Ok(()) }
 /// fn world(sim: &mut Sim) {
 ///     sim.engine(|engine| engine.job(MAIL.concurrency(2).execute(deliver)));
 ///     sim.push("pool:mail", &1).priority(5);
-///     sim.push("pool:mail", &2).key("ada").delay("1 minute");
-///     sim.push("pool:mail", &3).once("order 3"); // that no two wait with the same key is always checked
+///     sim.push("pool:mail", &2).lane("ada").delay("1 minute");
+///     sim.push("pool:mail", &3).dedup_key("order 3"); // that no two wait with the same key is always checked
 /// }
 /// simulate(0..20, world);
 /// ```
@@ -294,9 +294,9 @@ impl Pushing<'_> {
         self.each(|event| event.priority = priority)
     }
 
-    /// Sets the key; events with different keys take turns.
-    pub fn key(self, key: &str) -> Self {
-        self.each(|event| event.key = Some(key.to_owned()))
+    /// Sets the lane; lanes take turns.
+    pub fn lane(self, lane: &str) -> Self {
+        self.each(|event| event.key = Some(lane.to_owned()))
     }
 
     /// Delays the events by this much.
@@ -311,7 +311,7 @@ impl Pushing<'_> {
     }
 
     /// Skips an event while another one with this key waits.
-    pub fn once(self, key: &str) -> Self {
+    pub fn dedup_key(self, key: &str) -> Self {
         self.each(|event| event.once = Some(key.to_owned()))
     }
 

@@ -86,15 +86,15 @@ impl Order {
         let any = client.job_by_name(job.as_str())?;
         let (batch, beat) = (Debounce::<Value, Value>::new(name), Continuous::<Value>::new(name));
         match self {
-            Self::Send(event) => any.send_json_once(own, event.as_str(), &number.to_string()).await.map(drop),
+            Self::Send(event) => any.send_json(own, event.as_str()).dedup_key(&number.to_string()).await.map(drop),
             Self::Add(event, None) => client.job(batch).add(own, &value(event)).await.map(drop),
-            Self::Add(event, Some(key)) => client.job(batch).add_once(own, &value(event), key).await.map(drop),
+            Self::Add(event, Some(key)) => client.job(batch).add(own, &value(event)).dedup_key(key).await.map(drop),
             Self::Push(events) => {
                 let pool = client.job(WorkerPool::<Value>::new(name));
                 pool.push_many(events.iter().map(Pushed::to_push)).await.map(drop)
             }
             Self::Begin(state) => client.job(beat).start(own, &value(state)).await.map(drop),
-            Self::RetryDead => any.retry_dead(None).await.map(drop),
+            Self::RetryDead => any.retry_dead().await.map(drop),
             Self::Tell(message) => match tell(client, JobKind::of(&id), (name, own), message).await {
                 Err(Error::NotFound { .. }) => Ok(()),
                 told => told,
@@ -173,8 +173,8 @@ async fn tell(
 impl Pushed {
     fn to_push(&self) -> Pushing<Value> {
         let push = Pushing::new(value(&self.payload)).priority(self.priority);
-        let push = self.key.iter().fold(push, |push, key| push.key(key));
-        let push = self.once.iter().fold(push, |push, key| push.once(key));
+        let push = self.key.iter().fold(push, |push, key| push.lane(key));
+        let push = self.once.iter().fold(push, |push, key| push.dedup_key(key));
         self.delay.iter().fold(push, |push, delay| push.delay(*delay))
     }
 

@@ -264,19 +264,19 @@ impl<'a> World<'a> {
             max if max > 0 && self.random.is(3) => self.random.below(2 * max) - max,
             _ => 0,
         };
-        let residents_max = self.random.pick(&[1, 2, RESIDENTS]);
-        let builder = Engine::on(gate.clone())
+        let max_resident = self.random.pick(&[1, 2, RESIDENTS]);
+        let builder = Engine::with_store(gate.clone())
             .clock(Skewed { world: self.clock.clone(), ahead_ms })
             .step_hook(Arc::new(Hook { life, ledger: self.ledger.clone() }))
             .seed(self.random.next() ^ (life << 32))
-            .recoveries_max(u32::MAX)
+            .max_recoveries(u32::MAX)
             .keep_events(KEPT)
-            .resident_max(residents_max)
+            .max_resident(max_resident)
             .paranoid(self.is_paranoid);
         let engine = self.plan.set_up(builder).start().await.map_err(|error| format!("engine failed: {error}"))?;
         self.ledger.owns(life);
         self.owner = index;
-        self.workers[index] = Some(Worker { life, engine, gate, ahead_ms, has_room: residents_max == RESIDENTS });
+        self.workers[index] = Some(Worker { life, engine, gate, ahead_ms, has_room: max_resident == RESIDENTS });
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Jobs of every kind, crashed everywhere: what is left is as without a crash.
 
-use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Push, Task, TaskCtx, WorkerPool};
+use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, Push, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use outlive_testkit::crash_jobs_everywhere;
 
@@ -57,7 +57,7 @@ async fn flush(ctx: DebounceCtx<u32, Vec<u32>>) -> Result<()> {
     Ok(())
 }
 
-async fn deliver(ctx: PoolCtx<u32>, n: u32) -> Result<()> {
+async fn deliver(ctx: WorkerPoolCtx<u32>, n: u32) -> Result<()> {
     match n {
         3 => Err("never".into()),
         4 if !ctx.is_retry() => Err("not yet".into()),
@@ -95,9 +95,9 @@ async fn a_task_handles_each_event_once_and_what_it_sends_comes_once() {
         let orders = ORDERS.on_event(handle).retry(Retry::times(3).constant("1 minute")).execute(remind);
         engine.job(orders).job(LEDGER.on_event(keep).execute(nothing))
     })
-    .act_at(0, |client| async move { client.job(ORDERS).send_once("42", &1, "1").await.map(drop) })
-    .act_at(0, |client| async move { client.job(ORDERS).send_once("42", &2, "2").await.map(drop) })
-    .act_at("30 seconds", |client| async move { client.job(ORDERS).send_once("42", &3, "3").await.map(drop) })
+    .act_at(0, |client| async move { client.job(ORDERS).send("42", &1).dedup_key("1").await.map(drop) })
+    .act_at(0, |client| async move { client.job(ORDERS).send("42", &2).dedup_key("2").await.map(drop) })
+    .act_at("30 seconds", |client| async move { client.job(ORDERS).send("42", &3).dedup_key("3").await.map(drop) })
     .look(|client| async move {
         let info = client.job(ORDERS).status("42").await?;
         let state = client.job(ORDERS).state("42").await?;
@@ -114,9 +114,9 @@ async fn a_debounce_flushes_each_event_once() {
         let hooks = HOOKS.flush_after("1 minute").on_event(collect).retry(2).execute(flush);
         engine.job(hooks).job(LEDGER.on_event(keep).execute(nothing))
     })
-    .act_at(0, |client| async move { client.job(HOOKS).add_once("shop", &1, "1").await.map(drop) })
-    .act_at("30 seconds", |client| async move { client.job(HOOKS).add_once("shop", &2, "2").await.map(drop) })
-    .act_at("5 minutes", |client| async move { client.job(HOOKS).add_once("shop", &3, "3").await.map(drop) })
+    .act_at(0, |client| async move { client.job(HOOKS).add("shop", &1).dedup_key("1").await.map(drop) })
+    .act_at("30 seconds", |client| async move { client.job(HOOKS).add("shop", &2).dedup_key("2").await.map(drop) })
+    .act_at("5 minutes", |client| async move { client.job(HOOKS).add("shop", &3).dedup_key("3").await.map(drop) })
     .look(|client| async move { Ok((client.job(HOOKS).status("shop").await?.status, sorted(&client).await?)) })
     .run()
     .await;
@@ -130,11 +130,11 @@ async fn a_pool_handles_each_event_and_records_it_once() {
         engine.job(mail).job(LEDGER.on_event(keep).execute(nothing))
     })
     .act_at(0, |client| async move {
-        let events = (1..=4).map(|n| Push::new(n).once(format!("{n}")));
+        let events = (1..=4).map(|n| Push::new(n).dedup_key(format!("{n}")));
         client.job(MAIL).push_many(events).await.map(drop)
     })
     .act_at("10 seconds", |client| async move {
-        client.job(MAIL).push_with(Push::new(5).delay("5 minutes").priority(3).once("5")).await.map(drop)
+        client.job(MAIL).push(&5).delay("5 minutes").priority(3).dedup_key("5").await.map(drop)
     })
     .look(|client| async move {
         let status = client.job(MAIL).status().await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::job::{PoolCtx, Push, Task, TaskCtx, WorkerPool};
+use outlive::job::{Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use outlive_testkit::simulate::{simulate, try_simulate};
 
@@ -56,8 +56,9 @@ fn a_task_that_comes_to_an_end_is_seen_to_it() {
 
 const AGAIN: WorkerPool<u32> = WorkerPool::new("again");
 
-async fn push_later(ctx: PoolCtx<u32>, n: u32) -> Result<()> {
-    Ok(ctx.push_with(AGAIN, Push::new(n + 1).delay("1 day"))?)
+async fn push_later(ctx: WorkerPoolCtx<u32>, n: u32) -> Result<()> {
+    ctx.push(AGAIN, &(n + 1))?.delay("1 day");
+    Ok(())
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use outlive::job::{
-    Continuous, ContinuousBuilder, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Task, TaskCtx, WorkerPool,
+    Continuous, ContinuousBuilder, ContinuousCtx, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx,
 };
 use outlive::prelude::*;
 use outlive_testkit::jobs;
@@ -93,7 +93,7 @@ fn whatever_goes_wrong_each_event_counts_once_and_in_order() {
 // ---- pools ----
 
 /// Events of 7, 17, 27 and so on never succeed, every third at its third attempt.
-async fn deliver(ctx: PoolCtx<u32>, n: u32) -> Result<()> {
+async fn deliver(ctx: WorkerPoolCtx<u32>, n: u32) -> Result<()> {
     linger(n).await;
     ctx.send(LEDGER, "all", &n)?;
     match n {
@@ -115,8 +115,8 @@ fn mail(sim: &mut Sim) {
             1 => drop(sim.push_many("pool:mail", [&n, &(n + 20), &(n + 40)])),
             2 => drop(sim.push("pool:mail", &n).priority(n as i32 - 3)),
             3 => drop(sim.push("pool:mail", &n).delay("1 minute")),
-            4 => drop(sim.push("pool:mail", &n).key(if n % 2 == 0 { "even" } else { "odd" })),
-            _ => drop(sim.push("pool:mail", &n).once("one")),
+            4 => drop(sim.push("pool:mail", &n).lane(if n % 2 == 0 { "even" } else { "odd" })),
+            _ => drop(sim.push("pool:mail", &n).dedup_key("one")),
         }
         if sim.below(8) == 0 {
             sim.pause("pool:mail");

@@ -26,12 +26,12 @@ use crate::shadow::{self, Copy, CopyEnd, NotBegun};
 pub(crate) struct Judge {
     registry: Registry,
     env: Arc<Env>,
-    recoveries_max: u32,
+    max_recoveries: u32,
 }
 
 impl Judge {
-    pub(crate) fn new(registry: Registry, env: Arc<Env>, recoveries_max: u32) -> Self {
-        Self { registry, env, recoveries_max }
+    pub(crate) fn new(registry: Registry, env: Arc<Env>, max_recoveries: u32) -> Self {
+        Self { registry, env, max_recoveries }
     }
 
     /// Returns what would happen to a run.
@@ -46,7 +46,7 @@ impl Judge {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => return Err(stuck(aside::damaged(problem))),
         };
-        if instance.blamed > self.recoveries_max {
+        if instance.blamed > self.max_recoveries {
             return Err(stuck(aside::deadly(instance.blamed)));
         }
         let is_untouched = instance.started_at.is_none() && journal.is_empty();
@@ -132,7 +132,7 @@ impl Original<'_> {
             CopyEnd::Panicked(panic) => Err(stuck(aside::panicked(panic))),
             CopyEnd::Restless => Err(stuck(format!("the workflow has {end}; await something that actually waits"))),
             CopyEnd::Completed(output) => {
-                aside::too_long(output.len(), self.env.payload_max).map_or(Ok(()), |sentence| Err(stuck(sentence)))
+                aside::too_long(output.len(), self.env.max_payload).map_or(Ok(()), |sentence| Err(stuck(sentence)))
             }
             CopyEnd::Failed(_) => Ok(()),
         }

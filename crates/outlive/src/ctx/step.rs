@@ -522,9 +522,9 @@ where
                 polled.and_then(|result| result.map_err(|error| panics::flatten(|| this.step.failure(error))))
             }
         };
-        let bytes_max = cell.env.payload_max;
+        let max_bytes = cell.env.max_payload;
         let codec = &self.step.codec;
-        Poll::Ready(polled.and_then(|value| codec.keep(&value, bytes_max)))
+        Poll::Ready(polled.and_then(|value| codec.keep(&value, max_bytes)))
     }
 
     /// Calls the body if this attempt has none yet. A test hook may return the result instead.
@@ -691,13 +691,13 @@ fn failure_of(error: &(dyn std::error::Error + 'static)) -> Failure {
 
 impl<T, E> Codec<T, E> {
     /// Returns a value as it is recorded, and as it is read back.
-    fn keep(&self, value: &T, bytes_max: usize) -> Result<(Payload, T), Failure> {
+    fn keep(&self, value: &T, max_bytes: usize) -> Result<(Payload, T), Failure> {
         let encoded = panics::catch(|| (self.encode)(value))?;
         let kept = encoded.map_err(|error| unkept::<T>(&format!("does not serialize: {error}")))?;
-        if kept.len() > bytes_max {
+        if kept.len() > max_bytes {
             let bytes = kept.len();
             let problem =
-                format!("has {bytes} bytes of JSON, the limit is {bytes_max}; store it elsewhere and return its key");
+                format!("has {bytes} bytes of JSON, the limit is {max_bytes}; store it elsewhere and return its key");
             return Err(unkept::<T>(&problem));
         }
         self.read_back(kept)

@@ -7,16 +7,15 @@ use outlive_core::time::Timestamp;
 use super::Engine;
 use crate::shadow;
 
+/// For test kits; with the feature `testing` only.
 impl Engine {
     /// Returns a number that grows with everything the engine does.
-    #[doc(hidden)]
     #[must_use]
     pub fn activity(&self) -> u64 {
         self.worker.activity.load(std::sync::atomic::Ordering::Relaxed) + self.worker.committer.activity()
     }
 
     /// Returns when something is due next, according to the engine's memory.
-    #[doc(hidden)]
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let (now, deadline) = (self.worker.env.clock.now(), self.worker.around.deadlines.first());
@@ -25,14 +24,12 @@ impl Engine {
     }
 
     /// Returns the number of wakes in memory.
-    #[doc(hidden)]
     #[must_use]
     pub fn wakes_held(&self) -> usize {
         self.worker.wakes.len()
     }
 
     /// Returns the number of resident runs that are not paused.
-    #[doc(hidden)]
     #[must_use]
     pub fn working(&self) -> usize {
         self.worker.residency.working()
@@ -43,7 +40,6 @@ impl Engine {
     ///
     /// # Errors
     /// A sentence that says how they differ, or why they cannot be compared.
-    #[doc(hidden)]
     pub async fn replay_ended(&self, id: &str) -> Result<(), String> {
         let shared = &self.client.shared;
         let ended = shared.instance(&Name::recorded(id)).await.map_err(|error| error.to_string())?;
@@ -59,7 +55,6 @@ impl Engine {
     ///
     /// # Errors
     /// A sentence that says why the run cannot be replayed.
-    #[doc(hidden)]
     pub async fn asked(&self, id: &str) -> Result<Vec<(String, String)>, String> {
         let shared = &self.client.shared;
         let found = shared.instance(&Name::recorded(id)).await.map_err(|error| error.to_string())?;
@@ -71,28 +66,10 @@ impl Engine {
     }
 
     /// Stops everything at once, as a crash of the process does, and releases nothing.
-    #[doc(hidden)]
     pub async fn abandon(self) {
         self.halt();
         while !self.worker.residency.mailboxes().is_empty() {
             tokio::task::yield_now().await;
         }
-    }
-
-    /// Returns the number of runs in memory.
-    ///
-    /// ```
-    /// # use outlive::prelude::*;
-    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
-    /// assert_eq!(engine.resident(), 0);
-    /// engine.start(double, &21).after("1 day").await?; // waits in the store
-    /// assert_eq!(engine.resident(), 0);
-    /// # Ok(()) }
-    /// ```
-    #[must_use]
-    pub fn resident(&self) -> usize {
-        self.worker.residency.len()
     }
 }

@@ -32,11 +32,6 @@ const LOCK_LOOK: Duration = Duration::from_millis(50);
 impl Builder {
     /// Opens the store, takes the lease on it, and starts executing.
     ///
-    /// If the environment variable `OUTLIVE_CHECK` names a store or an export, this [checks](Self::check) it with the
-    /// registered workflows instead, writes the verdicts to the file that `OUTLIVE_CHECK_REPORT` names, and returns
-    /// [`Error::Checked`]. This is how `outlive check FILE -- PROGRAM` asks a program about its own code. The store
-    /// that the program names is not opened in that case.
-    ///
     /// ```
     /// # use outlive::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
@@ -52,7 +47,7 @@ impl Builder {
     /// If the engine is misconfigured, the store cannot be opened, or another process executes it ([`Error::Locked`]).
     /// [`Error::Checked`] if the environment asked for a check instead.
     pub async fn start(self) -> Result<Engine, Error> {
-        if let Some(order) = Ordered::from_env() {
+        if let Some(order) = Ordered::from_env().filter(|_| self.is_checkable) {
             return Err(order.carry_out(|source| self.check(source)).await);
         }
         self.problem.clone().map_or(Ok(()), Err)?;
@@ -63,7 +58,7 @@ impl Builder {
             clock: self.clock.clone(),
             provided,
             unmade: Vec::new(),
-            payload_max: self.payload_max,
+            max_payload: self.max_payload,
             hook: self.hook,
             is_paranoid: self.is_paranoid,
             attempts: Arc::default(),
@@ -80,8 +75,8 @@ impl Builder {
             replies: replies.clone(),
             chance: chance.clone(),
             epoch: lease(&*store, &*self.clock, self.lock_wait).await?,
-            residents_max: self.residents_max,
-            recoveries_max: self.recoveries_max,
+            max_resident: self.max_resident,
+            max_recoveries: self.max_recoveries,
         });
         log_start(&*store, &registry).await;
         #[cfg(feature = "http")]
@@ -95,7 +90,7 @@ impl Builder {
             registry,
             waiters,
             replies,
-            payload_max: self.payload_max,
+            max_payload: self.max_payload,
             chance,
             worker: Some(worker.clone()),
             tasks,

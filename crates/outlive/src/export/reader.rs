@@ -37,7 +37,7 @@ pub struct Header {
 /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("nap", nap)).await;
 /// # test.start(nap, &()).id("n-1").await?;
 /// let mut file = Vec::new();
-/// outlive::export::write(test.store().clone(), Filter::new(), &mut file, |_| {}).await?;
+/// outlive::export::write(test.store().clone(), Filter::runs(), &mut file, |_| {}).await?;
 /// let runs = Reader::new(&file[..])?.collect::<Result<Vec<_>, _>>()?;
 /// assert_eq!(runs[0].instance.id.as_str(), "n-1");
 /// # Ok(()) }

@@ -22,7 +22,7 @@ use crate::error::{Error, ExportError, ExportProblem};
 /// # let engine = Engine::open(&path).workflow("nap", nap).start().await?;
 /// # engine.start(nap, &()).id("n-1").await?;
 /// let mut file = Vec::new();
-/// let runs = outlive::export::write(&*path, Filter::new().workflow("nap"), &mut file, |_| {}).await?;
+/// let runs = outlive::export::write(&*path, Filter::runs().workflow("nap"), &mut file, |_| {}).await?;
 /// assert_eq!((runs, String::from_utf8(file)?.lines().count()), (1, 3));
 /// # Ok(()) }
 /// ```

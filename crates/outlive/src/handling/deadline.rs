@@ -15,6 +15,7 @@ impl Deadlines {
     }
 
     /// Returns the earliest deadline, for a clock that is moved by hand.
+    #[cfg(feature = "testing")]
     pub(crate) fn first(&self) -> Option<Timestamp> {
         self.lock().1.first().map(|(at, _)| *at)
     }

@@ -329,7 +329,12 @@ pub(crate) async fn run(
         let what = "the state cannot be written as JSON".to_owned();
         Err(Error::Payload { what, problem: panic.to_string() })
     });
-    ended(result, state, std::mem::take(&mut *setting.outbox.lock()))
+    let mut asked = std::mem::take(&mut *setting.outbox.lock());
+    let result = match asked.problem.take() {
+        Some(problem) => result.and(Err(Failure::new(Cause::Error, problem.to_string()).permanent())),
+        None => result,
+    };
+    ended(result, state, asked)
 }
 
 async fn attempt(mut work: HandlerFuture, care: &Care, setting: &Setting) -> Result<Payload, Failure> {
@@ -350,9 +355,9 @@ async fn attempt(mut work: HandlerFuture, care: &Care, setting: &Setting) -> Res
     let dropped = panics::catch(|| drop(work));
     match (result, dropped) {
         (Ok(Ok(answer)), Ok(())) => {
-            let (bytes, bytes_max) = (answer.len(), setting.outbox.env().payload_max);
-            if setting.is_asked && bytes > bytes_max {
-                let problem = Error::PayloadTooLarge { what: "the answer".to_owned(), bytes, bytes_max };
+            let (bytes, max_bytes) = (answer.len(), setting.outbox.env().max_payload);
+            if setting.is_asked && bytes > max_bytes {
+                let problem = Error::PayloadTooLarge { what: "the answer".to_owned(), bytes, max_bytes };
                 return Err(Failure::new(Cause::Output, problem.to_string()).permanent());
             }
             Ok(answer)

@@ -43,6 +43,8 @@ pub(crate) struct Asked {
     pub(crate) plan: Option<Planned>,
     /// Why the instance should end.
     pub(crate) terminate: Option<String>,
+    /// What was wrong with an option, which fails the call.
+    pub(crate) problem: Option<Error>,
 }
 
 /// Collects what a handler asks for.
@@ -75,14 +77,31 @@ impl Outbox {
     }
 
     fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
-        encode(what, value, self.surroundings.env.payload_max)
+        encode(what, value, self.surroundings.env.max_payload)
     }
 
-    pub(crate) fn push_value<E: Serialize>(&self, job: &Name, id: &str, event: &E, place: Place) -> Result<(), Error> {
+    pub(crate) fn push_value<E: Serialize>(
+        &self,
+        job: &Name,
+        id: &str,
+        event: &E,
+        place: Place,
+    ) -> Result<usize, Error> {
         self.push(job, id, Event::new(self.encode("the event", event)?), place)
     }
 
-    pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: Place) -> Result<(), Error> {
+    /// Changes the event that was pushed as the write at an index. If that cannot be, the call fails.
+    pub(crate) fn change_push(&self, index: usize, change: impl FnOnce(&mut Event) -> Result<(), Error>) {
+        let mut asked = self.lock();
+        let Some(Write::Push(push)) = asked.writes.get_mut(index) else { return };
+        let changed = push.events.first_mut().map_or(Ok(()), change);
+        if let Err(problem) = changed {
+            asked.problem.get_or_insert(problem);
+        }
+    }
+
+    /// Pushes an event with the commit. Returns the index of the write.
+    pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: Place) -> Result<usize, Error> {
         self.surroundings.names.check_event(job, &event.payload)?;
         let chance = &self.surroundings.chance;
         let push = Push {
@@ -94,8 +113,9 @@ impl Outbox {
             seed: chance.number(),
             token: chance.token(),
         };
-        self.lock().writes.push(Write::Push(push));
-        Ok(())
+        let mut asked = self.lock();
+        asked.writes.push(Write::Push(push));
+        Ok(asked.writes.len() - 1)
     }
 
     pub(crate) fn start<T: Target<M>, M>(&self, target: T, input: &T::Input, id: &str) -> Result<(), Error> {

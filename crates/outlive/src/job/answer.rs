@@ -98,7 +98,7 @@ pub struct Added {
 /// # use outlive::prelude::*;
 /// # use outlive::job::*;
 /// # const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
-/// # async fn send(_: PoolCtx<u32>, _: u32) -> Result<()> { Ok(()) }
+/// # async fn send(_: WorkerPoolCtx<u32>, _: u32) -> Result<()> { Ok(()) }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").job(MAIL.concurrency(8).execute(send)).start().await?;
 /// let pushed: Pushed = engine.job(MAIL).push(&1).await?;
@@ -239,8 +239,7 @@ impl JobInfo {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadLetter<E> {
-    /// Its number, for [`retry_dead_one`](crate::job::PoolClient::retry_dead_one) and
-    /// [`drop_dead_one`](crate::job::PoolClient::drop_dead_one).
+    /// Its number, for [`ResolveDead::only`](crate::job::ResolveDead::only).
     pub number: u64,
     /// The id of the instance it was for.
     pub instance: String,

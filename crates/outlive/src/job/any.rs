@@ -10,9 +10,11 @@ use outlive_core::query::{Filter, Instance};
 use outlive_core::queue::{Place, QueueRead};
 use outlive_core::time::Timestamp;
 
-use super::answer::{DeadLetter, JobInfo, JobStatus, Pushed, Sent};
+use super::answer::{DeadLetter, JobInfo, JobStatus, Pushed};
 use super::client::{JobClient, record_of, state_of};
-use super::pool::{PoolStatus, WorkerPool, pool_status};
+use super::order::ResolveDead;
+use super::pool::{WorkerPool, WorkerPoolStatus, pool_status};
+use super::task::SendEvent;
 use crate::client::{Client, PageMark};
 use crate::error::Error;
 
@@ -72,7 +74,7 @@ pub struct JobSummary {
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").job(BEAT.every("1 minute").execute(beat)).start().await?;
 /// # engine.job(BEAT).start("paris", &0).await?;
-/// let page: JobPage = engine.job_instances(Filter::new(), None).await?;
+/// let page: JobPage = engine.job_instances(Filter::runs(), None).await?;
 /// let paris: &JobInstance = &page.instances[0];
 /// assert_eq!(paris.instance, "continuous:heartbeat:paris");
 /// # Ok(()) }
@@ -93,7 +95,7 @@ pub struct JobInstance {
 /// # use outlive::job::JobPage;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").start().await?;
-/// let page: JobPage = engine.job_instances(Filter::new().workflow("task:orders"), None).await?;
+/// let page: JobPage = engine.job_instances(Filter::runs().workflow("task:orders"), None).await?;
 /// assert!(page.instances.is_empty() && page.next.is_none());
 /// # Ok(()) }
 /// ```
@@ -128,7 +130,7 @@ impl Client {
             (summary.queued, summary.dead) = (depth.queued, depth.dead);
             let mut next = None;
             loop {
-                let page = self.job_instances(Filter::new().workflow(name.as_str()), next).await?;
+                let page = self.job_instances(Filter::runs().workflow(name.as_str()), next).await?;
                 page.instances.iter().for_each(|found| summary.add(&found.info));
                 next = page.next;
                 if next.is_none() {
@@ -147,7 +149,7 @@ impl Client {
     /// # use outlive::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// # let engine = Engine::open("memory:").start().await?;
-    /// let stuck = engine.job_instances(Filter::new().status(StatusKind::Stuck), None).await?;
+    /// let stuck = engine.job_instances(Filter::runs().status(StatusKind::Stuck), None).await?;
     /// assert!(stuck.instances.is_empty());
     /// # Ok(()) }
     /// ```
@@ -246,12 +248,12 @@ pub struct Waiting {
 /// # use outlive::prelude::*;
 /// # use outlive::job::*;
 /// # const MAIL: WorkerPool<String> = WorkerPool::new("mail");
-/// # async fn send(_: PoolCtx<String>, _: String) -> Result<()> { Ok(()) }
+/// # async fn send(_: WorkerPoolCtx<String>, _: String) -> Result<()> { Ok(()) }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").job(MAIL.concurrency(8).execute(send)).start().await?;
 /// let mail: AnyJob = engine.job_by_name("pool:mail")?;
 /// mail.push_json(r#""ada""#).await?;
-/// engine.job(MAIL).drain().await?;
+/// engine.job(MAIL).wait_idle().await?;
 /// assert_eq!(mail.status().await?.ready, 0);
 /// # Ok(()) }
 /// ```
@@ -343,27 +345,11 @@ impl AnyJob {
     ///
     /// # Errors
     /// If the event is not JSON or cannot be accepted; [`Error::JobKind`] if the job takes no events or is a pool.
-    pub async fn send_json(&self, id: &str, event: &str) -> Result<Sent, Error> {
-        self.must_be(
-            &[JobKind::Debounce, JobKind::Task],
-            "does not take events for an instance; push to a pool, trigger a continuous job",
-        )?;
-        self.accept(id, parse(event)?).await
-    }
-
-    /// Like [`send_json`](Self::send_json), but at most once per key.
-    ///
-    /// # Errors
-    /// As for [`send_json`](Self::send_json), or if the key cannot be accepted.
-    pub async fn send_json_once(&self, id: &str, event: &str, key: &str) -> Result<Sent, Error> {
-        self.must_be(&[JobKind::Debounce, JobKind::Task], "does not take events for an instance")?;
-        self.accept(id, Event { dedup: Some(Name::new("event key", key)?), ..parse(event)? }).await
-    }
-
-    async fn accept(&self, id: &str, event: Event) -> Result<Sent, Error> {
-        let accepted = self.client.push(id, vec![event], Place::Inbox).await?;
-        let event = accepted.positions.first().copied().unwrap_or(0);
-        Ok(Sent { created: accepted.created, instance: accepted.id.to_string(), is_new: event > 0, event })
+    pub fn send_json(&self, id: &str, event: &str) -> SendEvent {
+        let kinds = [JobKind::Debounce, JobKind::Task];
+        let takes = "does not take events for an instance; push to a pool, trigger a continuous job";
+        let event = self.must_be(&kinds, takes).and_then(|()| parse(event));
+        SendEvent::new(&self.client, id, event)
     }
 
     /// Pushes an event to a pool.
@@ -409,7 +395,7 @@ impl AnyJob {
     ///
     /// # Errors
     /// [`Error::NotFound`] if nothing was ever pushed, [`Error::JobKind`] if the job is not a pool.
-    pub async fn status(&self) -> Result<PoolStatus, Error> {
+    pub async fn status(&self) -> Result<WorkerPoolStatus, Error> {
         self.must_be_pool()?;
         self.instance(MAIN).await?;
         pool_status(&self.client).await
@@ -423,27 +409,20 @@ impl AnyJob {
         self.client.dead().await
     }
 
-    /// Retries a dead letter, or all of them. Returns how many were retried.
+    /// Retries all dead letters, or [only](ResolveDead::only) one. Returns how many were retried.
     ///
     /// # Errors
-    /// [`Error::NoDeadLetter`] if there is no such dead letter.
-    pub async fn retry_dead(&self, number: Option<u64>) -> Result<u64, Error> {
-        self.bury(number, true).await
+    /// If the store cannot be written.
+    pub fn retry_dead(&self) -> ResolveDead {
+        ResolveDead::new(&self.client, true)
     }
 
-    /// Drops a dead letter, or all of them. Returns how many were dropped.
+    /// Discards all dead letters, or [only](ResolveDead::only) one. Returns how many were discarded.
     ///
     /// # Errors
-    /// [`Error::NoDeadLetter`] if there is no such dead letter.
-    pub async fn drop_dead(&self, number: Option<u64>) -> Result<u64, Error> {
-        self.bury(number, false).await
-    }
-
-    async fn bury(&self, number: Option<u64>, is_retry: bool) -> Result<u64, Error> {
-        match number {
-            Some(number) => self.client.bury(number, is_retry).await.map(u64::from),
-            None => self.client.bury_all(is_retry).await,
-        }
+    /// If the store cannot be written.
+    pub fn discard_dead(&self) -> ResolveDead {
+        ResolveDead::new(&self.client, false)
     }
 
     async fn instance(&self, id: &str) -> Result<Instance, Error> {

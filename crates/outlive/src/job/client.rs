@@ -425,6 +425,15 @@ pub(crate) fn state_of(instance: Instance) -> Option<Payload> {
     state.or(given)
 }
 
+/// Adds a dedup key to an event.
+pub(super) fn add_dedup_key(event: &mut Result<Event, Error>, key: &str) {
+    match (Name::new("dedup key", key), &mut *event) {
+        (Ok(key), Ok(event)) => event.dedup = Some(key),
+        (Err(problem), Ok(_)) => *event = Err(problem.into()),
+        (_, Err(_)) => {}
+    }
+}
+
 fn refused(id: &Name, answer: Result<Answer, Error>) -> Error {
     match answer {
         Ok(Answer::Refused(Refusal::NotFound)) => Error::NotFound { id: id.to_string() },

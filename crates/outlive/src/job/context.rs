@@ -67,7 +67,7 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
     fn changed(&self) -> Result<Option<Payload>, Error> {
         let held = self.lock();
         let Some(value) = held.value.as_ref().filter(|_| held.is_changed) else { return Ok(None) };
-        let payload = codec::encode("the state", value, self.setting.outbox.env().payload_max)?;
+        let payload = codec::encode("the state", value, self.setting.outbox.env().max_payload)?;
         codec::check::<S>("the new state", &payload)?;
         Ok(Some(payload))
     }
@@ -161,7 +161,7 @@ macro_rules! common_methods {
             id: &str,
             event: &E2,
         ) -> Result<(), Error> {
-            self.setting().outbox.push_value(&task.job_name()?, id, event, Place::Inbox)
+            self.setting().outbox.push_value(&task.job_name()?, id, event, Place::Inbox).map(drop)
         }
 
         /// Adds an event to a batch, as part of this call's commit.
@@ -174,30 +174,21 @@ macro_rules! common_methods {
             id: &str,
             event: &E2,
         ) -> Result<(), Error> {
-            self.setting().outbox.push_value(&batch.job_name()?, id, event, Place::Inbox)
+            self.setting().outbox.push_value(&batch.job_name()?, id, event, Place::Inbox).map(drop)
         }
 
-        /// Pushes an event to a pool, as part of this call's commit.
+        /// Pushes an event to a pool, as part of this call's commit. What is returned has the options.
         ///
         /// # Errors
         /// If the event cannot be accepted.
-        pub fn push<E2: Serialize>(&self, pool: crate::job::WorkerPool<E2>, event: &E2) -> Result<(), Error> {
-            let main = crate::job::WorkerPool::<E2>::MAIN;
-            self.setting().outbox.push_value(&pool.job_name()?, main, event, Place::Queue)
-        }
-
-        /// Pushes an event with options to a pool, as part of this call's commit.
-        ///
-        /// # Errors
-        /// If the event cannot be accepted.
-        pub fn push_with<E2: Serialize>(
+        pub fn push<E2: Serialize>(
             &self,
             pool: crate::job::WorkerPool<E2>,
-            push: crate::job::Push<E2>,
-        ) -> Result<(), Error> {
-            let outbox = &self.setting().outbox;
-            let event = push.into_event(outbox.now(), outbox.env().payload_max)?;
-            outbox.push(&pool.job_name()?, crate::job::WorkerPool::<E2>::MAIN, event, Place::Queue)
+            event: &E2,
+        ) -> Result<crate::job::PushInCommit<'_>, Error> {
+            let (outbox, main) = (&self.setting().outbox, crate::job::WorkerPool::<E2>::MAIN);
+            let index = outbox.push_value(&pool.job_name()?, main, event, Place::Queue)?;
+            Ok(crate::job::PushInCommit { outbox, index })
         }
 
         /// Starts a run of a workflow, as part of this call's commit. If a run with the same id and input exists,

@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::{Added, DeadLetter, JobInfo};
-use super::client::{JobClient, Patience, record_of};
+use super::client::{JobClient, Patience, add_dedup_key, record_of};
 use super::context::{Inner, common_methods, read, terminate_method};
 use super::order::{Limit, Order};
 use super::own::{Context, Own};
@@ -88,7 +88,7 @@ pub struct DebounceBuilder<E, B, X = Unfinished> {
 
 impl<E, B> DebounceBuilder<E, B> {
     fn new(contract: Debounce<E, B>) -> Self {
-        let rules = DebounceRules { policy: Policy::default(), window: None, quiet: None, events_max: None };
+        let rules = DebounceRules { policy: Policy::default(), window: None, quiet: None, max_events: None };
         Self { contract, settings: Settings::default(), rules, own: Own::default(), marker: PhantomData }
     }
 }
@@ -119,7 +119,7 @@ impl<E, B, X> DebounceBuilder<E, B, X> {
             let problem = format!("max_events 0 of debounce {:?} is too small; use at least 1", self.contract.name);
             self.settings.refuse(Error::Setup(problem));
         }
-        self.rules.events_max = Some(events);
+        self.rules.max_events = Some(events);
         self
     }
 
@@ -262,22 +262,7 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
     /// # Errors
     /// If the id or the event cannot be accepted.
     pub fn add(&self, id: &str, event: &E) -> Add {
-        self.adding(id, event, None)
-    }
-
-    /// Like [`add`](Self::add), but at most once per key in a batch.
-    ///
-    /// # Errors
-    /// If the id, the key or the event cannot be accepted.
-    pub fn add_once(&self, id: &str, event: &E, key: &str) -> Add {
-        self.adding(id, event, Some(key))
-    }
-
-    fn adding(&self, id: &str, event: &E, key: Option<&str>) -> Add {
-        let event = self.client.encode("the event", event).and_then(|payload| {
-            let dedup = key.map(|key| Name::new("event key", key)).transpose()?;
-            Ok(Event { dedup, ..Event::new(payload) })
-        });
+        let event = self.client.encode("the event", event).map(Event::new);
         Add { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default() }
     }
 
@@ -329,6 +314,12 @@ pub struct Add {
 }
 
 impl Add {
+    /// Adds the event only if the batch has none with this key.
+    pub fn dedup_key(mut self, key: &str) -> Self {
+        add_dedup_key(&mut self.event, key);
+        self
+    }
+
     /// Waits until the event is in its batch, or is known to go into the next one because a flush is in progress.
     ///
     /// If that takes longer than the limit, the future returns [`Error::NotHandled`]. The event stays durable, so
@@ -397,7 +388,7 @@ impl JobClient {
             // Events after an order to flush or clear belong to the next batch.
             let order = waiting.iter().rposition(|inbound| !is_event(inbound));
             let waiting = &waiting[order.map_or(0, |order| order + 1)..];
-            let is_full = rules.and_then(|rules| rules.events_max).is_some_and(|max| record.events >= max);
+            let is_full = rules.and_then(|rules| rules.max_events).is_some_and(|max| record.events >= max);
             let is_due = waiting.last().is_some_and(|inbound| record.next.is_some_and(|next| next <= inbound.at));
             let is_held = record.retry.is_some() || record.flush.is_some() || record.trouble.is_some();
             if (is_held || is_full || is_due || order.is_some()) && !waiting.is_empty() {

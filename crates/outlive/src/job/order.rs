@@ -74,3 +74,56 @@ impl IntoFuture for Order {
         })
     }
 }
+
+/// Retries or discards dead letters, created by calls such as [`retry_dead`](super::WorkerPoolClient::retry_dead). Nothing is
+/// done until it is awaited; it returns how many dead letters were resolved.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+/// # async fn send(_: WorkerPoolCtx<String>, _: String) -> Result<()> { Err("no such address".into()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(MAIL.concurrency(4).execute(send)).start().await?;
+/// let mail = engine.job(MAIL);
+/// mail.push(&"nowhere".to_owned()).await?;
+/// mail.wait_idle().await?;
+/// for letter in mail.dead().await? {
+///     assert_eq!(mail.discard_dead().only(letter.number).await?, 1);
+/// }
+/// assert_eq!(mail.retry_dead().await?, 0);
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is done until it is awaited"]
+pub struct ResolveDead {
+    client: JobClient,
+    is_retry: bool,
+    only: Option<u64>,
+}
+
+impl ResolveDead {
+    pub(super) fn new(client: &JobClient, is_retry: bool) -> Self {
+        Self { client: client.clone(), is_retry, only: None }
+    }
+
+    /// Resolves only the dead letter with this [number](super::DeadLetter::number). If there is none, the future returns
+    /// [`Error::NoDeadLetter`].
+    pub fn only(mut self, number: u64) -> Self {
+        self.only = Some(number);
+        self
+    }
+}
+
+impl IntoFuture for ResolveDead {
+    type Output = Result<u64, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            match self.only {
+                Some(number) => self.client.bury(number, self.is_retry).await.map(u64::from),
+                None => self.client.bury_all(self.is_retry).await,
+            }
+        })
+    }
+}

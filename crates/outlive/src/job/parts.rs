@@ -68,10 +68,10 @@ macro_rules! settings_methods {
         ///
         /// ```
         /// # use outlive::prelude::*;
-        /// # use outlive::job::{PoolCtx, WorkerPool};
+        /// # use outlive::job::{WorkerPoolCtx, WorkerPool};
         /// # use std::io;
         /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
-        /// async fn send(_: PoolCtx<String>, to: String) -> io::Result<()> { Ok(()) }
+        /// async fn send(_: WorkerPoolCtx<String>, to: String) -> io::Result<()> { Ok(()) }
         ///
         /// let is_passing = |error: &io::Error| error.kind() != io::ErrorKind::PermissionDenied;
         /// let job = MAIL.concurrency(4).retry(5).retry_if(is_passing).execute(send);
@@ -170,37 +170,21 @@ macro_rules! dead_methods {
             self.client.dead().await
         }
 
-        /// Retries all dead letters and returns how many. One whose dedup key belongs to another event stays.
+        /// Retries all dead letters and returns how many, or [only](crate::job::ResolveDead::only) one. One whose dedup key belongs to
+        /// another event stays.
         ///
         /// # Errors
         /// If the store cannot be written.
-        pub async fn retry_dead(&self) -> Result<u64, Error> {
-            self.client.bury_all(true).await
+        pub fn retry_dead(&self) -> crate::job::ResolveDead {
+            crate::job::ResolveDead::new(&self.client, true)
         }
 
-        /// Retries one dead letter, by its [number](DeadLetter::number). Returns `false` if it stays because its dedup
-        /// key belongs to another event.
-        ///
-        /// # Errors
-        /// [`Error::NoDeadLetter`] if there is no such dead letter.
-        pub async fn retry_dead_one(&self, number: u64) -> Result<bool, Error> {
-            self.client.bury(number, true).await
-        }
-
-        /// Drops all dead letters and returns how many.
+        /// Discards all dead letters and returns how many, or [only](crate::job::ResolveDead::only) one.
         ///
         /// # Errors
         /// If the store cannot be written.
-        pub async fn drop_dead(&self) -> Result<u64, Error> {
-            self.client.bury_all(false).await
-        }
-
-        /// Drops one dead letter, by its [number](DeadLetter::number).
-        ///
-        /// # Errors
-        /// [`Error::NoDeadLetter`] if there is no such dead letter.
-        pub async fn drop_dead_one(&self, number: u64) -> Result<(), Error> {
-            self.client.bury(number, false).await.map(drop)
+        pub fn discard_dead(&self) -> crate::job::ResolveDead {
+            crate::job::ResolveDead::new(&self.client, false)
         }
     };
 }

@@ -1,7 +1,9 @@
 //! A queue of events that are handled concurrently.
 
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
@@ -22,24 +24,25 @@ use super::client::{JobClient, Standing};
 use super::context::{common_methods, read};
 use super::order::Order;
 use super::parts::{contract, dead_methods, settings_methods};
+use crate::call::Call;
 use crate::client::{Client, Contract};
 use crate::codec;
 use crate::error::Error;
 use crate::handling::{
-    Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, PoolGiven, PoolHandlers,
-    PoolRules, RetryTest, Setting, Settings, Unfinished, Work, erase, run,
+    Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, Outbox, PoolGiven,
+    PoolHandlers, PoolRules, RetryTest, Setting, Settings, Unfinished, Work, erase, run,
 };
 
 contract! {
     /// Names a pool and the type of its events.
     ///
     /// ```
-    /// use outlive::job::{PoolCtx, WorkerPool};
+    /// use outlive::job::{WorkerPoolCtx, WorkerPool};
     /// use outlive::prelude::*;
     ///
     /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
     ///
-    /// async fn send(ctx: PoolCtx<String>, to: String) -> Result<()> {
+    /// async fn send(ctx: WorkerPoolCtx<String>, to: String) -> Result<()> {
     ///     println!("mail to {to}, attempt {}", ctx.attempt());
     ///     Ok(())
     /// }
@@ -47,12 +50,12 @@ contract! {
     /// let engine = Engine::open("memory:").job(MAIL.concurrency(8).retry(5).execute(send)).start().await?;
     /// let mail = engine.job(MAIL);
     /// mail.push(&"ada".to_owned()).await?;
-    /// mail.drain().await?;
+    /// mail.wait_idle().await?;
     /// # Ok(()) }
     /// ```
     WorkerPool<E>, JobKind::Pool,
     /// The client of a pool.
-    PoolClient
+    WorkerPoolClient
 }
 
 impl<E> WorkerPool<E> {
@@ -60,8 +63,8 @@ impl<E> WorkerPool<E> {
     pub(crate) const MAIN: &'static str = "main";
 
     /// Sets how many events are handled at a time, across all processes.
-    pub fn concurrency(self, handlers: usize) -> PoolBuilder<E> {
-        let mut builder = PoolBuilder {
+    pub fn concurrency(self, handlers: usize) -> WorkerPoolBuilder<E> {
+        let mut builder = WorkerPoolBuilder {
             contract: self,
             settings: Settings::default(),
             rules: PoolRules { policy: Policy::default(), concurrency: handlers, batch: 1, rate: None },
@@ -77,7 +80,7 @@ impl<E> WorkerPool<E> {
 
 /// Builder for a pool.
 #[must_use = "a job does nothing until it is registered with `.job(..)`"]
-pub struct PoolBuilder<E, X = Unfinished> {
+pub struct WorkerPoolBuilder<E, X = Unfinished> {
     contract: WorkerPool<E>,
     settings: Settings,
     rules: PoolRules,
@@ -85,7 +88,7 @@ pub struct PoolBuilder<E, X = Unfinished> {
     marker: PhantomData<X>,
 }
 
-impl<E, X> PoolBuilder<E, X> {
+impl<E, X> WorkerPoolBuilder<E, X> {
     fn refuse(&mut self, what: &str, problem: &str) {
         let problem = format!("{what} of pool {:?} {problem}", self.contract.name);
         self.settings.refuse(Error::Setup(problem));
@@ -118,38 +121,38 @@ impl<E, X> PoolBuilder<E, X> {
     settings_methods!("Sets when to retry an event after a failure. Without it there are no retries.");
 
     /// Sets the handler to call when an event is given up, before it becomes a dead letter.
-    pub fn on_dead<M>(mut self, handler: impl JobHandler<(PoolCtx<E>, DeadLetter<E>), M>) -> Self {
+    pub fn on_dead<M>(mut self, handler: impl JobHandler<(WorkerPoolCtx<E>, DeadLetter<E>), M>) -> Self {
         self.own.on_dead = Some(erase(handler));
         self
     }
 
     /// Sets the handler of an event.
-    pub fn execute<M>(mut self, handler: impl JobHandler<(PoolCtx<E>, E), M>) -> PoolBuilder<E, Executes> {
+    pub fn execute<M>(mut self, handler: impl JobHandler<(WorkerPoolCtx<E>, E), M>) -> WorkerPoolBuilder<E, Executes> {
         self.own.execute = Some(erase(handler));
         self.finish()
     }
 
-    /// Sets the handler of up to `events_max` events together. If it fails, each of them is retried.
+    /// Sets the handler of up to `max_events` events together. If it fails, each of them is retried.
     pub fn execute_batch<M>(
         mut self,
-        events_max: usize,
-        handler: impl JobHandler<(PoolCtx<E>, Vec<PoolEvent<E>>), M>,
-    ) -> PoolBuilder<E, Executes> {
-        if events_max == 0 {
+        max_events: usize,
+        handler: impl JobHandler<(WorkerPoolCtx<E>, Vec<PoolEvent<E>>), M>,
+    ) -> WorkerPoolBuilder<E, Executes> {
+        if max_events == 0 {
             self.refuse("execute_batch of 0 events", "is too small; use at least 1");
         }
-        self.rules.batch = events_max.max(1);
+        self.rules.batch = max_events.max(1);
         self.own.execute_batch = Some(erase(handler));
         self.finish()
     }
 
-    fn finish(self) -> PoolBuilder<E, Executes> {
+    fn finish(self) -> WorkerPoolBuilder<E, Executes> {
         let Self { contract, settings, rules, own, .. } = self;
-        PoolBuilder { contract, settings, rules, own, marker: PhantomData }
+        WorkerPoolBuilder { contract, settings, rules, own, marker: PhantomData }
     }
 }
 
-impl<E: DeserializeOwned + Send + Sync + 'static> JobDefinition for PoolBuilder<E, Executes> {
+impl<E: DeserializeOwned + Send + Sync + 'static> JobDefinition for WorkerPoolBuilder<E, Executes> {
     fn definition(self) -> Result<Definition, Error> {
         let own = Arc::new(self.own);
         let handlers = own.clone();
@@ -173,13 +176,13 @@ pub struct PoolEvent<E> {
 }
 
 /// The arguments of a batch handler.
-type Batch<E> = (PoolCtx<E>, Vec<PoolEvent<E>>);
+type Batch<E> = (WorkerPoolCtx<E>, Vec<PoolEvent<E>>);
 
 /// The handlers of a pool.
 struct Own<E> {
-    execute: Option<Erased<(PoolCtx<E>, E)>>,
+    execute: Option<Erased<(WorkerPoolCtx<E>, E)>>,
     execute_batch: Option<Erased<Batch<E>>>,
-    on_dead: Option<Erased<(PoolCtx<E>, DeadLetter<E>)>>,
+    on_dead: Option<Erased<(WorkerPoolCtx<E>, DeadLetter<E>)>>,
 }
 
 impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for Own<E> {
@@ -218,12 +221,12 @@ impl<E: DeserializeOwned + Send + Sync + 'static> crate::handling::Handlers for 
 
 impl PoolGiven {
     /// Runs a handler with a context.
-    fn run<E, F>(self, begin: impl FnOnce(PoolCtx<E>) -> F) -> Calling
+    fn run<E, F>(self, begin: impl FnOnce(WorkerPoolCtx<E>) -> F) -> Calling
     where
         F: FnOnce() -> HandlerFuture + Send + 'static,
     {
         let (care, setting) = (self.care.clone(), Arc::new(self.setting()));
-        let begin = begin(PoolCtx { setting: setting.clone(), types: PhantomData });
+        let begin = begin(WorkerPoolCtx { setting: setting.clone(), types: PhantomData });
         Calling::new(async move { run(begin, care, &setting, || Ok(None)).await })
     }
 
@@ -241,18 +244,18 @@ impl PoolGiven {
 }
 
 /// The context that handlers of a pool receive.
-pub struct PoolCtx<E> {
+pub struct WorkerPoolCtx<E> {
     setting: Arc<Setting>,
     types: PhantomData<fn(E)>,
 }
 
-impl<E> Clone for PoolCtx<E> {
+impl<E> Clone for WorkerPoolCtx<E> {
     fn clone(&self) -> Self {
         Self { setting: self.setting.clone(), types: PhantomData }
     }
 }
 
-impl<E> PoolCtx<E> {
+impl<E> WorkerPoolCtx<E> {
     fn setting(&self) -> &Setting {
         &self.setting
     }
@@ -260,87 +263,238 @@ impl<E> PoolCtx<E> {
     common_methods!();
 }
 
-/// An event to push, with options.
-///
-/// ```
-/// use outlive::job::Push;
-/// let push = Push::new("ada").priority(5).key("customer-7").delay("1 minute").once("mail-42");
-/// # let _ = push;
-/// ```
-#[must_use = "nothing is pushed until it is passed to `push_with` or `push_many`"]
-#[derive(Clone, Debug)]
-pub struct Push<E> {
-    event: E,
+/// The options of an event that is pushed.
+#[derive(Clone, Debug, Default)]
+struct PushOptions {
     priority: i32,
-    key: Option<String>,
+    lane: Option<String>,
     delay: Option<Duration>,
     at: Option<Timestamp>,
-    once: Option<String>,
+    dedup_key: Option<String>,
     problem: Option<Error>,
 }
 
-impl<E> Push<E> {
-    /// Creates a push without options.
-    pub fn new(event: E) -> Self {
-        Self { event, priority: 0, key: None, delay: None, at: None, once: None, problem: None }
-    }
-
-    /// Sets the priority. Events with a higher one are handled first; the default is 0.
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// Sets a key for fairness. Events with different keys take turns, so that many with one key do not hold up
-    /// another.
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
-    }
-
-    /// Delays the event by this long.
-    pub fn delay(mut self, delay: impl IntoDuration) -> Self {
-        match delay.into_duration() {
-            Ok(delay) => self.delay = Some(delay),
-            Err(error) => self.problem = Some(error.into()),
-        }
-        self
-    }
-
-    /// Delays the event until this time.
-    pub fn at(mut self, at: impl Into<Timestamp>) -> Self {
-        self.at = Some(at.into());
-        self
-    }
-
-    /// Skips the event if one with this key is waiting or being handled.
-    pub fn once(mut self, key: impl Into<String>) -> Self {
-        self.once = Some(key.into());
-        self
-    }
-}
-
-impl<E: Serialize> Push<E> {
+impl PushOptions {
     /// Builds the event to store.
-    pub(crate) fn into_event(self, now: Timestamp, bytes_max: usize) -> Result<Event, Error> {
+    fn into_event(self, payload: Payload, now: Timestamp) -> Result<Event, Error> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
         let name = |what, text: Option<String>| text.map(|text| Name::new(what, &text)).transpose();
         Ok(Event {
             priority: self.priority,
-            key: name("event key", self.key)?,
+            key: name("lane", self.lane)?,
             due: self.at.or(self.delay.map(|delay| now.after(delay))),
-            dedup: name("dedup key", self.once)?,
-            ..Event::new(codec::encode("the event", &self.event, bytes_max)?)
+            dedup: name("dedup key", self.dedup_key)?,
+            ..Event::new(payload)
         })
+    }
+}
+
+impl PushOptions {
+    fn set_delay(&mut self, delay: impl IntoDuration) {
+        match delay.into_duration() {
+            Ok(delay) => self.delay = Some(delay),
+            Err(error) => self.problem = Some(error.into()),
+        }
+    }
+}
+
+/// The option methods of a push, whose options are reached by `$set`.
+macro_rules! push_options {
+    (call) => {
+        push_options!(@methods |this, change| this.call.set(|call| change(&mut call.options)));
+    };
+    (own) => {
+        push_options!(@methods |this, change| change(&mut this.options));
+    };
+    (@methods |$this:ident, $change:ident| $set:expr) => {
+        /// Sets the priority. Events with a higher one are handled first; the default is 0.
+        pub fn priority(self, priority: i32) -> Self {
+            self.with(|options| options.priority = priority)
+        }
+
+        /// Puts the event in a lane. Lanes take turns, so many events in one lane do not hold up another.
+        pub fn lane(self, lane: impl Into<String>) -> Self {
+            self.with(|options| options.lane = Some(lane.into()))
+        }
+
+        /// Delays the event by this long.
+        pub fn delay(self, delay: impl IntoDuration) -> Self {
+            self.with(|options| options.set_delay(delay))
+        }
+
+        /// Delays the event until this time.
+        pub fn at(self, at: impl Into<Timestamp>) -> Self {
+            self.with(|options| options.at = Some(at.into()))
+        }
+
+        /// Skips the event if one with this key is waiting or being handled.
+        pub fn dedup_key(self, key: impl Into<String>) -> Self {
+            self.with(|options| options.dedup_key = Some(key.into()))
+        }
+
+        fn with(mut self, $change: impl FnOnce(&mut PushOptions)) -> Self {
+            let $this = &mut self;
+            $set;
+            self
+        }
+    };
+}
+
+/// One of many events to push, with its options; see [`push_many`](WorkerPoolClient::push_many).
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+/// # async fn send(_: WorkerPoolCtx<String>, _: String) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(MAIL.concurrency(4).execute(send)).start().await?;
+/// let mails = ["ada", "grace"].map(|to| Push::new(to.to_owned()).lane(to).dedup_key(to));
+/// engine.job(MAIL).push_many(mails).await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is pushed until it is passed to `push_many`"]
+#[derive(Clone, Debug)]
+pub struct Push<E> {
+    event: E,
+    options: PushOptions,
+}
+
+impl<E> Push<E> {
+    /// Creates a push without options.
+    pub fn new(event: E) -> Self {
+        Self { event, options: PushOptions::default() }
+    }
+
+    push_options!(own);
+}
+
+impl<E> From<E> for Push<E> {
+    fn from(event: E) -> Self {
+        Self::new(event)
+    }
+}
+
+/// An event that is being pushed, created by [`WorkerPoolClient::push`]. Nothing is pushed until it is awaited; it is durable
+/// when the future returns.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+/// # async fn send(_: WorkerPoolCtx<String>, _: String) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(MAIL.concurrency(4).execute(send)).start().await?;
+/// let mail = engine.job(MAIL);
+/// mail.push(&"ada".to_owned()).priority(5).delay("1 minute").await?;
+/// assert!(mail.push(&"grace".to_owned()).dedup_key("mail-42").await?.is_new);
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is pushed until it is awaited"]
+pub struct PushOne {
+    call: Call<PushCall, Result<Pushed, Error>>,
+}
+
+struct PushCall {
+    client: JobClient,
+    payload: Result<Payload, Error>,
+    options: PushOptions,
+}
+
+impl PushOne {
+    push_options!(call);
+}
+
+impl Future for PushOne {
+    type Output = Result<Pushed, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx, async |PushCall { client, payload, options }: PushCall| {
+            let event = options.into_event(payload?, client.shared.clock.now())?;
+            Ok(accept(&client, vec![event]).await?.remove(0))
+        })
+    }
+}
+
+async fn accept(client: &JobClient, events: Vec<Event>) -> Result<Vec<Pushed>, Error> {
+    let accepted = client.push(WorkerPool::<()>::MAIN, events, Place::Queue).await?;
+    let pushed = |event: u64| Pushed { is_new: event > 0, event };
+    Ok(accepted.positions.into_iter().map(pushed).collect())
+}
+
+/// An event that a handler pushes with its commit, for options; returned by `ctx.push(..)`.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+/// async fn send(ctx: WorkerPoolCtx<String>, mail: String) -> Result<()> {
+///     ctx.push(MAIL, &format!("copy of {mail}"))?.priority(-1).delay("1 hour");
+///     Ok(())
+/// }
+/// # let _ = Engine::open("memory:").job(MAIL.concurrency(4).execute(send));
+/// ```
+///
+/// The call fails if an option cannot be accepted.
+pub struct PushInCommit<'a> {
+    pub(super) outbox: &'a Outbox,
+    pub(super) index: usize,
+}
+
+impl PushInCommit<'_> {
+    /// Sets the priority. Events with a higher one are handled first; the default is 0.
+    pub fn priority(self, priority: i32) -> Self {
+        self.change(|event| {
+            event.priority = priority;
+            Ok(())
+        })
+    }
+
+    /// Puts the event in a lane. Lanes take turns, so many events in one lane do not hold up another.
+    pub fn lane(self, lane: &str) -> Self {
+        self.change(|event| {
+            event.key = Some(Name::new("lane", lane)?);
+            Ok(())
+        })
+    }
+
+    /// Delays the event by this long.
+    pub fn delay(self, delay: impl IntoDuration) -> Self {
+        let now = self.outbox.now();
+        self.change(|event| {
+            event.due = Some(now.after(delay.into_duration()?));
+            Ok(())
+        })
+    }
+
+    /// Delays the event until this time.
+    pub fn at(self, at: impl Into<Timestamp>) -> Self {
+        self.change(|event| {
+            event.due = Some(at.into());
+            Ok(())
+        })
+    }
+
+    /// Skips the event if one with this key is waiting or being handled.
+    pub fn dedup_key(self, key: &str) -> Self {
+        self.change(|event| {
+            event.dedup = Some(Name::new("dedup key", key)?);
+            Ok(())
+        })
+    }
+
+    fn change(self, change: impl FnOnce(&mut Event) -> Result<(), Error>) -> Self {
+        self.outbox.change_push(self.index, change);
+        self
     }
 }
 
 /// The number of events of a pool in each state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct PoolStatus {
+pub struct WorkerPoolStatus {
     /// Waiting for a handler.
     pub ready: u64,
     /// Being handled. In a process that does not execute, this is the last stored number.
@@ -353,45 +507,29 @@ pub struct PoolStatus {
     pub is_paused: bool,
 }
 
-impl<E: Serialize + DeserializeOwned> PoolClient<E> {
-    /// Pushes an event. It is durable when this returns.
+impl<E: Serialize + DeserializeOwned> WorkerPoolClient<E> {
+    /// Pushes an event. It is durable when the future returns; [`PushOne`] has the options.
     ///
     /// # Errors
     /// If the event cannot be accepted.
-    pub async fn push(&self, event: &E) -> Result<Pushed, Error> {
-        let payload = self.client.encode("the event", event)?;
-        Ok(self.accept(vec![Event::new(payload)]).await?.remove(0))
-    }
-
-    /// Pushes an event with options.
-    ///
-    /// # Errors
-    /// If the event cannot be accepted.
-    pub async fn push_with(&self, push: Push<E>) -> Result<Pushed, Error> {
-        Ok(self.push_many([push]).await?.remove(0))
+    pub fn push(&self, event: &E) -> PushOne {
+        let payload = self.client.encode("the event", event);
+        let options = PushOptions::default();
+        PushOne { call: Call::new(PushCall { client: self.client.clone(), payload, options }) }
     }
 
     /// Pushes many events in one commit: all of them or none.
     ///
     /// # Errors
     /// If one of them cannot be accepted.
-    pub async fn push_many(&self, events: impl IntoIterator<Item = Push<E>>) -> Result<Vec<Pushed>, Error> {
-        let (now, bytes_max) = (self.client.shared.clock.now(), self.client.shared.payload_max);
-        let events = events.into_iter().map(|push| push.into_event(now, bytes_max));
-        let events: Vec<Event> = events.collect::<Result<_, _>>()?;
+    pub async fn push_many<P: Into<Push<E>>>(&self, events: impl IntoIterator<Item = P>) -> Result<Vec<Pushed>, Error> {
+        let now = self.client.shared.clock.now();
+        let event = |push: Push<E>| push.options.into_event(self.client.encode("the event", &push.event)?, now);
+        let events: Vec<Event> = events.into_iter().map(|push| event(push.into())).collect::<Result<_, _>>()?;
         if events.is_empty() {
             return Ok(Vec::new());
         }
-        if self.client.shared.worker.is_none() {
-            events.iter().try_for_each(|event| codec::check::<E>("the event", &event.payload))?;
-        }
-        self.accept(events).await
-    }
-
-    async fn accept(&self, events: Vec<Event>) -> Result<Vec<Pushed>, Error> {
-        let accepted = self.client.push(WorkerPool::<E>::MAIN, events, Place::Queue).await?;
-        let pushed = |event: u64| Pushed { is_new: event > 0, event };
-        Ok(accepted.positions.into_iter().map(pushed).collect())
+        accept(&self.client, events).await
     }
 
     /// Pauses the pool: nothing more starts until [`resume`](Self::resume), while running handlers continue. A process
@@ -416,7 +554,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn status(&self) -> Result<PoolStatus, Error> {
+    pub async fn status(&self) -> Result<WorkerPoolStatus, Error> {
         pool_status(&self.client).await
     }
 
@@ -424,7 +562,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     ///
     /// # Errors
     /// If the store cannot be read; [`Error::Status`] if the pool is paused and not empty.
-    pub async fn drain(&self) -> Result<(), Error> {
+    pub async fn wait_idle(&self) -> Result<(), Error> {
         loop {
             let news = self.client.drained();
             let status = self.status().await?;
@@ -444,7 +582,7 @@ impl<E: Serialize + DeserializeOwned> PoolClient<E> {
     dead_methods!(E, "Returns the events that were given up, oldest first.");
 }
 
-pub(super) async fn pool_status(client: &JobClient) -> Result<PoolStatus, Error> {
+pub(super) async fn pool_status(client: &JobClient) -> Result<WorkerPoolStatus, Error> {
     let shared = &client.shared;
     let job = client.job()?;
     let depth = shared.store.depth(job, shared.clock.now()).await?;
@@ -456,5 +594,5 @@ pub(super) async fn pool_status(client: &JobClient) -> Result<PoolStatus, Error>
     let here = shared.worker.as_ref().and_then(|worker| worker.pool_running(job));
     let running = here.unwrap_or(record.events).min(depth.queued);
     let ready = depth.queued.saturating_sub(depth.delayed).saturating_sub(running);
-    Ok(PoolStatus { ready, running, delayed: depth.delayed, dead: depth.dead, is_paused })
+    Ok(WorkerPoolStatus { ready, running, delayed: depth.delayed, dead: depth.dead, is_paused })
 }

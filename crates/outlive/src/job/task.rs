@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::event::Event;
@@ -20,11 +21,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::answer::{DeadLetter, JobInfo, Sent, failure_of};
-use super::client::{Accepted, JobClient, Patience};
+use super::client::{Accepted, JobClient, Patience, add_dedup_key};
 use super::context::{Inner, common_methods, terminate_method};
 use super::order::{Limit, Order};
 use super::own::{Context, Own};
 use super::parts::{contract, dead_methods, instance_methods, settings_methods};
+use crate::call::Call;
 use crate::client::{Client, Contract};
 use crate::codec;
 use crate::error::Error;
@@ -228,22 +230,12 @@ struct Answered {
 }
 
 impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
-    /// Sends an event. It is durable when this returns, and is handled after all that were sent before it.
+    /// Sends an event. It is durable when the future returns, and is handled after all that were sent before it.
     ///
     /// # Errors
     /// If the id or the event cannot be accepted.
-    pub async fn send(&self, id: &str, event: &E) -> Result<Sent, Error> {
-        let accepted = self.accept(id, event, None).await?;
-        Ok(sent(&accepted))
-    }
-
-    /// Like [`send`](Self::send), but at most once per key for as long as the instance exists.
-    ///
-    /// # Errors
-    /// If the id, the key or the event cannot be accepted.
-    pub async fn send_once(&self, id: &str, event: &E, key: &str) -> Result<Sent, Error> {
-        let accepted = self.accept(id, event, Some(key)).await?;
-        Ok(sent(&accepted))
+    pub fn send(&self, id: &str, event: &E) -> SendEvent {
+        SendEvent::new(&self.client, id, self.event(event, false))
     }
 
     /// Sends an event and waits for the value that `on_event` returns. If the event is given up, that is the error.
@@ -253,18 +245,12 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
     /// # Errors
     /// If the event cannot be accepted or is given up, or the reply does not decode as `A`.
     pub fn ask<A: DeserializeOwned>(&self, id: &str, event: &E) -> Ask<A> {
-        let event = self.event(event, None, true);
+        let event = self.event(event, true);
         Ask { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default(), types: PhantomData }
     }
 
-    async fn accept(&self, id: &str, event: &E, key: Option<&str>) -> Result<Accepted, Error> {
-        self.client.push(id, vec![self.event(event, key, false)?], Place::Inbox).await
-    }
-
-    fn event(&self, event: &E, key: Option<&str>, is_asking: bool) -> Result<Event, Error> {
-        let payload = self.client.encode("the event", event)?;
-        let dedup = key.map(|key| Name::new("event key", key)).transpose()?;
-        Ok(Event { dedup, is_asking, ..Event::new(payload) })
+    fn event(&self, event: &E, is_asking: bool) -> Result<Event, Error> {
+        Ok(Event { is_asking, ..Event::new(self.client.encode("the event", event)?) })
     }
 
     /// Calls `execute` now. What is scheduled for later stays.
@@ -277,6 +263,57 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
 
     instance_methods!(S);
     dead_methods!(E, "Events that were given up, oldest first.");
+}
+
+/// An event that is being sent to a task, created by [`TaskClient::send`]. Nothing is sent until it is awaited.
+///
+/// ```
+/// # use outlive::prelude::*;
+/// # use outlive::job::*;
+/// # const SUMS: Task<u32, u32> = Task::new("sums");
+/// # async fn add(ctx: TaskCtx<u32, u32>, n: u32) -> Result<()> { ctx.update_state(|sum| *sum += n); Ok(()) }
+/// # async fn nothing(_: TaskCtx<u32, u32>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").job(SUMS.on_event(add).execute(nothing)).start().await?;
+/// let sums = engine.job(SUMS);
+/// let first = sums.send("tea", &3).dedup_key("order-42").await?;
+/// let again = sums.send("tea", &3).dedup_key("order-42").await?; // a retry of the caller
+/// assert!(first.is_new && !again.is_new);
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is sent until it is awaited"]
+pub struct SendEvent {
+    call: Call<EventCall, Result<Sent, Error>>,
+}
+
+/// An event for an instance.
+struct EventCall {
+    client: JobClient,
+    id: String,
+    event: Result<Event, Error>,
+}
+
+impl SendEvent {
+    pub(super) fn new(client: &JobClient, id: &str, event: Result<Event, Error>) -> Self {
+        Self { call: Call::new(EventCall { client: client.clone(), id: id.to_owned(), event }) }
+    }
+
+    /// Sends the event only if none with this key was sent for as long as the instance exists.
+    pub fn dedup_key(mut self, key: &str) -> Self {
+        self.call.set(|call| add_dedup_key(&mut call.event, key));
+        self
+    }
+}
+
+impl Future for SendEvent {
+    type Output = Result<Sent, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx, async |EventCall { client, id, event }: EventCall| {
+            let accepted = client.push(&id, vec![event?], Place::Inbox).await?;
+            Ok(sent(&accepted))
+        })
+    }
 }
 
 /// A request to a task, created by [`TaskClient::ask`]. Nothing is sent until it is awaited.

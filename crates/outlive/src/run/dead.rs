@@ -85,7 +85,7 @@ impl<O> Run<O> {
     /// run.signal("n", "42").await?; // the run waits for a number
     /// # test.settle().await;
     /// test.deploy(|engine| engine.workflow("w", lenient)).await; // now it reads strings
-    /// let run: Run<u32> = test.run("r").await?;
+    /// let run: Run<u32> = test.get_run("r").await?;
     /// for dead in run.dead_signals().await? {
     ///     run.retry_dead_signal(dead.seq).await?;
     /// }

@@ -116,11 +116,11 @@ impl HttpSink {
     /// ```
     /// let sink = outlive::HttpSink::new("https://example.com").batch(100);
     /// ```
-    pub fn batch(mut self, events_max: usize) -> Self {
-        if events_max == 0 {
+    pub fn batch(mut self, max_events: usize) -> Self {
+        if max_events == 0 {
             self.refuse(Error::Setup("a sink's batch of 0 events is too small; use at least 1".into()));
         }
-        self.plan.batch = events_max;
+        self.plan.batch = max_events;
         self
     }
 

@@ -123,7 +123,7 @@ impl Claims {
         }
         self.warned = Some(now);
         tracing::warn!(
-            "all {} places in memory have been taken by runs in steps for {LONG:?}, and {} runs are waiting; raise `resident_max`",
+            "all {} places in memory have been taken by runs in steps for {LONG:?}, and {} runs are waiting; raise `max_resident`",
             residency.max(),
             self.waiting.len()
         );

@@ -53,7 +53,7 @@ impl Worker {
     /// crashes.
     fn recoveries_max_of(&self, instance: &Instance) -> u32 {
         let is_pool = JobKind::of(&instance.id) == Some(JobKind::Pool);
-        self.recoveries_max.saturating_add(if is_pool { POOL_PATIENCE } else { 0 })
+        self.max_recoveries.saturating_add(if is_pool { POOL_PATIENCE } else { 0 })
     }
 
     fn spawn_job(&self, definition: Arc<Definition>, instance: &Instance, inbox: Vec<Inbound>, record: Option<Record>) {

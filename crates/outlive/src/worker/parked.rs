@@ -99,7 +99,7 @@ impl Worker {
         before: Option<InstanceNum>,
         seen: &mut Seen,
     ) -> Result<Option<InstanceNum>, Error> {
-        let page = self.store.list(&Filter::new().status(kind), before, PAGE).await?;
+        let page = self.store.list(&Filter::runs().status(kind), before, PAGE).await?;
         let mut moved = Vec::new();
         for instance in &page.instances {
             if self.committer.is_closed() {

@@ -316,7 +316,7 @@ impl Pooling {
     /// about to start, so that an event that crashes the process is found.
     fn set_off(&mut self, mut events: Vec<Queued>, now: Timestamp) {
         let deaths = events.first().map_or(0, deaths_of);
-        if deaths > self.worker.recoveries_max.saturating_add(1) {
+        if deaths > self.worker.max_recoveries.saturating_add(1) {
             // It crashes the process even when `on_dead` looks at it.
             return self.give_up(events, deaths, now, Shown::ToNobody);
         }
@@ -334,7 +334,7 @@ impl Pooling {
     /// Continues with events once it is durable that they are about to start.
     fn begin_marked(&mut self, events: Vec<Queued>, now: Timestamp) {
         let deaths = events.first().map_or(0, deaths_of).saturating_sub(1);
-        match deaths > self.worker.recoveries_max {
+        match deaths > self.worker.max_recoveries {
             true => self.give_up(events, deaths, now, Shown::ToUser),
             false => self.spawn_readable(events, now),
         }

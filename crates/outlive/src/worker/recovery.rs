@@ -58,11 +58,11 @@ impl Worker {
 
     /// Lowers the recoveries counted against these instances to this many. If the store cannot do so now, all are
     /// cleared later.
-    async fn absolve(&self, nums: Vec<InstanceNum>, recoveries_max: u32, now: Timestamp) -> Result<(), Error> {
+    async fn absolve(&self, nums: Vec<InstanceNum>, max_recoveries: u32, now: Timestamp) -> Result<(), Error> {
         if nums.is_empty() {
             return Ok(());
         }
-        let absolve = Absolve { nums: nums.clone(), epoch: self.epoch, recoveries_max };
+        let absolve = Absolve { nums: nums.clone(), epoch: self.epoch, max_recoveries };
         let answer = self.committer.write(Write::Absolve(absolve)).await;
         answer.map(drop).inspect_err(|_| self.suspects().drive(nums.into_iter().collect(), now))
     }
@@ -105,6 +105,7 @@ impl Worker {
     }
 
     /// Returns when an instance that waits may be loaded, if nothing else happens.
+    #[cfg(feature = "testing")]
     pub(crate) fn next_admission(&self) -> Option<Timestamp> {
         let suspects = self.suspects().next();
         [suspects, self.claims().next()].into_iter().flatten().min()

@@ -24,7 +24,7 @@ async fn a_run_goes_on_where_it_was_after_each_crash() {
     test.crash().await;
     test.advance("59 minutes").await;
     test.crash().await;
-    let run: Run<u32> = test.run("r").await.unwrap();
+    let run: Run<u32> = test.get_run("r").await.unwrap();
     test.advance("1 minute").await;
     run.signal("b", &40).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 42);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use outlive::clock::Clock;
 use outlive::prelude::*;
 use outlive::store::Store;
-use outlive::{CancelAnswer, EntryKind};
+use outlive::{CancelOutcome, EntryKind};
 use outlive_core::commit::{self, Write};
 use outlive_core::id::Name;
 use outlive_core::memory::MemoryStore;
@@ -106,7 +106,7 @@ async fn assert_cancelled<O: serde::de::DeserializeOwned + std::fmt::Debug>(
         Err(Error::Cancelled { reason }) => assert_eq!(reason, why),
         other => panic!("{other:?}"),
     }
-    let info = test.run::<O>(run.id()).await.unwrap().info().await.unwrap();
+    let info = test.get_run::<O>(run.id()).await.unwrap().info().await.unwrap();
     assert_eq!((info.status, info.note.as_deref(), info.output), (Status::Cancelled, Some(why), None));
 }
 
@@ -116,7 +116,7 @@ async fn a_run_is_cancelled_wherever_it_is_and_cleans_up() {
         let bench = bench().await;
         let run = bench.test.start(tidy, &place.to_string()).await.unwrap();
         bench.test.settle().await;
-        assert_eq!(run.cancel("no more").await.unwrap(), CancelAnswer::Taken, "{place}");
+        assert_eq!(run.cancel("no more").await.unwrap(), CancelOutcome::Taken, "{place}");
         bench.test.settle().await;
         assert_eq!(run.status().await.unwrap(), Status::Cancelled, "{place}: it takes no time");
         assert_cancelled(&bench.test, &run, "no more").await;
@@ -131,7 +131,7 @@ async fn a_run_that_has_left_memory_is_cancelled_after_a_crash_as_well() {
         bench.test.start(tidy, &place.to_string()).id("r").await.unwrap();
         bench.test.settle().await;
         bench.test.crash().await;
-        let run: Run<String> = bench.test.run("r").await.unwrap();
+        let run: Run<String> = bench.test.get_run("r").await.unwrap();
         run.cancel("no more").await.unwrap();
         bench.test.settle().await;
         assert_cancelled(&bench.test, &run, "no more").await;
@@ -167,8 +167,8 @@ async fn a_step_that_is_cancelled_is_dropped_before_the_clean_up_begins() {
 #[tokio::test]
 async fn a_run_that_is_cancelled_before_its_start_ends_at_once_and_runs_nothing() {
     let bench = bench().await;
-    let run = bench.test.start(tidy, &"sleep".to_string()).after("1 hour").await.unwrap();
-    assert_eq!(run.cancel("too early").await.unwrap(), CancelAnswer::Taken);
+    let run = bench.test.start(tidy, &"sleep".to_string()).delay("1 hour").await.unwrap();
+    assert_eq!(run.cancel("too early").await.unwrap(), CancelOutcome::Taken);
     bench.test.settle().await;
     assert_eq!(run.status().await.unwrap(), Status::Cancelled);
     assert_cancelled(&bench.test, &run, "too early").await;
@@ -178,7 +178,7 @@ async fn a_run_that_is_cancelled_before_its_start_ends_at_once_and_runs_nothing(
 #[tokio::test]
 async fn a_run_that_was_signalled_and_cancelled_before_its_start_runs_nothing() {
     let bench = bench().await;
-    let run = bench.test.start(tidy, &"wait".to_string()).after("1 hour").await.unwrap();
+    let run = bench.test.start(tidy, &"wait".to_string()).delay("1 hour").await.unwrap();
     run.signal("n", &()).await.unwrap();
     run.cancel("too early").await.unwrap();
     bench.test.advance("2 hours").await;
@@ -209,9 +209,9 @@ async fn the_first_reason_is_kept_however_often_a_run_is_cancelled() {
     let run = bench.test.start(tidy, &"wait".to_string()).await.unwrap();
     bench.test.settle().await;
     let (first, second) = tokio::join!(run.cancel("first"), run.cancel("second"));
-    assert_eq!((first.unwrap(), second.unwrap()), (CancelAnswer::Taken, CancelAnswer::Taken));
+    assert_eq!((first.unwrap(), second.unwrap()), (CancelOutcome::Taken, CancelOutcome::Taken));
     assert_cancelled(&bench.test, &run, "first").await;
-    assert_eq!(run.cancel("third").await.unwrap(), CancelAnswer::Ended(Status::Cancelled));
+    assert_eq!(run.cancel("third").await.unwrap(), CancelOutcome::Ended(Status::Cancelled));
     assert_cancelled(&bench.test, &run, "first").await;
     assert_eq!(bench.test.executions("clean up"), 1);
 }
@@ -234,7 +234,7 @@ async fn a_second_cancel_does_not_disturb_the_clean_up() {
     test.settle().await;
     run.cancel("first").await.unwrap();
     test.settle().await;
-    assert_eq!(run.cancel("second").await.unwrap(), CancelAnswer::Taken);
+    assert_eq!(run.cancel("second").await.unwrap(), CancelOutcome::Taken);
     test.settle().await;
     assert_eq!((test.executions("clean up"), test.executions("clean up more")), (1, 0));
     gate.add_permits(1);
@@ -259,7 +259,7 @@ async fn what_the_clean_up_would_wait_for_is_cancelled_too() {
     test.settle().await;
     test.crash().await;
     assert_cancelled(&test, &run, "now").await;
-    let run: Run<()> = test.run(run.id()).await.unwrap();
+    let run: Run<()> = test.get_run(run.id()).await.unwrap();
     let journal = run.journal().await.unwrap();
     let done = journal.iter().find(|entry| entry.kind == EntryKind::StepDone).unwrap();
     assert_eq!(done.payload.as_ref().unwrap().as_str(), "[true,true,true]");
@@ -326,7 +326,7 @@ async fn a_cancelled_run_ends_cancelled_and_cleaned_up_wherever_the_process_dies
                 faults.revive();
                 bench.test.crash().await;
                 assert_cancelled(&bench.test, &run, "stop").await;
-                let run: Run<String> = bench.test.run("r").await.unwrap();
+                let run: Run<String> = bench.test.get_run("r").await.unwrap();
                 let steps = run.completed_steps().await.unwrap();
                 assert_eq!(steps, ["clean up", "clean up more"], "{place}: {:?}", fault(n));
             }
@@ -349,9 +349,9 @@ async fn a_cancel_whose_answer_was_lost_is_taken_or_can_be_sent_again() {
         bench.test.crash().await;
         bench.test.settle().await;
         assert!(asked.await.unwrap().is_err(), "nobody answers for a process that is gone");
-        let run: Run<String> = bench.test.run("r").await.unwrap();
+        let run: Run<String> = bench.test.get_run("r").await.unwrap();
         assert_eq!(run.status().await.unwrap() == Status::Cancelled, is_taken);
-        let again = if is_taken { CancelAnswer::Ended(Status::Cancelled) } else { CancelAnswer::Taken };
+        let again = if is_taken { CancelOutcome::Ended(Status::Cancelled) } else { CancelOutcome::Taken };
         assert_eq!(run.cancel("stop").await.unwrap(), again);
         assert_cancelled(&bench.test, &run, "stop").await;
     }
@@ -371,8 +371,8 @@ async fn a_cancel_after_the_end_says_how_it_ended_and_changes_nothing() {
     test.settle().await;
     for (run, status) in [(failed, Status::Failed), (completed, Status::Completed)] {
         let (info, journal) = (run.info().await.unwrap(), run.journal().await.unwrap());
-        assert_eq!(run.cancel("late").await.unwrap(), CancelAnswer::Ended(status));
-        assert_eq!(run.terminate("late").await.unwrap(), CancelAnswer::Ended(status));
+        assert_eq!(run.cancel("late").await.unwrap(), CancelOutcome::Ended(status));
+        assert_eq!(run.terminate("late").await.unwrap(), CancelOutcome::Ended(status));
         test.settle().await;
         assert_eq!((run.info().await.unwrap(), run.journal().await.unwrap()), (info, journal));
     }
@@ -386,7 +386,7 @@ async fn a_terminated_run_ends_at_once_and_does_not_clean_up() {
         let bench = bench().await;
         let run = bench.test.start(tidy, &place.to_string()).await.unwrap();
         bench.test.settle().await;
-        assert_eq!(run.terminate("gone").await.unwrap(), CancelAnswer::Taken, "{place}");
+        assert_eq!(run.terminate("gone").await.unwrap(), CancelOutcome::Taken, "{place}");
         bench.test.settle().await;
         assert_eq!(run.status().await.unwrap(), Status::Cancelled, "{place}");
         assert_cancelled(&bench.test, &run, "gone").await;
@@ -401,7 +401,7 @@ async fn a_terminated_run_ends_at_once_and_does_not_clean_up() {
 #[tokio::test]
 async fn a_run_that_is_terminated_before_its_start_runs_nothing() {
     let bench = bench().await;
-    let run = bench.test.start(tidy, &"step".to_string()).after("1 hour").await.unwrap();
+    let run = bench.test.start(tidy, &"step".to_string()).delay("1 hour").await.unwrap();
     run.terminate("never").await.unwrap();
     bench.test.advance("2 hours").await;
     assert_cancelled(&bench.test, &run, "never").await;
@@ -415,7 +415,7 @@ async fn a_run_that_has_left_memory_is_terminated() {
         bench.test.start(tidy, &place.to_string()).id("r").await.unwrap();
         bench.test.settle().await;
         bench.test.crash().await;
-        let run: Run<String> = bench.test.run("r").await.unwrap();
+        let run: Run<String> = bench.test.get_run("r").await.unwrap();
         run.terminate("gone").await.unwrap();
         bench.test.settle().await;
         assert_cancelled(&bench.test, &run, "gone").await;
@@ -439,7 +439,7 @@ async fn a_run_that_was_ended_while_nobody_executed_runs_none_of_its_steps_again
         let send = commit::Send { id, num: None, message, at: TestClock::new().now(), dedup: None, token: 1 };
         store.write(Arc::new(vec![Write::Send(send)])).await.unwrap();
         let after = bench_on(store).await;
-        let run: Run<String> = after.test.run("r").await.unwrap();
+        let run: Run<String> = after.test.get_run("r").await.unwrap();
         assert_cancelled(&after.test, &run, "gone").await;
         assert_eq!(after.test.executions("work"), 0);
         assert_eq!(after.test.executions("clean up"), clean_ups);
@@ -458,7 +458,7 @@ async fn a_stuck_run_is_terminated_and_cancelled() {
         assert_eq!(run.status().await.unwrap(), Status::Stuck);
         let answer = if n == 0 { run.terminate("gone").await } else { run.cancel("gone").await };
         // Who asked for a clean-up is told that there was none.
-        assert_eq!(answer.unwrap(), if n == 0 { CancelAnswer::Taken } else { CancelAnswer::TakenStuck });
+        assert_eq!(answer.unwrap(), if n == 0 { CancelOutcome::Taken } else { CancelOutcome::TakenStuck });
         assert_cancelled(&test, &run, "gone").await;
     }
 }
@@ -480,7 +480,7 @@ async fn a_terminate_overtakes_a_clean_up_that_does_not_end() {
     run.cancel("please").await.unwrap();
     test.settle().await;
     assert_eq!(run.status().await.unwrap(), Status::Running);
-    assert_eq!(run.terminate("now").await.unwrap(), CancelAnswer::Taken);
+    assert_eq!(run.terminate("now").await.unwrap(), CancelOutcome::Taken);
     assert_cancelled(&test, &run, "now").await;
 }
 
@@ -523,12 +523,12 @@ async fn of_a_cancel_and_a_completion_the_first_wins_ten_thousand_times() {
             let (run, answer) = racer.await.unwrap();
             let result = run.result().await;
             match answer {
-                CancelAnswer::Taken => {
+                CancelOutcome::Taken => {
                     taken += 1;
                     assert!(matches!(&result, Err(Error::Cancelled { reason }) if reason == "race"), "{result:?}");
                     assert_eq!(run.status().await.unwrap(), Status::Cancelled);
                 }
-                CancelAnswer::Ended(status) => {
+                CancelOutcome::Ended(status) => {
                     ended += 1;
                     assert_eq!((status, result.unwrap()), (Status::Completed, 2));
                 }
@@ -562,8 +562,8 @@ async fn of_a_cancel_a_terminate_and_a_signal_at_any_moment_the_run_ends_once() 
                     turn().await;
                 }
                 match what {
-                    0 => run.cancel("cancel").await.unwrap() == CancelAnswer::Taken,
-                    1 => run.terminate("terminate").await.unwrap() == CancelAnswer::Taken,
+                    0 => run.cancel("cancel").await.unwrap() == CancelOutcome::Taken,
+                    1 => run.terminate("terminate").await.unwrap() == CancelOutcome::Taken,
                     _ => run.signal("n", &7).await.is_ok(),
                 }
             }));
@@ -603,8 +603,8 @@ async fn of_a_cancel_and_a_completion_on_many_threads_the_first_wins() {
             .collect();
         for racer in racers {
             match racer.await.unwrap() {
-                (CancelAnswer::Taken, Err(Error::Cancelled { reason })) => assert_eq!(reason, "race"),
-                (CancelAnswer::Ended(Status::Completed), Ok(2)) => {}
+                (CancelOutcome::Taken, Err(Error::Cancelled { reason })) => assert_eq!(reason, "race"),
+                (CancelOutcome::Ended(Status::Completed), Ok(2)) => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outlive::clock::Clock;
 use outlive::prelude::*;
-use outlive::{Builder, Jitter};
+use outlive::{Builder, Jitter, Strict};
 use outlive_testkit::TestEngine;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,15 @@ where
     O: Serialize + DeserializeOwned + Send + 'static,
 {
     move |engine| engine.workflow("w", workflow.clone())
+}
+
+fn strict_version<F, Fut, O>(workflow: F) -> impl Fn(Builder) -> Builder + Send + Sync + 'static
+where
+    F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<O>> + Send + 'static,
+    O: Serialize + DeserializeOwned + Send + 'static,
+{
+    move |engine| engine.workflow("w", Strict(workflow.clone()))
 }
 
 /// An engine on which the first version has begun its run "r".
@@ -50,7 +59,7 @@ async fn deploy(test: &mut TestEngine, setup: impl Fn(Builder) -> Builder + Send
 }
 
 async fn find<O: DeserializeOwned>(test: &TestEngine) -> Run<O> {
-    test.run("r").await.unwrap()
+    test.get_run("r").await.unwrap()
 }
 
 async fn result<O: DeserializeOwned>(test: &TestEngine) -> Result<O, Error> {
@@ -404,7 +413,7 @@ async fn a_run_whose_workflow_is_not_registered_is_set_aside_visibly_and_goes_on
     test.advance("2 hours").await;
     let note = note(&test).await;
     assert!(note.contains("workflow \"w\" is not registered"), "{note}");
-    let listed = test.list(Filter::new().status(StatusKind::Stuck)).await.unwrap();
+    let listed = test.list(Filter::runs().status(StatusKind::Stuck)).await.unwrap();
     assert_eq!(listed.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["r"]);
     deploy(&mut test, version(a_then_b)).await;
     assert_eq!(find::<String>(&test).await.status().await.unwrap(), Status::Completed, "its sleep is over");
@@ -457,13 +466,13 @@ async fn a_function_under_another_name_in_the_code_is_the_same_workflow() {
 #[tokio::test]
 async fn in_a_strict_workflow_a_step_that_is_gone_sets_the_run_aside_before_anything_new_runs() {
     let mut test = begun(version(a_then_b)).await;
-    let renamed = version(|ctx: Ctx, (): ()| async move {
+    let renamed = strict_version(|ctx: Ctx, (): ()| async move {
         let new = ctx.step("new", || ok("n".to_owned())).await?;
         let b = ctx.step("b", || ok("b2".to_owned())).await?;
         ctx.sleep("1 hour").await?;
         Ok(new + &b)
     });
-    deploy(&mut test, move |engine| renamed(engine).strict()).await;
+    deploy(&mut test, renamed).await;
     test.advance("1 hour").await;
     let note = note(&test).await;
     assert!(
@@ -471,15 +480,15 @@ async fn in_a_strict_workflow_a_step_that_is_gone_sets_the_run_aside_before_anyt
         "{note}"
     );
     assert_eq!(test.executions("new"), 0);
-    deploy(&mut test, |engine| version(a_then_b)(engine).strict()).await;
+    deploy(&mut test, strict_version(a_then_b)).await;
     assert_eq!(result::<String>(&test).await.unwrap(), "a1b1");
 }
 
 #[tokio::test]
 async fn in_a_strict_workflow_a_run_does_not_end_over_what_is_recorded_and_not_asked_for() {
     let mut test = begun(version(a_then_b)).await;
-    let shorter = version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("a", || ok(String::new())).await?) });
-    deploy(&mut test, move |engine| shorter(engine).strict()).await;
+    let shorter = strict_version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("a", || ok(String::new())).await?) });
+    deploy(&mut test, shorter).await;
     test.advance("1 hour").await;
     let note = note(&test).await;
     assert!(note.contains("step:b"), "{note}");
@@ -488,13 +497,13 @@ async fn in_a_strict_workflow_a_run_does_not_end_over_what_is_recorded_and_not_a
 #[tokio::test]
 async fn in_a_strict_workflow_a_sleep_under_way_that_is_gone_sets_the_run_aside() {
     let mut test = begun(version(a_then_b)).await;
-    let awake = version(|ctx: Ctx, (): ()| async move {
+    let awake = strict_version(|ctx: Ctx, (): ()| async move {
         let a = ctx.step("a", || ok(String::new())).await?;
         let b = ctx.step("b", || ok(String::new())).await?;
         ctx.step("new", || ok(())).await?;
         Ok(a + &b)
     });
-    deploy(&mut test, move |engine| awake(engine).strict()).await;
+    deploy(&mut test, awake).await;
     test.advance("1 hour").await;
     let note = note(&test).await;
     assert!(note.contains("sleep"), "{note}");
@@ -504,32 +513,32 @@ async fn in_a_strict_workflow_a_sleep_under_way_that_is_gone_sets_the_run_aside(
 #[tokio::test]
 async fn in_a_strict_workflow_steps_in_another_order_are_fine() {
     let mut test = begun(version(a_then_b)).await;
-    let reordered = version(|ctx: Ctx, (): ()| async move {
+    let reordered = strict_version(|ctx: Ctx, (): ()| async move {
         let b = ctx.step("b", || ok("b2".to_owned())).await?;
         let a = ctx.step("a", || ok("a2".to_owned())).await?;
         ctx.sleep("1 hour").await?;
         Ok(a + &b)
     });
-    deploy(&mut test, move |engine| reordered(engine).strict()).await;
+    deploy(&mut test, reordered).await;
     assert_eq!(result::<String>(&test).await.unwrap(), "a1b1");
 }
 
 #[tokio::test]
 async fn in_a_strict_workflow_a_step_that_says_what_it_was_is_fine() {
     let mut test = begun(version(a_then_b)).await;
-    let renamed = version(|ctx: Ctx, (): ()| async move {
+    let renamed = strict_version(|ctx: Ctx, (): ()| async move {
         let a = ctx.step("first", || ok("a2".to_owned())).was("a").await?;
         let b = ctx.step("b", || ok("b2".to_owned())).await?;
         ctx.sleep("1 hour").await?;
         Ok(a + &b)
     });
-    deploy(&mut test, move |engine| renamed(engine).strict()).await;
+    deploy(&mut test, renamed).await;
     assert_eq!(result::<String>(&test).await.unwrap(), "a1b1");
 }
 
 #[tokio::test]
 async fn in_a_strict_workflow_what_a_paused_run_has_not_come_to_yet_is_no_orphan() {
-    let setup = |engine: Builder| version(a_then_b)(engine).strict();
+    let setup = strict_version(a_then_b);
     let mut test = TestEngine::new(setup).paranoid(false).await;
     test.start_json("w", "null").id("r").await.unwrap();
     test.settle().await;
@@ -555,7 +564,7 @@ async fn in_a_strict_workflow_the_loser_of_a_race_is_no_orphan() {
         ctx.sleep("1 hour").await?;
         Ok(won + ctx.step("after", || ok(10)).await?)
     }
-    let mut test = begun(|engine| version(race)(engine).strict()).await;
+    let mut test = begun(strict_version(race)).await;
     for _ in 0..3 {
         restart(&mut test).await;
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlive::Builder;
 use outlive::check::{Report, Verdict};
 use outlive::prelude::*;
+use outlive::{Builder, Strict};
 use outlive_testkit::{TestEngine, check};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,8 +25,13 @@ where
     Arc::new(move |engine| engine.workflow("w", workflow.clone()))
 }
 
-fn strict(setup: Setup) -> Setup {
-    Arc::new(move |engine| setup(engine).strict())
+fn strict_version<F, Fut, O>(workflow: F) -> Setup
+where
+    F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<O>> + Send + 'static,
+    O: Serialize + DeserializeOwned + Send + 'static,
+{
+    Arc::new(move |engine| engine.workflow("w", Strict(workflow.clone())))
 }
 
 /// An engine on which the code of before has begun its run "r".
@@ -47,7 +52,7 @@ async fn deploy(test: &mut TestEngine, setup: &Setup) {
 /// All that a store holds.
 async fn content(test: &TestEngine) -> String {
     let mut file = Vec::new();
-    outlive::export::write(test, Filter::new(), &mut file, |_| {}).await.unwrap();
+    outlive::export::write(test, Filter::runs(), &mut file, |_| {}).await.unwrap();
     let text = String::from_utf8(file).unwrap();
     text.split_once('\n').unwrap().1.to_owned()
 }
@@ -88,7 +93,7 @@ fn change(what: &'static str, foreseen: &'static str, code: Setup) -> Change {
 fn moved() -> Vec<Change> {
     vec![
         change("nothing", "fine", version(a_then_b)),
-        change("nothing, strictly", "fine", strict(version(a_then_b))),
+        change("nothing, strictly", "fine", strict_version(a_then_b)),
         change(
             "swapped",
             "fine",
@@ -257,17 +262,17 @@ fn fatal() -> Vec<Change> {
         change(
             "strict, and one is gone",
             "would be stuck",
-            strict(version(|ctx: Ctx, (): ()| async move {
+            strict_version(|ctx: Ctx, (): ()| async move {
                 ctx.step("new", || ok("n".to_owned())).await?;
                 let b = ctx.step("b", || ok("b2".to_owned())).await?;
                 ctx.sleep("1 hour").await?;
                 Ok(b)
-            })),
+            }),
         ),
         change(
             "strict, and it ends earlier",
             "would be stuck",
-            strict(version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("a", || ok(String::new())).await?) })),
+            strict_version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("a", || ok(String::new())).await?) }),
         ),
         change(
             "it panics",
@@ -306,7 +311,7 @@ fn fatal() -> Vec<Change> {
 /// What came of a deploy must be what was foreseen.
 async fn compare(what: &str, verdict: &Verdict, test: &TestEngine) {
     test.skip_time().await;
-    let info = test.run::<serde_json::Value>("r").await.unwrap().info().await.unwrap();
+    let info = test.get_run::<serde_json::Value>("r").await.unwrap().info().await.unwrap();
     let note = info.note.clone().unwrap_or_default();
     match verdict {
         Verdict::Fine => assert_eq!((info.status, note.as_str()), (Status::Completed, ""), "{what}: {info:?}"),
@@ -389,7 +394,7 @@ async fn what_is_said_to_be_renamed_keeps_its_value_with_what_is_suggested() {
     assert_eq!(verdict(&foresee(&test, &mended).await), Verdict::Fine);
     deploy(&mut test, &mended).await;
     test.skip_time().await;
-    assert_eq!(test.run::<String>("r").await.unwrap().result().await.unwrap(), "a1b1");
+    assert_eq!(test.get_run::<String>("r").await.unwrap().result().await.unwrap(), "a1b1");
     assert_eq!((test.executions("first"), test.executions("second")), (0, 0));
 }
 
@@ -432,7 +437,7 @@ async fn a_signal_that_was_taken_and_does_not_read_any_more_is_foreseen() {
         })
     };
     let mut test = begun(&takes(true)).await;
-    test.run::<()>("r").await.unwrap().signal("name", "ada").await.unwrap();
+    test.get_run::<()>("r").await.unwrap().signal("name", "ada").await.unwrap();
     test.settle().await;
     let verdict = verdict(&foresee(&test, &takes(false)).await);
     assert_eq!(verdict.word(), "type changed", "{verdict}");
@@ -470,7 +475,7 @@ async fn a_workflow_that_wakes_itself_for_ever_does_not_hold_a_check_up() {
 async fn runs_that_have_ended_are_not_checked_and_those_that_wait_for_their_beginning_are() {
     let setup = version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("a", || ok(1)).await?) });
     let test = begun(&setup).await;
-    test.start_json("w", "null").id("later").after("1 day").await.unwrap();
+    test.start_json("w", "null").id("later").delay("1 day").await.unwrap();
     let report = foresee(&test, &(Arc::new(|engine| engine) as Setup)).await;
     assert_eq!(report.runs().iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["later"]);
     foresee(&test, &setup).await.assert_fine();
@@ -512,7 +517,7 @@ async fn no_body_runs_in_a_check() {
     let new = version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("new", body).await?) });
     assert_eq!(verdict(&foresee(&test, &new).await).word(), "cannot tell");
     // Of one that has not begun nothing is recorded, so its first step could begin at once.
-    test.start_json("w", "null").id("later").after("1 day").await.unwrap();
+    test.start_json("w", "null").id("later").delay("1 day").await.unwrap();
     assert_eq!(foresee(&test, &new).await.count("fine"), 1);
     assert_eq!(RAN.load(Ordering::Relaxed), 0);
 }

@@ -40,7 +40,7 @@ async fn deploy(test: &mut TestEngine, setup: &Setup) -> Status {
     let setup = setup.clone();
     test.deploy(move |engine| setup(engine)).await;
     test.skip_time().await;
-    test.run::<serde_json::Value>("r").await.unwrap().status().await.unwrap()
+    test.get_run::<serde_json::Value>("r").await.unwrap().status().await.unwrap()
 }
 
 async fn checked(test: &TestEngine, setup: &Setup) -> Report {
@@ -272,7 +272,7 @@ async fn a_signal_that_has_come_is_held_against_the_type_of_the_wait_that_would_
         })
     };
     let test = begun(&waits(true, 1)).await;
-    test.run::<()>("r").await.unwrap().signal("name", "ada").await.unwrap();
+    test.get_run::<()>("r").await.unwrap().signal("name", "ada").await.unwrap();
     checked(&test, &waits(true, 1)).await.assert_fine();
     for naps in [0, 1, 2] {
         let report = checked(&test, &waits(false, naps)).await;

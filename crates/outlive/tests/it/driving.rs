@@ -157,7 +157,7 @@ async fn a_shutdown_in_the_start_of_a_step_that_may_run_once_lets_it_run() {
     }
     for turns in 0..12 {
         let store = Arc::new(outlive::MemoryStore::new());
-        let open = || Engine::on(store.clone()).workflow("once", once);
+        let open = || Engine::with_store(store.clone()).workflow("once", once);
         let engine = open().start().await.unwrap();
         let _ = engine.start(once, &()).id("r").await.unwrap();
         for _ in 0..turns {
@@ -165,7 +165,7 @@ async fn a_shutdown_in_the_start_of_a_step_that_may_run_once_lets_it_run() {
         }
         engine.shutdown().await.unwrap();
         let engine = open().start().await.unwrap();
-        let run: Run<u32> = engine.run("r").await.unwrap();
+        let run: Run<u32> = engine.get_run("r").await.unwrap();
         assert_eq!(run.result().await.unwrap(), 1, "after {turns} turns");
     }
 }
@@ -181,8 +181,8 @@ async fn a_place_that_was_not_needed_goes_to_whoever_waits_for_it() {
     let store = Arc::new(Faults::new(Arc::new(outlive_core::memory::MemoryStore::new())));
     let clock = outlive_testkit::TestClock::new();
     let open = |is_open| {
-        let engine = Engine::on(store.clone()).workflow("once", once).clock(clock.clone());
-        engine.resident_max(1).provide(is_open)
+        let engine = Engine::with_store(store.clone()).workflow("once", once).clock(clock.clone());
+        engine.max_resident(1).provide(is_open)
     };
     let engine = open(false).start().await.unwrap();
     engine.start(once, &()).id("a").await.unwrap();

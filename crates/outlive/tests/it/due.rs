@@ -80,14 +80,14 @@ async fn what_comes_from_outside_is_found_beside_many_runs_with_unread_messages(
     let outside = Client::open(&path).unwrap();
     let signals = runs.iter().map(|run| {
         let (outside, id) = (outside.clone(), run.id().to_owned());
-        async move { outside.run::<usize>(&id).await?.signal("hello", &1).await }
+        async move { outside.get_run::<usize>(&id).await?.signal("hello", &1).await }
     });
     try_join_all(signals).await.unwrap();
     for n in 0..3 {
         let run = outside.start(Workflow::<usize, usize>::new("short"), &n).await.unwrap();
         assert_eq!(soon("a start from outside", run.result()).await.unwrap(), n);
     }
-    let late = outside.start(Workflow::<usize, usize>::new("short"), &7).after("50 ms").await.unwrap();
+    let late = outside.start(Workflow::<usize, usize>::new("short"), &7).delay("50 ms").await.unwrap();
     assert_eq!(soon("a delayed start", late.result()).await.unwrap(), 7);
     gate.add_permits(MANY);
     for (n, run) in runs.iter().enumerate() {
@@ -104,7 +104,7 @@ async fn each_message_from_outside_reaches_a_run_in_a_step() {
     let gate = Arc::new(Semaphore::new(0));
     let engine = Engine::open(&path).workflow("waits", waits).provide(gate.clone()).start().await.unwrap();
     let run = engine.start(waits, &()).await.unwrap();
-    let outside: Run<usize> = Client::open(&path).unwrap().run(run.id()).await.unwrap();
+    let outside: Run<usize> = Client::open(&path).unwrap().get_run(run.id()).await.unwrap();
     for n in 1..=2 {
         outside.signal("go", &n).await.unwrap();
         let taken = async {
@@ -131,7 +131,7 @@ async fn a_run_that_leaves_memory_leaves_no_wake_there() {
     test.advance("1 minute").await;
     assert_eq!((test.resident(), test.wakes_held()), (0, 0));
     test.advance("30 days").await;
-    assert_eq!(test.count(Filter::new().status(StatusKind::Completed)).await.unwrap().total(), 20);
+    assert_eq!(test.count(Filter::runs().status(StatusKind::Completed)).await.unwrap().total(), 20);
 }
 
 /// A run that goes on before its time left its old wake behind, once for each time.

@@ -60,7 +60,7 @@ async fn shop_to_its_end(test: &TestEngine) {
 async fn everything_that_happens_to_a_run_is_told_in_order() {
     let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
     shop_to_its_end(&test).await;
-    let events = all(&test).await;
+    let events = all(&test.client()).await;
     assert_whole(&events);
     let t = |minutes: u64| events[0].at.after(Duration::from_secs(60 * minutes));
     let expected = [
@@ -103,7 +103,7 @@ async fn everything_that_happens_to_a_run_is_told_in_order() {
 async fn a_failed_attempt_says_what_follows_and_where_the_delay_comes_from() {
     let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
     shop_to_its_end(&test).await;
-    let events = all(&test).await;
+    let events = all(&test.client()).await;
     let LifecycleKind::StepFailed { step, attempt, failure, will_retry, retry, exhausted, .. } = &events[2].kind else {
         panic!("{}", events[2]);
     };
@@ -134,7 +134,7 @@ async fn a_step_that_falls_back_tells_why_it_did() {
     let test = TestEngine::new(|engine| engine.workflow("with_fallback", with_fallback)).await;
     let run = test.start(with_fallback, &()).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 7);
-    let events = all(&test).await;
+    let events = all(&test.client()).await;
     assert_whole(&events);
     let fell = events.iter().find_map(|event| match &event.kind {
         LifecycleKind::StepFailed { attempt, exhausted, falls_back: true, will_retry, .. } => {
@@ -153,7 +153,7 @@ async fn a_cancelled_run_tells_of_its_end_and_of_what_it_left() {
     test.settle().await;
     run.cancel("changed my mind").await.unwrap();
     test.settle().await;
-    let told = lines(&all(&test).await);
+    let told = lines(&all(&test.client()).await);
     let tail: Vec<&str> = told.iter().skip(5).map(String::as_str).collect();
     assert_eq!(
         tail,
@@ -182,14 +182,14 @@ async fn a_stuck_run_says_why_and_tells_when_it_goes_on() {
     let mut test = TestEngine::new(|engine| engine.workflow("pay", unsure)).paranoid(false).await;
     test.start(unsure, &()).id("p").await.unwrap();
     test.settle().await;
-    test.deploy(|engine| engine.workflow("pay", other).strict()).await;
+    test.deploy(|engine| engine.workflow("pay", outlive::Strict(other))).await;
     test.advance("2 days").await;
-    let told = all(&test).await;
+    let told = all(&test.client()).await;
     assert!(matches!(&told.last().unwrap().kind, LifecycleKind::RunStuck { reason } if reason.contains("charge")));
     assert!(told.iter().any(|event| event.kind.as_str() == "step.started"), "a step with a timeout records its start");
     test.deploy(|engine| engine.workflow("pay", unsure)).await;
     test.advance("2 days").await;
-    let told = all(&test).await;
+    let told = all(&test.client()).await;
     assert_whole(&told);
     let kinds: Vec<&str> = told.iter().map(|event| event.kind.as_str()).collect();
     assert!(kinds.contains(&"run.reopened") && kinds.ends_with(&["run.completed"]), "{kinds:?}");
@@ -204,16 +204,16 @@ async fn a_crash_at_any_moment_loses_no_event_and_repeats_none() {
     run.signal("approval", "ada").await.unwrap();
     for _ in 0..40 {
         test.crash().await;
-        let told = all(&test).await;
+        let told = all(&test.client()).await;
         assert_whole(&told);
         test.crash().await;
-        assert_eq!(all(&test).await, told[..], "a replay tells nothing");
+        assert_eq!(all(&test.client()).await, told[..], "a replay tells nothing");
         if told.last().unwrap().kind.as_str() == "run.failed" {
             break;
         }
         test.advance("10 minutes").await;
     }
-    let told = all(&test).await;
+    let told = all(&test.client()).await;
     // How often it paused depends on the crashes; nothing else does.
     let kinds = told.iter().map(|event| event.kind.as_str());
     let kinds: Vec<_> = kinds.filter(|kind| !["run.paused", "run.resumed"].contains(kind)).collect();
@@ -241,7 +241,7 @@ async fn a_subscriber_in_this_process_is_woken_and_misses_none() {
     }
     let (told, mut events) = follower.await.unwrap();
     assert_whole(&told);
-    assert_eq!(told, all(&engine).await);
+    assert_eq!(told, all(&engine.client()).await);
     let waiting = tokio::spawn(async move { events.next().await });
     engine.shutdown().await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().code(), "shutdown");
@@ -271,7 +271,7 @@ async fn a_subscriber_in_another_client_goes_on_by_cursor_and_misses_none() {
     }
     let told = tokio::time::timeout(Duration::from_secs(60), follower).await.unwrap().unwrap();
     assert_whole(&told);
-    assert_eq!(told, all(&engine).await);
+    assert_eq!(told, all(&engine.client()).await);
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn what_another_process_starts_reaches_a_subscriber_of_the_executor() {
     let mut next = std::pin::pin!(events.next());
     // It waits, and nothing that this process writes could wake it.
     assert!(tokio::time::timeout(Duration::from_millis(200), &mut next).await.is_err());
-    client.start_json("shop", "null").id("later").after("1 day").await.unwrap();
+    client.start_json("shop", "null").id("later").delay("1 day").await.unwrap();
     let event = tokio::time::timeout(Duration::from_secs(120), next).await.unwrap().unwrap();
     assert_eq!((event.number, event.kind), (1, LifecycleKind::RunQueued));
 }
@@ -296,7 +296,7 @@ async fn a_pause_by_hand_is_told() {
     test.settle().await;
     run.pause().await.unwrap();
     test.settle().await;
-    let told = all(&test).await;
+    let told = all(&test.client()).await;
     assert!(
         told.iter()
             .any(|event| matches!(event.kind, LifecycleKind::RunPaused { why: StatusKind::Paused, until: None })),
@@ -313,11 +313,11 @@ async fn what_was_told_long_ago_is_forgotten_by_the_clock_of_the_engine() {
     test.advance("1 day").await;
     let second = test.start(with_fallback, &()).await.unwrap();
     test.result(&second).await.unwrap();
-    let before = all(&test).await;
+    let before = all(&test.client()).await;
     test.advance("20 hours").await;
-    assert_eq!(all(&test).await, before);
+    assert_eq!(all(&test.client()).await, before);
     test.advance("6 hours").await;
-    let after = all(&test).await;
+    let after = all(&test.client()).await;
     let of = |run: &Run<u32>| -> Vec<_> { after.iter().filter(|event| event.instance == run.id()).collect() };
     assert!(of(&first).iter().all(|event| event.kind.as_str().starts_with("step.")), "its journal is still there");
     assert_eq!(of(&second).len(), before.iter().filter(|event| event.instance == second.id()).count());
@@ -331,7 +331,7 @@ async fn a_program_that_lives_for_minutes_trims_old_events_as_well() {
     let run = test.start(with_fallback, &()).await.unwrap();
     test.result(&run).await.unwrap();
     let runs = async |test: &TestEngine| {
-        all(test).await.iter().filter(|event| event.kind.as_str().starts_with("run.")).count()
+        all(&test.client()).await.iter().filter(|event| event.kind.as_str().starts_with("run.")).count()
     };
     assert_ne!(runs(&test).await, 0);
     let (store, clock) = (test.store().clone(), TestClock::new());
@@ -371,7 +371,7 @@ async fn each_attempt_that_begins_is_told_in_its_place_to_who_follows_in_this_pr
         ["charge-1", "charge-2", "charge-3", "ship-1", "ship-2", "ship-3"].map(|id| format!("1-step:{id}"))
     );
     let committed: Vec<LifecycleEvent> = told.iter().filter(|event| event.is_committed()).cloned().collect();
-    assert_eq!(committed, all(&test).await, "nothing else is changed by it");
+    assert_eq!(committed, all(&test.client()).await, "nothing else is changed by it");
     // It comes behind all that was before it, and ahead of its end; its cursor is that of the one before it.
     for (place, event) in told.iter().enumerate().filter(|(_, event)| !event.is_committed()) {
         let LifecycleKind::StepStarted { step, operation, attempt } = &event.kind else { panic!("{event}") };
@@ -423,7 +423,7 @@ async fn a_replay_begins_no_attempt_and_a_start_that_is_recorded_is_told_by_that
     assert!(told.iter().all(LifecycleEvent::is_committed));
     test.crash().await;
     let mut events = test.events().await.unwrap();
-    let run = test.run::<u32>("order").await.unwrap();
+    let run = test.get_run::<u32>("order").await.unwrap();
     test.advance("70 minutes").await;
     run.signal("approval", "ada").await.unwrap();
     test.advance("3 hours").await;
@@ -438,7 +438,7 @@ async fn who_is_slow_misses_starts_alone_and_holds_up_nobody() {
     assert_eq!(engine.start(busy, &3_000).await.unwrap().result().await.unwrap(), 3_000);
     let told = events.read(usize::MAX).await.unwrap();
     let (committed, begun): (Vec<_>, Vec<_>) = told.into_iter().partition(LifecycleEvent::is_committed);
-    assert_eq!(committed, all(&engine).await);
+    assert_eq!(committed, all(&engine.client()).await);
     assert_eq!(begun.len(), 1024, "the last ones are kept");
     assert!(begun.last().unwrap().kind.to_string().contains("#3000"), "{}", begun.last().unwrap());
 }
@@ -460,7 +460,7 @@ async fn another_client_is_told_of_no_attempt_before_it_ends() {
     engine.start(busy, &3).await.unwrap();
     let told = next_until(&mut events, "run.completed").await;
     assert_whole(&told);
-    assert_eq!(told, all(&engine).await);
+    assert_eq!(told, all(&engine.client()).await);
 }
 
 /// Lets each step end once its start was seen.

@@ -51,7 +51,7 @@ async fn store() -> TestEngine {
         }
         test.settle().await;
     }
-    test.start_json("busy", "\n 7\r\n").id("later").after("1 day").await.unwrap();
+    test.start_json("busy", "\n 7\r\n").id("later").delay("1 day").await.unwrap();
     test.start_json("gone", "{\"a\":\n[1,\n2.50]}").id("unknown").await.unwrap();
     test.settle().await;
     test
@@ -59,7 +59,7 @@ async fn store() -> TestEngine {
 
 async fn text(test: &TestEngine) -> String {
     let mut file = Vec::new();
-    export::write(test, Filter::new(), &mut file, |_| {}).await.unwrap();
+    export::write(test, Filter::runs(), &mut file, |_| {}).await.unwrap();
     String::from_utf8(file).unwrap()
 }
 

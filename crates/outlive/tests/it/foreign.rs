@@ -108,7 +108,7 @@ where
     let mut test = engine(workflow, true).await;
     begin::<O>(&test).await;
     restart(&mut test).await;
-    let run: Run<O> = test.run("r").await.unwrap();
+    let run: Run<O> = test.get_run("r").await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), value);
     value
 }
@@ -226,7 +226,7 @@ async fn a_run_caught_by_a_foreign_future_goes_on_with_mended_code() {
         Ok::<_, BoxError>(charged)
     };
     deploy(&mut test, move |engine| engine.workflow("w", mended)).await;
-    let run: Run<u64> = test.run("r").await.unwrap();
+    let run: Run<u64> = test.get_run("r").await.unwrap();
     assert_eq!((test.result(&run).await.unwrap(), test.executions("charge")), (1, 1));
 }
 
@@ -475,7 +475,7 @@ async fn a_run_that_waits_for_nothing_of_its_own_is_stuck_at_once_and_healed_by_
         Ok::<_, BoxError>(())
     };
     deploy(&mut test, move |engine| engine.workflow("w", right)).await;
-    let run: Run<()> = test.run("r").await.unwrap();
+    let run: Run<()> = test.get_run("r").await.unwrap();
     test.result(&run).await.unwrap();
     assert_eq!((test.executions("charge"), test.executions("ship")), (1, 1));
 }

@@ -55,8 +55,8 @@ async fn test_with(gate: Arc<Semaphore>) -> TestEngine {
 
 /// All that is kept of a run.
 async fn kept<O>(test: &TestEngine, run: &Run<O>) -> String {
-    let run: Run<serde_json::Value> = test.run(run.id()).await.unwrap();
-    let counts = test.count(Filter::new()).await.unwrap();
+    let run: Run<serde_json::Value> = test.get_run(run.id()).await.unwrap();
+    let counts = test.count(Filter::runs()).await.unwrap();
     format!("{:?} {:?} {counts:?}", run.info().await.unwrap(), run.journal().await.unwrap())
 }
 
@@ -71,7 +71,7 @@ async fn the_same_id_and_input_join_the_run_there_is() {
     test.settle().await;
     first.signal("n", &10).await.unwrap();
     assert_eq!((test.result(&first).await.unwrap(), test.result(&second).await.unwrap()), (11, 11));
-    assert_eq!((test.executions("begin"), test.count(Filter::new()).await.unwrap().total()), (1, 1));
+    assert_eq!((test.executions("begin"), test.count(Filter::runs()).await.unwrap().total()), (1, 1));
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_join_changes_nothing_of_the_run() {
     test.settle().await;
     let before = kept(&test, &run).await;
     test.advance("1 minute").await;
-    test.start(waits, &1).id("r").tag("shop", "rome").after("1 hour").await.unwrap();
+    test.start(waits, &1).id("r").tag("shop", "rome").delay("1 hour").await.unwrap();
     test.settle().await;
     assert_eq!(kept(&test, &run).await, before);
 }
@@ -138,7 +138,7 @@ async fn reject_refuses_even_the_same_again_and_writes_nothing() {
 #[tokio::test]
 async fn refused_starts_leave_room_for_others() {
     // Each start that may be driven at once has a place in memory reserved for it.
-    let test = TestEngine::new(|engine| engine.workflow("double", double).resident_max(1)).await;
+    let test = TestEngine::new(|engine| engine.workflow("double", double).max_resident(1)).await;
     test.start(double, &1).id("r").await.unwrap();
     for _ in 0..10 {
         test.start(double, &2).id("r").await.unwrap_err();
@@ -160,7 +160,7 @@ async fn replace_starts_anew_in_place_of_a_run_that_has_ended() {
     test.settle().await;
     let new = test.start(double, &2).id("r").on_conflict(OnConflict::Replace).await.unwrap();
     assert_eq!(test.result(&new).await.unwrap(), 4);
-    assert_eq!(test.count(Filter::new()).await.unwrap().total(), 1);
+    assert_eq!(test.count(Filter::runs()).await.unwrap().total(), 1);
     let error = old.status().await.unwrap_err();
     assert!(matches!(&error, Error::NotFound { id } if id == "r"), "{error:?}");
 }
@@ -169,7 +169,7 @@ async fn replace_starts_anew_in_place_of_a_run_that_has_ended() {
 async fn replace_ends_a_run_that_is_alive_and_nothing_of_it_reaches_the_new_one() {
     let test = test().await;
     let old = test.start(waits, &1).id("r").await.unwrap();
-    old.signal("n", &100).dedup("once").await.unwrap();
+    old.signal("n", &100).dedup_key("once").await.unwrap();
     let old = test.start(waits, &1).id("r").on_conflict(OnConflict::Replace).await.unwrap_or(old);
     test.settle().await;
     let new = test.start(waits, &2).id("r").on_conflict(OnConflict::Replace).await.unwrap();
@@ -183,7 +183,7 @@ async fn replace_ends_a_run_that_is_alive_and_nothing_of_it_reaches_the_new_one(
         assert!(matches!(&answer, Err(Error::NotFound { .. })), "{answer:?}");
     }
     assert!(new.status().await.unwrap().is_idle());
-    new.signal("n", &3).dedup("once").await.unwrap();
+    new.signal("n", &3).dedup_key("once").await.unwrap();
     assert_eq!(test.result(&new).await.unwrap(), 5);
 }
 
@@ -222,23 +222,23 @@ async fn who_waits_for_the_result_of_a_replaced_run_is_told_that_it_is_gone() {
 #[tokio::test]
 async fn an_id_that_is_used_again_after_a_purge_sees_nothing_old() {
     let mut test = test().await;
-    let old = test.start(waits, &1).id("r").after("1 minute").await.unwrap();
-    old.signal("n", &10).dedup("once").await.unwrap();
+    let old = test.start(waits, &1).id("r").delay("1 minute").await.unwrap();
+    old.signal("n", &10).dedup_key("once").await.unwrap();
     // This one is never taken.
     old.signal("n", &11).await.unwrap();
     assert_eq!(test.result(&old).await.unwrap(), 11);
     old.purge().await.unwrap();
-    assert!(test.run::<u32>("r").await.unwrap_err().is_not_found());
-    assert_eq!(test.count(Filter::new()).await.unwrap().total(), 0);
+    assert!(test.get_run::<u32>("r").await.unwrap_err().is_not_found());
+    assert_eq!(test.count(Filter::runs()).await.unwrap().total(), 0);
 
     let new = test.start(waits, &2).id("r").await.unwrap();
     test.settle().await;
     test.crash().await;
     test.advance("1 hour").await;
-    let new: Run<u32> = test.run(new.id()).await.unwrap();
+    let new: Run<u32> = test.get_run(new.id()).await.unwrap();
     assert_eq!(new.completed_steps().await.unwrap(), ["begin"]);
     assert_eq!(test.executions("begin"), 2);
-    new.signal("n", &20).dedup("once").await.unwrap();
+    new.signal("n", &20).dedup_key("once").await.unwrap();
     assert_eq!(test.result(&new).await.unwrap(), 22);
     assert!(old.journal().await.is_err());
 }
@@ -274,7 +274,7 @@ async fn a_handle_of_before_a_purge_does_not_reach_the_new_bearer_of_the_id() {
 #[tokio::test]
 async fn a_run_that_is_alive_cannot_be_purged() {
     let test = test().await;
-    let pending = test.start(waits, &1).after("1 hour").await.unwrap();
+    let pending = test.start(waits, &1).delay("1 hour").await.unwrap();
     let paused = test.start(waits, &1).await.unwrap();
     let running = test.start(gated, &1).await.unwrap();
     test.settle().await;
@@ -304,7 +304,7 @@ async fn a_run_that_is_stuck_or_has_ended_can_be_purged() {
         assert!(run.info().await.unwrap_err().is_not_found());
         assert!(run.purge().await.unwrap_err().is_not_found());
     }
-    assert_eq!(test.count(Filter::new()).await.unwrap().total(), 0);
+    assert_eq!(test.count(Filter::runs()).await.unwrap().total(), 0);
 }
 
 // ---- made ids, and many at once ----
@@ -340,7 +340,7 @@ async fn a_hundred_starts_of_one_id_at_once_are_one_run() {
     for run in join_all(starts).await {
         assert_eq!(test.result(&run.unwrap()).await.unwrap(), 42);
     }
-    assert_eq!((test.executions("double"), test.count(Filter::new()).await.unwrap().total()), (1, 1));
+    assert_eq!((test.executions("double"), test.count(Filter::runs()).await.unwrap().total()), (1, 1));
     assert_eq!(test.resident(), 0);
 }
 
@@ -366,8 +366,8 @@ async fn a_hundred_starts_of_one_id_by_three_handles_on_a_file_are_one_run() {
         let result = tokio::time::timeout(Duration::from_secs(120), run.unwrap().result().into_future()).await;
         assert_eq!(result.expect("it ends").unwrap(), 42);
     }
-    assert_eq!(engine.count(Filter::new()).await.unwrap().total(), 1);
-    let run: Run<u32> = engine.run("r").await.unwrap();
+    assert_eq!(engine.count(Filter::runs()).await.unwrap().total(), 1);
+    let run: Run<u32> = engine.get_run("r").await.unwrap();
     assert_eq!(run.journal().await.unwrap().len(), 1);
 }
 

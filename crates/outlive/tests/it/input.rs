@@ -21,7 +21,7 @@ async fn waits(ctx: Ctx, _: ()) -> Result<String> {
 
 /// Nothing at all is kept.
 async fn assert_nothing_written(test: &TestEngine) {
-    assert_eq!(test.count(Filter::new()).await.unwrap().total(), 0);
+    assert_eq!(test.count(Filter::runs()).await.unwrap().total(), 0);
 }
 
 /// What an operation was refused with: code and message.
@@ -136,10 +136,10 @@ async fn an_error_that_the_workflow_does_not_catch_is_what_it_fails_with() {
 async fn a_start_after_no_duration_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     for text in BAD_DURATIONS {
-        let error = test.start(double, &1).after(text).await.unwrap_err();
+        let error = test.start(double, &1).delay(text).await.unwrap_err();
         assert!(matches!(&error, Error::Duration(error) if error.text() == text), "{error:?}");
     }
-    let error = test.start(double, &1).after(Duration::MAX).await.unwrap_err();
+    let error = test.start(double, &1).delay(Duration::MAX).await.unwrap_err();
     assert!(matches!(&error, Error::Duration(_)), "{error:?}");
     assert_nothing_written(&test).await;
 }
@@ -229,7 +229,7 @@ async fn a_run_id_that_cannot_be_one_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     for (text, says) in bad_names() {
         assert_names(&test.start(double, &1).id(&text).await.unwrap_err(), "run id", says);
-        assert_names(&test.run::<u32>(&text).await.unwrap_err(), "run id", says);
+        assert_names(&test.get_run::<u32>(&text).await.unwrap_err(), "run id", says);
     }
     assert_nothing_written(&test).await;
 }
@@ -240,7 +240,7 @@ async fn a_name_of_just_the_right_length_is_taken() {
     for id in ["x".repeat(200), "é".repeat(100), " ".into(), "/[]#%".into(), "'; DROP TABLE instance; --".into()] {
         let run = test.start(double, &1).id(&id).await.unwrap();
         assert_eq!(test.result(&run).await.unwrap(), 2);
-        assert_eq!(test.run::<u32>(&id).await.unwrap().id(), id);
+        assert_eq!(test.get_run::<u32>(&id).await.unwrap().id(), id);
     }
 }
 
@@ -265,7 +265,7 @@ async fn a_signal_name_or_dedup_key_that_cannot_be_one_is_refused_and_writes_not
     let before = (run.info().await.unwrap(), test.store().wakes(Timestamp::MAX, 9).await.unwrap());
     for (text, says) in bad_names() {
         assert_names(&run.signal(&text, "x").await.unwrap_err(), "signal name", says);
-        assert_names(&run.signal("n", "x").dedup(&text).await.unwrap_err(), "dedup key", says);
+        assert_names(&run.signal("n", "x").dedup_key(&text).await.unwrap_err(), "dedup key", says);
     }
     test.settle().await;
     assert_eq!((run.info().await.unwrap(), test.store().wakes(Timestamp::MAX, 9).await.unwrap()), before);
@@ -287,13 +287,13 @@ async fn a_tag_that_cannot_be_one_is_refused_and_writes_nothing() {
 
 #[tokio::test]
 async fn a_start_with_too_many_or_too_long_tags_is_refused_and_writes_nothing() {
-    let test = TestEngine::new(|engine| engine.workflow("echo", echo).payload_max(1000)).await;
+    let test = TestEngine::new(|engine| engine.workflow("echo", echo).max_payload(1000)).await;
     let tagged =
         |count: usize| (0..count).fold(test.start(echo, &json_of(10)), |start, n| start.tag(&format!("tag {n}"), ""));
     let error = tagged(65).await.unwrap_err();
     assert!(matches!(error, Error::TooManyTags { tags: 65, tags_max: 64 }), "{error:?}");
     let error = test.start(echo, &json_of(999)).tag("k", "v").await.unwrap_err();
-    let Error::PayloadTooLarge { what, bytes: 1001, bytes_max: 1000 } = &error else { panic!("{error:?}") };
+    let Error::PayloadTooLarge { what, bytes: 1001, max_bytes: 1000 } = &error else { panic!("{error:?}") };
     assert_eq!(what, "the input with its tags");
     assert_nothing_written(&test).await;
     tagged(64).await.unwrap();
@@ -381,7 +381,7 @@ async fn scopes_with_different_keys_are_different_scopes() {
     let run = test.start(side_by_side, &keys).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), keys);
     test.crash().await;
-    assert_eq!(test.run::<Vec<String>>(run.id()).await.unwrap().completed_steps().await.unwrap().len(), keys.len());
+    assert_eq!(test.get_run::<Vec<String>>(run.id()).await.unwrap().completed_steps().await.unwrap().len(), keys.len());
 }
 
 // ---- payloads ----
@@ -397,13 +397,13 @@ async fn echo(_: Ctx, text: String) -> Result<usize> {
 
 #[tokio::test]
 async fn an_input_over_the_limit_is_refused_and_writes_nothing() {
-    let test = TestEngine::new(|engine| engine.workflow("echo", echo).payload_max(1000)).await;
+    let test = TestEngine::new(|engine| engine.workflow("echo", echo).max_payload(1000)).await;
     for start in [
         test.start(echo, &json_of(1001)).id("r").await.err(),
         test.start_json("echo", &format!("{:?}", json_of(1001))).await.err(),
     ] {
         let error = start.unwrap();
-        assert!(matches!(&error, Error::PayloadTooLarge { bytes: 1001, bytes_max: 1000, .. }), "{error:?}");
+        assert!(matches!(&error, Error::PayloadTooLarge { bytes: 1001, max_bytes: 1000, .. }), "{error:?}");
         assert!(error.to_string().contains("the input has 1001 bytes"), "{error}");
     }
     assert_nothing_written(&test).await;
@@ -415,14 +415,14 @@ async fn an_input_over_the_limit_is_refused_and_writes_nothing() {
 async fn the_limit_is_a_mebibyte_unless_said_otherwise() {
     let test = TestEngine::new(|engine| engine.workflow("echo", echo)).await;
     let error = test.start(echo, &json_of((1 << 20) + 1)).await.unwrap_err();
-    assert!(matches!(&error, Error::PayloadTooLarge { bytes_max: 1_048_576, .. }), "{error:?}");
+    assert!(matches!(&error, Error::PayloadTooLarge { max_bytes: 1_048_576, .. }), "{error:?}");
     let run = test.start(echo, &json_of(1 << 20)).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), (1 << 20) - 2);
 }
 
 #[tokio::test]
 async fn a_signal_over_the_limit_is_refused_and_writes_nothing() {
-    let test = TestEngine::new(|engine| engine.workflow("waits", waits).payload_max(1000)).await;
+    let test = TestEngine::new(|engine| engine.workflow("waits", waits).max_payload(1000)).await;
     let run = test.start(waits, &()).await.unwrap();
     test.settle().await;
     let error = run.signal("n", &json_of(1001)).await.unwrap_err();
@@ -442,7 +442,7 @@ async fn a_step_whose_value_is_over_the_limit_fails_and_is_not_tried_again() {
             Err(other) => Err(other.into()),
         }
     }
-    let test = TestEngine::new(|engine| engine.workflow("large", large).payload_max(1000)).await;
+    let test = TestEngine::new(|engine| engine.workflow("large", large).max_payload(1000)).await;
     let run = test.start(large, &1001).await.unwrap();
     let told = test.result(&run).await.unwrap();
     assert!(told.starts_with("make: ") && told.contains("1001 bytes") && told.contains("limit is 1000"), "{told}");
@@ -457,11 +457,11 @@ async fn a_run_whose_result_is_over_the_limit_is_stuck_and_says_so() {
         ctx.step("s", || ok(())).await?;
         Ok(json_of(bytes))
     }
-    let mut test = TestEngine::new(|engine| engine.workflow("large", large).payload_max(1000)).await;
+    let mut test = TestEngine::new(|engine| engine.workflow("large", large).max_payload(1000)).await;
     let run = test.start(large, &1001).id("r").await.unwrap();
     let error = test.result(&run).await.unwrap_err();
     assert!(matches!(&error, Error::Stuck { reason, .. } if reason.contains("1001 bytes")), "{error:?}");
-    test.deploy(|engine| engine.workflow("large", large).payload_max(1001)).await;
+    test.deploy(|engine| engine.workflow("large", large).max_payload(1001)).await;
     test.settle().await;
     assert_eq!(test.result(&run).await.unwrap().len(), 999);
     assert_eq!(test.executions("s"), 1);
@@ -522,7 +522,7 @@ async fn a_workflow_that_is_not_registered_is_refused_by_name_and_by_function() 
 #[tokio::test]
 async fn a_run_that_is_not_there_is_named() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
-    let error = test.run::<u32>("nobody").await.unwrap_err();
+    let error = test.get_run::<u32>("nobody").await.unwrap_err();
     assert!(matches!(&error, Error::NotFound { id } if id == "nobody"), "{error:?}");
 }
 
@@ -531,12 +531,12 @@ async fn a_result_that_does_not_read_as_the_type_asked_for_is_named_and_stays() 
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     test.start(double, &21).id("r").await.unwrap();
     test.settle().await;
-    let error = test.run::<Vec<String>>("r").await.unwrap().result().await.unwrap_err();
+    let error = test.get_run::<Vec<String>>("r").await.unwrap().result().await.unwrap_err();
     assert!(
         matches!(&error, Error::Payload { what, .. } if what.contains("\"r\"") && what.contains("Vec")),
         "{error:?}"
     );
-    assert_eq!(test.run::<u32>("r").await.unwrap().result().await.unwrap(), 42);
+    assert_eq!(test.get_run::<u32>("r").await.unwrap().result().await.unwrap(), 42);
 }
 
 // ---- set-up ----
@@ -563,13 +563,13 @@ async fn a_function_under_two_names_must_be_started_by_one_of_them() {
 
 #[tokio::test]
 async fn room_for_no_run_is_refused() {
-    let error = Engine::open("memory:").workflow("double", double).resident_max(0).start().await.err().unwrap();
+    let error = Engine::open("memory:").workflow("double", double).max_resident(0).start().await.err().unwrap();
     assert!(matches!(&error, Error::Setup(message) if message.contains("must be at least 1")), "{error:?}");
 }
 
 #[tokio::test]
 async fn the_first_thing_that_is_wrong_is_told() {
-    let engine = Engine::open("/no/such/folder/s.db").grace("5 parsecs").workflow("", double).resident_max(0);
+    let engine = Engine::open("/no/such/folder/s.db").grace("5 parsecs").workflow("", double).max_resident(0);
     let error = engine.start().await.err().unwrap();
     assert!(matches!(&error, Error::Duration(_)), "{error:?}");
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use outlive::job::{JobStatus, PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{JobStatus, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
 
 const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
 const SUMS: Task<u32, u32> = Task::new("sums");
 
-async fn send(ctx: PoolCtx<u32>, _: u32) -> Result<()> {
+async fn send(ctx: WorkerPoolCtx<u32>, _: u32) -> Result<()> {
     if ctx.is_retry() { Ok(()) } else { Err("the line is busy".into()) }
 }
 
@@ -27,7 +27,7 @@ async fn a_pool_that_rested_until_a_retry_comes_to_rest_again() {
     let retry = Retry::times(1).constant("20 ms");
     let engine = Engine::open("memory:").job(MAIL.concurrency(1).retry(retry).execute(send)).start().await.unwrap();
     engine.job(MAIL).push(&1).await.unwrap();
-    let drained = tokio::time::timeout(Duration::from_secs(120), engine.job(MAIL).drain()).await;
+    let drained = tokio::time::timeout(Duration::from_secs(120), engine.job(MAIL).wait_idle()).await;
     drained.expect("nothing is left, and whoever waits for that is told").unwrap();
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 
 use crate::jobs_kit::Book;
@@ -36,7 +36,7 @@ async fn nothing(_: TaskCtx<u32, u32>) -> Result<()> {
     Ok(())
 }
 
-async fn send(ctx: PoolCtx<u32>, _: u32) -> Result<()> {
+async fn send(ctx: WorkerPoolCtx<u32>, _: u32) -> Result<()> {
     work(ctx.get(), "mail").await
 }
 
@@ -61,7 +61,7 @@ async fn handler_with_a_long_timeout_may_take_longer_than_the_clock_sleeps() {
     engine.job(MAIL).push(&1).await.unwrap();
     let all = book.gate.acquire_many(4);
     tokio::time::timeout(Duration::from_secs(120), all).await.expect("each handler ends").unwrap().forget();
-    engine.job(MAIL).drain().await.unwrap();
+    engine.job(MAIL).wait_idle().await.unwrap();
     engine.shutdown().await.unwrap();
     let mut notes = book.notes();
     notes.sort();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Push, Task, TaskCtx, WorkerPool};
+use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, Push, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use outlive::store::Store;
 use outlive::{Failure, MemoryStore};
@@ -81,7 +81,7 @@ async fn idle(ctx: TaskCtx<u64, u64>) -> Result<()> {
 }
 
 /// Multiples of three fail once, those of seven always; even ones send.
-async fn deliver(ctx: PoolCtx<u64>, n: u64) -> Result<()> {
+async fn deliver(ctx: WorkerPoolCtx<u64>, n: u64) -> Result<()> {
     if n.is_multiple_of(2) {
         ctx.send(NOTES, "n", &n.to_string())?;
     }
@@ -196,11 +196,11 @@ async fn continuous(stage: &mut Stage) -> Story {
 
 async fn debounce(stage: &mut Stage) -> Story {
     for hook in ["a1", "a2", "b", "late1", "c"] {
-        stage.insist(async |test| test.job(HOOKS).add_once("a", &hook.to_owned(), hook).await).await;
+        stage.insist(async |test| test.job(HOOKS).add("a", &hook.to_owned()).dedup_key(hook).await).await;
     }
     stage.pass(6).await;
     for hook in ["d", "bad", "late2"] {
-        stage.insist(async |test| test.job(HOOKS).add_once("a", &hook.to_owned(), hook).await).await;
+        stage.insist(async |test| test.job(HOOKS).add("a", &hook.to_owned()).dedup_key(hook).await).await;
         stage.pass(1).await;
     }
     stage.pass(8).await;
@@ -209,7 +209,7 @@ async fn debounce(stage: &mut Stage) -> Story {
 
 async fn task(stage: &mut Stage) -> Story {
     for n in [2, 3, 8, 13, 4] {
-        stage.insist(async |test| test.job(ORDERS).send_once("a", &n, &n.to_string()).await).await;
+        stage.insist(async |test| test.job(ORDERS).send("a", &n).dedup_key(&n.to_string()).await).await;
     }
     stage.pass(10).await;
     stage.tell(&["task:orders:a"]).await

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use outlive::job::{DeadLetter, PoolCtx, PoolEvent, Push, Task, TaskCtx, WorkerPool};
+use outlive::job::{DeadLetter, PoolEvent, Push, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 
 const STORE: &str = "OUTLIVE_TEST_DEADLY";
@@ -17,7 +17,7 @@ type Told = (PathBuf, BTreeSet<u32>, bool, usize);
 
 struct Deadly(BTreeSet<u32>, bool);
 
-async fn handle(ctx: &PoolCtx<u32>, n: u32) -> Result<()> {
+async fn handle(ctx: &WorkerPoolCtx<u32>, n: u32) -> Result<()> {
     tokio::time::sleep(Duration::from_millis(3)).await;
     if ctx.get::<Deadly>().0.contains(&n) {
         std::process::abort();
@@ -25,11 +25,11 @@ async fn handle(ctx: &PoolCtx<u32>, n: u32) -> Result<()> {
     Ok(ctx.send(SENT, "all", &n)?)
 }
 
-async fn one(ctx: PoolCtx<u32>, n: u32) -> Result<()> {
+async fn one(ctx: WorkerPoolCtx<u32>, n: u32) -> Result<()> {
     handle(&ctx, n).await
 }
 
-async fn many(ctx: PoolCtx<u32>, events: Vec<PoolEvent<u32>>) -> Result<()> {
+async fn many(ctx: WorkerPoolCtx<u32>, events: Vec<PoolEvent<u32>>) -> Result<()> {
     for event in events {
         handle(&ctx, event.event).await?;
     }
@@ -45,7 +45,7 @@ async fn nothing(_: TaskCtx<u32, Vec<u32>>) -> Result<()> {
     Ok(())
 }
 
-async fn on_dead(ctx: PoolCtx<u32>, _: DeadLetter<u32>) -> Result<()> {
+async fn on_dead(ctx: WorkerPoolCtx<u32>, _: DeadLetter<u32>) -> Result<()> {
     if ctx.get::<Deadly>().1 {
         std::process::abort();
     }
@@ -65,7 +65,7 @@ async fn child() {
     let Ok(told) = std::env::var(STORE) else { return };
     let told: Told = serde_json::from_str(&told).unwrap();
     let engine = open(&told).await;
-    let drained = tokio::time::timeout(Duration::from_secs(120), async { engine.job(MAIL).drain().await }).await;
+    let drained = tokio::time::timeout(Duration::from_secs(120), async { engine.job(MAIL).wait_idle().await }).await;
     drained.expect("it does not go on").unwrap();
     engine.shutdown().await.unwrap();
 }
@@ -104,7 +104,7 @@ async fn play(store: &Path, deadly: &[u32], is_deadly_to_look_at: bool, batch: u
     assert_eq!(sent().await, others, "each of the others is recorded once");
     // Once it is mended, they are handled as any other.
     assert_eq!(engine.job(MAIL).retry_dead().await.unwrap(), deadly.len() as u64);
-    engine.job(MAIL).drain().await.unwrap();
+    engine.job(MAIL).wait_idle().await.unwrap();
     while sent().await.len() < events as usize {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

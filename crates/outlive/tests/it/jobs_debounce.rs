@@ -150,16 +150,16 @@ async fn a_key_is_in_a_batch_once_and_free_again_after_it() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds")).await;
     let hooks = test.job(HOOKS);
     for is_new in [true, false] {
-        let added = hooks.add_once("a", &"x".to_owned(), "k").await.unwrap();
+        let added = hooks.add("a", &"x".to_owned()).dedup_key("k").await.unwrap();
         assert_eq!((added.is_new, added.event_count), (is_new, 1));
         assert!(added.flush_at.is_some());
     }
-    assert!(hooks.add_once("a", &"y".to_owned(), "l").await.unwrap().is_new);
+    assert!(hooks.add("a", &"y".to_owned()).dedup_key("l").await.unwrap().is_new);
     test.advance("10 seconds").await;
     assert_eq!(book.take(), ["x,y by window#1"]);
-    assert!(hooks.add_once("a", &"z".to_owned(), "k").await.unwrap().is_new);
+    assert!(hooks.add("a", &"z".to_owned()).dedup_key("k").await.unwrap().is_new);
     hooks.clear("a").await.unwrap();
-    assert!(hooks.add_once("a", &"w".to_owned(), "k").await.unwrap().is_new, "also after a clear");
+    assert!(hooks.add("a", &"w".to_owned()).dedup_key("k").await.unwrap().is_new, "also after a clear");
     test.advance("10 seconds").await;
     assert_eq!(book.take(), ["w by window#1"]);
 }
@@ -300,8 +300,8 @@ async fn a_dead_batch_that_is_dropped_is_gone() {
     book.plan("execute", ["fail no"]);
     test.advance("10 seconds").await;
     assert_gone(&test).await;
-    assert_eq!(test.job(HOOKS).drop_dead().await.unwrap(), 1);
-    assert_eq!(test.job(HOOKS).drop_dead().await.unwrap(), 0);
+    assert_eq!(test.job(HOOKS).discard_dead().await.unwrap(), 1);
+    assert_eq!(test.job(HOOKS).discard_dead().await.unwrap(), 0);
     assert_eq!(test.job(HOOKS).retry_dead().await.unwrap(), 0);
     test.advance("1 day").await;
     assert_eq!(book.take().len(), 1);
@@ -324,7 +324,7 @@ async fn a_failing_first_event_leaves_no_instance_and_is_in_the_dead_letters() {
     assert_eq!(book.take(), ["x,y by window#1"]);
     assert_eq!(test.job(HOOKS).dead().await.unwrap().len(), 2);
     // Tried again, and good this time.
-    assert_eq!(test.job(HOOKS).drop_dead().await.unwrap(), 2);
+    assert_eq!(test.job(HOOKS).discard_dead().await.unwrap(), 2);
     book.plan("event", ["fail once"]);
     add(&test, "z").await;
     assert_eq!(test.job(HOOKS).retry_dead().await.unwrap(), 1);

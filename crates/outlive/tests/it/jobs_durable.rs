@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use outlive::Client;
-use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, JobStatus, PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{
+    Continuous, ContinuousCtx, Debounce, DebounceCtx, JobStatus, Task, TaskCtx, WorkerPool, WorkerPoolCtx,
+};
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
 
@@ -41,7 +43,7 @@ async fn execute(ctx: TaskCtx<u32, Vec<u32>>) -> Result<()> {
     Ok(())
 }
 
-async fn send(ctx: PoolCtx<u32>, n: u32) -> Result<()> {
+async fn send(ctx: WorkerPoolCtx<u32>, n: u32) -> Result<()> {
     ctx.get::<Book>().note(format!("mail {n}"));
     Ok(())
 }
@@ -112,7 +114,7 @@ async fn calls_return_once_durable_when_nobody_executes() {
     let count: usize = soon(engine.job(TASK).ask("b", &8)).await.unwrap();
     assert_eq!(count, 2, "only what came after the end is there");
     assert_eq!(soon(engine.job(TASK).ask::<usize>("a", &9)).await.unwrap(), 3, "each was accepted once");
-    soon(engine.job(MAIL).drain()).await.unwrap();
+    soon(engine.job(MAIL).wait_idle()).await.unwrap();
     soon(engine.job(HOOKS).flush("new").wait("1 minute")).await.unwrap();
     soon(engine.job(BEAT).stop("a").wait("1 minute")).await.unwrap();
     assert!(engine.job(BEAT).start("c", &2).await.unwrap().created);
@@ -133,14 +135,14 @@ async fn event_accepted_after_an_order_to_end_makes_a_fresh_instance() {
     for is_settled in [true, false] {
         for round in 0..3 {
             test.job(TASK).send("a", &round).await.unwrap();
-            test.job(TASK).send_once("a", &round, "key").await.unwrap();
+            test.job(TASK).send("a", &round).dedup_key("key").await.unwrap();
             test.job(HOOKS).add("a", &round).await.unwrap();
             if is_settled {
                 test.settle().await;
             }
             test.job(TASK).terminate("a", "over").await.unwrap();
             test.job(HOOKS).terminate("a", "over").await.unwrap();
-            assert!(test.job(TASK).send_once("a", &(10 + round), "other").await.unwrap().is_new);
+            assert!(test.job(TASK).send("a", &(10 + round)).dedup_key("other").await.unwrap().is_new);
             test.job(HOOKS).add("a", &(10 + round)).await.unwrap();
             if round == 1 {
                 test.crash().await;
@@ -201,7 +203,7 @@ async fn order_that_changes_nothing_is_heard_of_in_another_process() {
     let engine = jobs(Engine::open(&path), &Book::default()).start().await.unwrap();
     let client = Client::open(&path).unwrap();
     engine.job(MAIL).push(&1).await.unwrap();
-    soon(engine.job(MAIL).drain()).await.unwrap();
+    soon(engine.job(MAIL).wait_idle()).await.unwrap();
     client.job(MAIL).resume().wait("2 minutes").await.unwrap();
     client.job(BEAT).start("b", &0).await.unwrap();
     for _ in 0..2 {

@@ -1,6 +1,8 @@
 //! Typed errors of job handlers: which are retried, and how they come back.
 
-use outlive::job::{Continuous, ContinuousCtx, DeadLetter, Debounce, DebounceCtx, PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{
+    Continuous, ContinuousCtx, DeadLetter, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx,
+};
 use outlive::prelude::*;
 use outlive::{Failure, Jitter};
 use outlive_testkit::TestEngine;
@@ -54,12 +56,12 @@ fn minutes(times: u32) -> Retry {
     Retry::times(times).constant("1 minute").jitter(Jitter::none())
 }
 
-async fn charge(ctx: PoolCtx<String>, how: String) -> Result<()> {
+async fn charge(ctx: WorkerPoolCtx<String>, how: String) -> Result<()> {
     ctx.get::<Book>().note(format!("{how} #{}", ctx.attempt()));
     Err(fail(&how))
 }
 
-async fn dead(ctx: PoolCtx<String>, letter: DeadLetter<String>) -> Result<()> {
+async fn dead(ctx: WorkerPoolCtx<String>, letter: DeadLetter<String>) -> Result<()> {
     ctx.get::<Book>().note(format!("dead {}", kept(&letter.failure)));
     Ok(())
 }
@@ -76,7 +78,7 @@ async fn notes_of(test: &TestEngine, book: &Book, events: &[&str]) -> Vec<String
 }
 
 async fn pool(
-    define: impl Fn() -> outlive::job::PoolBuilder<String, outlive::job::Executes> + Send + Sync + 'static,
+    define: impl Fn() -> outlive::job::WorkerPoolBuilder<String, outlive::job::Executes> + Send + Sync + 'static,
 ) -> (TestEngine, Book) {
     let book = Book::default();
     let given = book.clone();
@@ -138,7 +140,7 @@ async fn an_error_that_cannot_be_written_down_leaves_the_failure_as_it_is() {
             panic!("not this one")
         }
     }
-    async fn charge(_: PoolCtx<String>, _: String) -> Result<(), Unspeakable> {
+    async fn charge(_: WorkerPoolCtx<String>, _: String) -> Result<(), Unspeakable> {
         Err(Unspeakable)
     }
     let (test, book) = pool(|| POOL.concurrency(1).details::<Unspeakable>().on_dead(dead).execute(charge)).await;

@@ -1,7 +1,7 @@
 //! Bad input for jobs: each a typed error that names the value, and nothing is written.
 
 use outlive::ErrorKind;
-use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Push, Task, TaskCtx, WorkerPool};
+use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
 
@@ -31,16 +31,16 @@ fn jobs(engine: outlive::Builder) -> outlive::Builder {
         .job(BEAT.every("1 hour").execute(run::<ContinuousCtx<String>>))
         .job(HOOKS.flush_after("1 hour").execute(run::<DebounceCtx<String, String>>))
         .job(ORDERS.on_event(take::<TaskCtx<String, String>>).execute(run::<TaskCtx<String, String>>))
-        .job(MAIL.concurrency(1).execute(take::<PoolCtx<String>>))
+        .job(MAIL.concurrency(1).execute(take::<WorkerPoolCtx<String>>))
         .workflow("wf", wf)
-        .payload_max(1_000)
+        .max_payload(1_000)
 }
 
 /// An engine that does not start, and its store before and after.
 async fn refused_setup(setup: impl FnOnce(outlive::Builder) -> outlive::Builder) -> Error {
     let store: std::sync::Arc<dyn outlive::store::Store> = std::sync::Arc::new(outlive::MemoryStore::new());
     let before = contents(&store).await;
-    let error = setup(Engine::on(store.clone())).start().await.expect_err("it is refused");
+    let error = setup(Engine::with_store(store.clone())).start().await.expect_err("it is refused");
     assert_eq!(contents(&store).await, before);
     error
 }
@@ -81,7 +81,7 @@ async fn a_bad_schedule_is_refused_at_the_start_and_the_field_is_named() {
 
 #[tokio::test]
 async fn a_debounce_or_pool_that_lets_nothing_through_is_refused_at_the_start() {
-    let (flush, send) = (run::<DebounceCtx<String, String>>, take::<PoolCtx<String>>);
+    let (flush, send) = (run::<DebounceCtx<String, String>>, take::<WorkerPoolCtx<String>>);
     let none = HOOKS.flush_after("1s").max_events(0).execute(flush);
     assert_refused(|engine| engine.job(none), &["max_events 0", "hooks"]).await;
     let none = HOOKS.flush_after(0).execute(flush);
@@ -103,7 +103,8 @@ async fn a_debounce_or_pool_that_lets_nothing_through_is_refused_at_the_start() 
 
 #[tokio::test]
 async fn names_that_are_taken_are_refused_at_the_start() {
-    let twice = refused_setup(|engine| jobs(engine).job(MAIL.concurrency(2).execute(take::<PoolCtx<String>>))).await;
+    let twice =
+        refused_setup(|engine| jobs(engine).job(MAIL.concurrency(2).execute(take::<WorkerPoolCtx<String>>))).await;
     assert!(twice.to_string().contains("mail"), "{twice}");
     for name in ["task:orders", "pool:mail", "continuous:nobody"] {
         let error = refused_setup(move |engine| jobs(engine).workflow(name, wf)).await;
@@ -111,7 +112,7 @@ async fn names_that_are_taken_are_refused_at_the_start() {
     }
     // The same name in two kinds is no conflict.
     let engine = jobs(Engine::open("memory:"))
-        .job(WorkerPool::<String>::new("orders").concurrency(1).execute(take::<PoolCtx<String>>));
+        .job(WorkerPool::<String>::new("orders").concurrency(1).execute(take::<WorkerPoolCtx<String>>));
     engine.start().await.unwrap().shutdown().await.unwrap();
 }
 
@@ -138,10 +139,10 @@ async fn what_a_client_cannot_ask_for_is_refused_and_nothing_is_written() {
             refused(&test, test.job(BEAT).trigger(id)).await,
             refused(&test, test.job(HOOKS).clear(id)).await,
             refused(&test, test.job(ORDERS).terminate(id, "r")).await,
-            refused(&test, test.job(ORDERS).send_once("a", &ok, id)).await,
-            refused(&test, test.job(HOOKS).add_once("a", &ok, id)).await,
-            refused(&test, test.job(MAIL).push_with(Push::new(ok.clone()).key(id))).await,
-            refused(&test, test.job(MAIL).push_with(Push::new(ok.clone()).once(id))).await,
+            refused(&test, test.job(ORDERS).send("a", &ok).dedup_key(id)).await,
+            refused(&test, test.job(HOOKS).add("a", &ok).dedup_key(id)).await,
+            refused(&test, test.job(MAIL).push(&ok.clone()).lane(id)).await,
+            refused(&test, test.job(MAIL).push(&ok.clone()).dedup_key(id)).await,
         ] {
             assert!(matches!(error, Error::Name(_)), "{id:?}: {error:?}");
         }
@@ -152,7 +153,7 @@ async fn what_a_client_cannot_ask_for_is_refused_and_nothing_is_written() {
         refused(&test, test.job(ORDERS).send("a", &large)).await,
         refused(&test, test.job(MAIL).push(&large)).await,
     ] {
-        assert!(matches!(error, Error::PayloadTooLarge { bytes: 2_002, bytes_max: 1_000, .. }), "{error:?}");
+        assert!(matches!(error, Error::PayloadTooLarge { bytes: 2_002, max_bytes: 1_000, .. }), "{error:?}");
     }
 }
 
@@ -218,7 +219,7 @@ async fn what_is_told_to_nobody_is_not_found_and_nothing_is_written() {
         refused(&test, test.job(HOOKS).clear("a")).await,
         refused(&test, test.job(ORDERS).trigger("a")).await,
         refused(&test, test.job(ORDERS).terminate("a", "r")).await,
-        refused(&test, test.job(MAIL).retry_dead_one(7)).await,
+        refused(&test, test.job(MAIL).retry_dead().only(7)).await,
     ];
     for error in errors {
         assert!(error.is_not_found(), "{error:?}");
@@ -233,7 +234,7 @@ async fn a_state_that_grows_too_large_fails_the_handler_and_the_old_one_is_kept(
         Ok(())
     }
     let test = TestEngine::new(|engine| {
-        engine.job(GROWS.on_event(grow).retry(3).execute(run::<TaskCtx<u32, String>>)).payload_max(100)
+        engine.job(GROWS.on_event(grow).retry(3).execute(run::<TaskCtx<u32, String>>)).max_payload(100)
     })
     .await;
     for n in [5, 500] {

@@ -127,7 +127,7 @@ pub(crate) async fn failures(test: &TestEngine, id: &str) -> Vec<String> {
 /// Everything a store has, in words.
 pub(crate) async fn contents(store: &Arc<dyn Store>) -> String {
     let mut text = String::new();
-    for instance in store.list(&Filter::new(), None, 10_000).await.unwrap().instances {
+    for instance in store.list(&Filter::runs(), None, 10_000).await.unwrap().instances {
         let inbox = store.inbox(instance.num, 0, usize::MAX).await.unwrap();
         let read = outlive_core::queue::QueueRead { now: Timestamp::MAX, after: None, limit: 100_000 };
         let queue = store.queue(instance.num, read).await.unwrap();

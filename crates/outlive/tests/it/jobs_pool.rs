@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outlive::clock::Clock as _;
-use outlive::job::{DeadLetter, PoolBuilder, PoolCtx, PoolEvent, Push, WorkerPool};
+use outlive::job::{DeadLetter, PoolEvent, Push, WorkerPool, WorkerPoolBuilder, WorkerPoolCtx};
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
 
@@ -15,7 +15,7 @@ use crate::jobs_store::SlowQueue;
 
 const MAIL: WorkerPool<String> = WorkerPool::new("mail");
 
-type MailCtx = PoolCtx<String>;
+type MailCtx = WorkerPoolCtx<String>;
 
 /// How many handlers are at work, and how many were at most.
 #[derive(Clone, Default)]
@@ -63,7 +63,7 @@ fn retry(times: u32, delay: &str) -> Retry {
     Retry::times(times).constant(delay).jitter(outlive::Jitter::none())
 }
 
-async fn engine(job: impl Fn() -> PoolBuilder<String> + Send + Sync + 'static) -> (TestEngine, Book) {
+async fn engine(job: impl Fn() -> WorkerPoolBuilder<String> + Send + Sync + 'static) -> (TestEngine, Book) {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
@@ -106,7 +106,7 @@ async fn no_more_handlers_run_than_the_limit_and_none_is_left_idle() {
         assert_eq!(depth(&test).await, (7 - done, 3, 0, 0));
     }
     book.gate.add_permits(10);
-    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).wait_idle().await.unwrap();
     assert_eq!((load.most(), depth(&test).await, book.take().len()), (3, (0, 0, 0, 0), 10));
 }
 
@@ -116,7 +116,7 @@ async fn larger_priorities_go_first_also_those_pushed_when_many_wait() {
     push(&test, "do block").await;
     let mails = [("low", -5), ("none", 0), ("high", 5), ("higher", i32::MAX), ("lowest", i32::MIN)];
     for (mail, priority) in mails {
-        test.job(MAIL).push_with(Push::new(mail.to_owned()).priority(priority)).await.unwrap();
+        test.job(MAIL).push(&mail.to_owned()).priority(priority).await.unwrap();
     }
     test.settle().await;
     book.gate.add_permits(1);
@@ -126,7 +126,7 @@ async fn larger_priorities_go_first_also_those_pushed_when_many_wait() {
     push(&test, "do block").await;
     test.job(MAIL).push_many(plain((0..2_000).map(|n| n.to_string()))).await.unwrap();
     test.settle().await;
-    test.job(MAIL).push_with(Push::new("urgent".to_owned()).priority(1)).await.unwrap();
+    test.job(MAIL).push(&"urgent".to_owned()).priority(1).await.unwrap();
     test.settle().await;
     book.gate.add_permits(1);
     test.settle().await;
@@ -138,14 +138,14 @@ async fn larger_priorities_go_first_also_those_pushed_when_many_wait() {
 #[tokio::test]
 async fn many_of_one_key_do_not_hold_up_another() {
     let (test, book) = engine(|| MAIL.concurrency(1)).await;
-    let of = |key: &str, n: usize| Push::new(format!("{key}{n}")).key(key);
+    let of = |key: &str, n: usize| Push::new(format!("{key}{n}")).lane(key);
     push(&test, "do block").await;
     test.job(MAIL).push_many((0..10_000).map(|n| of("a", n))).await.unwrap();
     test.settle().await;
     test.job(MAIL).push_many((0..3).map(|n| of("b", n))).await.unwrap();
     test.settle().await;
     book.gate.add_permits(1);
-    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).wait_idle().await.unwrap();
     let order = book.take();
     let places: Vec<usize> =
         ["b0#1", "b1#1", "b2#1"].iter().map(|mail| order.iter().position(|other| other == mail).unwrap()).collect();
@@ -160,9 +160,9 @@ async fn many_of_one_key_do_not_hold_up_another() {
 async fn an_event_waits_for_its_delay_and_for_its_time() {
     let (mut test, book) = engine(|| MAIL.concurrency(2)).await;
     let mail = test.job(MAIL);
-    mail.push_with(Push::new("later".to_owned()).delay("1 hour")).await.unwrap();
+    mail.push(&"later".to_owned()).delay("1 hour").await.unwrap();
     let at = outlive::clock::Clock::now(test.clock()).after(Duration::from_secs(7_200));
-    mail.push_with(Push::new("latest".to_owned()).at(at)).await.unwrap();
+    mail.push(&"latest".to_owned()).at(at).await.unwrap();
     test.settle().await;
     assert_eq!(depth(&test).await, (0, 0, 2, 0));
     for _ in 0..59 {
@@ -180,22 +180,22 @@ async fn an_event_waits_for_its_delay_and_for_its_time() {
 #[tokio::test]
 async fn a_dedup_key_is_in_the_queue_once_and_free_again_after_it() {
     let (test, book) = engine(|| MAIL.concurrency(1).retry(retry(1, "1 minute"))).await;
-    let once = |mail: &str| Push::new(mail.to_owned()).once("k");
+    let once = |mail: &str| Push::new(mail.to_owned()).dedup_key("k");
     let mail = test.job(MAIL);
-    assert!(mail.push_with(once("do block")).await.unwrap().is_new);
-    let second = mail.push_with(once("second")).await.unwrap();
+    assert!(mail.push(&"do block".to_owned()).dedup_key("k").await.unwrap().is_new);
+    let second = mail.push(&"second".to_owned()).dedup_key("k").await.unwrap();
     assert_eq!((second.is_new, second.event), (false, 0));
     test.settle().await;
-    assert!(!mail.push_with(once("third")).await.unwrap().is_new, "while it is being handled");
+    assert!(!mail.push(&"third".to_owned()).dedup_key("k").await.unwrap().is_new, "while it is being handled");
     let both = mail.push_many([once("fourth"), Push::new("fifth".to_owned())]).await.unwrap();
     assert_eq!((both[0].is_new, both[1].is_new), (false, true));
     book.gate.add_permits(1);
     test.settle().await;
-    assert!(mail.push_with(once("do fail no")).await.unwrap().is_new);
+    assert!(mail.push(&"do fail no".to_owned()).dedup_key("k").await.unwrap().is_new);
     test.settle().await;
-    assert!(!mail.push_with(once("sixth")).await.unwrap().is_new, "while it is tried again");
+    assert!(!mail.push(&"sixth".to_owned()).dedup_key("k").await.unwrap().is_new, "while it is tried again");
     test.advance("1 minute").await;
-    assert!(mail.push_with(once("seventh")).await.unwrap().is_new, "it was given up");
+    assert!(mail.push(&"seventh".to_owned()).dedup_key("k").await.unwrap().is_new, "it was given up");
     test.settle().await;
     assert_eq!(book.take(), ["do block#1", "fifth#1", "do fail no#1", "do fail no#2", "seventh#1"]);
 }
@@ -229,10 +229,10 @@ async fn each_event_is_tried_again_by_itself_and_given_up_to_the_dead_letters() 
     let of_bad: Vec<String> =
         failures(&test, "pool:mail:main").await.into_iter().filter(|line| !line.ends_with(": no")).collect();
     assert_eq!(of_bad, ["failed 1: one", "failed 2: two", "failed 3: three", "exhausted 3 by max attempts: three"]);
-    test.job(MAIL).retry_dead_one(dead[0].number).await.unwrap();
+    test.job(MAIL).retry_dead().only(dead[0].number).await.unwrap();
     test.settle().await;
     assert_eq!((book.take(), depth(&test).await), (vec!["bad#1".to_owned()], (0, 0, 0, 0)));
-    let none = test.job(MAIL).retry_dead_one(dead[0].number).await.unwrap_err();
+    let none = test.job(MAIL).retry_dead().only(dead[0].number).await.unwrap_err();
     assert!(matches!(none, Error::NoDeadLetter { .. }) && none.is_not_found(), "{none:?}");
     let named = format!("job \"pool:mail\" has no dead letter {};", dead[0].number);
     assert!(none.to_string().starts_with(&named), "it was called a run: {none}");
@@ -242,13 +242,13 @@ async fn each_event_is_tried_again_by_itself_and_given_up_to_the_dead_letters() 
 async fn dead_letters_are_retried_or_dropped_all_at_once() {
     let (test, book) = engine(|| MAIL.concurrency(4)).await;
     test.job(MAIL).push_many(plain((0..2_500).map(|n| format!("do fail {n}")))).await.unwrap();
-    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).wait_idle().await.unwrap();
     assert_eq!((book.take().len(), depth(&test).await), (2_500, (0, 0, 0, 2_500)));
     let retried = tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).retry_dead()).await;
     assert_eq!(retried.expect("it comes to an end").unwrap(), 2_500, "each letter once, though all fail again");
-    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).wait_idle().await.unwrap();
     assert_eq!((book.take().len(), depth(&test).await), (2_500, (0, 0, 0, 2_500)));
-    assert_eq!(test.job(MAIL).drop_dead().await.unwrap(), 2_500);
+    assert_eq!(test.job(MAIL).discard_dead().await.unwrap(), 2_500);
     assert_eq!(depth(&test).await, (0, 0, 0, 0));
 }
 
@@ -272,10 +272,10 @@ async fn a_paused_pool_begins_nothing_until_it_is_resumed() {
     test.advance("1 day").await;
     assert!(book.take().is_empty(), "also after a restart");
     assert_eq!(depth(&test).await, (2, 0, 0, 0));
-    let drained = test.job(MAIL).drain().await;
+    let drained = test.job(MAIL).wait_idle().await;
     assert!(matches!(drained, Err(Error::Status { .. })), "{drained:?}");
     test.job(MAIL).resume().await.unwrap();
-    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).wait_idle().await.unwrap();
     assert_eq!((book.take().len(), test.job(MAIL).status().await.unwrap().is_paused), (2, false));
 }
 
@@ -283,11 +283,11 @@ async fn a_paused_pool_begins_nothing_until_it_is_resumed() {
 async fn drain_waits_for_what_is_delayed_and_tried_again() {
     let (test, book) = engine(|| MAIL.concurrency(2).retry(retry(1, "1 minute"))).await;
     let mail = test.job(MAIL);
-    mail.drain().await.unwrap();
-    mail.push_with(Push::new("later".to_owned()).delay("1 hour")).await.unwrap();
+    mail.wait_idle().await.unwrap();
+    mail.push(&"later".to_owned()).delay("1 hour").await.unwrap();
     book.plan("bad", ["fail no", "fail no"]);
     push(&test, "bad").await;
-    let mut drain = Box::pin(mail.drain());
+    let mut drain = Box::pin(mail.wait_idle());
     for _ in 0..3 {
         test.advance("15 minutes").await;
         assert!(futures_util::FutureExt::now_or_never(drain.as_mut()).is_none());
@@ -342,13 +342,13 @@ async fn the_events_of_a_batch_at_work_are_all_counted_as_running() {
     test.settle().await;
     assert_eq!(depth(&test).await, (2, 3, 0, 0));
     book.gate.add_permits(1);
-    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).wait_idle().await.unwrap();
 }
 
 #[tokio::test]
 async fn an_unreadable_event_does_not_take_the_others_of_its_batch_with_it() {
     const NUMBERS: WorkerPool<serde_json::Value> = WorkerPool::new("mail");
-    async fn nothing(_: PoolCtx<serde_json::Value>, _: serde_json::Value) -> Result<()> {
+    async fn nothing(_: WorkerPoolCtx<serde_json::Value>, _: serde_json::Value) -> Result<()> {
         Ok(())
     }
     let (mut test, book) = batching(3).await;
@@ -371,23 +371,23 @@ async fn an_unreadable_event_does_not_take_the_others_of_its_batch_with_it() {
     let dead = test.job(MAIL).dead().await.unwrap();
     let error = dead[0].event().unwrap_err().to_string();
     assert!(error.contains(&format!("dead letter {} does not read as", dead[0].number)), "{error}");
-    test.job(MAIL).drop_dead_one(dead[0].number).await.unwrap();
-    assert!(matches!(test.job(MAIL).drop_dead_one(dead[0].number).await, Err(Error::NoDeadLetter { .. })));
+    test.job(MAIL).discard_dead().only(dead[0].number).await.unwrap();
+    assert!(matches!(test.job(MAIL).discard_dead().only(dead[0].number).await, Err(Error::NoDeadLetter { .. })));
     assert_eq!(depth(&test).await, (0, 0, 0, 0));
 }
 
 #[tokio::test]
 async fn on_dead_is_shown_what_does_not_read_and_what_the_store_refused_in_the_end() {
     const NUMBERS: WorkerPool<u32> = WorkerPool::new("mail");
-    async fn signal(ctx: PoolCtx<u32>, _: u32) -> Result<()> {
+    async fn signal(ctx: WorkerPoolCtx<u32>, _: u32) -> Result<()> {
         Ok(ctx.signal("nobody", "go", &7_u32)?)
     }
-    async fn shown(ctx: PoolCtx<u32>, letter: DeadLetter<u32>) -> Result<()> {
+    async fn shown(ctx: WorkerPoolCtx<u32>, letter: DeadLetter<u32>) -> Result<()> {
         let event = letter.event().map_err(|_| letter.json.to_string());
         ctx.get::<Book>().note(format!("{event:?} {}", letter.attempts));
         Ok(ctx.send(NOTES, "n", &letter.number.to_string())?)
     }
-    async fn nothing(_: PoolCtx<String>, _: String) -> Result<()> {
+    async fn nothing(_: WorkerPoolCtx<String>, _: String) -> Result<()> {
         Ok(())
     }
     const TEXTS: WorkerPool<String> = MAIL;
@@ -399,7 +399,7 @@ async fn on_dead_is_shown_what_does_not_read_and_what_the_store_refused_in_the_e
     };
     let mut test = TestEngine::new(numbers.clone()).await;
     test.deploy(|engine| engine.job(TEXTS.concurrency(1).execute(nothing))).await;
-    test.job(TEXTS).push_with(Push::new("no number".to_owned()).delay("1 minute")).await.unwrap();
+    test.job(TEXTS).push(&"no number".to_owned()).delay("1 minute").await.unwrap();
     test.deploy(numbers).await;
     test.advance("1 minute").await;
     assert_eq!(book.take(), [r#"Err("\"no number\"") 1"#]);
@@ -450,7 +450,7 @@ async fn what_on_dead_may_not_do_is_left_out_and_the_event_is_given_up_all_the_s
     assert_eq!(book.take(), ["bad#1", "bad#2", "bad#3", "dead bad after 3: no"]);
     assert_eq!(depth(&test).await, (0, 0, 0, 1));
     assert_eq!(test.job(NOTES).state("n").await.unwrap(), None);
-    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).wait_idle().await.unwrap();
 }
 
 #[tokio::test]
@@ -466,14 +466,15 @@ async fn a_backoff_that_panics_has_the_event_given_up_and_holds_up_nothing() {
 #[tokio::test]
 async fn a_handler_pushes_with_a_delay_a_priority_and_a_key() {
     const MORE: WorkerPool<String> = WorkerPool::new("more");
-    async fn push(ctx: PoolCtx<String>, mail: String) -> Result<()> {
-        ctx.push_with(MAIL, Push::new(format!("{mail} low")))?;
-        ctx.push_with(MAIL, Push::new(format!("{mail} high")).priority(5))?;
-        ctx.push_with(MAIL, Push::new(format!("{mail} late")).delay("1 minute"))?;
-        ctx.push_with(MAIL, Push::new(format!("{mail} once")).once("k"))?;
-        ctx.push_with(MAIL, Push::new(format!("{mail} again")).once("k"))?;
-        let refused = ctx.push_with(MAIL, Push::new(mail).delay("soon"));
-        assert!(refused.is_err_and(|error| error.to_string().contains("soon")));
+    async fn push(ctx: WorkerPoolCtx<String>, mail: String) -> Result<()> {
+        ctx.push(MAIL, &format!("{mail} low"))?;
+        ctx.push(MAIL, &format!("{mail} high"))?.priority(5);
+        ctx.push(MAIL, &format!("{mail} late"))?.delay("1 minute");
+        ctx.push(MAIL, &format!("{mail} once"))?.dedup_key("k");
+        ctx.push(MAIL, &format!("{mail} again"))?.dedup_key("k");
+        if mail == "bad" {
+            ctx.push(MAIL, &mail)?.delay("soon");
+        }
         Ok(())
     }
     let book = Book::default();
@@ -486,7 +487,7 @@ async fn a_handler_pushes_with_a_delay_a_priority_and_a_key() {
     })
     .await;
     test.job(MAIL).push(&"first".to_owned()).await.unwrap();
-    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).wait_idle().await.unwrap();
     test.job(MAIL).pause().await.unwrap();
     test.job(MORE).push(&"m".to_owned()).await.unwrap();
     test.settle().await;
@@ -496,6 +497,11 @@ async fn a_handler_pushes_with_a_delay_a_priority_and_a_key() {
     assert_eq!(book.take(), ["first#1", "m high#1", "m low#1", "m once#1"]);
     test.advance("1 minute").await;
     assert_eq!(book.take(), ["m late#1"]);
+    test.job(MORE).push(&"bad".to_owned()).await.unwrap();
+    test.settle().await;
+    let dead = test.job(MORE).dead().await.unwrap();
+    assert!(dead[0].failure.to_string().contains("soon"), "an option that cannot be accepted fails the call");
+    assert_eq!(book.take(), [""; 0], "nothing of it is pushed");
 }
 
 #[tokio::test]
@@ -518,16 +524,18 @@ async fn of_many_pushed_together_all_are_accepted_or_none() {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
-        engine.job(MAIL.concurrency(1).execute(deliver)).payload_max(100).provide(given.clone())
+        engine.job(MAIL.concurrency(1).execute(deliver)).max_payload(100).provide(given.clone())
     })
     .await;
     let before = contents(test.store()).await;
     let long = "x".repeat(200);
     let refused = [
         test.job(MAIL).push_many([Push::new("a".to_owned()), Push::new(long.clone())]).await,
-        test.job(MAIL).push_many([Push::new("a".to_owned()), Push::new("b".to_owned()).key("")]).await,
+        test.job(MAIL).push_many([Push::new("a".to_owned()), Push::new("b".to_owned()).lane("")]).await,
         test.job(MAIL).push_many([Push::new("a".to_owned()), Push::new("b".to_owned()).delay("soon")]).await,
-        test.job(MAIL).push_many([Push::new("a".to_owned()), Push::new("b".to_owned()).once("x".repeat(9_999))]).await,
+        test.job(MAIL)
+            .push_many([Push::new("a".to_owned()), Push::new("b".to_owned()).dedup_key("x".repeat(9_999))])
+            .await,
     ];
     assert!(matches!(refused[0], Err(Error::PayloadTooLarge { .. })), "{:?}", refused[0]);
     assert!(matches!(refused[1], Err(Error::Name(_))), "{:?}", refused[1]);
@@ -557,7 +565,7 @@ async fn what_a_handler_sends_is_committed_with_its_event_or_not_at_all() {
     test.advance("1 minute").await;
     assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["one", "three"]);
     assert_eq!((depth(&test).await, book.take().len()), ((0, 0, 0, 1), 7));
-    assert_eq!(test.run::<u32>("nobody").await.unwrap().result().await.unwrap(), 7);
+    assert_eq!(test.get_run::<u32>("nobody").await.unwrap().result().await.unwrap(), 7);
 }
 
 #[tokio::test]
@@ -565,7 +573,7 @@ async fn a_pool_goes_on_after_many_refused_commits() {
     let (test, book) = engine(|| MAIL.concurrency(3)).await;
     let scripts = (0..30).map(|n| if n % 3 == 0 { format!("do signal nobody{n}") } else { format!("do send n {n}") });
     test.job(MAIL).push_many(plain(scripts)).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).drain()).await.expect("it goes on").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).wait_idle()).await.expect("it goes on").unwrap();
     assert_eq!((depth(&test).await, book.take().len()), ((0, 0, 0, 10), 30));
     test.settle().await;
     assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap().len(), 20);
@@ -624,7 +632,7 @@ async fn without_a_crash_each_event_is_done_once_however_slowly_the_queue_is_rea
     for n in 0..300 {
         test.job(MAIL).push(&n.to_string()).await.unwrap();
     }
-    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).drain()).await.expect("it is drained").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).wait_idle()).await.expect("it is drained").unwrap();
     let counts = counts(&book);
     assert_eq!(counts.len(), 300);
     let twice: Vec<_> = counts.iter().filter(|(_, count)| **count > 1).collect();
@@ -637,7 +645,7 @@ async fn an_engine_that_is_shut_down_leaves_the_rest_for_the_next_one() {
     let book = Book::default();
     let open = async || {
         let job = MAIL.concurrency(2).execute(deliver);
-        others(Engine::on(store.clone())).job(job).provide(book.clone()).start().await.unwrap()
+        others(Engine::with_store(store.clone())).job(job).provide(book.clone()).start().await.unwrap()
     };
     let engine = open().await;
     engine.job(MAIL).push_many(plain((0..50).map(|n| format!("do block {n}")))).await.unwrap();
@@ -652,7 +660,7 @@ async fn an_engine_that_is_shut_down_leaves_the_rest_for_the_next_one() {
     assert_eq!(book.notes().len(), 2);
     book.gate.add_permits(100);
     let engine = open().await;
-    tokio::time::timeout(Duration::from_secs(120), engine.job(MAIL).drain()).await.expect("it goes on").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), engine.job(MAIL).wait_idle()).await.expect("it goes on").unwrap();
     assert_eq!((counts(&book).len(), book.notes().len()), (50, 50));
 }
 
@@ -667,13 +675,13 @@ async fn another_process_pushes_pauses_resumes_and_drains() {
     let mail = client.job(MAIL);
     let work = async {
         mail.push_many(plain((0..20).map(|n| n.to_string()))).await.unwrap();
-        mail.drain().await.unwrap();
+        mail.wait_idle().await.unwrap();
         mail.pause().wait("1 minute").await.unwrap();
         mail.push(&"held".to_owned()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(book.notes().len(), 20);
         mail.resume().await.unwrap();
-        mail.drain().await.unwrap();
+        mail.wait_idle().await.unwrap();
         assert_eq!(book.notes().len(), 21);
     };
     tokio::time::timeout(Duration::from_secs(60), work).await.unwrap();
@@ -689,7 +697,7 @@ async fn an_event_is_tried_again_while_another_is_still_at_work() {
     test.advance("5 minutes").await;
     assert_eq!(book.take(), ["do block#1", "bad#1", "bad#2", "bad#3"]);
     book.gate.add_permits(1);
-    test.job(MAIL).drain().await.unwrap();
+    test.job(MAIL).wait_idle().await.unwrap();
 }
 
 /// A pool with nothing to do never left memory: with as many pools as there is room for, nothing else came in again.
@@ -699,7 +707,7 @@ async fn a_pool_at_rest_makes_room_for_others() {
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
         let mail = MAIL.concurrency(2).retry(retry(1, "1 hour")).execute(deliver);
-        others(engine).job(mail).provide(given.clone()).resident_max(1)
+        others(engine).job(mail).provide(given.clone()).max_resident(1)
     })
     .await;
     book.plan("x", ["fail no"]);
@@ -718,7 +726,7 @@ async fn a_pool_that_makes_room_for_others_keeps_its_rate() {
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
         let mail = MAIL.concurrency(2).rate(1, "1 minute").execute(deliver);
-        others(engine).job(mail).provide(given.clone()).resident_max(1)
+        others(engine).job(mail).provide(given.clone()).max_resident(1)
     })
     .await;
     push(&test, "x").await;

@@ -263,7 +263,7 @@ async fn given_up_events_can_be_listed_retried_and_dropped() {
     assert!(orders.dead().await.unwrap().is_empty());
     book.plan("event", ["fail no"]);
     send(&test, "a", "add 1000").await;
-    assert_eq!(orders.drop_dead().await.unwrap(), 1);
+    assert_eq!(orders.discard_dead().await.unwrap(), 1);
     test.advance("1 day").await;
     assert_eq!(state(&test, "a").await, Some(111));
     assert!(orders.dead().await.unwrap().is_empty());
@@ -275,12 +275,12 @@ async fn an_event_with_a_key_that_was_given_up_is_not_lost_when_it_is_retried() 
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "add 1").await;
     book.plan("event", ["fail no"]);
-    test.job(TASK).send_once("a", &"add 10".to_owned(), "ten").await.unwrap();
+    test.job(TASK).send("a", &"add 10".to_owned()).dedup_key("ten").await.unwrap();
     test.settle().await;
     assert_eq!(test.job(TASK).retry_dead().await.unwrap(), 1);
     test.settle().await;
     assert_eq!(state(&test, "a").await, Some(11));
-    assert!(!test.job(TASK).send_once("a", &"add 10".to_owned(), "ten").await.unwrap().is_new);
+    assert!(!test.job(TASK).send("a", &"add 10".to_owned()).dedup_key("ten").await.unwrap().is_new);
 }
 
 #[tokio::test]
@@ -547,8 +547,8 @@ async fn a_handler_commits_its_state_wake_sends_starts_and_signals_together() {
     assert_eq!(state(&test, "a").await, Some(1));
     assert!(test.job(TASK).status("a").await.unwrap().next_run.is_some());
     assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["hello", "again"]);
-    assert_eq!(test.run::<u32>("w").await.unwrap().result().await.unwrap(), 7);
-    assert!(test.run::<u32>("w2").await.is_ok());
+    assert_eq!(test.get_run::<u32>("w").await.unwrap().result().await.unwrap(), 7);
+    assert!(test.get_run::<u32>("w2").await.is_ok());
 }
 
 #[tokio::test]
@@ -560,8 +560,8 @@ async fn a_handler_that_fails_half_way_leaves_nothing() {
         send(&test, "a", &format!("add 10; wake 1 hour; send n hello; start w2; signal w; {ending}")).await;
         assert_eq!((state(&test, "a").await, status(&test, "a").await), (Some(1), JobStatus::Idle));
         assert_eq!(test.job(NOTES).state("n").await.unwrap(), None);
-        assert!(test.run::<u32>("w2").await.is_err());
-        assert!(!test.run::<u32>("w").await.unwrap().status().await.unwrap().is_ended());
+        assert!(test.get_run::<u32>("w2").await.is_err());
+        assert!(!test.get_run::<u32>("w").await.unwrap().status().await.unwrap().is_ended());
     }
     assert_eq!(test.job(TASK).dead().await.unwrap().len(), 2);
 }
@@ -659,13 +659,13 @@ async fn an_event_key_is_taken_once() {
     let (test, _) = engine(With::default()).await;
     let orders = test.job(TASK);
     for is_new in [true, false, false] {
-        let sent = orders.send_once("a", &"add 1".to_owned(), "k").await.unwrap();
+        let sent = orders.send("a", &"add 1".to_owned()).dedup_key("k").await.unwrap();
         assert_eq!(sent.is_new, is_new);
         test.settle().await;
     }
     assert_eq!(state(&test, "a").await, Some(1));
     orders.terminate("a", "done").await.unwrap();
-    assert!(orders.send_once("a", &"add 1".to_owned(), "k").await.unwrap().is_new);
+    assert!(orders.send("a", &"add 1".to_owned()).dedup_key("k").await.unwrap().is_new);
 }
 
 /// The keys of `on_idle` and `on_error` were made of how many runs and events there were. A failed event and a fresh life
@@ -834,7 +834,7 @@ async fn an_engine_that_is_shut_down_leaves_the_rest_for_the_next_one() {
     let book = Book::default();
     let open = async || {
         let task = TASK.on_event(on_event).execute(execute);
-        others(Engine::on(store.clone())).job(task).provide(book.clone()).start().await.unwrap()
+        others(Engine::with_store(store.clone())).job(task).provide(book.clone()).start().await.unwrap()
     };
     let engine = open().await;
     let orders = engine.job(TASK);

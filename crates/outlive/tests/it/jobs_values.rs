@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use outlive::clock::Clock as _;
 use outlive::job::{
-    Continuous, ContinuousCtx, Debounce, DebounceCtx, JobStatus, PoolCtx, PoolEvent, Push, Task, TaskCtx, WorkerPool,
+    Continuous, ContinuousCtx, Debounce, DebounceCtx, JobStatus, PoolEvent, Push, Task, TaskCtx, WorkerPool,
+    WorkerPoolCtx,
 };
 use outlive::prelude::*;
 use outlive_core::commit::Write;
@@ -122,12 +123,12 @@ async fn beat(ctx: ContinuousCtx<Odd>) -> Result<()> {
     Ok(())
 }
 
-async fn send(ctx: PoolCtx<Odd>, mail: Odd) -> Result<()> {
+async fn send(ctx: WorkerPoolCtx<Odd>, mail: Odd) -> Result<()> {
     ctx.get::<Book>().note(format!("mail {mail:?}"));
     Ok(())
 }
 
-async fn send_many(ctx: PoolCtx<Odd>, mails: Vec<PoolEvent<Odd>>) -> Result<()> {
+async fn send_many(ctx: WorkerPoolCtx<Odd>, mails: Vec<PoolEvent<Odd>>) -> Result<()> {
     mails.iter().for_each(|mail| ctx.get::<Book>().note(format!("many {:?}", mail.event)));
     Ok(())
 }
@@ -141,7 +142,7 @@ async fn engine() -> (TestEngine, Book) {
     let shared = book.clone();
     let test = TestEngine::new(move |engine| {
         engine
-            .payload_max(BYTES_MAX)
+            .max_payload(BYTES_MAX)
             .provide(shared.clone())
             .job(TASK.on_event(on_event).execute(nothing))
             .job(PLAIN.on_event(plain).execute(nothing))
@@ -264,10 +265,10 @@ async fn batch_is_kept_whatever_its_json_or_the_event_is_a_dead_letter() {
         let dead = test.job(HOOKS).dead().await.unwrap();
         assert_eq!(dead.len(), 5);
         let batch = dead.iter().find(|letter| letter.failure.to_string() == "no").unwrap();
-        assert!(test.job(HOOKS).retry_dead_one(batch.number).await.unwrap());
+        assert_eq!(test.job(HOOKS).retry_dead().only(batch.number).await.unwrap(), 1);
         test.settle().await;
         assert_eq!(book.take(), vec![format!("flush {:?}", Some(good)); 2]);
-        test.job(HOOKS).drop_dead().await.unwrap();
+        test.job(HOOKS).discard_dead().await.unwrap();
     }
     // One that never had a state has none when it is retried.
     test.job(HOOKS).add("a", &Do::Nothing).await.unwrap();
@@ -366,7 +367,7 @@ async fn run_whose_output_does_not_read_back_fails_and_its_input_is_checked() {
     async fn take(_: Ctx, _: Odd) -> Result<()> {
         Ok(())
     }
-    let setup = |engine: outlive::Builder| engine.payload_max(BYTES_MAX).workflow("give", give).workflow("take", take);
+    let setup = |engine: outlive::Builder| engine.max_payload(BYTES_MAX).workflow("give", give).workflow("take", take);
     let test = TestEngine::new(setup).await;
     for place in 0..6 {
         let run = test.start(give, &place).await.unwrap();

@@ -64,7 +64,7 @@ async fn time_is_skipped_to_the_end_of_every_run() {
             test.crash().await;
         }
         test.skip_time().await;
-        let run: Run<u32> = test.run(run.id()).await.unwrap();
+        let run: Run<u32> = test.get_run(run.id()).await.unwrap();
         assert_eq!(run.status().await.unwrap(), Status::Completed, "order {n}");
         assert_eq!(run.result().await.unwrap(), if n % 2 == 0 { 11 } else { 1 });
     }

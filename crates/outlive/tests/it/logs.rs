@@ -5,7 +5,7 @@ use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use outlive::job::{PoolCtx, TaskCtx, WorkerPool};
+use outlive::job::{TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
 use tokio::sync::Semaphore;
@@ -130,7 +130,7 @@ async fn a_replay_logs_nothing_again() {
     test.crash().await;
     test.settle().await;
     lines.take();
-    let run = test.run::<()>("r").await.unwrap();
+    let run = test.get_run::<()>("r").await.unwrap();
     run.signal("approval", &()).await.unwrap();
     run.result().await.unwrap();
     assert_eq!(lines.take(), [format!("INFO {RUN}: approved")]);
@@ -196,7 +196,7 @@ async fn a_replay_turns_no_line_off_and_keeps_spans_of_users() {
     let _logged = tracing::subscriber::set_default(lines.clone());
     test.crash().await;
     lines.take();
-    let run = test.run::<()>("r").await.unwrap();
+    let run = test.get_run::<()>("r").await.unwrap();
     run.signal("approval", &()).await.unwrap();
     run.result().await.unwrap();
     let line = |id: &str, text: &str| format!(r#"INFO run{{id="{id}" workflow="spanned"}}:mine{{n=7}}: {text}"#);
@@ -233,7 +233,7 @@ async fn failed_attempts_steps_and_runs_are_warnings() {
 const MAIL: WorkerPool<String> = WorkerPool::new("mail");
 const ORDERS: outlive::job::Task<String, ()> = outlive::job::Task::new("orders");
 
-async fn deliver(_: PoolCtx<String>, mail: String) -> Result<()> {
+async fn deliver(_: WorkerPoolCtx<String>, mail: String) -> Result<()> {
     tracing::info!("delivering {mail}");
     Err("no such address".into())
 }

@@ -31,7 +31,7 @@ async fn work(ctx: Ctx, _: ()) -> Result<()> {
 }
 
 async fn engine(store: &Arc<MemoryStore>, bodies: &Bodies) -> Engine {
-    Engine::on(store.clone()).workflow("w", work).provide(bodies.clone()).start().await.unwrap()
+    Engine::with_store(store.clone()).workflow("w", work).provide(bodies.clone()).start().await.unwrap()
 }
 
 /// Counts the errors that are logged on this thread while it is the subscriber.
@@ -83,7 +83,7 @@ async fn an_engine_that_lost_its_lease_does_not_drive_what_its_client_starts() {
     turns().await;
     assert_eq!((old_bodies.0.load(Ordering::Relaxed), old.resident()), (0, 0));
     assert_eq!(new_bodies.0.load(Ordering::Relaxed), 1, "what was recorded is for the new owner");
-    assert_eq!(new.run::<()>("a").await.unwrap().status().await.unwrap(), Status::Completed);
+    assert_eq!(new.get_run::<()>("a").await.unwrap().status().await.unwrap(), Status::Completed);
 }
 
 const ECHO: Task<u32, u32> = Task::new("echo");
@@ -105,7 +105,7 @@ async fn later(ctx: Ctx, _: ()) -> Result<()> {
 
 async fn full_engine(store: &Arc<MemoryStore>, clock: &TestClock, bodies: &Bodies) -> Engine {
     let job = ECHO.on_event(echo).execute(rest);
-    let builder = Engine::on(store.clone()).clock(clock.clone()).provide(bodies.clone());
+    let builder = Engine::with_store(store.clone()).clock(clock.clone()).provide(bodies.clone());
     builder.workflow("w", work).workflow("later", later).job(job).start().await.unwrap()
 }
 
@@ -133,7 +133,7 @@ async fn a_fenced_engine_says_so_once_and_refuses_everybody() {
     assert_fenced(other.signal("s", &()).await);
     assert_fenced(other.cancel("why").await);
     assert_fenced(old.start(work, &()).await);
-    assert_fenced(old.start(work, &()).after("1 day").await);
+    assert_fenced(old.start(work, &()).delay("1 day").await);
     assert_fenced(old.job(ECHO).send("x", &1).await);
     assert_fenced(old.job(ECHO).ask::<u32>("x", &1).await);
     assert_fenced(loop {
@@ -144,7 +144,7 @@ async fn a_fenced_engine_says_so_once_and_refuses_everybody() {
     assert_eq!(old_bodies.0.load(Ordering::Relaxed), 0);
     assert_eq!(
         run.status().await.unwrap(),
-        new.run::<()>("a").await.unwrap().status().await.unwrap(),
+        new.get_run::<()>("a").await.unwrap().status().await.unwrap(),
         "it can be read"
     );
     let said = errors.0.lock().unwrap().clone();
@@ -155,7 +155,7 @@ async fn a_fenced_engine_says_so_once_and_refuses_everybody() {
     old.shutdown().await.unwrap();
     clock.advance(std::time::Duration::from_secs(7_200));
     for id in ["a", "b"] {
-        new.run::<()>(id).await.unwrap().result().await.unwrap();
+        new.get_run::<()>(id).await.unwrap().result().await.unwrap();
     }
     assert_eq!(new_bodies.0.load(Ordering::Relaxed), 3, "two that slept, and the one that the old engine recorded");
 }

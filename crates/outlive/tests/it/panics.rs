@@ -47,7 +47,7 @@ async fn begin<O: DeserializeOwned + Send + 'static>(test: &TestEngine) -> Run<O
 }
 
 async fn again<O: DeserializeOwned>(test: &TestEngine) -> Run<O> {
-    test.run("r").await.unwrap()
+    test.get_run("r").await.unwrap()
 }
 
 /// The process dies, and the next one has done what it can.
@@ -601,11 +601,11 @@ async fn assert_poison_alone_is_stuck(how: Poison) {
     abort_again_and_again(&store, how);
     let client = Client::open(&store).unwrap();
     for n in 0..OTHERS {
-        let run: Run<u32> = client.run(&format!("slow-{n}")).await.unwrap();
+        let run: Run<u32> = client.get_run(&format!("slow-{n}")).await.unwrap();
         let info = run.info().await.unwrap();
         assert_eq!(info.status, Status::Completed, "the poison is another run: {info:?}");
     }
-    let run: Run<u32> = client.run("poison").await.unwrap();
+    let run: Run<u32> = client.get_run("poison").await.unwrap();
     let note = note(&run).await;
     assert!(note.contains("crashed the process 4 times"), "{note}");
 }
@@ -631,7 +631,7 @@ async fn a_run_set_aside_for_aborts_waits_for_a_retry_and_then_goes_on() {
     let store = folder.path().join("runs.db");
     abort_again_and_again(&store, Poison::Last);
     let engine = open(&store, Mended(true)).start().await.unwrap();
-    let run: Run<u32> = engine.run("poison").await.unwrap();
+    let run: Run<u32> = engine.get_run("poison").await.unwrap();
     assert_eq!(run.status().await.unwrap(), Status::Stuck, "a restart alone is no reason to try again");
     run.retry().await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);

@@ -36,7 +36,7 @@ where
     test.settle().await;
     test.deploy(version(workflow)).await;
     test.settle().await;
-    let run = test.run("r").await.unwrap();
+    let run = test.get_run("r").await.unwrap();
     (test, run)
 }
 
@@ -82,7 +82,7 @@ async fn a_timeout_that_was_taken_away_from_a_wait_counts_no_more() {
     test.deploy(version(|ctx: Ctx, ()| async move { Ok(ctx.wait("approval").await?) })).await;
     test.settle().await;
     test.advance("2 hours").await;
-    let run: Run<String> = test.run(run.id()).await.unwrap();
+    let run: Run<String> = test.get_run(run.id()).await.unwrap();
     assert!(waits_still(&run).await, "{:?}", run.info().await);
     run.signal("approval", "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "ada");
@@ -126,7 +126,7 @@ async fn a_wait_for_another_signal_that_has_come_already_gets_it() {
         Ok(ctx.wait("approved").await?)
     }))
     .await;
-    let run: Run<String> = test.run("r").await.unwrap();
+    let run: Run<String> = test.get_run("r").await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), "ada");
 }
 
@@ -155,7 +155,7 @@ async fn a_run_that_the_new_code_leaves_where_it_is_is_not_touched() {
     .await;
     test.settle().await;
     assert_eq!(test.resident(), 0, "it is not brought into memory");
-    let run: Run<String> = test.run("r").await.unwrap();
+    let run: Run<String> = test.get_run("r").await.unwrap();
     assert_eq!(run.journal().await.unwrap().len(), entries);
     run.signal("approval", "ada").await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), "ada");
@@ -169,7 +169,7 @@ async fn a_run_paused_by_hand_stays_so() {
     test.settle().await;
     test.deploy(version(|_: Ctx, ()| async move { Ok("over".to_owned()) })).await;
     test.settle().await;
-    let run: Run<String> = test.run("r").await.unwrap();
+    let run: Run<String> = test.get_run("r").await.unwrap();
     assert!(run.status().await.unwrap() == Status::Paused);
 }
 
@@ -182,7 +182,7 @@ async fn more_parked_runs_than_are_looked_at_at_once_go_on() {
     test.settle().await;
     test.deploy(version(|_: Ctx, ()| async move { Ok("over".to_owned()) })).await;
     for i in 0..200 {
-        let run: Run<String> = test.run(&format!("r{i}")).await.unwrap();
+        let run: Run<String> = test.get_run(&format!("r{i}")).await.unwrap();
         assert_eq!(run.result().await.unwrap(), "over");
     }
 }
@@ -198,7 +198,7 @@ async fn a_damaged_run_does_not_keep_others_from_being_looked_at() {
     }
     let is_parked = |status: Status| status.is_idle();
     for id in ["sound", "damaged"] {
-        let run: Run<String> = engine.run(id).await.unwrap();
+        let run: Run<String> = engine.get_run(id).await.unwrap();
         while !is_parked(run.status().await.unwrap()) {
             tokio::task::yield_now().await;
         }
@@ -211,9 +211,9 @@ async fn a_damaged_run_does_not_keep_others_from_being_looked_at() {
     drop(file);
     let over = |_: Ctx, ()| async move { Ok::<_, BoxError>("over".to_owned()) };
     let engine = Engine::open(&path).workflow("w", over).version("2").start().await.unwrap();
-    let run: Run<String> = engine.run("sound").await.unwrap();
+    let run: Run<String> = engine.get_run("sound").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "over");
-    let damaged: Run<String> = engine.run("damaged").await.unwrap();
+    let damaged: Run<String> = engine.get_run("damaged").await.unwrap();
     assert!(damaged.result().await.unwrap_err().is_stuck());
     engine.shutdown().await.unwrap();
 }
@@ -230,7 +230,7 @@ async fn what_is_to_go_on_and_has_no_place_yet_is_looked_at_again_after_a_crash(
         ctx.step("hang", std::future::pending::<Result<()>>).await?;
         Ok::<_, BoxError>("over".to_owned())
     };
-    test.deploy(move |engine| engine.workflow("w", hang).resident_max(1)).await;
+    test.deploy(move |engine| engine.workflow("w", hang).max_resident(1)).await;
     test.settle().await;
     test.crash().await;
     test.settle().await;

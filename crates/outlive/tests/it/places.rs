@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outlive::prelude::*;
-use outlive::{Builder, CancelAnswer};
+use outlive::{Builder, CancelOutcome};
 use outlive_testkit::TestEngine;
 use tokio::sync::Semaphore;
 
@@ -40,9 +40,9 @@ async fn parked(ctx: Ctx, _: ()) -> Result<()> {
 async fn runs_whose_steps_await_other_runs_finish_in_two_places() {
     let client: Arc<std::sync::OnceLock<Client>> = Arc::default();
     let provided = client.clone();
-    let setup = move |engine: Builder| engine.workflow("nested", nested).provide(provided.clone()).resident_max(2);
+    let setup = move |engine: Builder| engine.workflow("nested", nested).provide(provided.clone()).max_resident(2);
     let test = TestEngine::new(setup).paranoid(false).await;
-    client.set(Client::clone(&test)).ok();
+    client.set(Client::clone(&test.client())).ok();
     for (depth, count) in [(1, 30), (3, 5)] {
         let mut runs = Vec::new();
         for _ in 0..count {
@@ -60,7 +60,7 @@ fn gated(gate: &Arc<Semaphore>) -> impl Fn(Builder) -> Builder + Send + Sync + '
     let gate = gate.clone();
     move |engine| {
         let engine = engine.workflow("blocked", blocked).workflow("parked", parked);
-        engine.provide(gate.clone()).resident_max(2)
+        engine.provide(gate.clone()).max_resident(2)
     }
 }
 
@@ -79,7 +79,7 @@ async fn what_is_cancelled_ends_when_all_places_are_taken() {
     assert_eq!(test.resident(), 2, "the others wait for a place");
     // At work, not begun, and parked.
     for run in [&runs[0], &runs[30]] {
-        assert_eq!(run.cancel("enough").await.unwrap(), CancelAnswer::Taken);
+        assert_eq!(run.cancel("enough").await.unwrap(), CancelOutcome::Taken);
         test.settle().await;
         assert_eq!(run.status().await.unwrap(), Status::Cancelled);
     }
@@ -105,7 +105,7 @@ async fn what_is_cancelled_from_outside_ends_when_all_places_are_taken() {
     }
     let outside = Client::open(&path).unwrap();
     for run in [&runs[0], &runs[150]] {
-        outside.run::<()>(run.id()).await.unwrap().cancel("enough").await.unwrap();
+        outside.get_run::<()>(run.id()).await.unwrap().cancel("enough").await.unwrap();
         let ended = tokio::time::timeout(Duration::from_secs(20), run.result()).await.expect("nothing happens");
         assert!(ended.unwrap_err().is_cancelled());
     }
@@ -130,7 +130,7 @@ impl tracing::Subscriber for Warnings {
         impl tracing::field::Visit for Text {
             fn record_debug(&mut self, _: &tracing::field::Field, value: &dyn std::fmt::Debug) {
                 let text = format!("{value:?}");
-                self.0 |= text.contains("all 2 places in memory") && text.contains("raise `resident_max`");
+                self.0 |= text.contains("all 2 places in memory") && text.contains("raise `max_resident`");
             }
         }
         let mut text = Text(false);

@@ -112,7 +112,7 @@ async fn another_process_sees_it_too() {
     let path = folder.path().join("shop.db");
     let engine = Engine::open(&path).workflow("approve", approve).start().await.unwrap();
     engine.start(approve, &()).id("order-1").await.unwrap();
-    let run = Client::open(&path).unwrap().run::<String>("order-1").await.unwrap();
+    let run = Client::open(&path).unwrap().get_run::<String>("order-1").await.unwrap();
     while !run.status().await.unwrap().is_idle() {
         tokio::task::yield_now().await;
     }

@@ -55,14 +55,14 @@ async fn engine(life: &Life) -> TestEngine {
 }
 
 async fn status(test: &TestEngine, n: usize) -> Status {
-    test.run::<usize>(&format!("run-{n}")).await.unwrap().status().await.unwrap()
+    test.get_run::<usize>(&format!("run-{n}")).await.unwrap().status().await.unwrap()
 }
 
 /// All but the culprit finish when they may, without a further death.
 async fn assert_finish(test: &TestEngine, life: &Life) {
     life.gate.add_permits(2 * INNOCENTS);
     for n in (0..=INNOCENTS).filter(|n| *n != life.culprit) {
-        let run = test.run::<usize>(&format!("run-{n}")).await.unwrap();
+        let run = test.get_run::<usize>(&format!("run-{n}")).await.unwrap();
         assert_eq!(test.result(&run).await.unwrap(), n);
     }
 }
@@ -87,7 +87,7 @@ async fn the_culprit_is_found_by_halving_and_alone_is_set_aside() {
         }
         // Two before there are suspects, seven until one is alone, and four to be sure.
         assert!((11..=13).contains(&deaths), "{deaths} deaths for run {culprit}");
-        let note = test.run::<usize>(&format!("run-{culprit}")).await.unwrap().info().await.unwrap().note.unwrap();
+        let note = test.get_run::<usize>(&format!("run-{culprit}")).await.unwrap().info().await.unwrap().note.unwrap();
         assert!(note.contains("crashed the process 4 times"), "{note}");
         test.settle().await;
         assert_eq!(test.resident(), INNOCENTS, "all others are back as soon as the culprit is found");
@@ -147,7 +147,7 @@ async fn after_two_kills_half_comes_back_at_once_and_the_rest_soon() {
     assert_eq!(new.status().await.unwrap(), Status::Running, "new work runs meanwhile");
     // A signal does not bring one back before its turn, and is not lost.
     for n in 0..=INNOCENTS {
-        test.run::<usize>(&format!("run-{n}")).await.unwrap().signal("hello", &1).await.unwrap();
+        test.get_run::<usize>(&format!("run-{n}")).await.unwrap().signal("hello", &1).await.unwrap();
     }
     test.settle().await;
     assert_eq!(test.resident(), INNOCENTS.div_ceil(2) + 1);
@@ -177,7 +177,7 @@ async fn what_survives_for_a_while_is_suspected_no_more() {
         test.settle().await;
         assert_eq!(test.resident(), INNOCENTS + 1, "all are back at once");
         test.advance("11 seconds").await;
-        let info = test.run::<usize>("run-7").await.unwrap().info().await.unwrap();
+        let info = test.get_run::<usize>("run-7").await.unwrap().info().await.unwrap();
         assert_eq!(info.recoveries, 0);
     }
 }
@@ -285,7 +285,7 @@ async fn a_run_that_aborts_the_process_is_found_among_a_hundred_in_long_steps() 
         (1..=40).find(is_over).expect("the process is still taken down after 40 starts");
         let client = Client::open(folder.path().join("runs.db")).unwrap();
         for n in 0..=INNOCENTS {
-            let status = client.run::<usize>(&format!("run-{n}")).await.unwrap().status().await.unwrap();
+            let status = client.get_run::<usize>(&format!("run-{n}")).await.unwrap().status().await.unwrap();
             assert_eq!(status, if n == culprit { Status::Stuck } else { Status::Completed }, "run {n}");
         }
     }

@@ -35,7 +35,7 @@ async fn begin<O: DeserializeOwned + Send + 'static>(test: &TestEngine) -> Run<O
 
 /// The same run after a crash.
 async fn again<O: DeserializeOwned>(test: &TestEngine) -> Run<O> {
-    test.run("r").await.unwrap()
+    test.get_run("r").await.unwrap()
 }
 
 /// The result of a workflow that is left alone.
@@ -328,9 +328,9 @@ async fn a_permanent_error_is_known_as_a_bare_anyhow_error() {
 #[derive(Debug, thiserror::Error)]
 enum Shop {
     #[error("the bank said no")]
-    Bank(#[from] outlive::PermanentError),
+    Bank(#[from] outlive::Permanent),
     #[error(transparent)]
-    Plain(outlive::PermanentError),
+    Plain(outlive::Permanent),
 }
 
 #[tokio::test]
@@ -1189,7 +1189,7 @@ where
         assert_eq!(error.failure().unwrap().cause, Cause::Output);
         Ok::<_, BoxError>(error.to_string())
     };
-    let test = TestEngine::new(move |engine| engine.payload_max(1000).workflow("w", workflow)).await;
+    let test = TestEngine::new(move |engine| engine.max_payload(1000).workflow("w", workflow)).await;
     let run = begin::<String>(&test).await;
     (test.result(&run).await.unwrap(), test.executions("make"))
 }
@@ -1451,6 +1451,6 @@ async fn a_terminated_run_stays_ended() {
     test.advance("2 hours").await;
     let run = again::<u32>(&test).await;
     assert_eq!((run.status().await.unwrap(), test.executions("work")), (Status::Cancelled, 0));
-    assert_eq!(run.terminate("again").await.unwrap(), outlive::CancelAnswer::Ended(Status::Cancelled));
+    assert_eq!(run.terminate("again").await.unwrap(), outlive::CancelOutcome::Ended(Status::Cancelled));
     assert_eq!(run.info().await.unwrap().note.as_deref(), Some("enough"));
 }

@@ -96,9 +96,9 @@ async fn what_was_not_provided_is_named_beside_what_was() {
 #[tokio::test]
 async fn a_workflow_that_is_not_registered_is_named_beside_those_that_are() {
     let mut test = TestEngine::new(|engine| engine.workflow("triple", double)).await;
-    test.start_json("triple", "1").id("r").after("1 hour").await.unwrap();
+    test.start_json("triple", "1").id("r").delay("1 hour").await.unwrap();
     test.deploy(|engine| engine.workflow("double", double)).await;
-    let run: Run<u32> = test.run("r").await.unwrap();
+    let run: Run<u32> = test.get_run("r").await.unwrap();
     let error = test.result(&run).await.unwrap_err().to_string();
     assert!(error.contains("\"triple\"") && error.contains("registered: double"), "{error}");
 }
@@ -117,6 +117,6 @@ async fn a_timeout_says_how_long_it_was_and_how_long_it_took() {
     let told = test.result(&run).await.unwrap();
     assert_eq!(told, (5, 5, true));
     test.crash().await;
-    let run: Run<(u64, u64, bool)> = test.run("r").await.unwrap();
+    let run: Run<(u64, u64, bool)> = test.get_run("r").await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), told);
 }

@@ -532,7 +532,7 @@ where
         for (label, count) in &recorded {
             assert_eq!(ledger.get(label), Some(count), "recorded step {label:?} ran again");
         }
-        let Ok(run) = test.run::<serde_json::Value>("r").await else {
+        let Ok(run) = test.get_run::<serde_json::Value>("r").await else {
             faults.revive();
             test.crash().await;
             continue;
@@ -548,7 +548,7 @@ where
         faults.revive();
         test.crash().await;
     }
-    let run: Run<serde_json::Value> = test.run("r").await.unwrap();
+    let run: Run<serde_json::Value> = test.get_run("r").await.unwrap();
     test.settle().await;
     assert_eq!(run.status().await.unwrap(), Status::Completed, "{:?}", run.info().await.unwrap());
     let lives = world.lives();
@@ -576,7 +576,7 @@ where
                 tokio::task::yield_now().await;
             }
             let n = acked.load(Ordering::SeqCst);
-            if run.signal("recv", &n).dedup(&n.to_string()).await.is_err() {
+            if run.signal("recv", &n).dedup_key(&n.to_string()).await.is_err() {
                 return;
             }
             acked.fetch_add(1, Ordering::SeqCst);

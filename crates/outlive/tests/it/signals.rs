@@ -64,7 +64,7 @@ async fn a_signal_that_comes_before_the_wait_is_kept_for_it() {
 #[tokio::test]
 async fn a_signal_that_comes_before_the_run_has_begun_is_kept_for_it() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
-    let run = test.start(collect, &2).after("1 hour").await.unwrap();
+    let run = test.start(collect, &2).delay("1 hour").await.unwrap();
     send(&run, [1, 2]).await;
     test.advance("1 hour").await;
     assert_eq!(run.result().await.unwrap(), [1, 2]);
@@ -73,7 +73,7 @@ async fn a_signal_that_comes_before_the_run_has_begun_is_kept_for_it() {
 #[tokio::test]
 async fn a_signal_does_not_begin_a_run_before_its_time() {
     let test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
-    let run = test.start(collect_later, &1).after("1 hour").await.unwrap();
+    let run = test.start(collect_later, &1).delay("1 hour").await.unwrap();
     send(&run, [1]).await;
     test.advance("59 minutes").await;
     assert_eq!((run.status().await.unwrap(), test.executions("begin")), (Status::Pending, 0));
@@ -84,7 +84,7 @@ async fn a_signal_does_not_begin_a_run_before_its_time() {
 #[tokio::test]
 async fn a_delayed_run_that_was_signalled_begins_in_time_after_a_crash() {
     let mut test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
-    let run = test.start(collect_later, &1).after("1 hour").await.unwrap();
+    let run = test.start(collect_later, &1).delay("1 hour").await.unwrap();
     send(&run, [1]).await;
     test.crash().await;
     test.advance("59 minutes").await;
@@ -119,12 +119,12 @@ async fn signals_keep_their_order_across_crashes() {
     test.start(collect_later, &6).id("r").await.unwrap();
     for n in 0..6 {
         // Three of them come before the wait, three after.
-        let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+        let run: Run<Vec<u32>> = test.get_run("r").await.unwrap();
         send(&run, [n]).await;
         test.crash().await;
         test.advance("20 minutes").await;
     }
-    let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+    let run: Run<Vec<u32>> = test.get_run("r").await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), [0, 1, 2, 3, 4, 5]);
 }
 
@@ -140,8 +140,8 @@ async fn a_signal_is_taken_once_wherever_the_process_dies() {
             for number in 0..3_u32 {
                 let key = number.to_string();
                 loop {
-                    let run: Run<Vec<u32>> = test.run("r").await.unwrap();
-                    let sending = run.signal("n", &number).dedup(&key).into_future();
+                    let run: Run<Vec<u32>> = test.get_run("r").await.unwrap();
+                    let sending = run.signal("n", &number).dedup_key(&key).into_future();
                     tokio::select! {
                         biased;
                         sent = sending => break sent.map(drop).unwrap_or_else(|error| assert!(matches!(error, Error::Status { .. }))),
@@ -156,7 +156,7 @@ async fn a_signal_is_taken_once_wherever_the_process_dies() {
                     test.crash().await;
                 }
             }
-            let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+            let run: Run<Vec<u32>> = test.get_run("r").await.unwrap();
             assert_eq!(test.result(&run).await.unwrap(), [0, 1, 2], "{fault:?}");
         }
     }
@@ -203,7 +203,7 @@ async fn a_signal_that_was_given_back_survives_a_crash() {
     send(&run, [1, 2]).await;
     test.advance("1 hour").await;
     test.crash().await;
-    let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+    let run: Run<Vec<u32>> = test.get_run("r").await.unwrap();
     send(&run, [3]).await;
     test.crash().await;
     assert_eq!(test.result(&run).await.unwrap(), [1, 2, 3]);
@@ -227,7 +227,7 @@ async fn a_wait_that_lost_to_a_sleep_takes_nothing() {
     for n in 0..3 {
         test.advance("150 seconds").await;
         test.crash().await;
-        let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+        let run: Run<Vec<u32>> = test.get_run("r").await.unwrap();
         send(&run, [n]).await;
     }
     assert_eq!(test.result(&run).await.unwrap(), [0, 1, 2]);
@@ -249,7 +249,7 @@ async fn a_signal_that_was_given_back_and_taken_is_not_taken_again_after_a_crash
     test.advance("2 hours").await;
     test.crash().await;
     test.advance("1 hour").await;
-    let run: Run<Vec<u32>> = test.run("r").await.unwrap();
+    let run: Run<Vec<u32>> = test.get_run("r").await.unwrap();
     assert!(matches!(run.status().await.unwrap(), Status::Waiting { until: None }), "{:?}", run.info().await);
     send(&run, [2]).await;
     assert_eq!(test.result(&run).await.unwrap(), [1, 2]);
@@ -271,7 +271,7 @@ async fn a_wait_that_lost_a_race_takes_nothing_when_the_race_is_replayed() {
     let run = test.start(loses, &()).id("r").await.unwrap();
     test.advance("2 hours").await;
     test.crash().await;
-    let run: Run<u32> = test.run(run.id()).await.unwrap();
+    let run: Run<u32> = test.get_run(run.id()).await.unwrap();
     run.signal("n", &1).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 1);
     let journal = run.journal().await.unwrap();
@@ -303,9 +303,9 @@ async fn a_signal_that_was_delivered_but_never_looked_at_is_given_back() {
 #[tokio::test]
 async fn a_signal_that_comes_at_any_moment_of_a_pause_is_received_at_once() {
     // With room for one only, the run leaves memory as soon as it has paused.
-    for resident_max in [1, 100] {
+    for max_resident in [1, 100] {
         let setup =
-            move |engine: outlive::Builder| engine.workflow("either", signal_or_hour).resident_max(resident_max);
+            move |engine: outlive::Builder| engine.workflow("either", signal_or_hour).max_resident(max_resident);
         let test = TestEngine::new(setup).await;
         for turns in 0..40 {
             let client = test.client();
@@ -319,7 +319,7 @@ async fn a_signal_that_comes_at_any_moment_of_a_pause_is_received_at_once() {
             });
             let run = sending.await.unwrap();
             test.settle().await;
-            assert_eq!(run.status().await.unwrap(), Status::Completed, "after {turns} turns, room for {resident_max}");
+            assert_eq!(run.status().await.unwrap(), Status::Completed, "after {turns} turns, room for {max_resident}");
             assert_eq!(run.result().await.unwrap(), Some(turns));
         }
     }
@@ -339,7 +339,7 @@ async fn a_burst_of_signals_brings_a_run_back_into_memory_once() {
         }
         Ok(got)
     }
-    let test = TestEngine::new(|engine| engine.workflow("notes", notes).resident_max(1)).await;
+    let test = TestEngine::new(|engine| engine.workflow("notes", notes).max_resident(1)).await;
     for gap in 0..12 {
         let run = test.start(notes, &5).await.unwrap();
         test.settle().await;
@@ -376,7 +376,7 @@ async fn ten_thousand_signals_to_one_run_on_a_file_come_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options::new().durability(Durability::Relaxed);
     let store = Arc::new(SqliteStore::open(&folder.path().join("s.db"), options).unwrap());
-    let engine = Engine::on(store).workflow("collect", collect).start().await.unwrap();
+    let engine = Engine::with_store(store).workflow("collect", collect).start().await.unwrap();
     let run = engine.start(collect, &10_000).await.unwrap();
     let signals = (0..10_000_u32).map(|n| run.signal("n", &n).into_future());
     join_all(signals).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
@@ -387,12 +387,12 @@ async fn ten_thousand_signals_to_one_run_on_a_file_come_in_order() {
 async fn a_second_signal_with_the_same_dedup_key_is_not_kept() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
     let run = test.start(collect, &3).await.unwrap();
-    assert!(run.signal("n", &1).dedup("a").await.unwrap());
-    assert!(!run.signal("n", &2).dedup("a").await.unwrap());
+    assert!(run.signal("n", &1).dedup_key("a").await.unwrap());
+    assert!(!run.signal("n", &2).dedup_key("a").await.unwrap());
     test.settle().await;
     // The first is taken by now; its key still counts.
-    assert!(!run.signal("n", &3).dedup("a").await.unwrap());
-    assert!(run.signal("n", &4).dedup("b").await.unwrap());
+    assert!(!run.signal("n", &3).dedup_key("a").await.unwrap());
+    assert!(run.signal("n", &4).dedup_key("b").await.unwrap());
     run.signal("n", &5).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), [1, 4, 5]);
 }
@@ -409,7 +409,7 @@ async fn a_signal_to_a_run_that_has_ended_says_so() {
 #[tokio::test]
 async fn a_signal_to_a_run_that_is_not_there_says_so() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
-    let error = test.run::<()>("nobody").await.unwrap_err();
+    let error = test.get_run::<()>("nobody").await.unwrap_err();
     assert!(matches!(&error, Error::NotFound { id } if id == "nobody"), "{error:?}");
     let run = test.start(collect, &0).id("r").await.unwrap();
     test.settle().await;
@@ -485,22 +485,22 @@ async fn shop() -> Shop {
 }
 
 /// A shop in which so many runs have room.
-async fn shop_with(resident_max: usize) -> Shop {
+async fn shop_with(max_resident: usize) -> Shop {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
     let (gate, noted) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
-    let engine = open_shop(&path, &gate, &noted, resident_max).await;
+    let engine = open_shop(&path, &gate, &noted, max_resident).await;
     Shop { engine, client: Client::open(&path).unwrap(), gate, noted, _folder: folder }
 }
 
-async fn open_shop(path: &Path, gate: &Arc<Semaphore>, noted: &Arc<AtomicU32>, resident_max: usize) -> Engine {
+async fn open_shop(path: &Path, gate: &Arc<Semaphore>, noted: &Arc<AtomicU32>, max_resident: usize) -> Engine {
     let engine = Engine::open(path)
         .workflow("collect", collect)
         .workflow("either", signal_or_hour)
         .workflow("beside", beside_a_step)
         .provide(Gate(gate.clone()))
         .provide(Noted(noted.clone()))
-        .resident_max(resident_max);
+        .max_resident(max_resident);
     engine.start().await.unwrap()
 }
 
@@ -523,7 +523,7 @@ async fn another_handle_signals_a_run_that_waits() {
     let shop = shop().await;
     let run = shop.engine.start(collect, &2).id("r").await.unwrap();
     until(async || run.status().await.unwrap().is_idle()).await;
-    let other: Run<Vec<u32>> = shop.client.run("r").await.unwrap();
+    let other: Run<Vec<u32>> = shop.client.get_run("r").await.unwrap();
     send(&other, [1]).await;
     until(async || run.journal().await.unwrap().len() == 1).await;
     send(&other, [2]).await;
@@ -535,7 +535,7 @@ async fn another_handle_signals_a_run_that_waits() {
 async fn another_handle_signals_a_run_with_a_long_step_at_work() {
     let shop = shop().await;
     let run = shop.engine.start(beside_a_step, &2).id("r").await.unwrap();
-    let other: Run<u32> = shop.client.run("r").await.unwrap();
+    let other: Run<u32> = shop.client.get_run("r").await.unwrap();
     for n in [3, 4] {
         send(&other, [n]).await;
         until(async || shop.noted.load(Ordering::SeqCst) == n).await;
@@ -549,7 +549,7 @@ async fn another_handle_signals_a_run_that_sleeps_outside_memory() {
     let shop = shop_with(1).await;
     let run = shop.engine.start(signal_or_hour, &()).id("r").await.unwrap();
     until(async || shop.engine.resident() == 0).await;
-    let other: Run<Option<u32>> = shop.client.run("r").await.unwrap();
+    let other: Run<Option<u32>> = shop.client.get_run("r").await.unwrap();
     send(&other, [5]).await;
     assert_eq!(soon(run.result()).await.unwrap(), Some(5));
 }
@@ -557,8 +557,8 @@ async fn another_handle_signals_a_run_that_sleeps_outside_memory() {
 #[tokio::test]
 async fn another_handle_signals_a_run_that_has_not_begun() {
     let shop = shop().await;
-    let run = shop.engine.start(collect, &1).id("r").after("300 ms").await.unwrap();
-    let other: Run<Vec<u32>> = shop.client.run("r").await.unwrap();
+    let run = shop.engine.start(collect, &1).id("r").delay("300 ms").await.unwrap();
+    let other: Run<Vec<u32>> = shop.client.get_run("r").await.unwrap();
     send(&other, [6]).await;
     assert_eq!(soon(run.result()).await.unwrap(), [6]);
     let info = run.info().await.unwrap();
@@ -589,7 +589,7 @@ async fn signals_of_two_handles_in_turn_all_come_and_in_order() {
     for round in 0..20 {
         let id = format!("r{round}");
         let run = shop.engine.start(collect, &10).id(&id).await.unwrap();
-        let other: Run<Vec<u32>> = shop.client.run(&id).await.unwrap();
+        let other: Run<Vec<u32>> = shop.client.get_run(&id).await.unwrap();
         until(async || run.status().await.unwrap().is_idle()).await;
         for n in 0..5 {
             send(&other, [2 * n]).await;
@@ -604,7 +604,7 @@ async fn signals_of_two_handles_in_turn_all_come_and_in_order() {
 async fn signals_of_many_handles_at_once_all_come_once() {
     let shop = shop().await;
     let run = shop.engine.start(collect, &300).id("r").await.unwrap();
-    let other: Run<Vec<u32>> = shop.client.run("r").await.unwrap();
+    let other: Run<Vec<u32>> = shop.client.get_run("r").await.unwrap();
     let sends =
         (0..300_u32).map(|n| if n % 3 == 0 { run.signal("n", &n) } else { other.signal("n", &n) }.into_future());
     join_all(sends).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
@@ -636,7 +636,7 @@ async fn signals_of_many_threads_to_runs_that_come_and_go_all_come_once_and_in_o
     const EACH: u32 = 30;
     let noted = Arc::new(AtomicU32::new(0));
     let engine =
-        Engine::open("memory:").workflow("in and out", in_and_out).provide(Notes(noted.clone())).resident_max(20);
+        Engine::open("memory:").workflow("in and out", in_and_out).provide(Notes(noted.clone())).max_resident(20);
     let engine = engine.start().await.unwrap();
     let mut senders = Vec::new();
     let mut runs = Vec::new();
@@ -684,7 +684,7 @@ async fn a_signal_of_another_type_is_a_dead_letter_and_the_wait_goes_on() {
     assert_eq!(values, [("approval", "\"yes\""), ("approval", "7")]);
     assert!(dead[0].problem.contains("bool"), "{}", dead[0].problem);
     test.crash().await;
-    let run: Run<bool> = test.run("r").await.unwrap();
+    let run: Run<bool> = test.get_run("r").await.unwrap();
     assert_eq!(run.dead_signals().await.unwrap(), dead, "they are kept, and not refused again");
     run.signal("approval", &true).await.unwrap();
     assert!(test.result(&run).await.unwrap());
@@ -700,7 +700,7 @@ async fn a_signal_goes_to_the_first_wait_of_its_name_that_can_read_it() {
     }
     for is_early in [true, false] {
         let test = TestEngine::new(|engine| engine.workflow("reads both", reads_both)).await;
-        let run = test.start(reads_both, &()).id("r").after(if is_early { "1 minute" } else { "0s" }).await.unwrap();
+        let run = test.start(reads_both, &()).id("r").delay(if is_early { "1 minute" } else { "0s" }).await.unwrap();
         if !is_early {
             test.settle().await;
         }

@@ -240,7 +240,7 @@ async fn an_endpoint_that_never_answers_holds_up_no_run() {
     *server.then.lock().unwrap() = Does::Hang;
     let engine = engine("memory:").sink(quick(&server.url).timeout("1 minute")).start().await.unwrap();
     tokio::time::timeout(Duration::from_secs(60), run(&engine, 1000)).await.unwrap();
-    assert_eq!(engine.count(Filter::new().status(StatusKind::Completed)).await.unwrap().total(), 1000);
+    assert_eq!(engine.count(Filter::runs().status(StatusKind::Completed)).await.unwrap().total(), 1000);
     let posts = server.posts.lock().unwrap();
     assert!(posts.len() <= 1 && posts.iter().all(|post| post.ids().len() <= 7), "one batch is in memory");
 }

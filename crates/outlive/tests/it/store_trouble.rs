@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outlive::prelude::*;
 use outlive::store::ErrorKind;
-use outlive::{CancelAnswer, EntryKind};
+use outlive::{CancelOutcome, EntryKind};
 use outlive_core::memory::MemoryStore;
 use outlive_sqlite::{Options, SqliteStore};
 use outlive_testkit::{Fault, Faults, TestClock, TestEngine};
@@ -68,7 +68,7 @@ async fn insist<T>(
 async fn tell_story(test: &TestEngine) -> Story {
     test.fail_next("c", "the first time");
     let start = async || test.start(mixed, &1).id("r").on_conflict(OnConflict::Reject).await;
-    let run = insist(start, async || test.run::<u32>("r").await.is_err()).await;
+    let run = insist(start, async || test.get_run::<u32>("r").await.is_err()).await;
     calm(test).await;
     test.advance("1 hour").await;
     calm(test).await;
@@ -174,15 +174,15 @@ async fn a_call_whose_write_is_in_doubt_is_answered_as_if_it_were_not() {
         run.resume().await.unwrap();
         calm(&test).await;
         next(&faults);
-        run.signal("b", &1).dedup("key").await.unwrap();
+        run.signal("b", &1).dedup_key("key").await.unwrap();
         next(&faults);
-        run.signal("b", &2).dedup("key").await.unwrap();
+        run.signal("b", &2).dedup_key("key").await.unwrap();
         calm(&test).await;
         next(&faults);
-        assert_eq!(run.cancel("no").await.unwrap(), CancelAnswer::Taken);
+        assert_eq!(run.cancel("no").await.unwrap(), CancelOutcome::Taken);
         calm(&test).await;
         next(&faults);
-        assert_eq!(run.cancel("no").await.unwrap(), CancelAnswer::Ended(Status::Cancelled));
+        assert_eq!(run.cancel("no").await.unwrap(), CancelOutcome::Ended(Status::Cancelled));
     }
 }
 
@@ -232,7 +232,7 @@ async fn many_runs_in_one_batch_in_doubt_each_get_their_own_answer() {
     let signals = runs.iter().map(|run| run.signal("b", &10).into_future());
     futures_util::future::join_all(signals).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
     calm(&test).await;
-    assert_eq!(test.count(Filter::new()).await.unwrap().of(StatusKind::Completed), 100);
+    assert_eq!(test.count(Filter::runs()).await.unwrap().of(StatusKind::Completed), 100);
     for (run, n) in runs.iter().zip(0..) {
         assert_eq!(run.result().await.unwrap(), n + 12);
     }
@@ -295,8 +295,8 @@ async fn a_locked_file_can_be_read_and_signalled() {
     let engine = Engine::open(&path).workflow("mixed", mixed).start().await.unwrap();
     engine.start(mixed, &1).id("r").await.unwrap();
     let client = Client::open(&path).unwrap();
-    let run: Run<u32> = client.run("r").await.unwrap();
-    assert_eq!(client.list(Filter::new()).await.unwrap().runs.len(), 1);
+    let run: Run<u32> = client.get_run("r").await.unwrap();
+    assert_eq!(client.list(Filter::runs()).await.unwrap().runs.len(), 1);
     run.signal("b", &1).await.unwrap();
     run.cancel("over").await.unwrap();
     let result = tokio::time::timeout(Duration::from_secs(120), run.result().into_future()).await.expect("it ends");
@@ -367,15 +367,15 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 async fn full() -> Full {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
-    let store = SqliteStore::open(&path, Options::new().pages_max(200)).unwrap();
+    let store = SqliteStore::open(&path, Options::new().max_pages(200)).unwrap();
     let clock = TestClock::new();
-    let engine = Engine::on(Arc::new(store)).clock(clock.clone());
+    let engine = Engine::with_store(Arc::new(store)).clock(clock.clone());
     let engine = engine.workflow("hoards", hoards).workflow("ballast", ballast).start().await.unwrap();
     let mut wanting = Vec::new();
     for _ in 0..3 {
         wanting.push(engine.start(hoards, &40_000).await.unwrap());
     }
-    let paused = async || engine.count(Filter::new()).await.unwrap().of(StatusKind::Sleeping);
+    let paused = async || engine.count(Filter::runs()).await.unwrap().of(StatusKind::Sleeping);
     until("they sleep", async || paused().await == 3).await;
     let mut ended = Vec::new();
     let error = loop {
@@ -392,7 +392,7 @@ async fn full() -> Full {
     assert!(matches!(&error, Error::Store(error) if error.kind == ErrorKind::Unavailable), "{error:?}");
     assert!(error.to_string().contains("is full; free some space"), "{error}");
     clock.advance(Duration::from_secs(3600));
-    until("they want room", async || engine.count(Filter::new()).await.unwrap().of(StatusKind::Running) > 0).await;
+    until("they want room", async || engine.count(Filter::runs()).await.unwrap().of(StatusKind::Running) > 0).await;
     Full { engine, path, wanting, ended, _folder: folder }
 }
 
@@ -419,7 +419,7 @@ async fn a_full_disk_refuses_new_work_and_loses_nothing_that_was_acknowledged() 
     }
     let refused = full.engine.start(ballast, &"z".repeat(20_000)).id("refused").await.unwrap_err();
     assert!(matches!(&refused, Error::Store(_)), "{refused:?}");
-    assert!(full.engine.run::<usize>("refused").await.unwrap_err().is_not_found());
+    assert!(full.engine.get_run::<usize>("refused").await.unwrap_err().is_not_found());
 }
 
 #[tokio::test]
@@ -428,7 +428,7 @@ async fn an_engine_on_a_full_disk_goes_on_by_itself_when_there_is_room_again() {
     // Another handle, which does not see the limit, plays the one who frees space.
     let other = Client::open(&full.path).unwrap();
     for run in &full.ended {
-        let run: Run<usize> = other.run(run.id()).await.unwrap();
+        let run: Run<usize> = other.get_run(run.id()).await.unwrap();
         run.purge().await.unwrap();
     }
     full.assert_goes_on().await;
@@ -483,7 +483,7 @@ async fn a_damaged_entry_sets_aside_one_run_and_not_the_engine() {
     for name in ["ada", "bob", "eve"] {
         test.start(keepsake, &name.to_string()).id(name).await.unwrap();
     }
-    let paused = async || test.count(Filter::new()).await.unwrap().of(StatusKind::Sleeping);
+    let paused = async || test.count(Filter::runs()).await.unwrap().of(StatusKind::Sleeping);
     until("they sleep", async || paused().await == 3).await;
     close(test).await;
     damage(&path, b"keepsake of bob", b"keepsake of ada");
@@ -491,11 +491,11 @@ async fn a_damaged_entry_sets_aside_one_run_and_not_the_engine() {
     let test = keepsakes(&path, &clock).await;
     test.advance("1 hour").await;
     for name in ["ada", "eve"] {
-        let run: Run<String> = test.run(name).await.unwrap();
+        let run: Run<String> = test.get_run(name).await.unwrap();
         let result = tokio::time::timeout(Duration::from_secs(120), run.result().into_future()).await;
         assert_eq!(result.expect("it ends").unwrap(), format!("keepsake of {name}"));
     }
-    let bob: Run<String> = test.run("bob").await.unwrap();
+    let bob: Run<String> = test.get_run("bob").await.unwrap();
     until("it is set aside", async || bob.status().await.unwrap() == Status::Stuck).await;
     let error = bob.result().await.unwrap_err();
     assert!(error.is_stuck() && error.to_string().contains("damaged"), "{error}");

@@ -100,13 +100,13 @@ async fn restarts_every_minute_do_not_change_how_long_a_sleep_takes() {
     let mut test = test().await;
     test.start(naps, &HOUR).id("r").await.unwrap();
     for minute in 0..60 {
-        let run: Run<u64> = test.run("r").await.unwrap();
+        let run: Run<u64> = test.get_run("r").await.unwrap();
         assert!(!is_ended(&run).await, "after {minute} minutes");
         test.advance("1 minute").await;
         test.crash().await;
     }
     test.settle().await;
-    let run: Run<u64> = test.run("r").await.unwrap();
+    let run: Run<u64> = test.get_run("r").await.unwrap();
     assert_eq!((run.status().await.unwrap(), run.result().await.unwrap()), (Status::Completed, HOUR));
     assert_eq!((test.executions("begin"), test.executions("end")), (1, 1));
 }
@@ -139,7 +139,7 @@ async fn a_sleep_that_ends_while_the_process_is_down_ends_when_it_is_up() {
     clock.advance(millis(30 * DAY));
     test.crash().await;
     test.settle().await;
-    let run: Run<u64> = test.run("r").await.unwrap();
+    let run: Run<u64> = test.get_run("r").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 30 * DAY);
 }
 
@@ -211,7 +211,7 @@ async fn a_sleep_until_a_moment_that_has_passed_is_over_at_once_and_is_recorded(
     assert_eq!(run.journal().await.unwrap().len(), 2);
     test.crash().await;
     test.advance("9999 ms").await;
-    let run: Run<()> = test.run("r").await.unwrap();
+    let run: Run<()> = test.get_run("r").await.unwrap();
     assert!(!is_ended(&run).await);
     test.advance("1 ms").await;
     assert!(is_ended(&run).await);
@@ -222,7 +222,7 @@ async fn a_delayed_start_begins_at_its_millisecond() {
     for ms in [1, 59_999, 60_001, HOUR, 30 * DAY] {
         let mut test = test().await;
         let at = test.clock().now().after(millis(ms));
-        test.start(naps, &0).id("after").after(ms).await.unwrap();
+        test.start(naps, &0).id("after").delay(ms).await.unwrap();
         test.start(naps, &0).id("at").at(at).await.unwrap();
         test.crash().await;
         test.advance(ms - 1).await;
@@ -260,7 +260,7 @@ async fn a_sleep_that_begins_after_the_clock_was_set_back_takes_its_time() {
         let id = n.to_string();
         test.start(naps, &ms).id(&id).await.unwrap();
         test.advance(ms - 1).await;
-        let run: Run<u64> = test.run(&id).await.unwrap();
+        let run: Run<u64> = test.get_run(&id).await.unwrap();
         assert!(!is_ended(&run).await, "{ms}");
         test.advance(1).await;
         assert!(is_ended(&run).await, "{ms}");
@@ -299,10 +299,10 @@ async fn a_workflow_never_sees_its_time_go_back() {
     for hours in [1, -2, 3, -4, 1] {
         step_clock(&test, hours * HOUR.cast_signed()).await;
         test.crash().await;
-        test.run::<Vec<i64>>("r").await.unwrap().signal("n", &()).await.unwrap();
+        test.get_run::<Vec<i64>>("r").await.unwrap().signal("n", &()).await.unwrap();
         test.settle().await;
     }
-    let seen = test.run::<Vec<i64>>("r").await.unwrap().result().await.unwrap();
+    let seen = test.get_run::<Vec<i64>>("r").await.unwrap().result().await.unwrap();
     assert!(seen.is_sorted(), "{seen:?}");
 }
 
@@ -324,7 +324,7 @@ async fn a_message_is_not_late_because_the_clock_was_set_back() {
     test.crash().await;
     test.settle().await;
     drop(sending);
-    let run: Run<u32> = test.run("r").await.unwrap();
+    let run: Run<u32> = test.get_run("r").await.unwrap();
     assert_eq!(run.status().await.unwrap(), Status::Completed);
 }
 
@@ -386,16 +386,16 @@ async fn twenty_thousand_sleeping_runs_take_no_more_room_than_they_are_given_and
         Ok(ctx.sleep(ms).await?)
     }
     const COUNT: u64 = 20_000;
-    let test = TestEngine::new(|engine| engine.workflow("sleeps", sleeps).resident_max(100)).paranoid(false).await;
-    let mut resident_max = 0;
+    let test = TestEngine::new(|engine| engine.workflow("sleeps", sleeps).max_resident(100)).paranoid(false).await;
+    let mut max_resident = 0;
     let mut watch = async |test: &TestEngine, kind: StatusKind| {
         for n in 0.. {
             turn().await;
-            resident_max = resident_max.max(test.resident());
-            if n % 256 == 0 && test.count(Filter::new()).await.unwrap().of(kind) == COUNT {
+            max_resident = max_resident.max(test.resident());
+            if n % 256 == 0 && test.count(Filter::runs()).await.unwrap().of(kind) == COUNT {
                 break;
             }
-            assert!(n < 10_000_000, "they do not get on: {:?}", test.count(Filter::new()).await);
+            assert!(n < 10_000_000, "they do not get on: {:?}", test.count(Filter::runs()).await);
         }
     };
     // A third is due within the minute for which wakes are held in memory.
@@ -404,7 +404,7 @@ async fn twenty_thousand_sleeping_runs_take_no_more_room_than_they_are_given_and
     watch(&test, StatusKind::Sleeping).await;
     test.clock().advance(millis(3 * HOUR));
     watch(&test, StatusKind::Completed).await;
-    assert!((1..=100).contains(&resident_max), "{resident_max} at once");
+    assert!((1..=100).contains(&max_resident), "{max_resident} at once");
     test.settle().await;
     assert_eq!(test.resident(), 0);
 }
@@ -412,7 +412,7 @@ async fn twenty_thousand_sleeping_runs_take_no_more_room_than_they_are_given_and
 #[tokio::test]
 async fn runs_outside_memory_cost_no_write_until_they_are_due() {
     let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
-    let setup = |engine: outlive::Builder| engine.workflow("naps", naps).resident_max(10);
+    let setup = |engine: outlive::Builder| engine.workflow("naps", naps).max_resident(10);
     let test = TestEngine::new(setup).store(faults.clone()).await;
     for _ in 0..50 {
         test.start(naps, &DAY).await.unwrap();
@@ -422,7 +422,7 @@ async fn runs_outside_memory_cost_no_write_until_they_are_due() {
     test.advance("22 hours").await;
     assert_eq!((faults.writes() - before, test.resident()), (0, 0));
     test.advance("1 hour").await;
-    assert_eq!(test.count(Filter::new()).await.unwrap().of(StatusKind::Completed), 50);
+    assert_eq!(test.count(Filter::runs()).await.unwrap().of(StatusKind::Completed), 50);
 }
 
 // ---- any schedule ----
@@ -472,7 +472,7 @@ async fn try_schedule(seed: u64, mut test: TestEngine) {
         test.settle().await;
     }
     for (n, plan) in plans.iter().enumerate() {
-        let run: Run<Vec<i64>> = test.run(&n.to_string()).await.unwrap();
+        let run: Run<Vec<i64>> = test.get_run(&n.to_string()).await.unwrap();
         let took = test.result(&run).await.unwrap_or_else(|error| panic!("seed {seed}, run {n}: {error}"));
         for ((kind, ms), took) in plan.iter().zip(&took) {
             assert!(took.cast_unsigned() >= *ms, "seed {seed}, run {n}, kind {kind}: {took} of {ms} ms");
@@ -497,7 +497,7 @@ async fn no_timer_is_early_or_lost_under_any_schedule_on_a_clock_that_wakes_too_
         let early = early();
         let clock = early.clock.clone();
         let setup = move |engine: outlive::Builder| {
-            engine.workflow("timers", timers).provide(early.clock.clone()).clock(early.clone()).resident_max(2)
+            engine.workflow("timers", timers).provide(early.clock.clone()).clock(early.clone()).max_resident(2)
         };
         try_schedule(seed, TestEngine::new(setup).clock(clock).await).await;
     }
@@ -562,7 +562,7 @@ async fn what_became_due_while_the_process_was_away_ends_in_due_order() {
         test.settle().await;
         test.clock().set(Timestamp::from_millis(test.clock().now().as_millis() + i64::from(hours_away) * HOUR as i64));
         test.crash().await;
-        let run: Run<Vec<String>> = test.run("r").await.unwrap();
+        let run: Run<Vec<String>> = test.get_run("r").await.unwrap();
         let order = test.result(&run).await.unwrap();
         let timed: Vec<_> = order.iter().filter(|what| *what != "retry").collect();
         assert_eq!(timed, wanted, "after {hours_away} hours");

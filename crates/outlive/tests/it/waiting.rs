@@ -148,7 +148,7 @@ fn id_of(n: usize) -> String {
 async fn wait_for_all(client: &Client, counted: &Counted) -> JoinSet<std::result::Result<usize, Error>> {
     let (mut tasks, before) = (JoinSet::new(), counted.instances());
     for n in 0..WAITERS {
-        let run: Run<usize> = client.run(&id_of(n)).await.unwrap();
+        let run: Run<usize> = client.get_run(&id_of(n)).await.unwrap();
         tasks.spawn(async move { run.result().await });
     }
     while counted.instances() < before + 2 * WAITERS {
@@ -175,14 +175,14 @@ async fn those_who_wait_in_a_client_do_not_read_the_store_at_each_write_of_the_e
         engine.start(parked, &n).id(&id_of(n)).await.unwrap();
     }
     let counted = Counted::open(&file);
-    let client = Client::on(counted.clone());
+    let client = Client::with_store(counted.clone());
     let mut tasks = wait_for_all(&client, &counted).await;
     let before = counted.instances();
     while counted.looks() < LOOKS {
         engine.start(quick, &()).await.unwrap().result().await.unwrap();
     }
     for n in 0..WAITERS {
-        engine.run::<usize>(&id_of(n)).await.unwrap().signal("go", &()).await.unwrap();
+        engine.get_run::<usize>(&id_of(n)).await.unwrap().signal("go", &()).await.unwrap();
     }
     let mut sum = 0;
     while let Some(result) = tasks.join_next().await {
@@ -197,7 +197,7 @@ async fn those_who_wait_in_the_executor_do_not_read_the_store_at_each_write_of_a
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("runs.db");
     let counted = Counted::open(&file);
-    let builder = Engine::on(counted.clone()).workflow("parked", parked).workflow("quick", quick);
+    let builder = Engine::with_store(counted.clone()).workflow("parked", parked).workflow("quick", quick);
     let engine = builder.start().await.unwrap();
     for n in 0..WAITERS {
         engine.start(parked, &n).id(&id_of(n)).await.unwrap();
@@ -205,7 +205,7 @@ async fn those_who_wait_in_the_executor_do_not_read_the_store_at_each_write_of_a
     let outside = Client::open(&file).unwrap();
     // From now on the engine knows that others write, and reads what they may have changed.
     outside.start(Workflow::<(), ()>::new("quick"), &()).await.unwrap().result().await.unwrap();
-    let mut tasks = wait_for_all(&engine, &counted).await;
+    let mut tasks = wait_for_all(&engine.client(), &counted).await;
     let before = counted.instances();
     while counted.looks() < LOOKS {
         outside.start(Workflow::<(), ()>::new("quick"), &()).await.unwrap().result().await.unwrap();
@@ -214,7 +214,7 @@ async fn those_who_wait_in_the_executor_do_not_read_the_store_at_each_write_of_a
     let replaced = outside.start(Workflow::<usize, usize>::new("parked"), &0).id(&id_of(0));
     replaced.on_conflict(OnConflict::Replace).await.unwrap();
     for n in 1..WAITERS {
-        outside.run::<usize>(&id_of(n)).await.unwrap().signal("go", &()).await.unwrap();
+        outside.get_run::<usize>(&id_of(n)).await.unwrap().signal("go", &()).await.unwrap();
     }
     let (mut sum, mut gone) = (0, 0);
     while let Some(result) = tasks.join_next().await {

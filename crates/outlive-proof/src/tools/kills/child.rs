@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use outlive::{CancelAnswer, Client, Engine, Error};
+use outlive::{CancelOutcome, Client, Engine, Error};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -96,7 +96,7 @@ impl Stop {
 async fn work(folder: &Path, generation: u64, stop: &Stop) -> Result<(), String> {
     let effects = Effects::open(folder, generation).map_err(|e| e.to_string())?;
     // Every kill is ours, so no run is to blame for it.
-    let builder = Engine::open(store_in(folder)).recoveries_max(u32::MAX);
+    let builder = Engine::open(store_in(folder)).max_recoveries(u32::MAX);
     let engine = programs::register(builder, effects).start().await.map_err(|e| e.to_string())?;
     say("up");
     stop.told.notified().await;
@@ -134,16 +134,16 @@ pub(super) async fn ask(client: &Client, op: &Op) -> Result<String, Error> {
             Ok("started".to_owned())
         }
         Op::Signal { id, nth, value } => {
-            let run = client.run::<serde_json::Value>(id).await?;
-            match run.signal("item", value).dedup(&format!("item-{nth}")).await {
+            let run = client.get_run::<serde_json::Value>(id).await?;
+            match run.signal("item", value).dedup_key(&format!("item-{nth}")).await {
                 Ok(_) => Ok("sent".to_owned()),
                 Err(Error::Status { status, .. }) => Ok(format!("refused {}", status.kind().as_str())),
                 Err(error) => Err(error),
             }
         }
-        Op::Cancel { id } => match client.run::<serde_json::Value>(id).await?.cancel("as planned").await? {
-            CancelAnswer::Taken => Ok("taken".to_owned()),
-            CancelAnswer::Ended(status) => Ok(format!("ended {}", status.kind().as_str())),
+        Op::Cancel { id } => match client.get_run::<serde_json::Value>(id).await?.cancel("as planned").await? {
+            CancelOutcome::Taken => Ok("taken".to_owned()),
+            CancelOutcome::Ended(status) => Ok(format!("ended {}", status.kind().as_str())),
             other => Ok(format!("odd {other:?}")),
         },
     }

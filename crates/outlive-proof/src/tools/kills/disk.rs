@@ -148,10 +148,10 @@ async fn until(otherwise: &str, count: impl Fn() -> u64, askers: &mut Vec<Asking
 async fn read_on(engine: &Engine, world: &World) -> Result<(), String> {
     let begun = Instant::now();
     while begun.elapsed() < NO_ROOM {
-        let page = engine.list(Filter::new()).await.map_err(|e| format!("failed to list runs: {e}"))?;
+        let page = engine.list(Filter::runs()).await.map_err(|e| format!("failed to list runs: {e}"))?;
         for run in page.runs.iter().take(3) {
             let run =
-                engine.run::<serde_json::Value>(&run.id).await.map_err(|e| format!("failed to find a run: {e}"))?;
+                engine.get_run::<serde_json::Value>(&run.id).await.map_err(|e| format!("failed to find a run: {e}"))?;
             run.journal().await.map_err(|e| format!("failed to read a journal: {e}"))?;
             world.heard().reads += 1;
         }

@@ -182,7 +182,7 @@ pub(super) fn wait_for_ends(folder: &Path, patience: Duration) -> Result<(), Str
         let client = Client::open(store_in(folder)).map_err(|e| e.to_string())?;
         let deadline = Instant::now() + patience;
         loop {
-            let counts = client.count(Filter::new()).await.map_err(|e| e.to_string())?;
+            let counts = client.count(Filter::runs()).await.map_err(|e| e.to_string())?;
             let alive = StatusKind::ALL.into_iter().filter(|kind| !kind.is_ended() && counts.of(*kind) > 0);
             let alive: Vec<String> = alive.map(|kind| format!("{} {}", counts.of(kind), kind.as_str())).collect();
             if alive.is_empty() {

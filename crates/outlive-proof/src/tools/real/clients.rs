@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use outlive::job::{PoolCtx, Push, Task, TaskCtx, WorkerPool};
+use outlive::job::{Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use outlive::{Client, OnConflict, Workflow};
 use outlive_sqlite::doctor;
@@ -46,7 +46,7 @@ async fn count(ctx: TaskCtx<String, Vec<String>>, event: String) -> Result<usize
     Ok(ctx.state().map_or(0, |seen| seen.len()))
 }
 
-async fn deliver(ctx: PoolCtx<String>, event: String) -> Result<()> {
+async fn deliver(ctx: WorkerPoolCtx<String>, event: String) -> Result<()> {
     note(ctx.get::<Ledger>().0.as_path(), &event)?;
     Ok(())
 }
@@ -91,12 +91,12 @@ async fn act(role: &Role, number: u64) -> Result<(), BoxError> {
         let (id, token) = (chance % IDS, format!("{number}.{round}"));
         let kind = match chance >> 32 & 7 {
             0 | 1 => {
-                let run = client.run::<Vec<String>>(&format!("gather-{id}")).await?;
-                run.signal("note", token.as_str()).dedup(&token).await?;
+                let run = client.get_run::<Vec<String>>(&format!("gather-{id}")).await?;
+                run.signal("note", token.as_str()).dedup_key(&token).await?;
                 format!("gather-{id}")
             }
             2 => {
-                client.job(TALLY).send_once(&id.to_string(), &token, &token).await?;
+                client.job(TALLY).send(&id.to_string(), &token).dedup_key(&token).await?;
                 format!("tally-{id}")
             }
             3 => {
@@ -104,7 +104,7 @@ async fn act(role: &Role, number: u64) -> Result<(), BoxError> {
                 format!("tally-{id}")
             }
             4 => {
-                client.job(MAIL).push_with(Push::new(token.clone()).once(&token)).await?;
+                client.job(MAIL).push(&token.clone()).dedup_key(&token).await?;
                 "mails".into()
             }
             _ => {
@@ -123,7 +123,7 @@ async fn stir(client: &Client, id: u64, chance: u64) -> Result<(), BoxError> {
     let name = format!("churn-{id}");
     let done = match chance >> 40 & 7 {
         0..=2 => client.start(CHURN, &(chance % 100)).id(&name).on_conflict(OnConflict::Replace).await.map(drop),
-        act => match client.run::<u64>(&name).await {
+        act => match client.get_run::<u64>(&name).await {
             Err(error) => Err(error),
             Ok(run) => match act {
                 3 => run.signal("go", "go").await.map(drop),
@@ -243,7 +243,7 @@ async fn check_mails(
 async fn check_notes(client: &Client, acknowledged: &BTreeMap<String, Vec<String>>) -> Result<(), BoxError> {
     for id in 0..IDS {
         let name = format!("gather-{id}");
-        let run = client.run::<Vec<String>>(&name).await?;
+        let run = client.get_run::<Vec<String>>(&name).await?;
         run.signal("note", "stop").await?;
         let seen = run.result().await?;
         let wanted = acknowledged.get(&name).map_or(&[][..], Vec::as_slice);

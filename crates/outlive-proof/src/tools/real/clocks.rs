@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use outlive::job::{PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 use outlive::{StatusKind, Workflow};
 
@@ -37,7 +37,7 @@ async fn remind(ctx: TaskCtx<u64, bool>) -> Result<()> {
     Ok(())
 }
 
-async fn work(_: PoolCtx<u64>, _: u64) -> Result<()> {
+async fn work(_: WorkerPoolCtx<u64>, _: u64) -> Result<()> {
     Ok(())
 }
 

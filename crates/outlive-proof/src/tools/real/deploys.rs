@@ -95,7 +95,7 @@ async fn deploy(stage: &Stage, name: &str, outcome: Outcome, runs: u64) -> Resul
         started.push(client.start(ORDER, &()).id(&format!("order-{n}")).await?);
     }
     until("all runs wait", async || {
-        let waiting = client.count(Filter::new().status(StatusKind::Waiting)).await?.total();
+        let waiting = client.count(Filter::runs().status(StatusKind::Waiting)).await?.total();
         Ok(if waiting == runs { Ok(()) } else { Err(format!("{waiting} of {runs} wait")) })
     })
     .await?;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, PoolCtx, Task, TaskCtx, WorkerPool};
+use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
 
 use crate::tools::real::stage::{Role, Stage, until};
@@ -55,7 +55,7 @@ async fn remind(ctx: TaskCtx<String, Vec<String>>) -> Result<()> {
     Ok(ctx.get::<Ledger>().note(&format!("remind {}", ctx.state().map_or(0, |seen| seen.len())))?)
 }
 
-async fn work_slowly(ctx: PoolCtx<String>, event: String) -> Result<()> {
+async fn work_slowly(ctx: WorkerPoolCtx<String>, event: String) -> Result<()> {
     tokio::time::sleep(SLOWLY).await;
     Ok(ctx.get::<Ledger>().note(&format!("slow {event}"))?)
 }

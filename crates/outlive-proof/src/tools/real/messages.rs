@@ -47,7 +47,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     })
     .await?;
     until("all runs are in their long step", async || {
-        let running = client.count(Filter::new().status(StatusKind::Running)).await?.total();
+        let running = client.count(Filter::runs().status(StatusKind::Running)).await?.total();
         Ok(if running == runs { Ok(()) } else { Err(format!("{running} of {runs} are")) })
     })
     .await?;
@@ -55,7 +55,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
     for_each(runs, |n| {
         let client = client.clone();
         async move {
-            let run: Run<()> = client.run(&format!("busy-{n}")).await?;
+            let run: Run<()> = client.get_run(&format!("busy-{n}")).await?;
             run.signal("note", &()).await?;
             Ok(())
         }

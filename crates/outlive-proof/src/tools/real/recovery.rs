@@ -83,7 +83,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     all_begun(stage, &(lives - 1).to_string(), runs, &mut process).await?;
-    let stuck = client.count(Filter::new().workflow("long").status(StatusKind::Stuck)).await?.total();
+    let stuck = client.count(Filter::runs().workflow("long").status(StatusKind::Stuck)).await?.total();
     match stuck {
         0 => Ok(format!("{runs} runs in long steps were back after 2 kills and a deadly run, in {lives} processes")),
         _ => Err(format!("{stuck} of {runs} innocent runs are stuck").into()),

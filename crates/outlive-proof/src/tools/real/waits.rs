@@ -66,7 +66,7 @@ pub(super) async fn play(stage: &Stage) -> Result<String, BoxError> {
         );
     }
     for (run, of) in [("second", "the second attempt"), ("endless", "the timeout")] {
-        let info = client.run::<serde_json::Value>(run).await?.info().await?;
+        let info = client.get_run::<serde_json::Value>(run).await?.info().await?;
         let took = info.ended_at.zip(info.started_at).map(|(ended, started)| ended.since(started)).unwrap_or_default();
         if took < Duration::from_secs(seconds) {
             return Err(format!("{of} came after {took:?}, {seconds} s were due").into());
