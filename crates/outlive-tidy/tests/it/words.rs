@@ -30,6 +30,16 @@ fn tests_and_examples_in_documents_may_unwrap() {
 }
 
 #[test]
+fn stilted_phrases_are_found_in_what_is_shipped() {
+    let phrase = ["who", "ever"].concat();
+    let text = format!("//! A.\n// For {phrase} asks.\nfn {phrase}_asks() {{}}\n");
+    let found = left(&Source::new("crates/a/src/lib.rs", &text));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("crates/a/src/lib.rs:2 says \""), "{found:?}");
+    assert_eq!(left(&Source::new("crates/a/tests/it/main.rs", &text)), [""; 0]);
+}
+
+#[test]
 fn nothing_is_left_in_the_code_that_must_not_be() {
     assert_none(&sources().iter().flat_map(left).collect::<Vec<_>>());
 }
