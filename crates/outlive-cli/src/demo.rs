@@ -20,7 +20,7 @@ use outlive::{Client, Run, Workflow};
 
 use crate::error::Error;
 use crate::out::Out;
-use place::Place;
+use place::DemoFolder;
 use plan::{Act, Plan};
 use processes::Processes;
 use report::Report;
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
-    let place = Place::make(args.keep.as_deref())?;
+    let place = DemoFolder::make(args.keep.as_deref())?;
     let mut view = View::new(out);
     let report = tokio::select! {
         played = tokio::time::timeout(TIME_MAX, play(&place, &mut view)) => played.unwrap_or_else(|_| {
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Args, out: Out) -> Result<ExitCode, Error> {
 }
 
 /// Starts the order and the process that executes it, and follows the plan until the order has ended.
-async fn play(place: &Place, view: &mut View) -> Result<Report, Error> {
+async fn play(place: &DemoFolder, view: &mut View) -> Result<Report, Error> {
     view.open(place)?;
     let client = Client::open(place.store())?;
     let order = child::Order { item: "a tent".into(), cents: 12_900 };

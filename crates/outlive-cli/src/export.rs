@@ -111,13 +111,13 @@ async fn to_stdout(file: &Path, args: &Args) -> Result<u64, Error> {
 /// Writes the export to a file. A regular file is replaced as a whole or not at all; anything else is written in place.
 async fn to_file(file: &Path, target: &Path, args: &Args) -> Result<u64, Error> {
     let refuse = |error: io::Error| Error::said(format!("cannot write export {target:?}: {error}"));
-    let place = Place::of(target).map_err(refuse)?;
+    let place = ExportTarget::of(target).map_err(refuse)?;
     let path = match place {
-        Place::Stream => {
+        ExportTarget::Stream => {
             let stream = OpenOptions::new().write(true).open(target).map_err(refuse)?;
             return write(file, args, &mut BufWriter::new(stream)).await;
         }
-        Place::File(path) => path,
+        ExportTarget::File(path) => path,
     };
     if let Some(what) = part_of_store(file, &path) {
         return Err(Error::said(format!("{target:?} is {what}; use another file for the export")));
@@ -134,14 +134,14 @@ async fn to_file(file: &Path, target: &Path, args: &Args) -> Result<u64, Error> 
 }
 
 /// What the path of an export leads to.
-enum Place {
+enum ExportTarget {
     /// A regular file that may not exist yet, with symbolic links resolved.
     File(PathBuf),
     /// A device, a pipe or a socket: written in place, never replaced.
     Stream,
 }
 
-impl Place {
+impl ExportTarget {
     fn of(target: &Path) -> io::Result<Self> {
         match fs::metadata(target) {
             Ok(found) if found.is_file() => fs::canonicalize(target).map(Self::File),

@@ -9,7 +9,7 @@ use crate::lifecycle::News;
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::query::Instance;
-use crate::queue::{Bury, Dead, Moved, Push};
+use crate::queue::{Dead, Moved, Push, ResolveDeadLetters};
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -35,7 +35,7 @@ pub enum Write {
     /// Applies everything that one turn of a job changes.
     Turn(Box<Turn>),
     /// Retries or discards dead letters.
-    Bury(Bury),
+    ResolveDeadLetters(ResolveDeadLetters),
     /// Stores a number under a name: the position of a feed subscriber.
     Mark(Name, u64),
     /// Removes the oldest lifecycle events from the feed, a few thousand at a time.
@@ -184,12 +184,12 @@ pub struct Commit {
     /// Inbox positions of the messages that these entries take.
     pub taken: Vec<u64>,
     /// The new state, if it changes.
-    pub state: Option<State>,
+    pub state: Option<NewState>,
 }
 
 /// The new state of an instance.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct NewState {
     /// The status.
     pub status: Status,
     /// When to wake it if nobody drives it; replaces any earlier wake. Ignored for ended and stuck instances.
@@ -234,7 +234,7 @@ pub struct Turn {
     pub writes: Vec<Write>,
     /// The new state, if it changes. Its `outcome` is the record of the job. If it releases the instance, and not for a
     /// manual pause, the events in its queue wake it, whether its owner has seen them or not.
-    pub state: Option<State>,
+    pub state: Option<NewState>,
     /// `true` to remove the instance with its state, inbox, queue and wake.
     pub is_removed: bool,
 }

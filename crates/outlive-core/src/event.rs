@@ -39,7 +39,7 @@ pub struct Event {
 
 /// All fields except the payload, each omitted if it has the default of [`Event::new`].
 #[derive(Serialize, Deserialize)]
-struct Wire<'a> {
+struct EventWire<'a> {
     #[serde(default, skip_serializing_if = "is_zero")]
     priority: i32,
     #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
@@ -101,7 +101,7 @@ impl Event {
             return None;
         }
         let text = |name: &'_ Option<Name>| name.as_ref().map(|name| Cow::Owned(name.to_string()));
-        let wire = Wire {
+        let wire = EventWire {
             priority: self.priority,
             key: text(&self.key),
             due: self.due,
@@ -121,7 +121,7 @@ impl Event {
     #[must_use]
     pub fn from_parts(text: Option<&str>, payload: Payload) -> Option<Self> {
         let Some(text) = text else { return Some(Self::new(payload)) };
-        let wire: Wire<'_> = serde_json::from_str(text).ok()?;
+        let wire: EventWire<'_> = serde_json::from_str(text).ok()?;
         let name = |text: Option<Cow<'_, str>>| text.map(|text| Name::recorded(&text));
         Some(Self {
             payload,

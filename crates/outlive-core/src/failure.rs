@@ -72,7 +72,7 @@ impl Cause {
 
 /// The stored form of a failure.
 #[derive(Serialize, Deserialize)]
-struct Wire {
+struct FailureWire {
     cause: String,
     message: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -166,7 +166,7 @@ impl Failure {
     #[must_use]
     pub fn to_payload(&self) -> Payload {
         let raw = |payload: &Payload| serde_json::value::RawValue::from_string(payload.as_str().to_owned()).ok();
-        let wire = Wire {
+        let wire = FailureWire {
             cause: self.cause.as_str().to_owned(),
             message: self.message.clone(),
             causes: self.causes.clone(),
@@ -181,7 +181,7 @@ impl Failure {
     /// # Errors
     /// If the payload is not a failure.
     pub fn from_payload(payload: &Payload) -> Result<Self, String> {
-        let wire: Wire = payload.decode().map_err(|error| format!("not a recorded failure: {error}"))?;
+        let wire: FailureWire = payload.decode().map_err(|error| format!("not a recorded failure: {error}"))?;
         let cause = Cause::from_text(&wire.cause).ok_or_else(|| format!("unknown cause {:?}", wire.cause))?;
         Ok(Self {
             cause,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::checksum::Sum;
 use crate::failure::Failure;
 use crate::payload::Payload;
 use crate::status::Status;
-use crate::sum::Sum;
 use crate::time::Timestamp;
 
 /// One journal entry.

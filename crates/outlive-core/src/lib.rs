@@ -1,6 +1,7 @@
 //! The deterministic rules of Outlive: no clock, no randomness, no I/O and no async runtime. Callers pass in the time
 //! and the messages and get commits back.
 
+pub mod checksum;
 pub mod commit;
 pub mod duration;
 pub mod event;
@@ -22,7 +23,6 @@ pub mod schedule;
 mod scratch;
 pub mod status;
 pub mod store;
-pub mod sum;
 pub mod throttle;
 pub mod time;
 pub mod touched;

@@ -19,7 +19,7 @@ pub struct Push {
     /// The events, in order.
     pub events: Vec<Event>,
     /// Where they are stored until they are taken.
-    pub place: Place,
+    pub place: PushTarget,
     /// When they were accepted.
     pub at: Timestamp,
     /// The seed of the instance, if it is created.
@@ -30,7 +30,7 @@ pub struct Push {
 
 /// Where pushed events are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum PushTarget {
     /// In the inbox of the instance: handled in order, all of them in memory while it is driven.
     Inbox,
     /// In a queue that is read page by page, by priority, fairly between keys.
@@ -127,16 +127,16 @@ pub struct Dead {
     /// The event as it was accepted, or the batch.
     pub event: Event,
     /// Where it goes if it is retried.
-    pub place: Place,
+    pub place: PushTarget,
 }
 
 /// A request to retry or discard dead letters.
 #[derive(Clone, Debug)]
-pub struct Bury {
+pub struct ResolveDeadLetters {
     /// The name of the job with its kind.
     pub job: Name,
     /// The dead letters to process.
-    pub letters: Letters,
+    pub letters: WhichLetters,
     /// `true` to retry them as new events, `false` to discard them.
     pub is_retry: bool,
     /// When the request is made.
@@ -145,14 +145,14 @@ pub struct Bury {
 
 /// A selection of the dead letters of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Letters {
+pub enum WhichLetters {
     /// All dead letters of the job.
     All,
     /// The dead letter with this position.
     One(u64),
 }
 
-impl Letters {
+impl WhichLetters {
     /// Returns `true` if the dead letter with this position is selected.
     #[must_use]
     pub fn has(self, pos: u64) -> bool {

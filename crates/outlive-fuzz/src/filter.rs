@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Commit, Epoch, OnConflict, Send, Start, State, Write};
+use outlive_core::commit::{Answer, Commit, Epoch, NewState, OnConflict, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::Kinds;
 use outlive_core::memory::MemoryStore;
@@ -86,7 +86,7 @@ async fn check(store: &dyn Store, epoch: Epoch, starts: &[(Start, Status)], filt
 
 fn enter(num: InstanceNum, epoch: Epoch, status: Status) -> Write {
     let (wake, is_owned, seen, outcome, note) = (None, false, None, None, None);
-    let state = Some(State { status, wake, is_owned, seen, outcome, note, at: Timestamp::AT_ONCE });
+    let state = Some(NewState { status, wake, is_owned, seen, outcome, note, at: Timestamp::AT_ONCE });
     Write::Commit(Commit { num, epoch, seq_before: 0, entries: vec![], taken: vec![], state })
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive_core::commit::{Answer, Claim, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
+use outlive_core::commit::{Answer, Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::memory::MemoryStore;
@@ -182,7 +182,7 @@ impl Author<'_> {
         Entry::of_run(seq, self.bytes.moment(), self.bytes.pick(&EntryKind::ALL))
     }
 
-    fn state(&mut self, positions: &[u64]) -> Option<State> {
+    fn state(&mut self, positions: &[u64]) -> Option<NewState> {
         if self.bytes.is(2) {
             return None;
         }
@@ -191,7 +191,7 @@ impl Author<'_> {
         let status = self.bytes.pick(&statuses);
         let is_owned = status == Status::Running && self.bytes.is(2);
         let seen = self.bytes.pick(&[&[0], positions].concat());
-        Some(State {
+        Some(NewState {
             status,
             wake: (!is_owned && matches!(status, Status::Running | Status::Sleeping { .. }))
                 .then(|| self.bytes.moment()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use outlive_core::commit::{Claim, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
+use outlive_core::commit::{Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
@@ -97,7 +97,7 @@ impl Author<'_> {
         }
     }
 
-    fn state(&mut self, seen: Option<u64>) -> State {
+    fn state(&mut self, seen: Option<u64>) -> NewState {
         let moment = self.moment();
         let paused = Status::Sleeping { until: moment };
         let open = [Status::Running, paused];
@@ -105,7 +105,7 @@ impl Author<'_> {
         let status = if self.chance.is(3) { self.chance.pick(&ends) } else { self.chance.pick(&open) };
         let is_owned = status == Status::Running;
         let outcome = self.payload();
-        State {
+        NewState {
             status,
             wake: (status == paused).then_some(moment),
             is_owned,

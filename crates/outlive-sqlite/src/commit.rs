@@ -1,6 +1,6 @@
 //! Applies the commits of runs: the hot path, one row per journal entry and nothing else.
 
-use outlive_core::commit::{Answer, Commit, State};
+use outlive_core::commit::{Answer, Commit, NewState};
 use outlive_core::id::Name;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Inbound;
@@ -45,13 +45,13 @@ impl Batch<'_> {
     }
 
     /// Returns the state if this commit marks an instance stuck whose claim found damage.
-    fn sets_aside<'a>(&self, commit: &'a Commit) -> Option<&'a State> {
+    fn sets_aside<'a>(&self, commit: &'a Commit) -> Option<&'a NewState> {
         let state = commit.state.as_ref().filter(|state| state.status == Status::Stuck)?;
         (commit.entries.is_empty() && self.ledger.damage(commit.num.0).is_some()).then_some(state)
     }
 
     /// Marks a damaged instance stuck. Its driver could not read where its journal ends, so that is not checked.
-    pub(crate) fn set_aside(&mut self, num: u64, state: &State) -> rusqlite::Result<Answer> {
+    pub(crate) fn set_aside(&mut self, num: u64, state: &NewState) -> rusqlite::Result<Answer> {
         match self.ledger.outline(self.connection, num)? {
             Some((facts, workflow)) if facts.is_open() => {
                 self.enter(num, state, facts, workflow).map(|()| Answer::Done)
@@ -78,7 +78,7 @@ impl Batch<'_> {
     }
 
     /// Returns `true` if an ended or stuck instance is in exactly this state.
-    fn has_entered(&self, num: u64, state: &State) -> rusqlite::Result<bool> {
+    fn has_entered(&self, num: u64, state: &NewState) -> rusqlite::Result<bool> {
         let sql =
             "SELECT 1 FROM instance WHERE num = ?1 AND status = ?2 AND outcome IS ?3 AND note IS ?4 AND ended_at IS ?5";
         let ended_at = state.status.is_ended().then_some(state.at.as_millis());
@@ -92,7 +92,7 @@ impl Batch<'_> {
     pub(crate) fn unseen_by(
         &self,
         num: u64,
-        state: Option<&State>,
+        state: Option<&NewState>,
         taken: &[u64],
         facts: &Facts,
     ) -> rusqlite::Result<Vec<Inbound>> {
@@ -148,7 +148,13 @@ impl Batch<'_> {
     }
 
     /// Puts an instance into a state, and drops its cached facts unless it is driven further.
-    pub(crate) fn enter(&mut self, num: u64, state: &State, mut facts: Facts, workflow: Name) -> rusqlite::Result<()> {
+    pub(crate) fn enter(
+        &mut self,
+        num: u64,
+        state: &NewState,
+        mut facts: Facts,
+        workflow: Name,
+    ) -> rusqlite::Result<()> {
         let kind = state.status.kind();
         let is_open = !state.status.is_ended() && kind != StatusKind::Stuck;
         let owner = if is_open && state.is_owned { self.epoch } else { 0 };

@@ -186,29 +186,29 @@ pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlit
 }
 
 /// A row of the feed; `line` is `None` if it is damaged.
-struct Place {
+struct FeedRow {
     pos: u64,
     num: u64,
     number: u64,
     line: Option<Line>,
 }
 
-fn next(rows: &mut Rows<'_>, place: fn(&Row<'_>) -> Place) -> rusqlite::Result<Option<Place>> {
+fn next(rows: &mut Rows<'_>, place: fn(&Row<'_>) -> FeedRow) -> rusqlite::Result<Option<FeedRow>> {
     Ok(rows.next()?.map(place))
 }
 
-fn of_entry(row: &Row<'_>) -> Place {
+fn of_entry(row: &Row<'_>) -> FeedRow {
     let seq = row::int(row, 0).unwrap_or(0).cast_unsigned();
     let line = row::entry(row, seq).ok().map(Line::Entry);
-    Place { pos: number(row, 10), num: number(row, 11), number: number(row, 12), line }
+    FeedRow { pos: number(row, 10), num: number(row, 11), number: number(row, 12), line }
 }
 
-fn of_news(row: &Row<'_>) -> Place {
-    Place { pos: number(row, 0), num: number(row, 1), number: number(row, 2), line: news(row).map(Line::News) }
+fn of_news(row: &Row<'_>) -> FeedRow {
+    FeedRow { pos: number(row, 0), num: number(row, 1), number: number(row, 2), line: news(row).map(Line::News) }
 }
 
-fn whose(connection: &Connection, row: Place) -> rusqlite::Result<Option<Told>> {
-    let Place { pos, num, number, line: Some(line) } = row else { return Ok(None) };
+fn whose(connection: &Connection, row: FeedRow) -> rusqlite::Result<Option<Told>> {
+    let FeedRow { pos, num, number, line: Some(line) } = row else { return Ok(None) };
     let mut statement = connection.prepare_cached(WHOSE)?;
     let names = statement.query_row([num.cast_signed()], |row| Ok((name(row, 0), name(row, 1)))).optional()?;
     let (id, workflow) = names.unwrap_or_else(|| (Name::recorded(""), Name::recorded("")));

@@ -6,7 +6,7 @@ use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::query::Urgency;
-use outlive_core::queue::{Bury, Dead, Letters, Place, Push, Spot};
+use outlive_core::queue::{Dead, Push, PushTarget, ResolveDeadLetters, Spot, WhichLetters};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
@@ -84,8 +84,8 @@ impl Batch<'_> {
             }
         };
         let before = match push.place {
-            Place::Inbox => self.ledger.facts(self.connection, receiver.num)?.map_or(0, |facts| facts.inbox_last),
-            Place::Queue => 0,
+            PushTarget::Inbox => self.ledger.facts(self.connection, receiver.num)?.map_or(0, |facts| facts.inbox_last),
+            PushTarget::Queue => 0,
         };
         let positions = self.keep_all(&receiver, push)?;
         let answer = Answer::Pushed { num: InstanceNum(receiver.num), created, positions, before };
@@ -114,7 +114,7 @@ impl Batch<'_> {
                 self.connection.prepare_cached(sql)?.execute(values)?;
             }
             let inbound = Inbound { pos, at: push.at, message: Message::Event(event.clone()) };
-            let spot = (push.place == Place::Queue).then(|| Spot::of(event));
+            let spot = (push.place == PushTarget::Queue).then(|| Spot::of(event));
             self.keep(receiver.num, &inbound, spot.as_ref())?;
             queued += i64::from(spot.is_some());
             positions.push(pos);
@@ -156,22 +156,22 @@ impl Batch<'_> {
         };
         // The driver that gets this reply may not know of an earlier message. In a queue, positions show no gaps.
         let before = match positions.iter().find(|pos| **pos > 0) {
-            Some(kept) if push.place == Place::Inbox => self.last_before(num, *kept)?,
+            Some(kept) if push.place == PushTarget::Inbox => self.last_before(num, *kept)?,
             _ => 0,
         };
         Ok(Some(Answer::Pushed { num: InstanceNum(num), created, positions, before }))
     }
 
-    pub(crate) fn bury(&mut self, bury: &Bury) -> rusqlite::Result<Answer> {
+    pub(crate) fn bury(&mut self, bury: &ResolveDeadLetters) -> rusqlite::Result<Answer> {
         let meant = match bury.letters {
-            Letters::All => queue::dead(self.connection, &bury.job, 0, BURY_MAX)?,
-            Letters::One(pos) => {
+            WhichLetters::All => queue::dead(self.connection, &bury.job, 0, BURY_MAX)?,
+            WhichLetters::One(pos) => {
                 let mut one = queue::dead(self.connection, &bury.job, pos.saturating_sub(1), 1)?;
                 one.retain(|dead| dead.pos == pos);
                 one
             }
         };
-        if meant.is_empty() && bury.letters != Letters::All {
+        if meant.is_empty() && bury.letters != WhichLetters::All {
             let is_done = self.again == Again::Perhaps;
             let done = Answer::Buried { count: 1, nums: Vec::new() };
             return Ok(if is_done { done } else { Answer::Refused(Refusal::NotFound) });

@@ -5,7 +5,7 @@ use outlive_core::id::Name;
 use outlive_core::message::Message;
 use outlive_core::page::Room;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Dead, Depth, Place, QueuePage, QueueRead, Queued, Spot, take_turns};
+use outlive_core::queue::{Dead, Depth, PushTarget, QueuePage, QueueRead, Queued, Spot, take_turns};
 use outlive_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -175,7 +175,7 @@ pub(crate) fn dead(connection: &Connection, job: &Name, after: u64, limit: usize
             attempts: row::int(row, 3).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX),
             failure: Payload::recorded(&row::text(row, 6)),
             event: Event::from_parts(text.as_deref(), payload.clone()).unwrap_or_else(|| Event::new(payload)),
-            place: if row::int(row, 4) == Some(1) { Place::Queue } else { Place::Inbox },
+            place: if row::int(row, 4) == Some(1) { PushTarget::Queue } else { PushTarget::Inbox },
         })
     })?;
     let (mut page, mut room) = (Vec::new(), Room::new(usize::MAX));

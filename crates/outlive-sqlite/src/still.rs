@@ -15,12 +15,12 @@ use crate::place::Identity;
 #[derive(Clone, Debug)]
 pub(crate) struct Still {
     path: PathBuf,
-    seen: Seen,
+    seen: FileState,
 }
 
 /// What changes whenever the file does. A program that writes it creates a WAL first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Seen {
+struct FileState {
     identity: Identity,
     bytes: u64,
     modified: Option<SystemTime>,
@@ -30,7 +30,7 @@ struct Seen {
 impl Still {
     /// Returns the file, or `None` if its WAL holds changes that are not in it yet.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        let seen = Seen::at(path).filter(|seen| seen.log_bytes == 0)?;
+        let seen = FileState::at(path).filter(|seen| seen.log_bytes == 0)?;
         Some(Self { path: path.to_owned(), seen })
     }
 
@@ -52,7 +52,7 @@ impl Still {
     /// # Errors
     /// Returns [`ErrorKind::Unavailable`] if the file has changed.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if Seen::at(&self.path).as_ref() == Some(&self.seen) {
+        if FileState::at(&self.path).as_ref() == Some(&self.seen) {
             return Ok(());
         }
         let message =
@@ -61,7 +61,7 @@ impl Still {
     }
 }
 
-impl Seen {
+impl FileState {
     fn at(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok()?;
         let log_bytes = fs::metadata(log_of(path)).map_or(0, |log| log.len());

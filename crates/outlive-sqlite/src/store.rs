@@ -27,7 +27,7 @@ use crate::place::{self, Identity};
 use crate::reader;
 use crate::view::SqliteReader;
 use crate::watch::{Ear, Watch};
-use crate::writer::{Job, Reply, Writer};
+use crate::writer::{ReplyTo, Writer, WriterRequest};
 
 /// A store in one SQLite file. Any number of handles and processes may read, start runs and send messages; the one that
 /// holds the [`lease`](Store::lease) may execute.
@@ -68,7 +68,7 @@ static SHARED: Mutex<Vec<Weak<Threads>>> = Mutex::new(Vec::new());
 
 /// The channel to the writer thread, which ends when this is dropped.
 struct Hand {
-    jobs: Sender<Job>,
+    jobs: Sender<WriterRequest>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -189,7 +189,10 @@ impl SqliteStore {
         self.threads.watch.is_on()
     }
 
-    fn ask<T: Send + 'static>(&self, job: impl FnOnce(Reply<T>) -> Job + Send + 'static) -> Answered<'_, T> {
+    fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(ReplyTo<T>) -> WriterRequest + Send + 'static,
+    ) -> Answered<'_, T> {
         let (reply, answer) = oneshot::channel();
         Box::pin(async move {
             // If the writer is gone, so is `reply`, and the caller gets that error.
@@ -209,7 +212,7 @@ impl Store for SqliteStore {
             return Box::pin(async { Err(Error::new(ErrorKind::Open, message)) });
         }
         Box::pin(async move {
-            let (epoch, driven) = self.ask(move |reply| Job::Lease(now, reply)).await?;
+            let (epoch, driven) = self.ask(move |reply| WriterRequest::Lease(now, reply)).await?;
             if driven > 0 {
                 tracing::warn!(
                     resumed = driven,
@@ -222,16 +225,16 @@ impl Store for SqliteStore {
 
     fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
         let ear = Arc::downgrade(&self.ear);
-        self.ask(move |reply| Job::Write(batch, ear, reply))
+        self.ask(move |reply| WriterRequest::Write(batch, ear, reply))
     }
 
     fn release(&self, epoch: Epoch) -> Answered<'_, ()> {
-        self.ask(move |reply| Job::Release(epoch, reply))
+        self.ask(move |reply| WriterRequest::Release(epoch, reply))
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         // If the writer is gone, the next write reports it.
-        self.ear.changed(|| self.threads.writer.give(Job::Watch))
+        self.ear.changed(|| self.threads.writer.give(WriterRequest::Watch))
     }
 
     fn touched(&self, after: u64, touch: Touch) -> Answered<'_, Option<Touched>> {
@@ -306,7 +309,7 @@ impl Query for SqliteStore {
 }
 
 impl Hand {
-    fn give(&self, job: Job) {
+    fn give(&self, job: WriterRequest) {
         let _ = self.jobs.send(job);
     }
 }
@@ -315,7 +318,7 @@ impl Drop for Hand {
     /// Waits for the writer, so that the lock is released and the file closed when this returns.
     fn drop(&mut self) {
         // The doorbell also holds a sender, so the channel does not close by itself.
-        self.give(Job::Close);
+        self.give(WriterRequest::Close);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -1,9 +1,9 @@
 //! Applies one turn of a job: all of its changes, or none.
 
-use outlive_core::commit::{Answer, State, Turn};
+use outlive_core::commit::{Answer, NewState, Turn};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Dead, Moved, Place, Spot};
+use outlive_core::queue::{Dead, Moved, PushTarget, Spot};
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
@@ -150,7 +150,7 @@ impl Batch<'_> {
             }
             Some(state) => {
                 let wake = self.wake_of(num, state, wake)?;
-                self.enter(num, &State { wake, ..state.clone() }, facts, job)
+                self.enter(num, &NewState { wake, ..state.clone() }, facts, job)
             }
             None => {
                 self.keep_count(num, &facts)?;
@@ -164,7 +164,7 @@ impl Batch<'_> {
 
     /// Returns when an instance wakes. Queued events always count, whatever the owner has seen of them. `told` is the
     /// wake for what the turn itself sent to this instance.
-    fn wake_of(&self, num: u64, state: &State, told: Option<Timestamp>) -> rusqlite::Result<Option<Timestamp>> {
+    fn wake_of(&self, num: u64, state: &NewState, told: Option<Timestamp>) -> rusqlite::Result<Option<Timestamp>> {
         if state.is_owned {
             return Ok(state.wake);
         }
@@ -219,7 +219,7 @@ impl Batch<'_> {
             dead.id.as_str(),
             dead.at.as_millis(),
             dead.attempts,
-            dead.place == Place::Queue,
+            dead.place == PushTarget::Queue,
             dead.event.to_text(),
             dead.failure.as_str(),
             dead.event.payload.as_str(),

@@ -122,7 +122,7 @@ impl Ear {
     /// Completes when others have written. Calls `turn_on` if the writer does not poll yet.
     pub(crate) fn changed(self: &Arc<Self>, turn_on: impl FnOnce()) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.watch.waiting.fetch_add(1, Ordering::SeqCst);
-        let waiting = Waiting(self.clone());
+        let waiting = WaitGuard(self.clone());
         if !self.watch.is_on.swap(true, Ordering::SeqCst) {
             turn_on();
         }
@@ -137,9 +137,9 @@ impl Drop for Ear {
 }
 
 /// A caller that waits; dropping it stops waiting.
-struct Waiting(Arc<Ear>);
+struct WaitGuard(Arc<Ear>);
 
-impl Drop for Waiting {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         self.0.watch.waiting.fetch_sub(1, Ordering::SeqCst);
     }

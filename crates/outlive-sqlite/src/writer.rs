@@ -36,15 +36,15 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 const NAMES_EVERY: Duration = Duration::from_millis(10);
 
 /// Where to send the reply.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+pub(crate) type ReplyTo<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the writer.
-pub(crate) enum Job {
+pub(crate) enum WriterRequest {
     /// Writes a batch for the handle that listens with this ear.
-    Write(Arc<Vec<Write>>, Weak<Ear>, Reply<Vec<Answer>>),
+    Write(Arc<Vec<Write>>, Weak<Ear>, ReplyTo<Vec<Answer>>),
     /// Takes the lease. The reply is the epoch, and how many instances were driven when the last process died.
-    Lease(Timestamp, Reply<(Epoch, usize)>),
-    Release(Epoch, Reply<()>),
+    Lease(Timestamp, ReplyTo<(Epoch, usize)>),
+    Release(Epoch, ReplyTo<()>),
     /// Polls for foreign writes from now on.
     Watch,
     /// The doorbell rang: checks for foreign writes now.
@@ -54,7 +54,7 @@ pub(crate) enum Job {
 }
 
 /// Both ends of the channel to the writer.
-pub(crate) type Jobs = (Sender<Job>, Receiver<Job>);
+pub(crate) type Jobs = (Sender<WriterRequest>, Receiver<WriterRequest>);
 
 pub(crate) struct Writer {
     path: PathBuf,
@@ -69,7 +69,7 @@ pub(crate) struct Writer {
     ringer: Ringer,
     /// How other processes signal their writes; `None` if this handle does not execute.
     doorbell: Option<Doorbell>,
-    /// `true` while a [`Job::Rung`] is on its way.
+    /// `true` while a [`WriterRequest::Rung`] is on its way.
     is_rung: Arc<AtomicBool>,
     /// Held while this handle may execute.
     lock: Option<Lock>,
@@ -134,7 +134,7 @@ impl Writer {
         open::set_patience(self.options.patience.unwrap_or(error::BUSY_MAX));
         while let Some(job) = self.next() {
             match job {
-                Job::Write(batch, ear, reply) => {
+                WriterRequest::Write(batch, ear, reply) => {
                     let done = self.write(&batch);
                     if done.is_ok() {
                         self.watch.tell_others(&ear);
@@ -146,24 +146,24 @@ impl Writer {
                     let _ = reply.send(done);
                     self.checkpoint(wanted);
                 }
-                Job::Lease(now, reply) => {
+                WriterRequest::Lease(now, reply) => {
                     let _ = reply.send(self.lease(now));
                 }
-                Job::Release(epoch, reply) => {
+                WriterRequest::Release(epoch, reply) => {
                     let _ = reply.send(self.release(epoch));
                 }
-                Job::Watch => self.quiet_since = watch::now(),
-                Job::Rung => {
+                WriterRequest::Watch => self.quiet_since = watch::now(),
+                WriterRequest::Rung => {
                     // Cleared first: a ring from here on needs another check, as this one may miss its write.
                     self.is_rung.store(false, Ordering::SeqCst);
                     self.look();
                 }
-                Job::Close => return,
+                WriterRequest::Close => return,
             }
         }
     }
 
-    fn next(&mut self) -> Option<Job> {
+    fn next(&mut self) -> Option<WriterRequest> {
         loop {
             let Some(wait) = self.look_in() else {
                 return self.jobs.1.recv().ok();
@@ -282,7 +282,7 @@ impl Writer {
         let (jobs, is_rung) = (self.jobs.0.clone(), self.is_rung.clone());
         let rung = move || {
             if !is_rung.swap(true, Ordering::SeqCst) {
-                let _ = jobs.send(Job::Rung);
+                let _ = jobs.send(WriterRequest::Rung);
             }
         };
         match Doorbell::put_up(&self.path, rung) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive::{Entry, EntryKind, Payload, Status, Timestamp};
-use outlive_core::commit::{Answer, Refusal, State, Turn, Write};
+use outlive_core::commit::{Answer, NewState, Refusal, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::Moved;
@@ -29,7 +29,7 @@ pub(crate) fn of_whom(write: &Write) -> String {
         Write::Purge(id, None) => id.to_string(),
         Write::Push(push) => push.id.to_string(),
         Write::Turn(turn) => format!("job {}", turn.num),
-        Write::Bury(bury) => bury.job.to_string(),
+        Write::ResolveDeadLetters(bury) => bury.job.to_string(),
         Write::Mark(reader, _) => format!("reader {reader}"),
         Write::Trim(_) => "the feed".to_owned(),
         other => format!("{other:?}"),
@@ -53,8 +53,8 @@ pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
             format!("events pushed: {}", listed(push.events.iter().map(|event| of_event(event, started)).collect()))
         }
         Write::Turn(turn) => of_turn(turn, started),
-        Write::Bury(bury) if bury.is_retry => "dead letters retried".to_owned(),
-        Write::Bury(_) => "dead letters discarded".to_owned(),
+        Write::ResolveDeadLetters(bury) if bury.is_retry => "dead letters retried".to_owned(),
+        Write::ResolveDeadLetters(_) => "dead letters discarded".to_owned(),
         Write::Mark(_, number) => format!("cursor at {number}"),
         Write::Trim(trim) => format!("events older than {} removed", trim.before),
         other => format!("{other:?}"),
@@ -150,7 +150,7 @@ fn of_entry(entry: &Entry, started: Timestamp) -> String {
     }
 }
 
-fn of_state(state: &State, started: Timestamp) -> String {
+fn of_state(state: &NewState, started: Timestamp) -> String {
     let outcome = state.outcome.as_ref().map_or(String::new(), |outcome| format!(" with {}", value(outcome)));
     let note = state.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
     match state.status {

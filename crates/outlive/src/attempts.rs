@@ -30,12 +30,12 @@ pub(crate) struct Begun {
 #[derive(Default)]
 pub(crate) struct Attempts {
     count: AtomicUsize,
-    listeners: Mutex<Vec<Arc<Mutex<Waiting>>>>,
+    listeners: Mutex<Vec<Arc<Mutex<LiveAttempts>>>>,
 }
 
 /// The attempts that wait for one listener.
 #[derive(Default)]
-struct Waiting {
+struct LiveAttempts {
     /// In order, each with its number among all that were sent to this listener.
     begun: VecDeque<(u64, Arc<Begun>)>,
     /// The number of attempts sent to this listener.
@@ -76,7 +76,7 @@ impl Attempts {
 /// A listener to attempts.
 pub(crate) struct Listener {
     attempts: Arc<Attempts>,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<LiveAttempts>>,
 }
 
 impl Listener {

@@ -26,13 +26,13 @@ use outlive_core::query::Filter;
 use outlive_core::status::StatusKind;
 
 pub(crate) use judge::Judge;
-pub(crate) use order::Ordered;
+pub(crate) use order::EnvCheck;
 pub use order::{CHECK, REPORT, ReportLine, is_check};
 pub use report::{Checked, Report};
 pub use verdict::{Allow, Operation, Rename, Verdict};
 
 use crate::error::Error;
-use crate::export::{Again, Exported, Feed, Progress, Source};
+use crate::export::{Exported, Feed, Progress, Reread, Source};
 use crate::panics;
 
 /// How often a run is read again that makes progress while it is checked.
@@ -128,9 +128,9 @@ async fn look(judge: &Judge, feed: &Feed, mut run: Exported) -> Result<Option<Ch
             break;
         }
         match feed.again(&run).await? {
-            Again::Same => break,
-            Again::Gone => return Ok(None),
-            Again::Changed(now) => run = *now,
+            Reread::Same => break,
+            Reread::Gone => return Ok(None),
+            Reread::Changed(now) => run = *now,
         }
         verdict = judge.verdict(&run);
     }

@@ -10,16 +10,16 @@ use outlive_core::store::Store;
 use outlive_core::touched::Touch;
 use serde::de::DeserializeOwned;
 
-use crate::chance::Chance;
 use crate::clock::SystemClock;
 use crate::codec;
-use crate::committer::{Committer, Router};
+use crate::committer::{Committer, WriteListener};
 use crate::env::PAYLOAD_MAX;
 use crate::error::Error;
 use crate::events::Subscribe;
 use crate::follower::Follower;
-use crate::handling::Names as _;
+use crate::handlers::Names as _;
 use crate::open;
+use crate::random::RandomSource;
 use crate::run::{Run, RunInfo};
 use crate::shared::Shared;
 use crate::start::Start;
@@ -56,7 +56,7 @@ struct Nobody {
     follower: Arc<Follower>,
 }
 
-impl Router for Nobody {
+impl WriteListener for Nobody {
     fn written(&self, write: &Write, _: &mut Answer) {
         let removes = match write {
             Write::Start(start) => start.on_conflict == OnConflict::Replace,
@@ -146,7 +146,7 @@ impl Client {
             waiters,
             max_payload: PAYLOAD_MAX,
             replies: Arc::default(),
-            chance: Arc::new(Chance::new(None)),
+            chance: Arc::new(RandomSource::new(None)),
             worker: None,
             tasks: vec![task.abort_handle(), watch.abort_handle()],
         };

@@ -20,8 +20,8 @@ use outlive_core::throttle::Throttle;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::bell::Bell;
 use crate::error::Error;
+use crate::feed_listeners::Bell;
 use crate::mailbox::Mailbox;
 
 /// The most writes in one transaction: enough to share a sync among all, few enough to keep the wait for it short.
@@ -50,9 +50,9 @@ pub(crate) struct Committer {
 #[derive(Default)]
 struct Queue {
     /// Writes that wait, in order.
-    batches: VecDeque<Batch>,
+    batches: VecDeque<WriteBatch>,
     /// An empty batch, kept to reuse its memory.
-    spare: Batch,
+    spare: WriteBatch,
     /// Why nothing is written any more.
     closed: Option<Error>,
     /// Grows with each write, and with each batch whose replies are sent.
@@ -71,14 +71,14 @@ impl Queue {
     }
 
     /// Takes the next batch, unless it is so small that replies are sent first.
-    fn next(&mut self, is_telling: bool) -> Option<Batch> {
+    fn next(&mut self, is_telling: bool) -> Option<WriteBatch> {
         let is_small = self.batches.len() < 2 && self.batches.iter().all(|batch| batch.writes.len() < BATCH_MIN);
         if is_small && is_telling { None } else { self.batches.pop_front() }
     }
 
     /// Takes out the writes of callers, and leaves those of runs and jobs.
-    fn take_callers(&mut self) -> Batch {
-        let mut callers = Batch::default();
+    fn take_callers(&mut self) -> WriteBatch {
+        let mut callers = WriteBatch::default();
         for batch in std::mem::take(&mut self.batches) {
             for (write, reply) in batch.writes.into_iter().zip(batch.replies) {
                 match reply {
@@ -93,12 +93,12 @@ impl Queue {
 
 /// Writes, and where to send the reply to each.
 #[derive(Default)]
-struct Batch {
+struct WriteBatch {
     writes: Vec<Write>,
     replies: Vec<Reply>,
 }
 
-impl Batch {
+impl WriteBatch {
     fn push(&mut self, write: Write, reply: Reply) {
         self.writes.push(write);
         self.replies.push(reply);
@@ -116,7 +116,7 @@ struct Written {
 
 impl Written {
     /// Sends all replies. Returns the empty batch, to reuse its memory.
-    fn tell(mut self, router: &dyn Router) -> Batch {
+    fn tell(mut self, router: &dyn WriteListener) -> WriteBatch {
         debug_assert_eq!(self.answers.len(), self.replies.len(), "there is one reply per write");
         for ((write, answer), reply) in self.writes.iter().zip(self.answers).zip(self.replies.drain(..)) {
             let mut answer = match (write, answer) {
@@ -129,7 +129,7 @@ impl Written {
         }
         let mut writes = Arc::into_inner(self.writes).unwrap_or_default();
         writes.clear();
-        Batch { writes, replies: self.replies }
+        WriteBatch { writes, replies: self.replies }
     }
 }
 
@@ -144,7 +144,7 @@ pub(crate) enum Reply {
 }
 
 /// Receives each durable write before anyone else.
-pub(crate) trait Router: Send + Sync {
+pub(crate) trait WriteListener: Send + Sync {
     /// Called for each durable write with its outcome. Takes claimed instances out of it.
     fn written(&self, write: &Write, answer: &mut Answer);
     /// Called for a write that the store refused and whose caller gets the error.
@@ -224,7 +224,11 @@ impl Committer {
     }
 
     /// Runs the committer's task.
-    pub(crate) fn run(self: Arc<Self>, store: Arc<dyn Store>, router: Arc<dyn Router>) -> impl Future<Output = ()> {
+    pub(crate) fn run(
+        self: Arc<Self>,
+        store: Arc<dyn Store>,
+        router: Arc<dyn WriteListener>,
+    ) -> impl Future<Output = ()> {
         // Closes even if the runtime is dropped before the first poll. Otherwise a call from another runtime would wait
         // forever.
         let stopping = Stopping { committer: self.clone(), router: router.clone() };
@@ -234,7 +238,7 @@ impl Committer {
         }
     }
 
-    async fn write_all(&self, store: &dyn Store, router: &dyn Router) {
+    async fn write_all(&self, store: &dyn Store, router: &dyn WriteListener) {
         let (mut done, mut is_refused) = (None, false);
         loop {
             let next = {
@@ -281,7 +285,7 @@ impl Committer {
     }
 
     /// Tries the writes of callers on their own while the store has no room for commits of runs, as they may make room.
-    async fn write_callers(&self, store: &dyn Store, router: &dyn Router) {
+    async fn write_callers(&self, store: &dyn Store, router: &dyn WriteListener) {
         let callers = self.lock().take_callers();
         if !callers.writes.is_empty() {
             self.tell(self.write_batch(callers, store, router).await.ok(), router);
@@ -289,7 +293,12 @@ impl Committer {
     }
 
     /// Writes one batch. If the store refuses it, returns what is still to be written: the commits of runs and jobs.
-    async fn write_batch(&self, batch: Batch, store: &dyn Store, router: &dyn Router) -> Result<Written, Batch> {
+    async fn write_batch(
+        &self,
+        batch: WriteBatch,
+        store: &dyn Store,
+        router: &dyn WriteListener,
+    ) -> Result<Written, WriteBatch> {
         let (writes, replies) = (Arc::new(batch.writes), batch.replies);
         let (mut wait, mut is_again) = (RETRY_MIN, false);
         loop {
@@ -323,7 +332,7 @@ impl Committer {
         }
     }
 
-    fn tell(&self, written: Option<Written>, router: &dyn Router) {
+    fn tell(&self, written: Option<Written>, router: &dyn WriteListener) {
         let Some(written) = written else { return };
         let spare = written.tell(router);
         self.bell.ring();
@@ -336,7 +345,7 @@ impl Committer {
 /// Closes the committer when its task ends, however it ends.
 struct Stopping {
     committer: Arc<Committer>,
-    router: Arc<dyn Router>,
+    router: Arc<dyn WriteListener>,
 }
 
 impl Drop for Stopping {
@@ -360,8 +369,8 @@ async fn give_way() {
 }
 
 /// Handles a refused batch: callers get the error, the commits of runs and jobs are kept.
-fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dyn Router) -> Batch {
-    let mut kept = Batch::default();
+fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dyn WriteListener) -> WriteBatch {
+    let mut kept = WriteBatch::default();
     for (write, reply) in writes.iter().zip(replies) {
         match reply {
             Reply::Caller(caller) => {

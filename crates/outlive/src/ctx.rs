@@ -21,9 +21,9 @@ pub use sleep::{Sleep, SleepFuture};
 pub use step::{Attempt, NoArgument, Step, StepBody, StepFuture, WithAttempt};
 pub use wait::{Wait, WaitFuture};
 
-use crate::cell::{Cell, Place};
 use crate::error::{BoxError, Error};
 pub use crate::info::Info;
+use crate::resident::{CalledFrom, ResidentRun};
 use crate::signal::{SignalNamed, SignalValue};
 
 /// The context of a run. Cheap to clone; all clones refer to the same run.
@@ -38,7 +38,7 @@ use crate::signal::{SignalNamed, SignalValue};
 /// ```
 #[derive(Clone)]
 pub struct Ctx {
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) cell: Arc<ResidentRun>,
     /// The path of the scope: empty, or ending with `/`.
     scope: Arc<str>,
     /// The error in the scope's key, if there is one.
@@ -46,7 +46,7 @@ pub struct Ctx {
 }
 
 impl Ctx {
-    pub(crate) fn new(cell: Arc<Cell>) -> Self {
+    pub(crate) fn new(cell: Arc<ResidentRun>) -> Self {
         Self { cell, scope: Arc::from(""), problem: None }
     }
 
@@ -296,7 +296,7 @@ impl Ctx {
         mix(stream ^ *count)
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> CalledFrom {
         self.cell.place()
     }
 }

@@ -18,12 +18,12 @@ use serde::de::DeserializeOwned;
 use crate::check::{Check, Judge};
 use crate::client::{Client, Contract, PageMark, RunPage};
 use crate::clock::{Clock, SystemClock};
-use crate::committer::Router as _;
+use crate::committer::WriteListener as _;
 use crate::env::{Env, PAYLOAD_MAX, StepHook};
 use crate::error::{BoxError, Error};
 use crate::events::Subscribe;
 use crate::export::Source;
-use crate::handling::JobDefinition;
+use crate::handlers::JobDefinition;
 use crate::job::{AnyJob, JobPage, JobSummary};
 use crate::open::{self, Durability};
 use crate::provide::Provided;
@@ -84,7 +84,7 @@ pub struct Engine {
 /// ```
 #[must_use = "an engine does nothing until it is started"]
 pub struct Builder {
-    place: Place,
+    place: StoreSource,
     registry: Registry,
     provided: Provided,
     clock: Arc<dyn Clock>,
@@ -107,12 +107,12 @@ pub struct Builder {
     problem: Option<Error>,
 }
 
-enum Place {
+enum StoreSource {
     Path(PathBuf),
     Store(Arc<dyn Store>),
 }
 
-impl Place {
+impl StoreSource {
     fn open(self, durability: Durability) -> Result<Arc<dyn Store>, Error> {
         match self {
             Self::Path(path) => open::store(&path, durability),
@@ -136,7 +136,7 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     pub fn open(place: impl AsRef<Path>) -> Builder {
-        Builder::new(Place::Path(place.as_ref().to_owned()))
+        Builder::new(StoreSource::Path(place.as_ref().to_owned()))
     }
 
     /// Configures an engine on a store that is already open.
@@ -153,7 +153,7 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     pub fn with_store(store: Arc<dyn Store>) -> Builder {
-        Builder::new(Place::Store(store))
+        Builder::new(StoreSource::Store(store))
     }
 
     /// Stops taking work, waits up to the grace period for running step bodies to finish, and releases the store.
@@ -349,7 +349,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Builder {
-    fn new(place: Place) -> Self {
+    fn new(place: StoreSource) -> Self {
         Self {
             place,
             registry: Registry::default(),

@@ -20,8 +20,8 @@ pub use event::{Cursor, LifecycleEvent};
 pub use kind::{JobWork, LifecycleKind, RetryScheduled};
 use live::Live;
 
-use crate::bell::Listener;
 use crate::error::Error;
+use crate::feed_listeners::Listener;
 use crate::shared::Shared;
 
 /// How many feed entries are read at once, and so held in memory.

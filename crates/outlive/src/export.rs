@@ -13,7 +13,7 @@ use outlive_core::message::Inbound;
 use outlive_core::query::Instance;
 
 pub use feed::Source;
-pub(crate) use feed::{Again, Feed};
+pub(crate) use feed::{Feed, Reread};
 pub use reader::{Header, Reader};
 pub use writer::write;
 

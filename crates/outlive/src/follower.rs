@@ -8,7 +8,7 @@ use outlive_core::touched::Touch;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::bell::Bell;
+use crate::feed_listeners::Bell;
 use crate::waiters::Waiters;
 
 /// How often, at most, callers that wait for another process are notified.
@@ -27,13 +27,13 @@ pub(crate) struct Follower {
     bell: Arc<Bell>,
     /// Changes by others that are not noticed in another way.
     touch: Touch,
-    seen: Mutex<Seen>,
+    seen: Mutex<FeedProgress>,
     /// Notified when something written here must be treated as if others had written it.
     again: Notify,
 }
 
 /// How far the feed was read for waiting callers, and when all of them last read the store.
-type Seen = Option<(u64, Instant)>;
+type FeedProgress = Option<(u64, Instant)>;
 
 impl Follower {
     pub(crate) fn new(store: Arc<dyn Store>, waiters: Arc<Waiters>, bell: Arc<Bell>, touch: Touch) -> Arc<Self> {
@@ -111,7 +111,7 @@ impl Follower {
         Ok(())
     }
 
-    fn set(&self, seen: Seen) {
+    fn set(&self, seen: FeedProgress) {
         *self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = seen;
     }
 }

@@ -24,30 +24,30 @@
 //! # Ok(()) }
 //! ```
 
-mod answer;
-mod any;
+mod by_name;
 mod client;
 mod context;
 mod continuous;
 mod debounce;
+mod macros;
 mod order;
-mod own;
-mod parts;
+mod outcome;
 mod pool;
+mod stateful;
 mod task;
 
-pub use self::answer::{Added, DeadLetter, JobInfo, JobStatus, Pushed, Sent, Started};
-pub use self::any::{AnyJob, JobInstance, JobPage, JobSummary, Waiting};
+pub use self::by_name::{AnyJob, JobInstance, JobPage, JobSummary, Waiting};
 pub use self::continuous::{Continuous, ContinuousBuilder, ContinuousClient, ContinuousCtx};
 pub use self::debounce::{Add, Debounce, DebounceBuilder, DebounceClient, DebounceCtx};
 pub use self::order::{Order, ResolveDead};
+pub use self::outcome::{Added, DeadLetter, JobInfo, JobStatus, Pushed, Sent, Started};
 pub use self::pool::{
     PoolEvent, Push, PushInCommit, PushOne, WorkerPool, WorkerPoolBuilder, WorkerPoolClient, WorkerPoolCtx,
     WorkerPoolStatus,
 };
 pub use self::task::{Ask, SendEvent, Task, TaskBuilder, TaskClient, TaskCtx};
 pub use crate::client::Contract;
-pub use crate::handling::{Definition, Executes, HandlerFuture, JobDefinition, JobHandler, RetryTest, Unfinished};
+pub use crate::handlers::{Definition, Executes, HandlerFuture, JobDefinition, JobHandler, RetryTest, Unfinished};
 pub use outlive_core::job::{Exhausted, FlushReason, HandlerKind};
 pub use outlive_core::kind::JobKind;
 pub use outlive_core::schedule::{Cron, Missed, Schedule, ScheduleError};

@@ -29,14 +29,11 @@
 
 #![cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "without the engine, much of the crate is unused"))]
 
-mod aside;
 mod attempts;
 mod awaited;
-mod cell;
 pub mod clock;
 mod codec;
 pub mod ctx;
-mod drive;
 mod env;
 mod error;
 mod info;
@@ -44,16 +41,15 @@ mod logs;
 mod mailbox;
 mod panics;
 mod polls;
-mod shadow;
+mod replay;
+mod resident;
+mod run_driver;
 mod signal;
+mod stuck;
 pub mod workflow;
 
 #[cfg(feature = "tokio")]
-mod bell;
-#[cfg(feature = "tokio")]
 mod call;
-#[cfg(feature = "tokio")]
-mod chance;
 #[cfg(feature = "tokio")]
 pub mod check;
 #[cfg(feature = "tokio")]
@@ -67,15 +63,19 @@ mod events;
 #[cfg(feature = "tokio")]
 pub mod export;
 #[cfg(feature = "tokio")]
+mod feed_listeners;
+#[cfg(feature = "tokio")]
 mod follower;
 #[cfg(feature = "tokio")]
-mod handling;
+mod handlers;
 #[cfg(feature = "tokio")]
 pub mod job;
 #[cfg(feature = "tokio")]
 mod open;
 #[cfg(feature = "tokio")]
 mod provide;
+#[cfg(feature = "tokio")]
+mod random;
 #[cfg(feature = "tokio")]
 mod registry;
 #[cfg(feature = "tokio")]

@@ -103,13 +103,13 @@ pub(crate) fn aloud<R>(f: impl FnOnce() -> R) -> R {
 }
 
 fn within<R>(outside: Option<Dispatch>, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Dispatch>);
-    impl Drop for Restore {
+    struct RestoreSubscriber(Option<Dispatch>);
+    impl Drop for RestoreSubscriber {
         fn drop(&mut self) {
             OUTSIDE.replace(self.0.take());
         }
     }
-    let _restore = Restore(OUTSIDE.replace(outside));
+    let _restore = RestoreSubscriber(OUTSIDE.replace(outside));
     f()
 }
 

@@ -9,11 +9,11 @@ use outlive_core::workflow::Slot;
 
 /// The mailbox of an instance in memory, and the waker of its driver.
 #[derive(Default)]
-pub(crate) struct Mailbox(Mutex<Inner>);
+pub(crate) struct Mailbox(Mutex<MailboxState>);
 
 #[derive(Default)]
-struct Inner {
-    letters: Letters,
+struct MailboxState {
+    letters: Arrivals,
     waker: Option<Waker>,
     /// Nothing is accepted any more, because the run is not in memory.
     is_closed: bool,
@@ -21,7 +21,7 @@ struct Inner {
 
 /// What has arrived since the mailbox was last read.
 #[derive(Default)]
-pub(crate) struct Letters {
+pub(crate) struct Arrivals {
     /// Steps whose bodies can continue.
     pub(crate) woken: Vec<Slot>,
     /// Everything up to this number is durable; 0 means nothing new.
@@ -51,7 +51,7 @@ pub(crate) struct Letters {
     is_new: bool,
 }
 
-impl Letters {
+impl Arrivals {
     /// Resets the content once it is read, keeping its allocations.
     pub(crate) fn clear(&mut self) {
         let (mut woken, mut answers) = (std::mem::take(&mut self.woken), std::mem::take(&mut self.answers));
@@ -62,12 +62,12 @@ impl Letters {
 }
 
 impl Mailbox {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, MailboxState> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Adds to the mailbox and wakes the driver. Returns `false` if the run is no longer there to read it.
-    pub(crate) fn post(&self, add: impl FnOnce(&mut Letters)) -> bool {
+    pub(crate) fn post(&self, add: impl FnOnce(&mut Arrivals)) -> bool {
         let mut inner = self.lock();
         if inner.is_closed {
             return false;
@@ -84,7 +84,7 @@ impl Mailbox {
 
     /// Takes the content, in exchange for the content that was read before. If there is none, the driver is woken when
     /// something arrives.
-    pub(crate) fn take(&self, cx: &Context<'_>, read: &mut Letters) -> bool {
+    pub(crate) fn take(&self, cx: &Context<'_>, read: &mut Arrivals) -> bool {
         let mut inner = self.lock();
         if inner.letters.is_new {
             std::mem::swap(&mut inner.letters, read);
@@ -97,7 +97,7 @@ impl Mailbox {
     }
 
     /// Takes the content, if there is any.
-    pub(crate) fn take_now(&self, read: &mut Letters) -> bool {
+    pub(crate) fn take_now(&self, read: &mut Arrivals) -> bool {
         let mut inner = self.lock();
         let is_new = inner.letters.is_new;
         if is_new {

@@ -1,4 +1,4 @@
-//! Turns a panic in user code into a failure that says what happened and where.
+//! JobDriver a panic in user code into a failure that says what happened and where.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -9,7 +9,7 @@ use outlive_core::kind::JobKind;
 use outlive_core::payload::Payload;
 
 use crate::error::Error;
-use crate::handling::{Definition, Names};
+use crate::handlers::{Definition, Names};
 use crate::workflow::{Handler, Reference};
 
 /// The registered workflows and jobs.

@@ -22,17 +22,17 @@ pub(crate) enum Reply {
 #[derive(Default)]
 pub(crate) struct Replies {
     waiting: AtomicUsize,
-    inner: Mutex<Inner>,
+    inner: Mutex<ReplyTable>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct ReplyTable {
     by_token: HashMap<u64, oneshot::Sender<Reply>>,
     by_pos: HashMap<u64, (InstanceNum, oneshot::Sender<Reply>)>,
 }
 
 impl Replies {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ReplyTable> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,11 +91,11 @@ impl Replies {
 
     /// Drops all waits, because nothing more comes from this process.
     pub(crate) fn close(&self) {
-        *self.lock() = Inner::default();
+        *self.lock() = ReplyTable::default();
         self.waiting.store(0, Ordering::Relaxed);
     }
 
-    fn count(&self, inner: &Inner) {
+    fn count(&self, inner: &ReplyTable) {
         self.waiting.store(inner.by_token.len() + inner.by_pos.len(), Ordering::Relaxed);
     }
 }

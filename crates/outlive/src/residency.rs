@@ -26,12 +26,12 @@ const BEYOND_MAX: usize = 256;
 
 /// The instances in memory.
 pub(crate) struct Residency {
-    inner: Mutex<Inner>,
+    inner: Mutex<Residents>,
     max_resident: usize,
 }
 
 #[derive(Default)]
-struct Inner {
+struct Residents {
     residents: HashMap<InstanceNum, Resident>,
     /// Places reserved for instances that are about to be loaded.
     reserved: usize,
@@ -54,7 +54,7 @@ struct Resident {
     cold_at: Option<Timestamp>,
 }
 
-impl Inner {
+impl Residents {
     fn unpause(&mut self, num: InstanceNum) {
         let Some(resident) = self.residents.get_mut(&num) else { return };
         if let Some(place) = resident.paused.take() {
@@ -71,7 +71,7 @@ impl Residency {
         Self { inner: Mutex::default(), max_resident: max_resident.max(1) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, Residents> {
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 

@@ -9,11 +9,11 @@ use outlive_core::query::{Filter, Instance, Page};
 use outlive_core::store::Store;
 use serde::Serialize;
 
-use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::codec;
 use crate::committer::Committer;
 use crate::error::Error;
+use crate::random::RandomSource;
 use crate::registry::Registry;
 use crate::replies::Replies;
 use crate::waiters::Waiters;
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) replies: Arc<Replies>,
     pub(crate) max_payload: usize,
-    pub(crate) chance: Arc<Chance>,
+    pub(crate) chance: Arc<RandomSource>,
     /// The worker, if this process executes.
     pub(crate) worker: Option<Arc<Worker>>,
     /// Tasks that are aborted with the last handle.

@@ -23,7 +23,7 @@ use crate::shared::Shared;
 const STORE_RETRY: Duration = Duration::from_millis(200);
 
 /// How a sink delivers events.
-struct Plan {
+struct SinkPlan {
     /// The name under which the store keeps the sink's position.
     name: Name,
     from_start: bool,
@@ -43,7 +43,7 @@ pub(crate) async fn begins(store: &dyn Store, sinks: &[HttpSink]) -> Result<Vec<
     Ok(begins)
 }
 
-impl Plan {
+impl SinkPlan {
     /// Returns where to start. A position that is not stored yet is stored now, so that a later crash loses nothing.
     async fn begin(&self, store: &dyn Store) -> Result<Cursor, Error> {
         if let Some(mark) = store.mark(Some(&self.name)).await? {

@@ -12,7 +12,7 @@ use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 
 use crate::error::Error;
-use crate::handling::run_id;
+use crate::handlers::run_id;
 use crate::run::Run;
 use crate::shared::{Gives, Shared};
 

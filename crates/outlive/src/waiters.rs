@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
-use outlive_core::commit::State;
+use outlive_core::commit::NewState;
 use outlive_core::id::InstanceNum;
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
@@ -16,13 +16,13 @@ use tokio::sync::{Notify, oneshot};
 /// The callers that wait for the end of a run, or for the outcome of a message to a job.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    inner: Mutex<Waiting>,
+    inner: Mutex<WaitingCallers>,
     /// Notified when the first caller begins to wait.
     pub(crate) begun: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingCallers {
     /// Callers that wait for something the feed reports.
     reported: Senders,
     /// Callers that wait for something it may not report. They read the store whenever it has changed.
@@ -31,7 +31,7 @@ struct Waiting {
 
 type Senders = HashMap<InstanceNum, Vec<oneshot::Sender<End>>>;
 
-impl Waiting {
+impl WaitingCallers {
     fn of(&mut self, until: Until) -> &mut Senders {
         match until {
             Until::Reported => &mut self.reported,
@@ -69,8 +69,8 @@ impl End {
     }
 }
 
-impl From<&State> for End {
-    fn from(state: &State) -> Self {
+impl From<&NewState> for End {
+    fn from(state: &NewState) -> Self {
         Self { status: state.status, outcome: state.outcome.clone(), note: state.note.clone() }
     }
 }
@@ -82,7 +82,7 @@ impl From<Instance> for End {
 }
 
 impl Waiters {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingCallers> {
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -106,7 +106,7 @@ impl Waiters {
     }
 
     /// Reports the end of a run to those who wait for it.
-    pub(crate) fn tell(&self, num: InstanceNum, state: &State) {
+    pub(crate) fn tell(&self, num: InstanceNum, state: &NewState) {
         let Some(senders) = self.lock().reported.remove(&num) else { return };
         // The receiver may have been dropped.
         senders.into_iter().for_each(|sender| drop(sender.send(End::from(state))));
@@ -130,7 +130,7 @@ impl Waiters {
 
     /// Makes all callers read the store, because any run may have ended.
     pub(crate) fn ask_all(&self) {
-        *self.lock() = Waiting::default();
+        *self.lock() = WaitingCallers::default();
     }
 }
 

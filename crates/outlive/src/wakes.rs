@@ -23,12 +23,12 @@ const EVERY: Duration = Duration::from_secs(60);
 
 /// The wakes in memory. An extra one does no harm: an instance that is woken looks at what is due.
 pub(crate) struct Wakes {
-    inner: Mutex<Inner>,
+    inner: Mutex<WakeTable>,
     /// Notified when there is something to look at earlier than expected.
     pub(crate) news: Notify,
 }
 
-struct Inner {
+struct WakeTable {
     /// Timers of runs in memory, which no row in the store stands for.
     timers: BTreeSet<Wake>,
     /// Wakes that the store has too, up to the horizon.
@@ -42,7 +42,7 @@ struct Inner {
     pages: usize,
 }
 
-impl Inner {
+impl WakeTable {
     /// Starts reading over if it is time to. If one page is not enough, that is at most once per [`PACE`].
     fn start_over(&mut self, now: Timestamp) {
         let is_old = self.started.after(EVERY) <= now;
@@ -66,11 +66,11 @@ fn last_of(due: Timestamp) -> Wake {
 impl Wakes {
     pub(crate) fn new() -> Self {
         let (timers, stored, started) = (BTreeSet::new(), BTreeSet::new(), Timestamp::MIN);
-        let inner = Inner { timers, stored, horizon: Wake::FIRST, is_stale: false, started, pages: 0 };
+        let inner = WakeTable { timers, stored, horizon: Wake::FIRST, is_stale: false, started, pages: 0 };
         Self { inner: Mutex::new(inner), news: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, WakeTable> {
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -154,7 +154,7 @@ impl Wakes {
     /// Takes the wakes that are due, in order.
     pub(crate) fn take_due(&self, now: Timestamp) -> Vec<Wake> {
         let mut inner = self.lock();
-        let Inner { timers, stored, .. } = &mut *inner;
+        let WakeTable { timers, stored, .. } = &mut *inner;
         let mut due = Vec::new();
         for wakes in [timers, stored] {
             while wakes.first().is_some_and(|wake| wake.due <= now) {

@@ -8,23 +8,23 @@
 //! in memory, but once it has left, its next wake or message leads to another claim.
 //!
 //! All writes pass through the committer, which reports each durable write here before it replies to the caller
-//! ([`Router`]). So a claimed instance is in memory before any later message for it is passed on.
+//! ([`WriteListener`]). So a claimed instance is in memory before any later message for it is passed on.
 
 mod claims;
+pub(crate) mod deploy;
+mod job_driver;
 mod jobs;
-pub(crate) mod parked;
-mod pooling;
+mod pool_driver;
 mod recovery;
 mod schedules;
 mod suspects;
-mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
+use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::kind::JobKind;
@@ -39,20 +39,20 @@ use outlive_core::touched::Touch;
 use outlive_core::workflow::{Machine, Mode};
 use tokio::sync::{Notify, oneshot};
 
-use crate::aside;
-use crate::cell::Cell;
-use crate::chance::Chance;
-use crate::committer::{Committer, Reply, Router};
-use crate::drive::{Begin, Drive, Surroundings};
+use crate::committer::{Committer, Reply, WriteListener};
 use crate::env::Env;
 use crate::error::Error;
 use crate::follower::Follower;
-use crate::handling::Surroundings as JobSurroundings;
+use crate::handlers::HandlerEnv;
 use crate::info::Info;
 use crate::mailbox::Mailbox;
+use crate::random::RandomSource;
 use crate::registry::{Registered, Registry};
 use crate::replies::Replies;
 use crate::residency::Residency;
+use crate::resident::ResidentRun;
+use crate::run_driver::{Begin, RunDriver, RunHost};
+use crate::stuck;
 use crate::waiters::{End, Waiters};
 use crate::wakes::Wakes;
 use claims::{CLAIM_MAX, Claims};
@@ -77,7 +77,7 @@ pub(crate) struct Worker {
     follower: Arc<Follower>,
     pub(crate) replies: Arc<Replies>,
     /// The environment of job handlers.
-    pub(crate) around: Arc<JobSurroundings>,
+    pub(crate) around: Arc<HandlerEnv>,
     /// When the clock was last read, in milliseconds.
     looked_at: AtomicI64,
     /// The pools in memory, by job.
@@ -107,22 +107,22 @@ pub(crate) struct Worker {
 }
 
 /// The parts of a worker.
-pub(crate) struct Parts {
+pub(crate) struct WorkerParts {
     pub(crate) env: Arc<Env>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) committer: Arc<Committer>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) replies: Arc<Replies>,
-    pub(crate) chance: Arc<Chance>,
+    pub(crate) chance: Arc<RandomSource>,
     pub(crate) epoch: Epoch,
     pub(crate) max_resident: usize,
     pub(crate) max_recoveries: u32,
 }
 
 impl Worker {
-    pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let around = JobSurroundings {
+    pub(crate) fn new(parts: WorkerParts) -> Arc<Self> {
+        let around = HandlerEnv {
             env: parts.env.clone(),
             names: parts.registry.clone(),
             chance: parts.chance,
@@ -397,7 +397,7 @@ impl Worker {
         }
     }
 
-    fn submit_state(&self, num: InstanceNum, seq: u64, state: State) {
+    fn submit_state(&self, num: InstanceNum, seq: u64, state: NewState) {
         let (epoch, state) = (self.epoch, Some(state));
         let commit = Commit { num, epoch, seq_before: seq, entries: Vec::new(), taken: Vec::new(), state };
         let reply = Reply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
@@ -440,13 +440,13 @@ impl Worker {
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => {
-                return self.set_aside(info, Status::Stuck, aside::damaged(&problem), 0);
+                return self.set_aside(info, Status::Stuck, stuck::damaged(&problem), 0);
             }
         };
         let seq = journal.last().map_or(0, |entry| entry.seq);
         if instance.blamed > self.max_recoveries {
             self.admit_all();
-            return self.set_aside(info, Status::Stuck, aside::deadly(instance.blamed), seq);
+            return self.set_aside(info, Status::Stuck, stuck::deadly(instance.blamed), seq);
         }
         // A run cancelled before its first line of code has run ends without running any.
         if is_first
@@ -465,7 +465,7 @@ impl Worker {
         let Brought { input, journal, inbox, is_held, new_from } = brought;
         let num = info.num;
         let Some(registered) = self.registry.get(&outlive_core::id::Name::recorded(&info.workflow)).cloned() else {
-            let sentence = aside::unregistered(&info.workflow, &self.registry.known());
+            let sentence = stuck::unregistered(&info.workflow, &self.registry.known());
             let seq = journal.last().map_or(0, |entry| entry.seq);
             return self.set_aside(info, Status::Stuck, sentence, seq);
         };
@@ -478,7 +478,7 @@ impl Worker {
             machine.hold();
         }
         let mailbox = Arc::new(Mailbox::default());
-        let cell = Arc::new(Cell::new(info, self.env.clone(), mailbox, machine));
+        let cell = Arc::new(ResidentRun::new(info, self.env.clone(), mailbox, machine));
         self.residency.enter(num, cell.info.id.clone(), cell.mailbox.clone());
         if self.is_stopping() {
             cell.mailbox.post(|letters| letters.is_stopping = true);
@@ -488,7 +488,7 @@ impl Worker {
         let Registered { handler, is_strict } = registered;
         let begin = Begin { handler, is_strict, epoch: self.epoch, input, journal, new_from };
         let task = async move {
-            Drive::new(cell, Place { worker }, begin).await;
+            RunDriver::new(cell, WorkerHost { worker }, begin).await;
         };
         // With a cooperative budget, tokio's own macros would wake the run from outside.
         let task = tokio::spawn(tokio::task::unconstrained(task));
@@ -499,7 +499,7 @@ impl Worker {
     fn set_aside(&self, info: Info, status: Status, note: String, seq: u64) {
         self.unreserve(1);
         tracing::warn!(run = info.id, "run is {status}: {note}");
-        let state = State {
+        let state = NewState {
             status,
             wake: None,
             is_owned: false,
@@ -624,7 +624,7 @@ fn ends_at_once(inbox: &[Inbound]) -> Option<String> {
     })
 }
 
-impl Router for Worker {
+impl WriteListener for Worker {
     fn written(&self, write: &Write, answer: &mut Answer) {
         self.note_progress(write, answer);
         match (write, answer) {
@@ -657,7 +657,7 @@ impl Router for Worker {
                     self.replies.drop_all_of(turn.num);
                 }
             }
-            (Write::Bury(_), Answer::Buried { nums, .. }) => self.look_again(nums),
+            (Write::ResolveDeadLetters(_), Answer::Buried { nums, .. }) => self.look_again(nums),
             (Write::Reopen(reopen), Answer::Done) => {
                 // It is due now, but only the store knows its number.
                 let (this, id) = (self.this.clone(), reopen.id.clone());
@@ -692,53 +692,53 @@ impl Router for Worker {
 }
 
 /// Connects a run's driver to its worker.
-struct Place {
+struct WorkerHost {
     worker: Arc<Worker>,
 }
 
-impl Surroundings for Place {
-    fn submit(&self, cell: &Arc<Cell>, commit: Commit) {
+impl RunHost for WorkerHost {
+    fn submit(&self, cell: &Arc<ResidentRun>, commit: Commit) {
         let seq = commit.seq_before + commit.entries.len() as u64;
         let has_state = commit.state.is_some();
         let reply = Reply::Run { mailbox: cell.mailbox.clone(), seq, has_state };
         self.worker.committer.submit(Write::Commit(commit), reply);
     }
 
-    fn set_timer(&self, cell: &Cell, due: Timestamp) {
+    fn set_timer(&self, cell: &ResidentRun, due: Timestamp) {
         self.worker.wakes.add(due, cell.info.num);
     }
 
-    fn clear_timer(&self, cell: &Cell, due: Timestamp) {
+    fn clear_timer(&self, cell: &ResidentRun, due: Timestamp) {
         self.worker.wakes.remove(due, cell.info.num);
     }
 
-    fn read_inbox(&self, cell: &Arc<Cell>) {
+    fn read_inbox(&self, cell: &Arc<ResidentRun>) {
         self.worker.read_inbox(cell.info.num, &cell.mailbox);
     }
 
-    fn went_on(&self, cell: &Arc<Cell>) {
+    fn went_on(&self, cell: &Arc<ResidentRun>) {
         // A message from outside may have come just before, and its wake was removed with the pause.
         if self.worker.has_foreign.load(Ordering::Relaxed) {
             self.worker.read_inbox(cell.info.num, &cell.mailbox);
         }
     }
 
-    fn keep_wake(&self, cell: &Cell, wake: Timestamp) {
+    fn keep_wake(&self, cell: &ResidentRun, wake: Timestamp) {
         self.worker.wakes.add_stored(wake, cell.info.num);
     }
 
-    fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool {
+    fn paused(&self, cell: &ResidentRun, wake: Option<Timestamp>) -> bool {
         let (num, now) = (cell.info.num, self.worker.env.clock.now());
         wake.into_iter().for_each(|wake| self.keep_wake(cell, wake));
         let is_far = wake.is_some_and(|wake| wake > now.after(HORIZON));
         !self.worker.is_stopping() && self.worker.residency.pause(num, wake, is_far.then(|| now.after(IDLE)))
     }
 
-    fn resumed(&self, cell: &Cell) {
+    fn resumed(&self, cell: &ResidentRun) {
         self.worker.resume(cell.info.num);
     }
 
-    fn gone(&self, cell: &Cell) {
+    fn gone(&self, cell: &ResidentRun) {
         self.worker.touch();
         if self.worker.residency.leave(cell.info.num, &cell.mailbox) {
             // The run may come back, here or elsewhere.

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::error::Error;
 
 /// The directory of the demo.
-pub(crate) enum Place {
+pub(crate) enum DemoFolder {
     Temporary(TempDir),
     Kept(PathBuf),
 }
@@ -24,7 +24,7 @@ pub(crate) fn calls_in(folder: &Path) -> PathBuf {
     folder.join("calls.txt")
 }
 
-impl Place {
+impl DemoFolder {
     pub(crate) fn make(keep: Option<&Path>) -> Result<Self, Error> {
         let Some(folder) = keep else {
             let made = tempfile::Builder::new().prefix("outlive-demo-").tempdir();

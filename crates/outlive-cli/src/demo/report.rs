@@ -7,7 +7,7 @@ use outlive::{Entry, EntryKind, Status};
 use serde::Serialize;
 
 use super::ledger::Execution;
-use super::place::Place;
+use super::place::DemoFolder;
 use super::processes::Processes;
 use super::scene::{RUN_ID, STEPS, Scene};
 use super::tally::Tally;
@@ -51,7 +51,7 @@ impl Report {
         Ok(Self { status: scene.info.status.kind().as_str(), result, kills, processes, steps, jobs })
     }
 
-    pub(crate) fn tell(&self, place: &Place, out: Out) -> Result<ExitCode, Error> {
+    pub(crate) fn tell(&self, place: &DemoFolder, out: Out) -> Result<ExitCode, Error> {
         if out.is_json() {
             out.json(self)?;
         } else {
@@ -142,7 +142,7 @@ impl StepReport {
 }
 
 /// Suggests what to try after the demo.
-fn next(place: &Place) -> String {
+fn next(place: &DemoFolder) -> String {
     let outlive = std::env::args().next().unwrap_or_else(|| "outlive".into());
     let (first, store) = if place.is_kept() {
         (String::new(), place.store().display().to_string())

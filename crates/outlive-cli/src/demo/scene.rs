@@ -3,7 +3,7 @@
 use outlive::{Entry, EntryKind, Run, RunInfo, Status};
 
 use super::ledger::{Execution, Ledger};
-use super::place::Place;
+use super::place::DemoFolder;
 use crate::error::Error;
 
 /// The id of the run.
@@ -19,7 +19,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    pub(crate) async fn look(run: &Run<String>, place: &Place) -> Result<Self, Error> {
+    pub(crate) async fn look(run: &Run<String>, place: &DemoFolder) -> Result<Self, Error> {
         // The status is read first: if the order has ended, the other two are then complete.
         let info = run.info().await?;
         let journal = run.journal().await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::jobs::{HEARTBEAT, MAIL, SHOP, TALLIES, TALLY};
 use super::ledger::Ledger;
-use super::place::Place;
+use super::place::DemoFolder;
 use crate::error::Error;
 use crate::time;
 
@@ -64,7 +64,7 @@ impl Sender {
     }
 
     /// Counts what was done with everything that was sent.
-    pub(crate) async fn tally(&self, client: &Client, place: &Place) -> Result<Tally, Error> {
+    pub(crate) async fn tally(&self, client: &Client, place: &DemoFolder) -> Result<Tally, Error> {
         let calls = Ledger::at(place.calls())
             .read()
             .map_err(|error| Error::said(format!("cannot read ledger {:?}: {error}", place.calls())))?;

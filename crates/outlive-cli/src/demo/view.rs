@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlive::{EntryKind, Timestamp};
 
 use super::picture::Picture;
-use super::place::Place;
+use super::place::DemoFolder;
 use super::scene::{RUN_ID, Scene};
 use crate::error::Error;
 use crate::facts::Said;
@@ -29,7 +29,7 @@ impl View {
         Self { out, begun: time::now(), picture, told: (0, 0) }
     }
 
-    pub(crate) fn open(&self, place: &Place) -> Result<(), Error> {
+    pub(crate) fn open(&self, place: &DemoFolder) -> Result<(), Error> {
         let outlive = std::env::args().next().unwrap_or_else(|| "outlive".into());
         self.line("An order: charge the card, reserve stock (fails twice), sleep 2 s, wait for an approval, ship.")?;
         self.line(

@@ -81,7 +81,7 @@ pub struct Troubled {
 
 /// The record as JSON. Leaves out fields that have their default value.
 #[derive(Serialize, Deserialize)]
-struct Wire {
+struct RecordWire {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     state: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -153,7 +153,7 @@ impl Record {
                 failure: raw(&trouble.failure)?,
             })
         });
-        let wire = Wire {
+        let wire = RecordWire {
             state: self.state.as_ref().and_then(raw),
             runs: self.runs,
             events: self.events,
@@ -180,7 +180,7 @@ impl Record {
     /// # Errors
     /// Returns what is wrong with the JSON.
     pub fn from_payload(text: &Payload) -> Result<Self, String> {
-        let wire: Wire = text.decode().map_err(|error| error.to_string())?;
+        let wire: RecordWire = text.decode().map_err(|error| error.to_string())?;
         Ok(Self {
             state: wire.state.as_deref().map(payload),
             runs: wire.runs,

@@ -12,7 +12,7 @@ use crate::kind::JobKind;
 use crate::lifecycle::{Detail, News, NewsKind};
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
-use crate::queue::{Dead, Place};
+use crate::queue::{Dead, PushTarget};
 use crate::retry::{self, Reason, Retry};
 use crate::time::Timestamp;
 
@@ -203,5 +203,5 @@ impl Job {
 /// Builds a dead letter of an instance.
 pub(super) fn bury(id: &Name, pos: u64, event: Event, trouble: &Troubled, now: Timestamp) -> Dead {
     let (attempts, failure) = (trouble.attempts, trouble.failure.clone());
-    Dead { pos, job: JobKind::job_of(id), id: id.clone(), at: now, attempts, failure, event, place: Place::Inbox }
+    Dead { pos, job: JobKind::job_of(id), id: id.clone(), at: now, attempts, failure, event, place: PushTarget::Inbox }
 }

@@ -8,7 +8,9 @@ use crate::kind::Kinds;
 use crate::page;
 use crate::payload::Payload;
 use crate::query::{Line, Told, Urgency, Wake};
-use crate::queue::{Bury, Dead, Depth, Letters, Place, Push, QueuePage, QueueRead, Queued, Spot, take_turns};
+use crate::queue::{
+    Dead, Depth, Push, PushTarget, QueuePage, QueueRead, Queued, ResolveDeadLetters, Spot, WhichLetters, take_turns,
+};
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -46,7 +48,7 @@ impl Rows {
             return Answer::Refused(Refusal::NotFound);
         };
         // Only the inbox is checked for gaps in its positions, not the queue.
-        let before = row.inbox.keys().next_back().filter(|_| push.place == Place::Inbox).copied().unwrap_or(0);
+        let before = row.inbox.keys().next_back().filter(|_| push.place == PushTarget::Inbox).copied().unwrap_or(0);
         let mut positions = Vec::with_capacity(push.events.len());
         for event in &push.events {
             let is_kept = row.keep(self.pos_last + 1, push.at, event, push.place);
@@ -137,10 +139,10 @@ impl Rows {
         }
     }
 
-    pub(super) fn bury(&mut self, bury: &Bury) -> Answer {
+    pub(super) fn bury(&mut self, bury: &ResolveDeadLetters) -> Answer {
         let is_meant = |dead: &&Dead| dead.job == bury.job && bury.letters.has(dead.pos);
         let meant: Vec<Dead> = self.dead.values().filter(is_meant).take(BURY_MAX).cloned().collect();
-        if meant.is_empty() && bury.letters != Letters::All {
+        if meant.is_empty() && bury.letters != WhichLetters::All {
             return Answer::Refused(Refusal::NotFound);
         }
         let mut nums = Vec::new();

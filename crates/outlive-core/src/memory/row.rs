@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::commit::{self, Commit, Epoch, State, Turn};
+use crate::commit::{self, Commit, Epoch, NewState, Turn};
 use crate::event::Event;
 use crate::id::Name;
 use crate::journal::Entry;
 use crate::message::{Inbound, Message};
 use crate::query::Instance;
-use crate::queue::{Moved, Place, Spot};
+use crate::queue::{Moved, PushTarget, Spot};
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -96,7 +96,7 @@ impl Row {
     }
 
     /// Returns the messages that are neither taken nor seen by a new state.
-    pub(super) fn unseen_by(&self, state: Option<&State>, taken: &[u64]) -> Vec<Inbound> {
+    pub(super) fn unseen_by(&self, state: Option<&NewState>, taken: &[u64]) -> Vec<Inbound> {
         let Some(seen) = state.and_then(|state| state.seen) else {
             return Vec::new();
         };
@@ -121,7 +121,7 @@ impl Row {
     }
 
     /// Stores an event. Returns `false` if there is one with its dedup key.
-    pub(super) fn keep(&mut self, pos: u64, at: Timestamp, event: &Event, place: Place) -> bool {
+    pub(super) fn keep(&mut self, pos: u64, at: Timestamp, event: &Event, place: PushTarget) -> bool {
         if let Some(key) = &event.dedup {
             if self.keys.contains_key(key) {
                 return false;
@@ -129,10 +129,10 @@ impl Row {
             self.keys.insert(key.clone(), pos);
         }
         match place {
-            Place::Inbox => {
+            PushTarget::Inbox => {
                 self.inbox.insert(pos, Inbound { pos, at, message: Message::Event(event.clone()) });
             }
-            Place::Queue => {
+            PushTarget::Queue => {
                 self.queue.insert((Spot::of(event), pos), (at, event.clone()));
             }
         }
@@ -169,7 +169,7 @@ impl Row {
         }
     }
 
-    pub(super) fn enter(&mut self, state: &State, epoch: Epoch) {
+    pub(super) fn enter(&mut self, state: &NewState, epoch: Epoch) {
         let instance = &mut self.instance;
         instance.status = state.status;
         instance.outcome.clone_from(&state.outcome);

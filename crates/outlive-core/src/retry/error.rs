@@ -16,23 +16,23 @@ use crate::duration::DurationError;
 /// assert_eq!(error.duration().unwrap().text(), "5 parsecs");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PolicyError(Box<Inner>);
+pub struct PolicyError(Box<PolicyProblem>);
 
 /// Boxed because every policy has a field for an error and almost none has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Inner {
+struct PolicyProblem {
     message: String,
     source: Option<DurationError>,
 }
 
 impl PolicyError {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { message: message.into(), source: None }))
+        Self(Box::new(PolicyProblem { message: message.into(), source: None }))
     }
 
     /// Creates the error for a `what` that is not a duration.
     pub(super) fn unreadable(what: &str, error: DurationError) -> Self {
-        Self(Box::new(Inner { message: format!("{what}: {error}"), source: Some(error) }))
+        Self(Box::new(PolicyProblem { message: format!("{what}: {error}"), source: Some(error) }))
     }
 
     /// Returns the error of the duration that could not be parsed, if that was the cause.

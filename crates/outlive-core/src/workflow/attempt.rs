@@ -16,13 +16,13 @@ use super::{Attempt, Machine, Slot, record};
 
 /// How the delay until a retry came about. Recorded for lifecycle events only; replay does not need it.
 #[derive(Serialize)]
-struct Plan {
+struct AttemptPlan {
     base_delay_ms: u64,
     backoff: &'static str,
     jitter: &'static str,
 }
 
-impl Plan {
+impl AttemptPlan {
     fn new(retry: &Retry, base: Duration) -> Self {
         let base_delay_ms = u64::try_from(base.as_millis()).unwrap_or(u64::MAX);
         Self { base_delay_ms, backoff: retry.backoff_kind(), jitter: retry.jitter_kind() }
@@ -203,7 +203,7 @@ impl Machine {
             (Cause::Interrupted, _) => Ended::Interrupted,
             (_, Some(retry)) if failure.retryable => match next_of(retry, attempt, first, now, seed) {
                 Ok((Next::RetryAt { due, .. }, base)) => {
-                    let plan = Plan::new(retry, base);
+                    let plan = AttemptPlan::new(retry, base);
                     return self.schedule_retry(slot, attempt, (&failure, &plan), due, now);
                 }
                 Ok((Next::Exhausted(reason), _)) => Ended::Exhausted(reason),
@@ -223,7 +223,7 @@ impl Machine {
         &mut self,
         slot: Slot,
         attempt: u32,
-        (failure, plan): (&Failure, &Plan),
+        (failure, plan): (&Failure, &AttemptPlan),
         due: Timestamp,
         now: Timestamp,
     ) {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::checksum::Sum;
 use crate::failure::{self, Failure};
 use crate::journal::{Entry, EntryKind};
 use crate::payload::Payload;
 use crate::retry::Reason;
-use crate::sum::Sum;
 use crate::time::Timestamp;
 
 use super::op::{Ended, FailedStep, Outcome};

@@ -5,7 +5,7 @@ use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Query};
-use outlive_core::queue::{Place as Lying, Push};
+use outlive_core::queue::{Push, PushTarget as Lying};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_core::time::Timestamp;

@@ -1,6 +1,6 @@
 //! The doctor finds each kind of damage where it is, and none in a sound store.
 
-use outlive_core::commit::{Commit, Epoch, Send, Start, State, Write};
+use outlive_core::commit::{Commit, Epoch, NewState, Send, Start, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::EntryKind;
 use outlive_core::message::Message;
@@ -19,7 +19,7 @@ async fn goes_on(store: &SqliteStore, commit: Commit) {
 }
 
 fn idle(num: InstanceNum, epoch: Epoch, status: Status) -> Commit {
-    let state = State { wake: status.until(), ..state(status) };
+    let state = NewState { wake: status.until(), ..state(status) };
     Commit { state: Some(state), ..commit(num, epoch, 0) }
 }
 
@@ -48,13 +48,13 @@ pub(crate) async fn sound() -> Place {
     goes_on(&store, taking(waiting, epoch, 1)).await;
     write(&store, Write::Send(signal("waiting", 2))).await;
     let stuck = driven(&store, "stuck", epoch).await;
-    let why = State { note: Some("the code has changed".to_owned()), ..state(Status::Stuck) };
+    let why = NewState { note: Some("the code has changed".to_owned()), ..state(Status::Stuck) };
     goes_on(&store, Commit { state: Some(why), ..commit(stuck, epoch, 0) }).await;
     for (id, status) in [("completed", Status::Completed), ("failed", Status::Failed), ("cancelled", Status::Cancelled)]
     {
         let num = driven(&store, id, epoch).await;
         let outcome = (status != Status::Cancelled).then(|| Payload::recorded("{}"));
-        let end = State { outcome, ..state(status) };
+        let end = NewState { outcome, ..state(status) };
         goes_on(&store, Commit { state: Some(end), ..commit(num, epoch, 0) }).await;
     }
     place
@@ -305,7 +305,7 @@ async fn a_store_is_sound_at_every_moment_while_somebody_works_on_it() {
         goes_on(&store, commit(num, epoch, 0)).await;
         write(&store, Write::Send(signal(&id, nth + 100))).await;
         let outcome = Some(json("done"));
-        let end = State { outcome, ..state(Status::Completed) };
+        let end = NewState { outcome, ..state(Status::Completed) };
         goes_on(
             &store,
             Commit { entries: vec![], state: Some(end), ..ended(commit(num, epoch, 1), Status::Completed) },

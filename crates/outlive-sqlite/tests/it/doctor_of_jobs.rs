@@ -1,11 +1,11 @@
 //! The doctor knows what jobs leave in a file: none of it is a finding, and each kind of damage to it is.
 
-use outlive_core::commit::{Answer, Epoch, State, Trim, Turn, Write};
+use outlive_core::commit::{Answer, Epoch, NewState, Trim, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::Message;
-use outlive_core::queue::{Bury, Dead, Letters, Moved, Place as Where, Push, Spot};
+use outlive_core::queue::{Dead, Moved, Push, PushTarget as Where, ResolveDeadLetters, Spot, WhichLetters};
 use outlive_core::status::Status;
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
@@ -63,7 +63,7 @@ pub(crate) async fn with_jobs() -> Place {
     let later = Event { due: Some(at(9_000)), ..event("later") };
     let (pool, p) = pushed(&store, push(POOL, vec![keyed.clone(), urgent, later, event("dead")], 1)).await;
     claimed(write(&store, claim(&[pool], epoch)).await);
-    let idle = State { outcome: Some(json("3")), ..state(Status::Waiting { until: None }) };
+    let idle = NewState { outcome: Some(json("3")), ..state(Status::Waiting { until: None }) };
     let gone = Moved { pos: p[3], from: Spot::of(&event("dead")), key: None, to: None };
     let (dead, replies) = (vec![letter(p[3], event("dead"))], vec![(p[3], json("no"))]);
     turned(&store, Turn { queue: vec![gone], dead, replies, state: Some(idle.clone()), ..turn(pool, epoch, 0) }).await;
@@ -91,12 +91,12 @@ async fn a_store_with_jobs_is_sound_whatever_they_do() {
     let store = place.open();
     let epoch = store.lease(at(100)).await.unwrap();
     assert_sound(&place);
-    let retry = Bury { job: name("pool:mail"), letters: Letters::All, is_retry: true, at: at(110) };
-    write(&store, Write::Bury(retry)).await;
+    let retry = ResolveDeadLetters { job: name("pool:mail"), letters: WhichLetters::All, is_retry: true, at: at(110) };
+    write(&store, Write::ResolveDeadLetters(retry)).await;
     assert_sound(&place);
     let num = store_num(&place, TASK);
     claimed(write(&store, claim(&[num], epoch)).await);
-    let why = State { note: Some("undecodable".to_owned()), outcome: Some(json("4")), ..state(Status::Stuck) };
+    let why = NewState { note: Some("undecodable".to_owned()), outcome: Some(json("4")), ..state(Status::Stuck) };
     turned(&store, Turn { state: Some(why), keys_until: 99, ..turn(num, epoch, 2) }).await;
     assert_sound(&place);
     assert_done(&write(&store, reopen(TASK)).await);
@@ -124,7 +124,7 @@ async fn a_stuck_job_that_is_cancelled_leaves_a_sound_store() {
     let epoch = store.lease(at(100)).await.unwrap();
     let num = store_num(&place, POOL);
     claimed(write(&store, claim(&[num], epoch)).await);
-    let why = State { note: Some("why".to_owned()), outcome: Some(json("4")), ..state(Status::Stuck) };
+    let why = NewState { note: Some("why".to_owned()), outcome: Some(json("4")), ..state(Status::Stuck) };
     turned(&store, Turn { state: Some(why), ..turn(num, epoch, 1) }).await;
     let message = Message::Cancel { reason: "enough".to_owned() };
     write(&store, Write::Send(outlive_core::commit::Send { message, ..signal(POOL, 78) })).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use outlive_core::commit::{Answer, Write};
 use outlive_core::query::{Line, Query};
-use outlive_core::queue::{Bury, Letters};
+use outlive_core::queue::{ResolveDeadLetters, WhichLetters};
 use outlive_core::store::Store;
 
 use crate::doctor_of_jobs::{POOL, TASK, event, push, pushed, with_jobs};
@@ -51,16 +51,17 @@ async fn a_retry_of_a_dead_letter_whose_answer_was_lost_is_done_once() {
         let place = with_jobs().await;
         let store = place.open();
         let pos = place.number("SELECT pos FROM dead").cast_unsigned();
-        let bury = Bury { job: name("pool:mail"), letters: Letters::One(pos), is_retry: true, at: at(90) };
-        let batch = Arc::new(vec![Write::Bury(bury.clone())]);
+        let bury =
+            ResolveDeadLetters { job: name("pool:mail"), letters: WhichLetters::One(pos), is_retry: true, at: at(90) };
+        let batch = Arc::new(vec![Write::ResolveDeadLetters(bury.clone())]);
         write_unknown(&place, &store, &batch).await;
         if is_durable {
-            write(&place.open(), Write::Bury(bury.clone())).await;
+            write(&place.open(), Write::ResolveDeadLetters(bury.clone())).await;
         }
         let answers = store.write(batch).await.unwrap();
         assert!(matches!(answers[..], [Answer::Buried { count: 1, .. }]), "{answers:?}");
         assert_eq!(place.number("SELECT count(*) FROM inbox WHERE rank > 0"), 4);
-        let again = write(&store, Write::Bury(bury)).await;
+        let again = write(&store, Write::ResolveDeadLetters(bury)).await;
         assert!(matches!(again, Answer::Refused(_)), "{again:?}");
     }
 }

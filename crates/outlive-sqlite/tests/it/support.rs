@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
+use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
@@ -97,8 +97,8 @@ pub(crate) fn commit(num: InstanceNum, epoch: Epoch, seq_before: u64) -> Commit 
     Commit { num, epoch, seq_before, entries: vec![entry(seq_before + 1)], taken: vec![], state: None }
 }
 
-pub(crate) fn state(status: Status) -> State {
-    State { status, wake: None, is_owned: false, seen: None, outcome: None, note: None, at: at(40) }
+pub(crate) fn state(status: Status) -> NewState {
+    NewState { status, wake: None, is_owned: false, seen: None, outcome: None, note: None, at: at(40) }
 }
 
 pub(crate) fn ended(mut commit: Commit, status: Status) -> Commit {

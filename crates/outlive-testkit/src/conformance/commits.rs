@@ -1,6 +1,6 @@
 //! Promises about commits: atomic, and numbered without a gap.
 
-use outlive_core::commit::{Answer, Commit, Epoch, Refusal, State, Write};
+use outlive_core::commit::{Answer, Commit, Epoch, NewState, Refusal, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::status::Status;
@@ -176,7 +176,7 @@ async fn a_refused_write_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -
 async fn a_commit_that_has_not_seen_a_message_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     w.signalled("a", "unseen").await?;
-    let blind = Commit { state: Some(State { seen: Some(0), ..asleep(at(9)) }), ..w.new_commit(a, 0, 1) };
+    let blind = Commit { state: Some(NewState { seen: Some(0), ..asleep(at(9)) }), ..w.new_commit(a, 0, 1) };
     let answers = w.batch(vec![Write::Commit(blind), Write::Commit(w.new_commit(b, 0, 1))]).await?;
     ensure(matches!(answers[0], Answer::Unseen(_)), || format!("{:?}", answers[0]))?;
     same(&answers[1], &Answer::Done)?;
@@ -223,7 +223,7 @@ async fn a_commit_without_a_state_leaves_the_state(w: &mut World) -> Checked {
 async fn a_commit_may_keep_ownership(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let status = Status::Retrying { at: at(2_000) };
-    w.commit(&w.new_state(num, 0, State { status, ..driven_on() })).await?;
+    w.commit(&w.new_state(num, 0, NewState { status, ..driven_on() })).await?;
     let held = w.held("a").await?;
     same(&(held.status, held.owner, held.wake), &(status, w.epoch, None))
 }
@@ -259,7 +259,7 @@ async fn an_end_keeps_outcome_note_and_time_but_no_messages_or_wake(w: &mut Worl
         let num = w.driven(id).await?;
         w.signalled(id, "never taken").await?;
         let (outcome, note) = (Some(json("{\"total\":3}")), Some("a note".to_owned()));
-        let end = State { outcome: outcome.clone(), note: note.clone(), at: at(3_000), ..released(status) };
+        let end = NewState { outcome: outcome.clone(), note: note.clone(), at: at(3_000), ..released(status) };
         w.commit(&Commit { state: Some(end), ..w.new_commit(num, 0, 1) }).await?;
         let held = w.held(id).await?;
         same(&(held.status, held.outcome, held.note), &(status, outcome, note))?;
@@ -272,7 +272,7 @@ async fn an_end_keeps_outcome_note_and_time_but_no_messages_or_wake(w: &mut Worl
 async fn a_new_state_replaces_the_note(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     for note in [Some("first".to_owned()), Some("second".to_owned()), None] {
-        w.commit(&w.new_state(num, 0, State { note: note.clone(), ..driven_on() })).await?;
+        w.commit(&w.new_state(num, 0, NewState { note: note.clone(), ..driven_on() })).await?;
         same(&w.held("a").await?.note, &note)?;
     }
     Ok(())
@@ -281,7 +281,7 @@ async fn a_new_state_replaces_the_note(w: &mut World) -> Checked {
 async fn the_first_start_time_is_kept(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     for millis in [2_000, 3_000] {
-        w.commit(&w.new_state(num, 0, State { at: at(millis), ..driven_on() })).await?;
+        w.commit(&w.new_state(num, 0, NewState { at: at(millis), ..driven_on() })).await?;
         w.commit(&w.new_state(num, 0, asleep(at(9_000)))).await?;
         same(&w.held("a").await?.started_at, &Some(at(2_000)))?;
     }

@@ -4,7 +4,7 @@ mod jobs;
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Absolve, Claim, Commit, Epoch, OnConflict, Reopen, Send, Start, State, Write};
+use outlive_core::commit::{Absolve, Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
@@ -90,7 +90,7 @@ impl Author {
         match self.random.below(140) {
             100..115 => Write::Push(self.push()),
             115..133 => self.turn(),
-            133..138 => Write::Bury(self.bury()),
+            133..138 => Write::ResolveDeadLetters(self.bury()),
             138..140 => self.of_feed(),
             0..20 => Write::Start(self.start()),
             20..45 => Write::Send(self.send()),
@@ -161,7 +161,7 @@ impl Author {
         }
     }
 
-    fn state(&mut self, positions: &[u64]) -> State {
+    fn state(&mut self, positions: &[u64]) -> NewState {
         let why = self.random.pick(&[StatusKind::Sleeping, StatusKind::Retrying, StatusKind::Waiting]);
         let idle = Status::from_parts(why, self.some_moment());
         let ends = [Status::Completed, Status::Failed, Status::Cancelled, Status::Stuck];
@@ -170,7 +170,7 @@ impl Author {
         let is_open = !status.is_ended() && status != Status::Stuck;
         let is_owned = is_open && self.random.is(2);
         let seen = self.random.pick(&[&[0], positions].concat());
-        State {
+        NewState {
             status,
             wake: self.some_moment().filter(|_| is_open && !is_owned),
             is_owned,

@@ -1,6 +1,6 @@
 //! Promises about an instance after its end: it is reopened, or nothing remains of it.
 
-use outlive_core::commit::{Answer, Commit, Epoch, Refusal, Reopen, Send, Start, State, Write};
+use outlive_core::commit::{Answer, Commit, Epoch, NewState, Refusal, Reopen, Send, Start, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::query::Wake;
@@ -31,7 +31,7 @@ cases![
 async fn run_with_status(w: &World, id: &str, status: Status) -> Checked<InstanceNum> {
     let num = w.driven(id).await?;
     let (outcome, note) = (Some(json("\"broke\"")), Some("it broke".to_owned()));
-    let state = Some(State { outcome, note, ..released(status) });
+    let state = Some(NewState { outcome, note, ..released(status) });
     same(&w.commit(&Commit { state, ..w.new_commit(num, 0, 2) }).await?, &Answer::Done)?;
     Ok(num)
 }

@@ -1,6 +1,6 @@
 //! Promises about the feed: everything that happened is reported once, in order, with numbers without a gap.
 
-use outlive_core::commit::{Answer, OnConflict, Start, State, Trim, Turn, Write};
+use outlive_core::commit::{Answer, NewState, OnConflict, Start, Trim, Turn, Write};
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::query::{Line, Told};
 use outlive_core::status::Status;
@@ -46,11 +46,11 @@ async fn the_lifecycle_of_a_run_is_reported_in_order(w: &mut World) -> Checked {
     w.commit(&w.new_commit(num, 0, 2)).await?;
     w.commit(&w.new_state(num, 2, asleep(at(500)))).await?;
     w.claim(&[num]).await?;
-    let state = State { outcome: Some(json("1")), ..released(Status::Failed) };
+    let state = NewState { outcome: Some(json("1")), ..released(Status::Failed) };
     w.commit(&outlive_core::commit::Commit { state: Some(state), ..w.new_commit(num, 2, 1) }).await?;
     w.reopen("a", at(5)).await?;
     w.claim(&[num]).await?;
-    w.commit(&w.new_state(num, 4, State { outcome: Some(json("2")), ..released(Status::Completed) })).await?;
+    w.commit(&w.new_state(num, 4, NewState { outcome: Some(json("2")), ..released(Status::Completed) })).await?;
     let lines = w.told_of(num).await?;
     let said = ["run queued", "run started", "step 1", "step 2", "run paused", "run resumed", "step 3", "run failed"];
     let mut said = strings(&said);
@@ -127,12 +127,12 @@ async fn repeated_writes_report_nothing_twice(w: &mut World) -> Checked {
     let num = w.held("a").await?.num;
     w.claim(&[num]).await?;
     w.claim(&[num]).await?;
-    let state = State { note: Some("why".to_owned()), ..released(Status::Stuck) };
+    let state = NewState { note: Some("why".to_owned()), ..released(Status::Stuck) };
     let commit = outlive_core::commit::Commit { state: Some(state), ..w.new_commit(num, 0, 2) };
     twice(w, Write::Commit(commit)).await?;
     twice(w, Write::Reopen(outlive_core::commit::Reopen { id: name("a"), num: None, at: at(3) })).await?;
     w.claim(&[num]).await?;
-    let commit = w.new_state(num, 3, State { outcome: Some(json("1")), ..released(Status::Completed) });
+    let commit = w.new_state(num, 3, NewState { outcome: Some(json("1")), ..released(Status::Completed) });
     twice(w, Write::Commit(commit)).await?;
     dense(&w.told_of(num).await?, 2 + 2 + 1 + 1 + 1 + 1 + 1)?;
     let job = w.driven_job(ORDER, &[]).await?.num;
@@ -144,7 +144,7 @@ async fn refused_writes_are_not_reported(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let lost = w.new_state(num, 0, released(Status::Failed));
     w.signalled("a", "unseen").await?;
-    let end = State { seen: Some(0), ..released(Status::Completed) };
+    let end = NewState { seen: Some(0), ..released(Status::Completed) };
     w.commit(&w.new_state(num, 0, end)).await?;
     w.lease(at(0)).await?;
     w.commit(&lost).await?;

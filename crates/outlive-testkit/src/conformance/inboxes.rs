@@ -1,6 +1,6 @@
 //! Promises about messages: kept in order of arrival until they are taken, once each, and never skipped.
 
-use outlive_core::commit::{Answer, Commit, Refusal, Send, State, Write};
+use outlive_core::commit::{Answer, Commit, NewState, Refusal, Send, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::status::Status;
@@ -139,13 +139,13 @@ async fn taking_a_missing_message_is_not_an_error(w: &mut World) -> Checked {
 }
 
 /// Checks that a state that has seen the first of three messages is refused, and that the other two are returned.
-async fn is_told_of_the_unseen(w: &World, state: State) -> Checked {
+async fn is_told_of_the_unseen(w: &World, state: NewState) -> Checked {
     let num = w.driven("a").await?;
     let seen = w.signalled("a", "seen").await?;
     w.signalled("a", "unseen").await?;
     w.signalled("a", "unseen too").await?;
     let before = w.snapshot().await?;
-    let state = Some(State { seen: Some(seen), ..state });
+    let state = Some(NewState { seen: Some(seen), ..state });
     let answer = w.commit(&Commit { state, taken: vec![seen], ..w.new_commit(num, 0, 1) }).await?;
     same(&answer, &Answer::Unseen(told(w.store().inbox(num, seen, usize::MAX).await)?))?;
     same(&w.snapshot().await?, &before)
@@ -163,7 +163,7 @@ async fn a_pause_that_has_seen_every_message_is_accepted(w: &mut World) -> Check
     let num = w.driven("a").await?;
     w.signalled("a", "one").await?;
     let last = w.signalled("a", "two").await?;
-    let state = State { seen: Some(last), ..asleep(at(9_000)) };
+    let state = NewState { seen: Some(last), ..asleep(at(9_000)) };
     same(&w.commit(&w.new_state(num, 0, state)).await?, &Answer::Done)?;
     texts(w, num, &["one", "two"]).await?;
     same(&w.held("a").await?.wake, &Some(at(9_000)))
@@ -172,7 +172,7 @@ async fn a_pause_that_has_seen_every_message_is_accepted(w: &mut World) -> Check
 async fn a_commit_has_seen_what_it_takes(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pos = w.signalled("a", "one").await?;
-    let state = Some(State { seen: Some(0), ..asleep(at(9_000)) });
+    let state = Some(NewState { seen: Some(0), ..asleep(at(9_000)) });
     same(&w.commit(&Commit { state, taken: vec![pos], ..w.new_commit(num, 0, 1) }).await?, &Answer::Done)
 }
 
@@ -188,7 +188,7 @@ async fn messages_of_other_instances_need_not_be_seen(w: &mut World) -> Checked 
     let num = w.driven("a").await?;
     w.driven("b").await?;
     w.signalled("b", "for b").await?;
-    let state = State { seen: Some(0), ..asleep(at(9_000)) };
+    let state = NewState { seen: Some(0), ..asleep(at(9_000)) };
     same(&w.commit(&w.new_state(num, 0, state)).await?, &Answer::Done)
 }
 

@@ -7,7 +7,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::query::{Line, Told};
-use outlive_core::queue::{Dead, Depth, Moved, Place, Push, QueuePage, QueueRead, Queued, Spot};
+use outlive_core::queue::{Dead, Depth, Moved, Push, PushTarget, QueuePage, QueueRead, Queued, Spot};
 
 use super::world::{Checked, NOW, World, at, json, name, told};
 
@@ -203,6 +203,6 @@ fn job_of(id: &str) -> Name {
     name(&id.split(':').take(2).collect::<Vec<_>>().join(":"))
 }
 
-fn place_of(id: &str) -> Place {
-    if id.starts_with("pool:") { Place::Queue } else { Place::Inbox }
+fn place_of(id: &str) -> PushTarget {
+    if id.starts_with("pool:") { PushTarget::Queue } else { PushTarget::Inbox }
 }

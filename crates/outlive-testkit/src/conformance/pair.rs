@@ -178,7 +178,7 @@ impl Pair {
                 absolve.epoch = self.epoch_second(absolve.epoch);
             }
             Write::Turn(turn) => self.turn_for_second(turn),
-            Write::Bury(bury) => self.bury_for_second(bury),
+            Write::ResolveDeadLetters(bury) => self.bury_for_second(bury),
             _ => {}
         }
         write

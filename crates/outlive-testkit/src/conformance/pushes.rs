@@ -1,7 +1,7 @@
 //! Promises about pushes: an instance keeps events once each, in order, and is woken for them.
 
-use outlive_core::commit::{Answer, Refusal, Send, State, Turn, Write};
-use outlive_core::queue::{Place, Push};
+use outlive_core::commit::{Answer, NewState, Refusal, Send, Turn, Write};
+use outlive_core::queue::{Push, PushTarget};
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 
@@ -70,7 +70,7 @@ async fn an_event_is_kept_as_pushed(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
         let push = Push { events: vec![full.clone()], at: at(3), ..w.new_push(id, &[]) };
         let pushed = w.pushed(&push).await?;
-        if push.place == Place::Inbox {
+        if push.place == PushTarget::Inbox {
             let inbox = w.inbox(pushed.num).await?;
             same(&inbox[0].message, &outlive_core::message::Message::Event(full.clone()))?;
             same(&inbox[0].at, &at(3))?;
@@ -219,7 +219,7 @@ async fn a_push_to_an_instance_of_another_job_is_refused(w: &mut World) -> Check
 
 async fn a_stuck_instance_keeps_events_and_is_not_woken(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &[]).await?;
-    let state = State { note: Some("why".to_owned()), ..released(Status::Stuck) };
+    let state = NewState { note: Some("why".to_owned()), ..released(Status::Stuck) };
     w.turned(&Turn { state: Some(state), ..w.new_turn(pushed.num, 0) }).await?;
     w.pushed(&w.new_push(ORDER, &["later"])).await?;
     same(&w.held(ORDER).await?.wake, &None)?;
@@ -266,7 +266,7 @@ async fn a_job_that_ends_has_no_events_left(w: &mut World) -> Checked {
 async fn a_reopened_job_keeps_its_record(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &[]).await?;
     let record = Some(super::world::json("{\"count\":3}"));
-    let state = State { outcome: record.clone(), note: Some("why".to_owned()), ..released(Status::Stuck) };
+    let state = NewState { outcome: record.clone(), note: Some("why".to_owned()), ..released(Status::Stuck) };
     w.turned(&Turn { state: Some(state), ..w.new_turn(pushed.num, 0) }).await?;
     same(&w.reopen(ORDER, at(5)).await?, &Answer::Done)?;
     let held = w.held(ORDER).await?;

@@ -1,6 +1,6 @@
 //! Promises about what survives a process crash, and how crashes are counted.
 
-use outlive_core::commit::{Absolve, Answer, Commit, Epoch, Send, Start, State, Write};
+use outlive_core::commit::{Absolve, Answer, Commit, Epoch, NewState, Send, Start, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::query::{Suspect, Wake};
 use outlive_core::status::Status;
@@ -190,8 +190,11 @@ async fn acknowledged_writes_survive_a_crash(w: &mut World) -> Checked {
     w.commit(&Commit { state: Some(asleep(at(8_000))), ..w.new_commit(num, 0, 5) }).await?;
     let failed = w.driven("c").await?;
     let entries = vec![of_run(1)];
-    let state =
-        Some(State { outcome: Some(json("\"broke\"")), note: Some("it broke".to_owned()), ..released(Status::Failed) });
+    let state = Some(NewState {
+        outcome: Some(json("\"broke\"")),
+        note: Some("it broke".to_owned()),
+        ..released(Status::Failed)
+    });
     w.commit(&Commit { entries, state, ..w.new_commit(failed, 0, 0) }).await?;
     let before = w.snapshot().await?;
     w.die().await?;

@@ -1,6 +1,6 @@
 //! Promises about repeated writes after a lost reply: they change nothing and return the first result.
 
-use outlive_core::commit::{Answer, Commit, OnConflict, Send, Start, State, Write};
+use outlive_core::commit::{Answer, Commit, NewState, OnConflict, Send, Start, Write};
 use outlive_core::journal::Entry;
 use outlive_core::message::Message;
 use outlive_core::status::Status;
@@ -167,13 +167,13 @@ async fn repeated_entries_are_kept_once(w: &mut World) -> Checked {
 async fn a_repeated_pause_succeeds(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pos = w.signalled("a", "taken").await?;
-    let state = Some(State { seen: Some(pos), ..asleep(at(5_000)) });
+    let state = Some(NewState { seen: Some(pos), ..asleep(at(5_000)) });
     twice(w, Commit { state, taken: vec![pos], ..w.new_commit(num, 0, 1) }).await
 }
 
 async fn a_repeated_pause_keeps_the_wake_of_a_message_in_between(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
-    let state = Some(State { seen: Some(0), ..asleep(at(5_000)) });
+    let state = Some(NewState { seen: Some(0), ..asleep(at(5_000)) });
     let pause = Commit { state, ..w.new_commit(num, 0, 1) };
     same(&w.commit(&pause).await?, &Answer::Done)?;
     w.send(&Send { at: at(2_000), ..w.new_send("a", signal("wake up")) }).await?;
@@ -190,7 +190,7 @@ async fn a_repeated_release_without_entries_succeeds(w: &mut World) -> Checked {
 async fn a_repeated_end_succeeds(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         let num = w.driven(id).await?;
-        let state = Some(State { outcome: Some(json("3")), ..released(status) });
+        let state = Some(NewState { outcome: Some(json("3")), ..released(status) });
         twice(w, Commit { state, ..w.new_commit(num, 0, 1) }).await?;
     }
     Ok(())
@@ -199,14 +199,14 @@ async fn a_repeated_end_succeeds(w: &mut World) -> Checked {
 async fn a_repeated_end_without_entries_succeeds(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         let num = w.driven(id).await?;
-        let end = State { outcome: Some(json("3")), note: Some("why".to_owned()), ..released(status) };
+        let end = NewState { outcome: Some(json("3")), note: Some("why".to_owned()), ..released(status) };
         twice(w, w.new_state(num, 0, end)).await?;
     }
     Ok(())
 }
 
 async fn a_repeated_stuck_state_succeeds(w: &mut World) -> Checked {
-    let stuck = State { note: Some("the code is gone".to_owned()), ..released(Status::Stuck) };
+    let stuck = NewState { note: Some("the code is gone".to_owned()), ..released(Status::Stuck) };
     for (id, count) in [("a", 0), ("b", 1)] {
         let num = w.driven(id).await?;
         twice(w, Commit { state: Some(stuck.clone()), ..w.new_commit(num, 0, count) }).await?;
@@ -236,7 +236,7 @@ async fn entries_with_a_gap_are_fenced_even_if_the_last_exists(w: &mut World) ->
 async fn a_different_end_without_entries_is_fenced(w: &mut World) -> Checked {
     let num = w.with_status("a", Status::Completed).await?;
     let failed = w.new_state(num, 0, released(Status::Failed));
-    let other_result = w.new_state(num, 0, State { outcome: Some(json("4")), ..released(Status::Completed) });
+    let other_result = w.new_state(num, 0, NewState { outcome: Some(json("4")), ..released(Status::Completed) });
     for end in [failed, other_result] {
         again(w, Write::Commit(end), &Answer::Fenced).await?;
     }

@@ -1,6 +1,6 @@
 //! Promises about a stuck instance: it stays as it is, and nothing of it is lost.
 
-use outlive_core::commit::{Answer, Commit, Epoch, Refusal, State};
+use outlive_core::commit::{Answer, Commit, Epoch, NewState, Refusal};
 use outlive_core::id::InstanceNum;
 use outlive_core::message::Message;
 use outlive_core::status::Status;
@@ -23,7 +23,7 @@ cases![
 async fn stuck(w: &World, id: &str) -> Checked<InstanceNum> {
     let num = w.driven(id).await?;
     w.signalled(id, "before").await?;
-    let state = Some(State { note: Some("the code is gone".to_owned()), ..released(Status::Stuck) });
+    let state = Some(NewState { note: Some("the code is gone".to_owned()), ..released(Status::Stuck) });
     same(&w.commit(&Commit { state, ..w.new_commit(num, 0, 2) }).await?, &Answer::Done)?;
     Ok(num)
 }
@@ -94,7 +94,7 @@ async fn a_stuck_run_is_not_claimed(w: &mut World) -> Checked {
 async fn a_stuck_state_is_refused_while_there_is_an_unseen_message(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.send(&w.new_send("a", cancel("enough"))).await?;
-    let aside = State { seen: Some(0), ..released(Status::Stuck) };
+    let aside = NewState { seen: Some(0), ..released(Status::Stuck) };
     let answer = w.commit(&w.new_state(num, 0, aside)).await?;
     same(&answer, &Answer::Unseen(w.inbox(num).await?))?;
     same(&w.held("a").await?.status, &Status::Running)

@@ -1,6 +1,6 @@
 //! Promises about turns of jobs: atomic, fenced, and applied once.
 
-use outlive_core::commit::{Answer, Epoch, OnConflict, Refusal, Start, State, Turn, Write};
+use outlive_core::commit::{Answer, Epoch, NewState, OnConflict, Refusal, Start, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::queue::{Depth, Moved, Push, Spot};
 use outlive_core::status::{Status, StatusKind};
@@ -43,7 +43,7 @@ async fn a_turn_applies_all_its_changes(w: &mut World) -> Checked {
         queue: vec![moved(p[0], &event("one"), None), moved(p[1], &event("two"), None)],
         dead: vec![letter(MAIL, p[1], &event("two"))],
         replies: vec![(p[0], json("\"yes\""))],
-        state: Some(State { outcome: Some(json("{\"n\":1}")), ..asleep(at(5_000)) }),
+        state: Some(NewState { outcome: Some(json("{\"n\":1}")), ..asleep(at(5_000)) }),
         ..w.new_turn(pushed.num, 0)
     };
     same(&w.turned(&turn).await?.len(), &0)?;
@@ -171,7 +171,7 @@ async fn a_state_of_a_turn_is_refused_while_there_is_an_unseen_message(w: &mut W
     let pushed = w.driven_job(ORDER, &["seen", "unseen", "unseen too"]).await?;
     let seen = pushed.positions[0];
     let before = w.snapshot().await?;
-    let state = Some(State { seen: Some(seen), ..asleep(at(9_000)) });
+    let state = Some(NewState { seen: Some(seen), ..asleep(at(9_000)) });
     let writes = vec![Write::Push(w.new_push(MAIL, &["not yet"]))];
     let turn = Turn { taken: vec![seen], state, writes, ..w.new_turn(pushed.num, 0) };
     same(&w.turn(&turn).await?, &Answer::Unseen(told(w.store().inbox(pushed.num, seen, usize::MAX).await)?))?;
@@ -198,9 +198,9 @@ async fn to_be_refused(w: &World) -> Checked<Vec<(Turn, Refusal)>> {
     w.with_status("over", Status::Completed).await?;
     let turn = Turn { state: Some(asleep(at(5_000))), ..busy(w).await? };
     let taken = Start { on_conflict: OnConflict::Reject, ..w.new_start("run") };
-    let bury = outlive_core::queue::Bury {
+    let bury = outlive_core::queue::ResolveDeadLetters {
         job: name(MAILS),
-        letters: outlive_core::queue::Letters::One(99),
+        letters: outlive_core::queue::WhichLetters::One(99),
         is_retry: true,
         at: at(1),
     };
@@ -208,7 +208,7 @@ async fn to_be_refused(w: &World) -> Checked<Vec<(Turn, Refusal)>> {
         (Write::Send(w.new_send("nobody", signal("x"))), Refusal::NotFound),
         (Write::Send(w.new_send("over", signal("x"))), Refusal::Status(Status::Completed)),
         (Write::Start(taken), Refusal::Taken),
-        (Write::Bury(bury), Refusal::NotFound),
+        (Write::ResolveDeadLetters(bury), Refusal::NotFound),
     ];
     let with = |(write, why)| (Turn { writes: [turn.writes.clone(), vec![write]].concat(), ..turn.clone() }, why);
     Ok(writes.map(with).to_vec())
@@ -249,7 +249,7 @@ async fn what_a_turn_sends_to_itself_wakes_it(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
         let pushed = w.driven_job(id, &[]).await?;
         let writes = vec![Write::Push(w.new_push(id, &["for myself"]))];
-        let state = Some(State { seen: Some(0), ..asleep(at(9_000)) });
+        let state = Some(NewState { seen: Some(0), ..asleep(at(9_000)) });
         w.turned(&Turn { writes: writes.clone(), state, ..w.new_turn(pushed.num, 0) }).await?;
         same(&w.held(id).await?.wake, &Some(Timestamp::AT_ONCE))?;
         // An owner that keeps the instance learns of it from the result.
@@ -265,7 +265,7 @@ async fn what_a_turn_sends_to_itself_must_be_seen_by_the_next(w: &mut World) -> 
     let pushed = w.driven_job(ORDER, &[]).await?;
     let writes = vec![Write::Push(w.new_push(ORDER, &["for myself"]))];
     w.turned(&Turn { writes, ..w.new_turn(pushed.num, 0) }).await?;
-    let state = Some(State { seen: Some(0), ..asleep(at(9_000)) });
+    let state = Some(NewState { seen: Some(0), ..asleep(at(9_000)) });
     let answer = w.turn(&Turn { state, ..w.new_turn(pushed.num, 1) }).await?;
     same(&answer, &Answer::Unseen(w.inbox(pushed.num).await?))
 }

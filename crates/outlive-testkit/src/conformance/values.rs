@@ -1,6 +1,6 @@
 //! Promises about values at the edge of their range: kept exactly, or not accepted at all.
 
-use outlive_core::commit::{Answer, Commit, Send, Start, State};
+use outlive_core::commit::{Answer, Commit, NewState, Send, Start};
 use outlive_core::id::LENGTH_MAX;
 use outlive_core::journal::Entry;
 use outlive_core::message::Message;
@@ -36,7 +36,7 @@ async fn a_payload_of_a_mebibyte_is_kept_everywhere(w: &mut World) -> Checked {
     w.commit(&Commit { entries: vec![entry.clone()], ..w.new_commit(num, 0, 0) }).await?;
     let message = w.inbox(num).await?.remove(0).message;
     same(&message, &Message::Signal { name: name("big"), payload: big("é") })?;
-    w.commit(&w.new_state(num, 1, State { outcome: Some(big("d")), ..released(Status::Completed) })).await?;
+    w.commit(&w.new_state(num, 1, NewState { outcome: Some(big("d")), ..released(Status::Completed) })).await?;
     w.restart(at(2_000)).await?;
     let held = w.held("a").await?;
     same(&(held.input, held.outcome), &(big("a"), Some(big("d"))))?;
@@ -52,11 +52,11 @@ async fn the_ends_of_time_are_kept_everywhere(w: &mut World) -> Checked {
         same(&w.inbox(held.num).await?[0].at, &end)?;
         let entry = Entry { at: end, started: Some(other), due: Some(end), ..of_run(1) };
         let status = Status::Sleeping { until: end };
-        let state = Some(State { status, ..asleep(end) });
+        let state = Some(NewState { status, ..asleep(end) });
         w.commit(&Commit { entries: vec![entry.clone()], state, ..w.new_commit(held.num, 0, 0) }).await?;
         same(&w.journal(held.num).await?, &vec![entry])?;
         same(&(w.held(id).await?.status, w.held(id).await?.wake), &(status, Some(end)))?;
-        w.commit(&w.new_state(held.num, 1, State { at: other, ..released(Status::Failed) })).await?;
+        w.commit(&w.new_state(held.num, 1, NewState { at: other, ..released(Status::Failed) })).await?;
         same(&w.held(id).await?.ended_at, &Some(other))?;
         w.reopen(id, end).await?;
         same(&w.held(id).await?.wake, &Some(end))?;
@@ -154,7 +154,7 @@ async fn notes_and_tags_hold_any_text(w: &mut World) -> Checked {
     w.start(&start).await?;
     let num = w.held("a").await?.num;
     let note = Some(text.repeat(100));
-    w.commit(&w.new_state(num, 0, State { note: note.clone(), ..released(Status::Stuck) })).await?;
+    w.commit(&w.new_state(num, 0, NewState { note: note.clone(), ..released(Status::Stuck) })).await?;
     let held = w.held("a").await?;
     same(&(held.tags, held.note), &(start.tags, note))
 }

@@ -1,6 +1,6 @@
 //! Promises about wakes: due instances are found, in order, and nothing accepted waits for another event.
 
-use outlive_core::commit::{Commit, Send, Start, State};
+use outlive_core::commit::{Commit, NewState, Send, Start};
 use outlive_core::id::InstanceNum;
 use outlive_core::message::Message;
 use outlive_core::query::Wake;
@@ -96,7 +96,7 @@ async fn a_pause_replaces_the_wake(w: &mut World) -> Checked {
 async fn a_pause_that_changes_only_the_wake_replaces_it(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     for wake in [Some(at(5_000)), Some(at(9_000)), Some(at(2_000)), None] {
-        w.commit(&w.new_state(num, 0, State { wake, ..released(WAITING) })).await?;
+        w.commit(&w.new_state(num, 0, NewState { wake, ..released(WAITING) })).await?;
         same(&due(w, "a").await?, &wake)?;
     }
     Ok(())
@@ -114,7 +114,7 @@ async fn a_pause_without_a_wake_has_none(w: &mut World) -> Checked {
 /// Checks that a paused run has no wake after a commit with this status and a wake.
 async fn has_no_wake_as(w: &World, id: &str, status: Status) -> Checked {
     let num = w.paused_until(id, at(5_000)).await?;
-    let state = State { wake: Some(at(6_000)), ..released(status) };
+    let state = NewState { wake: Some(at(6_000)), ..released(status) };
     w.commit(&Commit { state: Some(state), ..w.new_commit(num, 0, 1) }).await?;
     same(&w.held(id).await?.status, &status)?;
     same(&due(w, id).await?, &None)
@@ -213,7 +213,7 @@ async fn a_message_to_a_manually_paused_run_makes_it_due(w: &mut World) -> Check
 async fn a_refused_pause_leaves_the_wake(w: &mut World) -> Checked {
     let num: InstanceNum = w.paused_until("a", at(5_000)).await?;
     w.signalled("a", "unseen").await?;
-    let blind = State { seen: Some(0), ..asleep(at(9_000)) };
+    let blind = NewState { seen: Some(0), ..asleep(at(9_000)) };
     w.commit(&w.new_state(num, 0, blind)).await?;
     same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;
     w.commit(&w.new_state(num, 5, asleep(at(9_000)))).await?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlive_core::commit::{
-    Answer, Claim, Claimed, Commit, Epoch, OnConflict, Refusal, Reopen, Send, Start, State, Write,
+    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Refusal, Reopen, Send, Start, Write,
 };
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
@@ -168,7 +168,7 @@ impl World {
     }
 
     /// A new state without entries.
-    pub(crate) fn new_state(&self, num: InstanceNum, seq_before: u64, state: State) -> Commit {
+    pub(crate) fn new_state(&self, num: InstanceNum, seq_before: u64, state: NewState) -> Commit {
         Commit { state: Some(state), ..self.new_commit(num, seq_before, 0) }
     }
 }
@@ -191,7 +191,7 @@ impl World {
     }
 
     /// An instance with an empty journal, in the given state.
-    pub(crate) async fn with_state(&self, id: &str, state: State) -> Checked<InstanceNum> {
+    pub(crate) async fn with_state(&self, id: &str, state: NewState) -> Checked<InstanceNum> {
         let num = self.driven(id).await?;
         same(&self.commit(&self.new_state(num, 0, state)).await?, &Answer::Done)?;
         Ok(num)
@@ -333,19 +333,19 @@ pub(crate) fn of_run(seq: u64) -> Entry {
 }
 
 /// A state without an owner or a wake.
-pub(crate) fn released(status: Status) -> State {
-    State { status, wake: None, is_owned: false, seen: None, outcome: None, note: None, at: NOW }
+pub(crate) fn released(status: Status) -> NewState {
+    NewState { status, wake: None, is_owned: false, seen: None, outcome: None, note: None, at: NOW }
 }
 
 /// A running state that keeps its owner.
-pub(crate) fn driven_on() -> State {
-    State { is_owned: true, ..released(Status::Running) }
+pub(crate) fn driven_on() -> NewState {
+    NewState { is_owned: true, ..released(Status::Running) }
 }
 
 /// A sleeping state with a wake.
-pub(crate) fn asleep(until: Timestamp) -> State {
+pub(crate) fn asleep(until: Timestamp) -> NewState {
     let status = Status::Sleeping { until };
-    State { wake: Some(until), ..released(status) }
+    NewState { wake: Some(until), ..released(status) }
 }
 
 pub(crate) const BY_HAND: Status = Status::Paused;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlive::clock::Clock as _;
 use outlive::store::Store;
 use outlive::{Entry, EntryKind, Payload, Status, Timestamp};
-use outlive_core::commit::{Commit, OnConflict, Send, Start, State, Write};
+use outlive_core::commit::{Commit, NewState, OnConflict, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message;
@@ -155,7 +155,7 @@ impl Recorded {
         });
         let state = stop.rest.map(|(status, at)| {
             let wake = status.until();
-            State { status, wake, is_owned: false, seen: None, outcome: None, note: None, at }
+            NewState { status, wake, is_owned: false, seen: None, outcome: None, note: None, at }
         });
         let commit = Commit { num: InstanceNum(self.instance.num.0), epoch, seq_before: 0, entries, taken, state };
         let writes = [Write::Start(start)].into_iter().chain(sends).chain([Write::Commit(commit)]).collect::<Vec<_>>();

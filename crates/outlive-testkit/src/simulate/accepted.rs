@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outlive_core::commit::{Answer, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Place, Push};
+use outlive_core::queue::{Push, PushTarget};
 
 /// An event that was accepted.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl Acceptance {
                     }
                     self.written(&turn.writes, answers)?;
                 }
-                (Write::Bury(bury), Answer::Buried { count, .. }) => {
+                (Write::ResolveDeadLetters(bury), Answer::Buried { count, .. }) => {
                     self.retried.extend((bury.is_retry && *count > 0).then(|| bury.job.clone()));
                 }
                 _ => {}
@@ -65,7 +65,7 @@ impl Acceptance {
 
     fn pushed(&mut self, push: &Push, num: InstanceNum, positions: &[u64]) -> Result<(), String> {
         for (event, pos) in push.events.iter().zip(positions.iter().copied()) {
-            if let Some(key) = event.dedup.as_ref().filter(|_| push.place == Place::Queue) {
+            if let Some(key) = event.dedup.as_ref().filter(|_| push.place == PushTarget::Queue) {
                 let place = (num, key.clone());
                 match (self.waiting.get(&place).copied(), pos) {
                     (Some(other), 1..) => {

@@ -12,7 +12,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{Epoch, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
-use outlive_core::queue::{Bury, Letters, Place, Push};
+use outlive_core::queue::{Push, PushTarget, ResolveDeadLetters, WhichLetters};
 use outlive_core::time::Timestamp;
 use serde_json::Value;
 
@@ -118,9 +118,9 @@ impl Order {
             vec![Event { dedup: key.as_deref().map(Name::recorded), ..Event::new(event.clone()) }]
         };
         match self {
-            Self::Send(event) => push(keyed(event, Some(number.to_string())), Place::Inbox),
-            Self::Add(event, key) => push(keyed(event, key.clone()), Place::Inbox),
-            Self::Push(events) => push(events.iter().map(|event| event.to_event(now)).collect(), Place::Queue),
+            Self::Send(event) => push(keyed(event, Some(number.to_string())), PushTarget::Inbox),
+            Self::Add(event, key) => push(keyed(event, key.clone()), PushTarget::Inbox),
+            Self::Push(events) => push(events.iter().map(|event| event.to_event(now)).collect(), PushTarget::Queue),
             Self::Begin(state) => {
                 let start = Start {
                     input: state.clone(),
@@ -137,7 +137,12 @@ impl Order {
                 vec![Write::Start(start), send(Message::Resume)]
             }
             Self::Tell(message) => vec![send(message.clone())],
-            Self::RetryDead => vec![Write::Bury(Bury { job, letters: Letters::All, is_retry: true, at: now })],
+            Self::RetryDead => vec![Write::ResolveDeadLetters(ResolveDeadLetters {
+                job,
+                letters: WhichLetters::All,
+                is_retry: true,
+                at: now,
+            })],
         }
     }
 }

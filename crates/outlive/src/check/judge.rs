@@ -13,14 +13,14 @@ use outlive_core::workflow::{Asked, OpKind};
 use super::identity::Parts;
 use super::renames;
 use super::verdict::{Operation, Verdict};
-use crate::aside;
-use crate::cell::Guesses;
 use crate::env::Env;
 use crate::export::Exported;
 use crate::info::Info;
 use crate::panics;
 use crate::registry::{Registered, Registry};
-use crate::shadow::{self, Copy, CopyEnd, NotBegun};
+use crate::replay::{self, Copy, CopyEnd, NotBegun};
+use crate::resident::Guesses;
+use crate::stuck;
 
 /// What runs are judged against: the registered workflows and their environment.
 pub(crate) struct Judge {
@@ -44,17 +44,17 @@ impl Judge {
         let instance = &run.instance;
         let (journal, inbox) = match (&run.journal, &run.inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
-            (Err(problem), _) | (_, Err(problem)) => return Err(stuck(aside::damaged(problem))),
+            (Err(problem), _) | (_, Err(problem)) => return Err(stuck(stuck::damaged(problem))),
         };
         if instance.blamed > self.max_recoveries {
-            return Err(stuck(aside::deadly(instance.blamed)));
+            return Err(stuck(stuck::deadly(instance.blamed)));
         }
         let is_untouched = instance.started_at.is_none() && journal.is_empty();
         if is_untouched && inbox.iter().any(|inbound| inbound.message.is_end()) {
             return Ok(Verdict::Fine); // It ends before any of its code runs.
         }
         let registered = self.registry.get(&Name::recorded(instance.workflow.as_str()));
-        let unregistered = || stuck(aside::unregistered(instance.workflow.as_str(), &self.registry.known()));
+        let unregistered = || stuck(stuck::unregistered(instance.workflow.as_str(), &self.registry.known()));
         let registered = registered.ok_or_else(unregistered)?;
         let original = Original { instance, journal, inbox, registered, env: &self.env };
         let copy = original.replay(Guesses::new())?;
@@ -90,7 +90,7 @@ impl Original<'_> {
     pub(super) fn replay(&self, guesses: Guesses) -> Result<Copy, Verdict> {
         let instance = self.instance;
         let info = Info::of(instance);
-        let cell = shadow::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
+        let cell = replay::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
         let cell = Arc::new(cell.guessing(guesses));
         for inbound in self.inbox.iter().filter(|inbound| matches!(inbound.message, Message::Signal { .. })) {
             cell.lock().machine.receive(inbound.clone());
@@ -98,7 +98,7 @@ impl Original<'_> {
         // A cancel takes effect where the journal ends, and a strict run is stuck there if something is not asked for.
         let is_ending = self.inbox.iter().any(|inbound| inbound.message.is_end());
         let is_strict = self.registered.is_strict;
-        let copy = shadow::replay(&*self.registered.handler, &cell, &instance.input, |machine| {
+        let copy = replay::replay(&*self.registered.handler, &cell, &instance.input, |machine| {
             !(is_ending || is_strict && machine.has_orphans())
         });
         if let Some(type_name) = cell.lock().unmade {
@@ -129,10 +129,10 @@ impl Original<'_> {
     /// Checks that a copy may end this way.
     fn check_end(&self, end: &CopyEnd) -> Result<(), Verdict> {
         match end {
-            CopyEnd::Panicked(panic) => Err(stuck(aside::panicked(panic))),
+            CopyEnd::Panicked(panic) => Err(stuck(stuck::panicked(panic))),
             CopyEnd::Restless => Err(stuck(format!("the workflow has {end}; await something that actually waits"))),
             CopyEnd::Completed(output) => {
-                aside::too_long(output.len(), self.env.max_payload).map_or(Ok(()), |sentence| Err(stuck(sentence)))
+                stuck::too_long(output.len(), self.env.max_payload).map_or(Ok(()), |sentence| Err(stuck(sentence)))
             }
             CopyEnd::Failed(_) => Ok(()),
         }
@@ -186,9 +186,9 @@ impl Original<'_> {
             return Err(Verdict::TypeChanged { what, sentence });
         }
         let is_idle = copy.end.is_none() && copy.last.is_empty();
-        let foreign = is_idle.then(|| aside::foreign(&state.machine, "waits for"));
+        let foreign = is_idle.then(|| stuck::foreign(&state.machine, "waits for"));
         drop(state);
-        self.check_strict(copy, &shadow::names(&copy.asked))?;
+        self.check_strict(copy, &replay::names(&copy.asked))?;
         if let Some(sentence) = foreign {
             return Err(stuck(sentence));
         }
@@ -204,7 +204,7 @@ impl Original<'_> {
         if !self.registered.is_strict {
             return Ok(());
         }
-        aside::strict(&copy.cell.lock().machine, asked).map_or(Ok(()), |sentence| Err(stuck(sentence)))
+        stuck::strict(&copy.cell.lock().machine, asked).map_or(Ok(()), |sentence| Err(stuck(sentence)))
     }
 
     fn orphans(&self, copy: &Copy) -> Vec<Operation> {

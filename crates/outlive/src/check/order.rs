@@ -50,7 +50,7 @@ pub enum ReportLine {
 }
 
 /// A check requested by the environment.
-pub(crate) struct Ordered {
+pub(crate) struct EnvCheck {
     source: PathBuf,
     report: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ fn source() -> Option<std::ffi::OsString> {
     std::env::var_os(CHECK).filter(|source| !source.is_empty())
 }
 
-impl Ordered {
+impl EnvCheck {
     /// Returns the requested check, if there is one.
     pub(crate) fn from_env() -> Option<Self> {
         let source = source()?;

@@ -7,7 +7,7 @@ use outlive_core::workflow::{Asked, OpKind};
 use super::identity::{Parts, unescaped};
 use super::judge::{Frontier, Original, operation};
 use super::verdict::{Operation, Rename};
-use crate::cell::Guesses;
+use crate::resident::Guesses;
 
 /// The maximum number of renames in one run.
 const RENAMES_MAX: usize = 16;

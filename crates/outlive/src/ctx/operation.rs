@@ -8,17 +8,17 @@ use std::task::Context;
 use outlive_core::payload::Payload;
 use outlive_core::workflow::{self, OpKind, Polled, Slot, Spec};
 
-use crate::cell::{Cell, Place};
 use crate::ctx::call::Call;
 use crate::ctx::{Ctx, check};
 use crate::error::Error;
+use crate::resident::{CalledFrom, ResidentRun};
 
 /// Ties a builder to its context, and to a type that it only names.
 pub(crate) type Tie<'a, T> = PhantomData<(&'a Ctx, fn() -> T)>;
 
 /// An operation, outstanding until it is consumed or dropped.
 pub(crate) struct Operation {
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) cell: Arc<ResidentRun>,
     scope: Arc<str>,
     pub(crate) call: Arc<Call>,
     key: Option<Box<str>>,
@@ -42,7 +42,7 @@ impl Operation {
             problem: None,
         };
         let place = ctx.place();
-        if place != Place::Workflow {
+        if place != CalledFrom::Workflow {
             operation.refuse(operation.out_of_scope(place));
         } else if let Some(problem) = ctx.problem.as_deref().or(operation.call.problem.as_ref()) {
             operation.problem = Some(Box::new(problem.clone()));
@@ -102,7 +102,7 @@ impl Operation {
             return Err(*error);
         }
         let place = self.cell.place();
-        if place != Place::Workflow {
+        if place != CalledFrom::Workflow {
             return Err(self.out_of_scope(place));
         }
         let Some(slot) = self.slot else { return Ok(Polled::Pending) };
@@ -168,12 +168,12 @@ impl Operation {
         workflow::base(&self.scope, self.call.kind, name, self.key.as_deref())
     }
 
-    fn out_of_scope(&self, place: Place) -> Error {
+    fn out_of_scope(&self, place: CalledFrom) -> Error {
         let operation = self.words();
-        if place == Place::Step {
+        if place == CalledFrom::Step {
             self.cell.lock().is_misplaced = true;
         }
-        let place = if place == Place::Step { "inside a step" } else { "outside its workflow" };
+        let place = if place == CalledFrom::Step { "inside a step" } else { "outside its workflow" };
         Error::Scope { operation, place }
     }
 }

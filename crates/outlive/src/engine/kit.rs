@@ -5,7 +5,7 @@ use outlive_core::page::whole_journal;
 use outlive_core::time::Timestamp;
 
 use super::Engine;
-use crate::shadow;
+use crate::replay;
 
 /// For test kits; with the feature `testing` only.
 impl Engine {
@@ -47,7 +47,7 @@ impl Engine {
         let Some(registered) = shared.registry.get(&ended.workflow) else {
             return Err(shared.registry.unknown(format!("workflow {:?}", ended.workflow.as_str())).to_string());
         };
-        shadow::compare_end(&*registered.handler, &ended, &self.worker.env, &journal)
+        replay::compare_end(&*registered.handler, &ended, &self.worker.env, &journal)
     }
 
     /// Returns the operations an unfinished run waits for, according to a replay of its journal, each with the place
@@ -62,7 +62,7 @@ impl Engine {
         let Some(registered) = shared.registry.get(&found.workflow) else {
             return Err(shared.registry.unknown(format!("workflow {:?}", found.workflow.as_str())).to_string());
         };
-        shadow::asked(&*registered.handler, &found, &self.worker.env, &journal)
+        replay::asked(&*registered.handler, &found, &self.worker.env, &journal)
     }
 
     /// Stops everything at once, as a crash of the process does, and releases nothing.

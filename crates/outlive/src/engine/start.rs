@@ -8,15 +8,15 @@ use outlive_core::query::Filter;
 use outlive_core::status::StatusKind;
 use outlive_core::store::Store;
 
-use super::{Builder, Engine, Place};
-use crate::chance::Chance;
-use crate::check::Ordered;
+use super::{Builder, Engine, StoreSource};
+use crate::check::EnvCheck;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::Committer;
 use crate::env::Env;
 use crate::error::Error;
 use crate::panics;
+use crate::random::RandomSource;
 use crate::registry::Registry;
 use crate::replies::Replies;
 use crate::retention::Retention;
@@ -24,7 +24,7 @@ use crate::shared::Shared;
 #[cfg(feature = "http")]
 use crate::sink::{self, Sinks};
 use crate::waiters::Waiters;
-use crate::worker::{Parts, Worker, parked};
+use crate::worker::{Worker, WorkerParts, deploy};
 
 /// How often to try for the lease of a store that another process executes.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
@@ -47,12 +47,12 @@ impl Builder {
     /// If the engine is misconfigured, the store cannot be opened, or another process executes it ([`Error::Locked`]).
     /// [`Error::Checked`] if the environment asked for a check instead.
     pub async fn start(self) -> Result<Engine, Error> {
-        if let Some(order) = Ordered::from_env().filter(|_| self.is_checkable) {
+        if let Some(order) = EnvCheck::from_env().filter(|_| self.is_checkable) {
             return Err(order.carry_out(|source| self.check(source)).await);
         }
         self.problem.clone().map_or(Ok(()), Err)?;
         panics::note_places();
-        let (code, is_owner) = (self.code(), matches!(self.place, Place::Path(_)));
+        let (code, is_owner) = (self.code(), matches!(self.place, StoreSource::Path(_)));
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
         let env = Arc::new(Env {
             clock: self.clock.clone(),
@@ -65,8 +65,8 @@ impl Builder {
             silence: Default::default(),
         });
         let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
-        let (replies, chance) = (Arc::new(Replies::default()), Arc::new(Chance::new(self.seed)));
-        let worker = Worker::new(Parts {
+        let (replies, chance) = (Arc::new(Replies::default()), Arc::new(RandomSource::new(self.seed)));
+        let worker = Worker::new(WorkerParts {
             env,
             store: store.clone(),
             committer: committer.clone(),
@@ -161,7 +161,7 @@ impl Builder {
     /// Returns a number that identifies this version of the code. A test that brings its own store names the version
     /// itself.
     fn code(&self) -> Option<u64> {
-        let has_file = matches!(self.place, Place::Path(_));
-        if has_file || self.version.is_some() { parked::code(self.version.as_deref()) } else { None }
+        let has_file = matches!(self.place, StoreSource::Path(_));
+        if has_file || self.version.is_some() { deploy::code(self.version.as_deref()) } else { None }
     }
 }

@@ -86,12 +86,12 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Note {
-    retry: Option<Plan>,
+    retry: Option<RetryPlan>,
     ended: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Plan {
+struct RetryPlan {
     base_delay_ms: u64,
     backoff: String,
     jitter: String,
@@ -103,7 +103,7 @@ impl Note {
     }
 }
 
-fn retry(entry: &Entry, plan: Option<Plan>) -> Option<RetryScheduled> {
+fn retry(entry: &Entry, plan: Option<RetryPlan>) -> Option<RetryScheduled> {
     let due = entry.due.filter(|_| entry.kind == EntryKind::AttemptFailed)?;
     let (base_delay_ms, backoff, jitter) = match plan {
         Some(plan) => (Some(plan.base_delay_ms), Some(plan.backoff), Some(plan.jitter)),

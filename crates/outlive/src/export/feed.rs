@@ -35,46 +35,46 @@ const AT_ONCE: usize = 32;
 /// let store = Source::from(open);
 /// # drop((file, store));
 /// ```
-pub struct Source(Place);
+pub struct Source(SourceKind);
 
-enum Place {
+enum SourceKind {
     Path(PathBuf),
     Store(Arc<dyn Store>),
 }
 
 impl From<&Path> for Source {
     fn from(path: &Path) -> Self {
-        Self(Place::Path(path.to_owned()))
+        Self(SourceKind::Path(path.to_owned()))
     }
 }
 
 impl From<PathBuf> for Source {
     fn from(path: PathBuf) -> Self {
-        Self(Place::Path(path))
+        Self(SourceKind::Path(path))
     }
 }
 
 impl From<&PathBuf> for Source {
     fn from(path: &PathBuf) -> Self {
-        Self(Place::Path(path.clone()))
+        Self(SourceKind::Path(path.clone()))
     }
 }
 
 impl From<&str> for Source {
     fn from(path: &str) -> Self {
-        Self(Place::Path(path.into()))
+        Self(SourceKind::Path(path.into()))
     }
 }
 
 impl From<Arc<dyn Store>> for Source {
     fn from(store: Arc<dyn Store>) -> Self {
-        Self(Place::Store(store))
+        Self(SourceKind::Store(store))
     }
 }
 
 impl From<&Arc<dyn Store>> for Source {
     fn from(store: &Arc<dyn Store>) -> Self {
-        Self(Place::Store(store.clone()))
+        Self(SourceKind::Store(store.clone()))
     }
 }
 
@@ -88,8 +88,8 @@ impl Source {
     /// Returns the name of the source, as written to an export.
     pub(crate) fn name(&self) -> String {
         match &self.0 {
-            Place::Path(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string(),
-            Place::Store(store) => store.durability(),
+            SourceKind::Path(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string(),
+            SourceKind::Store(store) => store.durability(),
         }
     }
 }
@@ -139,8 +139,8 @@ impl Feed {
     pub(crate) async fn open(source: Source, mut filter: Filter) -> Result<Self, Error> {
         filter.kinds = Kinds::Runs;
         let store: Arc<dyn Query> = match source.0 {
-            Place::Store(store) => store,
-            Place::Path(path) => match open::for_reading(&path)? {
+            SourceKind::Store(store) => store,
+            SourceKind::Path(path) => match open::for_reading(&path)? {
                 Some(store) => store,
                 None => return Self::of_export(&path, filter),
             },
@@ -178,12 +178,12 @@ impl Feed {
     }
 
     /// Reads a run once more, if it is in a store and may have made progress since.
-    pub(crate) async fn again(&self, run: &Exported) -> Result<Again, Error> {
-        let Origin::Store(Pages { store, .. }) = &self.from else { return Ok(Again::Same) };
+    pub(crate) async fn again(&self, run: &Exported) -> Result<Reread, Error> {
+        let Origin::Store(Pages { store, .. }) = &self.from else { return Ok(Reread::Same) };
         let found = store.instance(&run.instance.id).await?;
-        let Some(instance) = found.filter(|found| self.filter.matches(found)) else { return Ok(Again::Gone) };
+        let Some(instance) = found.filter(|found| self.filter.matches(found)) else { return Ok(Reread::Gone) };
         let now = contents(&**store, instance).await?;
-        Ok(if now == *run { Again::Same } else { Again::Changed(Box::new(now)) })
+        Ok(if now == *run { Reread::Same } else { Reread::Changed(Box::new(now)) })
     }
 }
 
@@ -198,7 +198,7 @@ fn at_once(read: &[Exported], before: usize) -> usize {
 }
 
 /// How a run has changed since it was read.
-pub(crate) enum Again {
+pub(crate) enum Reread {
     Same,
     Changed(Box<Exported>),
     /// It no longer exists, or no longer matches the filter.

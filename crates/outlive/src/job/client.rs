@@ -14,14 +14,14 @@ use outlive_core::message::{Inbound, Message};
 use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::query::Instance;
-use outlive_core::queue::{Bury, Letters, Place, Push};
+use outlive_core::queue::{Push, PushTarget, ResolveDeadLetters, WhichLetters};
 use outlive_core::status::Status;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use super::answer::{DeadLetter, JobInfo, JobStatus};
 use super::order::{Limit, Order};
+use super::outcome::{DeadLetter, JobInfo, JobStatus};
 use crate::client::Client;
 use crate::codec;
 use crate::error::Error;
@@ -52,7 +52,7 @@ pub(crate) enum Standing {
 
 /// The combined effect of the orders in an inbox.
 #[derive(Default)]
-struct Ordered {
+struct PendingOrders {
     ends: Option<Ends>,
     is_stopped: Option<bool>,
 }
@@ -64,7 +64,7 @@ enum Ends {
     Anew,
 }
 
-impl Ordered {
+impl PendingOrders {
     fn of(inbox: &[Inbound]) -> Self {
         let mut ordered = Self::default();
         for inbound in inbox {
@@ -152,7 +152,7 @@ impl JobClient {
         }
     }
 
-    pub(crate) async fn push(&self, id: &str, events: Vec<Event>, place: Place) -> Result<Accepted, Error> {
+    pub(crate) async fn push(&self, id: &str, events: Vec<Event>, place: PushTarget) -> Result<Accepted, Error> {
         let job = self.job()?;
         let id = JobKind::instance(job, id)?;
         for event in &events {
@@ -160,7 +160,7 @@ impl JobClient {
         }
         let (chance, token) = (&self.shared.chance, self.shared.chance.token());
         let at = self.shared.clock.now();
-        let is_awaited = self.shared.worker.is_some() && place == Place::Inbox;
+        let is_awaited = self.shared.worker.is_some() && place == PushTarget::Inbox;
         let reply = is_awaited.then(|| self.shared.replies.expect(token));
         let push = Push { id: id.clone(), job: job.clone(), events, place, at, seed: chance.number(), token };
         let answer = self.shared.committer.write(Write::Push(push)).await;
@@ -228,7 +228,7 @@ impl JobClient {
     /// Creates a pool that nothing was pushed to yet, so that it can be paused before its first event.
     async fn open_pool(&self, id: &Name) -> Result<(), Error> {
         let (job, at, chance) = (self.job()?.clone(), self.shared.clock.now(), &self.shared.chance);
-        let (events, place) = (Vec::new(), Place::Queue);
+        let (events, place) = (Vec::new(), PushTarget::Queue);
         let push = Push { id: id.clone(), job, events, place, at, seed: chance.number(), token: chance.token() };
         self.shared.committer.write(Write::Push(push)).await.map(drop)
     }
@@ -303,20 +303,20 @@ impl JobClient {
     }
 
     /// Returns an instance and the orders it has not acted on yet. Orders count from the moment they are accepted.
-    async fn ordered(&self, id: &str) -> Result<Option<(Ordered, Instance)>, Error> {
+    async fn ordered(&self, id: &str) -> Result<Option<(PendingOrders, Instance)>, Error> {
         let Some(instance) = self.instance(id).await? else { return Ok(None) };
         // The messages first: the effect of one that is taken in between is in the instance read after it.
-        let ordered = Ordered::of(&whole_inbox(&*self.shared.store, instance.num).await?);
+        let ordered = PendingOrders::of(&whole_inbox(&*self.shared.store, instance.num).await?);
         Ok(self.instance(id).await?.map(|instance| (ordered, instance)))
     }
 
     /// Returns the standing of an instance, or the one it is about to have. The status alone does not show it: a
     /// stopped instance is running while triggered.
     pub(crate) async fn standing(&self, id: &str) -> Result<Option<Standing>, Error> {
-        let of = |(ordered, instance): (Ordered, Instance)| match ordered {
-            Ordered { ends: Some(_), .. } => Standing::Ending,
-            Ordered { is_stopped: Some(true), .. } => Standing::Stopped,
-            Ordered { is_stopped: None, .. } if record_of(&instance).is_stopped => Standing::Stopped,
+        let of = |(ordered, instance): (PendingOrders, Instance)| match ordered {
+            PendingOrders { ends: Some(_), .. } => Standing::Ending,
+            PendingOrders { is_stopped: Some(true), .. } => Standing::Stopped,
+            PendingOrders { is_stopped: None, .. } if record_of(&instance).is_stopped => Standing::Stopped,
             _ => Standing::Goes,
         };
         Ok(self.ordered(id).await?.map(of))
@@ -328,7 +328,7 @@ impl JobClient {
             while let Some(instance) = self.instance(id).await? {
                 // Subscribed before the inbox is read, so no change in between is missed.
                 let news = self.shared.waiters.news(instance.num, Until::Changed);
-                let Some((Ordered { ends: Some(_), .. }, _)) = self.ordered(id).await? else { break };
+                let Some((PendingOrders { ends: Some(_), .. }, _)) = self.ordered(id).await? else { break };
                 self.shared.committer.check()?;
                 news.await;
             }
@@ -344,12 +344,12 @@ impl JobClient {
         let Some((ordered, instance)) = self.ordered(id).await? else { return Ok(JobInfo::not_found()) };
         let mut info = JobInfo::of(&instance, &record_of(&instance));
         match ordered {
-            Ordered { ends: Some(Ends::ForGood), .. } => info = JobInfo::not_found(),
-            Ordered { ends: Some(Ends::Anew), .. } => {
+            PendingOrders { ends: Some(Ends::ForGood), .. } => info = JobInfo::not_found(),
+            PendingOrders { ends: Some(Ends::Anew), .. } => {
                 info = JobInfo { status: JobStatus::Running, ..JobInfo::not_found() };
             }
-            Ordered { is_stopped: Some(true), .. } => (info.status, info.next_run) = (JobStatus::Stopped, None),
-            Ordered { is_stopped: Some(false), .. } if info.status == JobStatus::Stopped => {
+            PendingOrders { is_stopped: Some(true), .. } => (info.status, info.next_run) = (JobStatus::Stopped, None),
+            PendingOrders { is_stopped: Some(false), .. } if info.status == JobStatus::Stopped => {
                 info.status = JobStatus::Running;
             }
             _ => {}
@@ -359,7 +359,7 @@ impl JobClient {
 
     /// Reads the state without waiting for running handlers.
     pub(crate) async fn state<S: DeserializeOwned>(&self, id: &str) -> Result<Option<S>, Error> {
-        let Some((Ordered { ends: None, .. }, instance)) = self.ordered(id).await? else { return Ok(None) };
+        let Some((PendingOrders { ends: None, .. }, instance)) = self.ordered(id).await? else { return Ok(None) };
         let id = instance.id.clone();
         let Some(payload) = state_of(instance) else { return Ok(None) };
         codec::decode(&format!("the state of {id}"), &payload).map(Some)
@@ -402,8 +402,13 @@ impl JobClient {
     /// Retries or drops a dead letter. Returns `false` if it stays because another event has its key.
     pub(crate) async fn bury(&self, number: u64, is_retry: bool) -> Result<bool, Error> {
         let job = self.job()?;
-        let bury = Bury { job: job.clone(), letters: Letters::One(number), is_retry, at: self.shared.clock.now() };
-        match self.shared.committer.write(Write::Bury(bury)).await? {
+        let bury = ResolveDeadLetters {
+            job: job.clone(),
+            letters: WhichLetters::One(number),
+            is_retry,
+            at: self.shared.clock.now(),
+        };
+        match self.shared.committer.write(Write::ResolveDeadLetters(bury)).await? {
             Answer::Buried { count, .. } => Ok(count > 0),
             Answer::Refused(_) => Err(Error::NoDeadLetter { job: job.to_string(), number }),
             _ => Err(Error::Shutdown),

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::codec;
 use crate::error::Error;
-use crate::handling::{Calling, Care, HandlerFuture, Setting, run};
+use crate::handlers::{CallContext, CallPolicy, Calling, HandlerFuture, run};
 
 /// The state as the handler sees it.
 pub(crate) struct Held<S> {
@@ -17,14 +17,14 @@ pub(crate) struct Held<S> {
 }
 
 /// The content of a context with state.
-pub(crate) struct Inner<S> {
-    pub(crate) setting: Setting,
+pub(crate) struct StateCell<S> {
+    pub(crate) setting: CallContext,
     held: Mutex<Held<S>>,
 }
 
-impl<S: Serialize + DeserializeOwned> Inner<S> {
+impl<S: Serialize + DeserializeOwned> StateCell<S> {
     /// Decodes the state. The error names the type it does not decode as.
-    pub(crate) fn new(setting: Setting, state: Option<&Payload>) -> Result<Arc<Self>, String> {
+    pub(crate) fn new(setting: CallContext, state: Option<&Payload>) -> Result<Arc<Self>, String> {
         let value = match state {
             Some(payload) => Some(read_as("the state", payload)?),
             None => None,
@@ -55,7 +55,11 @@ impl<S: Serialize + DeserializeOwned> Inner<S> {
     }
 
     /// Runs a handler on this state.
-    pub(crate) fn run(self: Arc<Self>, care: Care, begin: impl FnOnce() -> HandlerFuture + Send + 'static) -> Calling
+    pub(crate) fn run(
+        self: Arc<Self>,
+        care: CallPolicy,
+        begin: impl FnOnce() -> HandlerFuture + Send + 'static,
+    ) -> Calling
     where
         S: Send + Sync + 'static,
     {
@@ -161,7 +165,7 @@ macro_rules! common_methods {
             id: &str,
             event: &E2,
         ) -> Result<(), Error> {
-            self.setting().outbox.push_value(&task.job_name()?, id, event, Place::Inbox).map(drop)
+            self.setting().outbox.push_value(&task.job_name()?, id, event, PushTarget::Inbox).map(drop)
         }
 
         /// Adds an event to a batch, as part of this call's commit.
@@ -174,7 +178,7 @@ macro_rules! common_methods {
             id: &str,
             event: &E2,
         ) -> Result<(), Error> {
-            self.setting().outbox.push_value(&batch.job_name()?, id, event, Place::Inbox).map(drop)
+            self.setting().outbox.push_value(&batch.job_name()?, id, event, PushTarget::Inbox).map(drop)
         }
 
         /// Pushes an event to a pool, as part of this call's commit. What is returned has the options.
@@ -187,7 +191,7 @@ macro_rules! common_methods {
             event: &E2,
         ) -> Result<crate::job::PushInCommit<'_>, Error> {
             let (outbox, main) = (&self.setting().outbox, crate::job::WorkerPool::<E2>::MAIN);
-            let index = outbox.push_value(&pool.job_name()?, main, event, Place::Queue)?;
+            let index = outbox.push_value(&pool.job_name()?, main, event, PushTarget::Queue)?;
             Ok(crate::job::PushInCommit { outbox, index })
         }
 

@@ -12,7 +12,7 @@ use outlive_core::job::{ContinuousRules, Exhausted, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::queue::Place;
+use outlive_core::queue::PushTarget;
 use outlive_core::retry::Retry;
 use outlive_core::schedule::{Cron, Missed, Schedule, ScheduleError};
 use outlive_core::status::Status;
@@ -20,17 +20,17 @@ use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::answer::{JobInfo, Started};
 use super::client::{JobClient, Standing};
-use super::context::{Inner, common_methods, terminate_method};
+use super::context::{StateCell, common_methods, terminate_method};
+use super::macros::{contract, instance_methods, settings_methods};
 use super::order::Order;
-use super::own::{Context, Own};
-use super::parts::{contract, instance_methods, settings_methods};
+use super::outcome::{JobInfo, Started};
+use super::stateful::{Context, Own};
 use crate::client::{Client, Contract};
 use crate::codec;
 use crate::error::Error;
-use crate::handling::{
-    Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, RetryTest, Setting, Settings,
+use crate::handlers::{
+    CallContext, Calling, Definition, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest, Settings,
     Unfinished, Work, erase,
 };
 
@@ -177,7 +177,7 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> JobDefinit
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers for Own<ContinuousCtx<S>, ()> {
-    fn call(&self, given: Given) -> Calling {
+    fn call(&self, given: HandlerCall) -> Calling {
         self.call_one(given)
     }
 
@@ -187,7 +187,7 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers f
 }
 
 /// The context that handlers of a recurring job receive.
-pub struct ContinuousCtx<S>(Arc<Inner<S>>);
+pub struct ContinuousCtx<S>(Arc<StateCell<S>>);
 
 impl<S> Clone for ContinuousCtx<S> {
     fn clone(&self) -> Self {
@@ -198,13 +198,13 @@ impl<S> Clone for ContinuousCtx<S> {
 impl<S: Serialize + DeserializeOwned + Send + Sync + 'static> Context for ContinuousCtx<S> {
     type State = S;
 
-    fn of(inner: Arc<Inner<S>>) -> Self {
+    fn of(inner: Arc<StateCell<S>>) -> Self {
         Self(inner)
     }
 }
 
 impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
-    fn setting(&self) -> &Setting {
+    fn setting(&self) -> &CallContext {
         &self.0.setting
     }
 

@@ -14,24 +14,24 @@ use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::page::is_full;
 use outlive_core::payload::Payload;
-use outlive_core::queue::Place;
+use outlive_core::queue::PushTarget;
 use outlive_core::retry::Retry;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::answer::{Added, DeadLetter, JobInfo};
 use super::client::{JobClient, Patience, add_dedup_key, record_of};
-use super::context::{Inner, common_methods, read, terminate_method};
+use super::context::{StateCell, common_methods, read, terminate_method};
+use super::macros::{contract, dead_methods, instance_methods, settings_methods};
 use super::order::{Limit, Order};
-use super::own::{Context, Own};
-use super::parts::{contract, dead_methods, instance_methods, settings_methods};
+use super::outcome::{Added, DeadLetter, JobInfo};
+use super::stateful::{Context, Own};
 use crate::client::{Client, Contract};
 use crate::codec;
 use crate::error::Error;
-use crate::handling::{
-    Calling, Definition, Ended, Executes, Given, Handlers, JobDefinition, JobHandler, RetryTest, Setting, Settings,
-    Unfinished, Work, erase,
+use crate::handlers::{
+    CallContext, Calling, Definition, Ended, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest,
+    Settings, Unfinished, Work, erase,
 };
 use crate::replies::Reply;
 
@@ -165,7 +165,7 @@ where
     E: DeserializeOwned + Send + Sync + 'static,
     B: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    fn call(&self, given: Given) -> Calling {
+    fn call(&self, given: HandlerCall) -> Calling {
         if let (HandlerKind::Event, None, Some(event)) = (given.call.handler, &self.on_event, given.event()) {
             // Without `on_event`, the batch is the latest event.
             let ended = match (read::<E>(&event.payload), codec::check::<B>("the event as a batch", &event.payload)) {
@@ -185,7 +185,7 @@ where
 
 /// The context that handlers of a debounce receive.
 pub struct DebounceCtx<E, B> {
-    inner: Arc<Inner<B>>,
+    inner: Arc<StateCell<B>>,
     types: PhantomData<fn(E)>,
 }
 
@@ -198,13 +198,13 @@ impl<E, B> Clone for DebounceCtx<E, B> {
 impl<E: 'static, B: Serialize + DeserializeOwned + Send + Sync + 'static> Context for DebounceCtx<E, B> {
     type State = B;
 
-    fn of(inner: Arc<Inner<B>>) -> Self {
+    fn of(inner: Arc<StateCell<B>>) -> Self {
         Self { inner, types: PhantomData }
     }
 }
 
 impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
-    fn setting(&self) -> &Setting {
+    fn setting(&self) -> &CallContext {
         &self.inner.setting
     }
 
@@ -331,7 +331,7 @@ impl Add {
 
     async fn add(self) -> Result<Added, Error> {
         let limit = self.limit.get()?;
-        let accepted = self.client.push(&self.id, vec![self.event?], Place::Inbox).await?;
+        let accepted = self.client.push(&self.id, vec![self.event?], PushTarget::Inbox).await?;
         let (created, is_new) = (accepted.created, accepted.positions != [0]);
         let pos = accepted.positions.first().copied().unwrap_or(0);
         let (event_count, flush_at) = match limit {

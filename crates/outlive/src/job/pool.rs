@@ -13,24 +13,24 @@ use outlive_core::job::{Exhausted, Policy};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Dead, Place};
+use outlive_core::queue::{Dead, PushTarget};
 use outlive_core::retry::Retry;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::answer::{DeadLetter, Pushed};
 use super::client::{JobClient, Standing};
 use super::context::{common_methods, read};
+use super::macros::{contract, dead_methods, settings_methods};
 use super::order::Order;
-use super::parts::{contract, dead_methods, settings_methods};
+use super::outcome::{DeadLetter, Pushed};
 use crate::call::Call;
 use crate::client::{Client, Contract};
 use crate::codec;
 use crate::error::Error;
-use crate::handling::{
-    Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, Outbox, PoolGiven,
-    PoolHandlers, PoolRules, RetryTest, Setting, Settings, Unfinished, Work, erase, run,
+use crate::handlers::{
+    CallContext, Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, Outbox,
+    PoolCall, PoolHandlers, PoolRules, RetryTest, Settings, Unfinished, Work, erase, run,
 };
 
 contract! {
@@ -176,17 +176,17 @@ pub struct PoolEvent<E> {
 }
 
 /// The arguments of a batch handler.
-type Batch<E> = (WorkerPoolCtx<E>, Vec<PoolEvent<E>>);
+type BatchArguments<E> = (WorkerPoolCtx<E>, Vec<PoolEvent<E>>);
 
 /// The handlers of a pool.
 struct Own<E> {
     execute: Option<Erased<(WorkerPoolCtx<E>, E)>>,
-    execute_batch: Option<Erased<Batch<E>>>,
+    execute_batch: Option<Erased<BatchArguments<E>>>,
     on_dead: Option<Erased<(WorkerPoolCtx<E>, DeadLetter<E>)>>,
 }
 
 impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for Own<E> {
-    fn call(&self, given: PoolGiven) -> Calling {
+    fn call(&self, given: PoolCall) -> Calling {
         let mut events = match given.read::<E>() {
             Ok(events) => events,
             Err(problem) => return Ended::unreadable(problem).at_once(),
@@ -203,14 +203,14 @@ impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for Own<E> {
         }
     }
 
-    fn dead(&self, given: PoolGiven, dead: &Dead) -> Option<Calling> {
+    fn dead(&self, given: PoolCall, dead: &Dead) -> Option<Calling> {
         let (on_dead, letter) = (self.on_dead.clone()?, DeadLetter::of(dead.clone()));
         Some(given.run(|ctx| move || on_dead((ctx, letter))))
     }
 }
 
-impl<E: DeserializeOwned + Send + Sync + 'static> crate::handling::Handlers for Own<E> {
-    fn call(&self, _: crate::handling::Given) -> crate::handling::Calling {
+impl<E: DeserializeOwned + Send + Sync + 'static> crate::handlers::Handlers for Own<E> {
+    fn call(&self, _: crate::handlers::HandlerCall) -> crate::handlers::Calling {
         Ended::unreadable("a pool has no handler of this kind".into()).at_once()
     }
 
@@ -219,7 +219,7 @@ impl<E: DeserializeOwned + Send + Sync + 'static> crate::handling::Handlers for 
     }
 }
 
-impl PoolGiven {
+impl PoolCall {
     /// Runs a handler with a context.
     fn run<E, F>(self, begin: impl FnOnce(WorkerPoolCtx<E>) -> F) -> Calling
     where
@@ -245,7 +245,7 @@ impl PoolGiven {
 
 /// The context that handlers of a pool receive.
 pub struct WorkerPoolCtx<E> {
-    setting: Arc<Setting>,
+    setting: Arc<CallContext>,
     types: PhantomData<fn(E)>,
 }
 
@@ -256,7 +256,7 @@ impl<E> Clone for WorkerPoolCtx<E> {
 }
 
 impl<E> WorkerPoolCtx<E> {
-    fn setting(&self) -> &Setting {
+    fn setting(&self) -> &CallContext {
         &self.setting
     }
 
@@ -419,7 +419,7 @@ impl Future for PushOne {
 }
 
 async fn accept(client: &JobClient, events: Vec<Event>) -> Result<Vec<Pushed>, Error> {
-    let accepted = client.push(WorkerPool::<()>::MAIN, events, Place::Queue).await?;
+    let accepted = client.push(WorkerPool::<()>::MAIN, events, PushTarget::Queue).await?;
     let pushed = |event: u64| Pushed { is_new: event > 0, event };
     Ok(accepted.positions.into_iter().map(pushed).collect())
 }

@@ -13,25 +13,25 @@ use outlive_core::job::{Exhausted, Planned, Rules, TaskRules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::queue::Place;
+use outlive_core::queue::PushTarget;
 use outlive_core::retry::Retry;
 use outlive_core::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::answer::{DeadLetter, JobInfo, Sent, failure_of};
 use super::client::{Accepted, JobClient, Patience, add_dedup_key};
-use super::context::{Inner, common_methods, terminate_method};
+use super::context::{StateCell, common_methods, terminate_method};
+use super::macros::{contract, dead_methods, instance_methods, settings_methods};
 use super::order::{Limit, Order};
-use super::own::{Context, Own};
-use super::parts::{contract, dead_methods, instance_methods, settings_methods};
+use super::outcome::{DeadLetter, JobInfo, Sent, failure_of};
+use super::stateful::{Context, Own};
 use crate::call::Call;
 use crate::client::{Client, Contract};
 use crate::codec;
 use crate::error::Error;
-use crate::handling::{
-    Calling, Definition, Executes, Given, Handlers, JobDefinition, JobHandler, RetryTest, Setting, Settings,
+use crate::handlers::{
+    CallContext, Calling, Definition, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest, Settings,
     Unfinished, Work, erase,
 };
 use crate::replies::Reply;
@@ -119,7 +119,7 @@ where
     E: DeserializeOwned + Send + Sync + 'static,
     S: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    fn call(&self, given: Given) -> Calling {
+    fn call(&self, given: HandlerCall) -> Calling {
         self.call_one(given)
     }
 
@@ -130,7 +130,7 @@ where
 
 /// The context that handlers of a task receive.
 pub struct TaskCtx<E, S> {
-    inner: Arc<Inner<S>>,
+    inner: Arc<StateCell<S>>,
     types: PhantomData<fn(E)>,
 }
 
@@ -143,13 +143,13 @@ impl<E, S> Clone for TaskCtx<E, S> {
 impl<E: 'static, S: Serialize + DeserializeOwned + Send + Sync + 'static> Context for TaskCtx<E, S> {
     type State = S;
 
-    fn of(inner: Arc<Inner<S>>) -> Self {
+    fn of(inner: Arc<StateCell<S>>) -> Self {
         Self { inner, types: PhantomData }
     }
 }
 
 impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
-    fn setting(&self) -> &Setting {
+    fn setting(&self) -> &CallContext {
         &self.inner.setting
     }
 
@@ -310,7 +310,7 @@ impl Future for SendEvent {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         self.call.poll(cx, async |EventCall { client, id, event }: EventCall| {
-            let accepted = client.push(&id, vec![event?], Place::Inbox).await?;
+            let accepted = client.push(&id, vec![event?], PushTarget::Inbox).await?;
             Ok(sent(&accepted))
         })
     }
@@ -356,7 +356,7 @@ impl<A: DeserializeOwned + 'static> IntoFuture for Ask<A> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let limit = self.limit.get()?;
-            let accepted = self.client.push(&self.id, vec![self.event?], Place::Inbox).await?;
+            let accepted = self.client.push(&self.id, vec![self.event?], PushTarget::Inbox).await?;
             let instance = accepted.id.to_string();
             let reply = match limit {
                 Some(limit) => self.client.outcome_within(accepted, Patience::Handled, limit).await?,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 use ureq::http::{HeaderValue, Uri};
 
-use super::Plan;
+use super::SinkPlan;
 use crate::error::Error;
 use crate::events::LifecycleEvent;
 
@@ -45,7 +45,7 @@ const WAY_OUT: &str = "use an address like https://host/path";
 /// ```
 #[must_use = "a sink does nothing until it is given to an engine"]
 pub struct HttpSink {
-    pub(super) plan: Plan,
+    pub(super) plan: SinkPlan,
     endpoint: String,
     env: Option<String>,
     service: Option<String>,
@@ -68,7 +68,7 @@ impl HttpSink {
     /// # Ok(()) }
     /// ```
     pub fn new(endpoint: &str) -> Self {
-        let plan = Plan {
+        let plan = SinkPlan {
             name: Name::recorded("sink"),
             from_start: false,
             batch: BATCH,

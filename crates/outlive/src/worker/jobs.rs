@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outlive_core::commit::{Claimed, State, Turn, Write};
+use outlive_core::commit::{Claimed, NewState, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Job, Record, Rules};
@@ -12,16 +12,16 @@ use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{Detail, News, NewsKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::query::Instance;
-use outlive_core::queue::{Place, Push, Spot};
+use outlive_core::queue::{Push, PushTarget, Spot};
 use outlive_core::status::Status;
 
 use super::Worker;
-use super::pooling::Pooling;
-use super::turns::Turns;
-use crate::aside;
+use super::job_driver::JobDriver;
+use super::pool_driver::PoolDriver;
 use crate::committer::Reply;
-use crate::handling::{Definition, Work};
+use crate::handlers::{Definition, Work};
 use crate::mailbox::Mailbox;
+use crate::stuck;
 
 /// A pool in memory: the number of events being handled, and its mailbox.
 pub(super) type Pool = (Arc<AtomicUsize>, Arc<Mailbox>);
@@ -35,13 +35,13 @@ impl Worker {
         let Claimed { instance, inbox, .. } = claimed;
         let record = instance.outcome.as_ref().map(Record::from_payload).transpose();
         let problem = match (&inbox, &record, self.registry.job(&instance.workflow)) {
-            (Err(problem), ..) => aside::damaged(problem),
-            (_, Err(problem), _) => aside::damaged(&format!("its record does not decode: {problem}")),
+            (Err(problem), ..) => stuck::damaged(problem),
+            (_, Err(problem), _) => stuck::damaged(&format!("its record does not decode: {problem}")),
             _ if instance.blamed > self.recoveries_max_of(&instance) => {
                 self.admit_all();
-                aside::deadly(instance.blamed)
+                stuck::deadly(instance.blamed)
             }
-            (_, _, None) => aside::unregistered_job(instance.workflow.as_str(), &self.registry.known_jobs()),
+            (_, _, None) => stuck::unregistered_job(instance.workflow.as_str(), &self.registry.known_jobs()),
             (Ok(inbox), Ok(record), Some(definition)) => {
                 return self.spawn_job(definition.clone(), &instance, inbox.clone(), record.clone());
             }
@@ -67,7 +67,7 @@ impl Worker {
         let task = match &definition.work {
             Work::Single(rules) => {
                 let job = self.job_of(rules, instance, record);
-                let turns = Turns {
+                let turns = JobDriver {
                     worker,
                     mailbox,
                     num,
@@ -85,7 +85,7 @@ impl Worker {
             Work::Pool(rules, handlers) => {
                 let running: Arc<AtomicUsize> = Arc::default();
                 self.pools().insert(definition.job.clone(), (running.clone(), mailbox.clone()));
-                let pooling = Pooling {
+                let pooling = PoolDriver {
                     worker,
                     rules: rules.clone(),
                     handlers: handlers.clone(),
@@ -162,7 +162,7 @@ impl Worker {
         let reason = Some(note.clone().into());
         let at = self.env.clock.now();
         let news = News::new(NewsKind::JobStuck, at).with(Detail { reason, ..Detail::default() }.to_payload());
-        let state = State {
+        let state = NewState {
             status: Status::Stuck,
             wake: None,
             is_owned: false,
@@ -180,7 +180,7 @@ impl Worker {
         self.replies.place(push.token, num, positions.first().copied().unwrap_or(0));
         let Some(mailbox) = self.residency.mailbox(num) else { return self.queue_due(num) };
         let is_told = mailbox.post(|letters| {
-            if push.place == Place::Queue {
+            if push.place == PushTarget::Queue {
                 letters.is_pushed = true;
                 let rank = push.events.iter().map(rank_of).min();
                 letters.rank_pushed = [letters.rank_pushed, rank].into_iter().flatten().min();

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use outlive_core::checksum::Sum;
 use outlive_core::commit::{Send, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Record, Rules};
 use outlive_core::message::Message;
 use outlive_core::query::{Filter, Instance};
-use outlive_core::sum::Sum;
 
 use super::{RETRY, Worker};
 use crate::error::Error;
-use crate::handling::Work;
+use crate::handlers::Work;
 
 /// How many instances are read at a time.
 const PAGE: usize = 256;
@@ -33,7 +33,7 @@ impl Worker {
     }
 
     fn schedules(&self) -> Vec<(Name, String)> {
-        let of = |definition: &Arc<crate::handling::Definition>| match &definition.work {
+        let of = |definition: &Arc<crate::handlers::Definition>| match &definition.work {
             Work::Single(Rules::Continuous(rules)) => Some((definition.job.clone(), rules.schedule.to_string())),
             _ => None,
         };

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive::store::Store;
-use outlive_core::commit::{Answer, Epoch, Reopen, State, Turn, Write};
+use outlive_core::commit::{Answer, Epoch, NewState, Reopen, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
-use outlive_core::queue::{Dead, Depth, Place, Push, QueuePage, QueueRead};
+use outlive_core::queue::{Dead, Depth, Push, PushTarget, QueuePage, QueueRead};
 use outlive_core::status::Status;
 use outlive_core::store::Answered;
 use outlive_core::time::Timestamp;
@@ -119,14 +119,14 @@ async fn what_a_stuck_job_keeps_is_kept_by_each_store_when_it_is_retried() {
         let (id, at) = (Name::recorded("task:orders:a"), Timestamp::from_millis(1));
         let epoch = store.lease(at).await.unwrap();
         let event = Event::new(Payload::recorded("1"));
-        let (job, events, place) = (Name::recorded("task:orders"), vec![event], Place::Inbox);
+        let (job, events, place) = (Name::recorded("task:orders"), vec![event], PushTarget::Inbox);
         let push = Push { id: id.clone(), job, events, place, at, seed: 7, token: 1 };
         let answers = store.write(Arc::new(vec![Write::Push(push)])).await.unwrap();
         let Answer::Pushed { num, .. } = answers[0] else { panic!("{answers:?}") };
         let kept = Payload::recorded(r#"{"state":5,"events":1}"#);
         let (status, note) = (Status::Stuck, Some("it cannot be read".to_owned()));
         let outcome = Some(kept.clone());
-        let state = State { status, wake: None, is_owned: false, seen: None, outcome, note, at };
+        let state = NewState { status, wake: None, is_owned: false, seen: None, outcome, note, at };
         let turn = Turn { state: Some(state), ..Turn::new(num, epoch, 0) };
         let reopen = Reopen { id: id.clone(), num: None, at };
         for write in [Write::Turn(Box::new(turn)), Write::Reopen(reopen)] {

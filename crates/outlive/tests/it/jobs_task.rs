@@ -704,7 +704,8 @@ async fn handlers_of_a_later_life_have_keys_of_their_own() {
         if life > 0 {
             // The event is accepted after the end and before it is acted on, so the same row begins anew.
             let (ended, sent) = tokio::join!(keys.terminate("a", "again").into_future(), keys.send("a", &1));
-            (ended.unwrap(), sent.unwrap());
+            ended.unwrap();
+            sent.unwrap();
         }
         for n in [1, 0] {
             keys.send("a", &n).await.unwrap();

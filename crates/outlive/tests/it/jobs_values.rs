@@ -12,7 +12,7 @@ use outlive_core::commit::Write;
 use outlive_core::event::Event;
 use outlive_core::id::Name;
 use outlive_core::payload::Payload;
-use outlive_core::queue::Place;
+use outlive_core::queue::PushTarget;
 use outlive_testkit::TestEngine;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -157,7 +157,7 @@ async fn engine() -> (TestEngine, Book) {
 }
 
 /// Puts an event into the store as another process would that does not check it, and has the next life find it.
-async fn put(test: &mut TestEngine, job: &str, id: &str, json: &str, place: Place) {
+async fn put(test: &mut TestEngine, job: &str, id: &str, json: &str, place: PushTarget) {
     let push = outlive_core::queue::Push {
         id: Name::recorded(&format!("{job}:{id}")),
         job: Name::recorded(job),
@@ -330,7 +330,7 @@ async fn event_that_panics_when_read_is_a_dead_letter_and_the_pool_goes_on() {
     let (mut test, book) = engine().await;
     for (job, what) in [("pool:mail", "mail"), ("pool:many", "many")] {
         for json in ["\"do not read\"", "7", "\"no such\""] {
-            put(&mut test, job, "main", json, Place::Queue).await;
+            put(&mut test, job, "main", json, PushTarget::Queue).await;
         }
         match what {
             "mail" => test.job(MAIL).push(&Odd::Null).await.map(drop).unwrap(),
@@ -349,12 +349,12 @@ async fn event_that_panics_when_read_is_a_dead_letter_and_the_pool_goes_on() {
 #[tokio::test]
 async fn first_event_that_panics_when_read_is_a_dead_letter_and_a_later_one_is_kept() {
     let (mut test, _) = engine().await;
-    put(&mut test, "task:plain", "a", "\"do not read\"", Place::Inbox).await;
+    put(&mut test, "task:plain", "a", "\"do not read\"", PushTarget::Inbox).await;
     assert_eq!(test.job(PLAIN).status("a").await.unwrap().status, JobStatus::NotFound);
     assert_eq!(test.job(PLAIN).dead().await.unwrap().len(), 1);
     test.job(PLAIN).send("a", &Odd::Fine).await.unwrap();
     test.settle().await;
-    put(&mut test, "task:plain", "a", " \"do not read\"", Place::Inbox).await;
+    put(&mut test, "task:plain", "a", " \"do not read\"", PushTarget::Inbox).await;
     assert_eq!(test.job(PLAIN).status("a").await.unwrap().status, JobStatus::Stuck);
     assert_eq!(test.job(PLAIN).state("a").await.unwrap(), Some(1));
 }

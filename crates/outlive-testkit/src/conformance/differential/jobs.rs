@@ -5,7 +5,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{News, NewsKind};
-use outlive_core::queue::{Bury, Dead, Letters, Moved, Place, Push, Queued};
+use outlive_core::queue::{Dead, Moved, Push, PushTarget, Queued, ResolveDeadLetters, WhichLetters};
 
 use super::Author;
 use crate::conformance::pair::Held;
@@ -21,7 +21,7 @@ impl Author {
         Push {
             job: job_of(&id),
             events: (0..count).map(|_| self.event()).collect(),
-            place: self.random.pick(&[Place::Inbox, Place::Queue]),
+            place: self.random.pick(&[PushTarget::Inbox, PushTarget::Queue]),
             at: self.moment(),
             seed: self.random.next(),
             token: self.random.next(),
@@ -91,7 +91,7 @@ impl Author {
     }
 
     fn letter(&mut self, pos: u64, id: &Name, event: Event) -> Dead {
-        let place = self.random.pick(&[Place::Inbox, Place::Queue]);
+        let place = self.random.pick(&[PushTarget::Inbox, PushTarget::Queue]);
         let (job, id, at) = (job_of(id), id.clone(), self.moment());
         Dead { pos, job, id, at, attempts: 3, failure: json("\"no\""), event, place }
     }
@@ -105,11 +105,11 @@ impl Author {
         }
     }
 
-    pub(super) fn bury(&mut self) -> Bury {
+    pub(super) fn bury(&mut self) -> ResolveDeadLetters {
         let job = name(self.random.pick(&["task:a", "pool:b"]));
         let known = if self.letters.is_empty() { 0 } else { self.random.pick(&self.letters) };
-        let letters = self.random.pick(&[Letters::All, Letters::One(known), Letters::One(1_000_000)]);
-        Bury { job, letters, is_retry: self.random.is(2), at: self.moment() }
+        let letters = self.random.pick(&[WhichLetters::All, WhichLetters::One(known), WhichLetters::One(1_000_000)]);
+        ResolveDeadLetters { job, letters, is_retry: self.random.is(2), at: self.moment() }
     }
 
     /// Gives a start whose id belongs to a job the name of that job, most of the time.

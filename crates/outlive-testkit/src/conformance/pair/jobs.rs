@@ -3,7 +3,7 @@
 use outlive_core::commit::{Answer, Turn, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::query::Line;
-use outlive_core::queue::{Bury, Dead, Letters, QueuePage, QueueRead, Queued};
+use outlive_core::queue::{Dead, QueuePage, QueueRead, Queued, ResolveDeadLetters, WhichLetters};
 use outlive_core::store::Store;
 use outlive_core::time::Timestamp;
 
@@ -99,8 +99,8 @@ impl Pair {
         }
     }
 
-    pub(super) fn bury_for_second(&self, bury: &mut Bury) {
-        if let Letters::One(pos) = &mut bury.letters {
+    pub(super) fn bury_for_second(&self, bury: &mut ResolveDeadLetters) {
+        if let WhichLetters::One(pos) = &mut bury.letters {
             *pos = self.letters.to_second.get(pos).copied().unwrap_or(*pos);
         }
     }

@@ -7,14 +7,14 @@ use outlive_core::job::HandlerKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::context::{Inner, read};
-use crate::handling::{Calling, Ended, Erased, Given};
+use super::context::{StateCell, read};
+use crate::handlers::{Calling, Ended, Erased, HandlerCall};
 
 /// A context built from a state.
 pub(crate) trait Context: Send + 'static {
     type State: Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    fn of(inner: Arc<Inner<Self::State>>) -> Self;
+    fn of(inner: Arc<StateCell<Self::State>>) -> Self;
 }
 
 /// The handlers given to a job.
@@ -32,8 +32,8 @@ impl<C, E> Default for Own<C, E> {
 }
 
 impl<C: Context, E: DeserializeOwned + Send + 'static> Own<C, E> {
-    pub(crate) fn call_one(&self, given: Given) -> Calling {
-        let inner = match Inner::new(given.setting(), given.record.state.as_ref()) {
+    pub(crate) fn call_one(&self, given: HandlerCall) -> Calling {
+        let inner = match StateCell::new(given.setting(), given.record.state.as_ref()) {
             Ok(inner) => inner,
             Err(problem) => return Ended::unreadable(problem).at_once(),
         };

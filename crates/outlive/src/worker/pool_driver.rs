@@ -11,9 +11,9 @@
 //! once it is durable that they do, with one more death counted for each. An event that comes back with deaths runs
 //! alone, so that no other is blamed, and is given up after too many.
 
-mod ahead;
-mod commits;
-mod fate;
+mod commit;
+mod outcome;
+mod read_ahead;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,22 +33,22 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::error::Error;
-use crate::handling::{Calling, Definition, Ended, PoolGiven, PoolHandlers, PoolRules};
+use crate::handlers::{Calling, Definition, Ended, PoolCall, PoolHandlers, PoolRules};
 use crate::logs;
-use crate::mailbox::{Letters, Mailbox};
+use crate::mailbox::{Arrivals, Mailbox};
 use crate::replies;
 
 use super::Worker;
-use super::turns::refused;
-use commits::Submitted;
-use fate::{Fate, Finished, Judge, Shown};
+use super::job_driver::refused;
+use commit::Submitted;
+use outcome::{Fate, Finished, OutcomeJudge, Shown};
 
 /// The most events held at a time. While that many are read, being handled, or done and not durable yet, no more are
 /// started.
 const UNDURABLE_MAX: usize = 8_192;
 
 /// A pool in memory.
-pub(crate) struct Pooling {
+pub(crate) struct PoolDriver {
     pub(crate) worker: Arc<Worker>,
     pub(crate) definition: Arc<Definition>,
     pub(crate) rules: PoolRules,
@@ -67,12 +67,12 @@ pub(crate) struct Pooling {
     pub(crate) recoveries: u32,
     /// The number of events being handled, shared with those who read the status.
     pub(crate) running: Arc<AtomicUsize>,
-    pub(crate) work: Work,
+    pub(crate) work: PoolWork,
 }
 
-/// Work in progress.
+/// PoolWork in progress.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct PoolWork {
     /// Events that were read and wait for a handler.
     window: VecDeque<Queued>,
     /// Events that are in the window, being handled, or done and not durable yet.
@@ -117,7 +117,7 @@ pub(crate) struct Work {
     is_evicted: bool,
 }
 
-impl Work {
+impl PoolWork {
     /// Returns how many calls are running or about to start.
     fn at_work(&self) -> usize {
         let about_to = self.undurable.iter().map(|submitted| submitted.begins.len()).sum::<usize>();
@@ -126,10 +126,10 @@ impl Work {
 }
 
 /// The driver must stop.
-struct Over;
+struct PoolIsOver;
 
 /// However the driver ends, even if its task is aborted, the pool is no longer in memory.
-impl Drop for Pooling {
+impl Drop for PoolDriver {
     fn drop(&mut self) {
         self.mailbox.close();
         self.worker.pool_gone(&self.definition.job);
@@ -137,16 +137,16 @@ impl Drop for Pooling {
     }
 }
 
-impl Pooling {
+impl PoolDriver {
     pub(crate) async fn drive(mut self) {
         self.work.is_unread = true;
         if self.recoveries > 0 {
             // The events that were being handled when the process died are among the first.
             self.work.wary = UNDURABLE_MAX.saturating_add(self.rules.concurrency.saturating_mul(self.rules.batch));
         }
-        let mut letters = Letters::default();
+        let mut letters = Arrivals::default();
         while self.turn(letters).is_ok() {
-            letters = Letters::default();
+            letters = Arrivals::default();
             let mailbox = self.mailbox.clone();
             std::future::poll_fn(|cx| match mailbox.take(cx, &mut letters) {
                 true => std::task::Poll::Ready(()),
@@ -161,7 +161,7 @@ impl Pooling {
     }
 
     /// Does everything that can be done without waiting.
-    fn turn(&mut self, letters: Letters) -> Result<(), Over> {
+    fn turn(&mut self, letters: Arrivals) -> Result<(), PoolIsOver> {
         self.read(letters)?;
         let now = self.now();
         self.take_page(now);
@@ -176,9 +176,9 @@ impl Pooling {
 
     // ---- mailbox ----
 
-    fn read(&mut self, letters: Letters) -> Result<(), Over> {
+    fn read(&mut self, letters: Arrivals) -> Result<(), PoolIsOver> {
         if letters.is_fenced || self.worker.committer.is_closed() {
-            return Err(Over);
+            return Err(PoolIsOver);
         }
         self.work.is_stopping |= letters.is_stopping;
         self.work.is_evicted |= letters.is_evicted;
@@ -210,7 +210,7 @@ impl Pooling {
     }
 
     /// Takes a message.
-    fn hear(&mut self, inbound: Inbound) -> Result<(), Over> {
+    fn hear(&mut self, inbound: Inbound) -> Result<(), PoolIsOver> {
         if inbound.pos <= self.seen {
             return Ok(());
         }
@@ -232,8 +232,8 @@ impl Pooling {
     }
 
     /// Handles the reply to a commit.
-    fn answered(&mut self, answer: Answer) -> Result<(), Over> {
-        let Some(submitted) = self.work.undurable.pop_front() else { return Err(Over) };
+    fn answered(&mut self, answer: Answer) -> Result<(), PoolIsOver> {
+        let Some(submitted) = self.work.undurable.pop_front() else { return Err(PoolIsOver) };
         match answer {
             Answer::Turned(_) => {
                 for pos in &submitted.events {
@@ -266,7 +266,7 @@ impl Pooling {
             }
             Answer::Refused(refusal) => {
                 // A write that a handler asked for was refused, so the handler has failed.
-                let Some(finished) = submitted.again else { return Err(Over) };
+                let Some(finished) = submitted.again else { return Err(PoolIsOver) };
                 (self.told, self.is_owned) = submitted.before;
                 let problem = refused(&refusal);
                 if finished.events.iter().any(|(_, fate)| matches!(fate, Fate::Failed { .. })) {
@@ -282,7 +282,7 @@ impl Pooling {
                 self.conclude(events, finished.began, Shown::ToUser, ended.at_once());
                 Ok(())
             }
-            _ => Err(Over),
+            _ => Err(PoolIsOver),
         }
     }
 
@@ -342,7 +342,7 @@ impl Pooling {
 
     /// Gives up an event that crashes the process.
     fn give_up(&mut self, events: Vec<Queued>, deaths: u32, now: Timestamp, shown: Shown) {
-        let failure = Failure::new(Cause::Error, crate::aside::deadly_event(deaths)).permanent();
+        let failure = Failure::new(Cause::Error, crate::stuck::deadly_event(deaths)).permanent();
         let ended = Ended { end: End::Failed(failure), writes: Vec::new() };
         self.conclude(events, now, shown, ended.at_once());
     }
@@ -388,7 +388,7 @@ impl Pooling {
             events.iter().map(|queued| queued.event.clone().map(|event| (queued.pos, event))).collect();
         let attempt = readable.as_ref().ok().and_then(|events| events.first()).map_or(1, |(_, event)| event.failed + 1);
         let span = logs::job(self.id.as_str(), "execute", attempt);
-        let given = readable.map(|readable| PoolGiven {
+        let given = readable.map(|readable| PoolCall {
             around: self.worker.around.clone(),
             care: self.definition.care.clone(),
             id: self.id.clone(),
@@ -416,7 +416,7 @@ impl Pooling {
         let count = events.len();
         self.running.fetch_add(count, Ordering::Relaxed);
         self.work.calls.fetch_add(1, Ordering::Relaxed);
-        let judge = Judge {
+        let judge = OutcomeJudge {
             handlers: self.handlers.clone(),
             care: self.definition.care.clone(),
             rules: self.rules.clone(),
@@ -437,7 +437,7 @@ impl Pooling {
     }
 
     /// Releases the pool if there is nothing to do. What is pushed from here on makes it due.
-    fn rest(&mut self, now: Timestamp) -> Result<(), Over> {
+    fn rest(&mut self, now: Timestamp) -> Result<(), PoolIsOver> {
         let work = &self.work;
         let is_idle = self.running.load(Ordering::Relaxed) == 0
             && work.undurable.is_empty()
@@ -449,7 +449,7 @@ impl Pooling {
         }
         let is_empty = work.window.is_empty() && !work.is_unread && !work.is_reading;
         if work.is_stopping && !self.is_owned {
-            return Err(Over);
+            return Err(PoolIsOver);
         }
         if (is_empty || self.record.is_stopped || work.is_stopping) && !work.is_resting && self.is_owned {
             let due = work.next_due;
@@ -469,7 +469,7 @@ impl Pooling {
     }
 
     /// Decides whether a released pool with nothing to do stays in memory. Others may need its place more.
-    fn stay_or_leave(&mut self, now: Timestamp) -> Result<(), Over> {
+    fn stay_or_leave(&mut self, now: Timestamp) -> Result<(), PoolIsOver> {
         if let (Some((_, per)), Some(last)) = (self.rules.rate, self.work.begun.back().map(|last| now.min(*last)))
             && last.after(per) > now
         {
@@ -479,7 +479,7 @@ impl Pooling {
         }
         let stays = !self.work.is_evicted && self.worker.residency.pause(self.num, None, None);
         if !stays && self.mailbox.close_if_empty() {
-            return Err(Over);
+            return Err(PoolIsOver);
         }
         self.worker.news.notify_one();
         Ok(())

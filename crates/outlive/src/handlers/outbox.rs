@@ -9,22 +9,22 @@ use outlive_core::job::Planned;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Place, Push};
+use outlive_core::queue::{Push, PushTarget};
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 
 use super::deadline::Deadlines;
-use crate::chance::Chance;
 use crate::codec::encode;
 use crate::env::Env;
 use crate::error::Error;
+use crate::random::RandomSource;
 use crate::workflow::{Reference, Target};
 
 /// The environment of handlers.
-pub(crate) struct Surroundings {
+pub(crate) struct HandlerEnv {
     pub(crate) env: Arc<Env>,
     pub(crate) names: Arc<dyn Names>,
-    pub(crate) chance: Arc<Chance>,
+    pub(crate) chance: Arc<RandomSource>,
     pub(crate) deadlines: Deadlines,
 }
 
@@ -49,12 +49,12 @@ pub(crate) struct Asked {
 
 /// Collects what a handler asks for.
 pub(crate) struct Outbox {
-    surroundings: Arc<Surroundings>,
+    surroundings: Arc<HandlerEnv>,
     asked: Mutex<Asked>,
 }
 
 impl Outbox {
-    pub(crate) fn new(surroundings: Arc<Surroundings>) -> Self {
+    pub(crate) fn new(surroundings: Arc<HandlerEnv>) -> Self {
         Self { surroundings, asked: Mutex::default() }
     }
 
@@ -85,7 +85,7 @@ impl Outbox {
         job: &Name,
         id: &str,
         event: &E,
-        place: Place,
+        place: PushTarget,
     ) -> Result<usize, Error> {
         self.push(job, id, Event::new(self.encode("the event", event)?), place)
     }
@@ -101,7 +101,7 @@ impl Outbox {
     }
 
     /// Pushes an event with the commit. Returns the index of the write.
-    pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: Place) -> Result<usize, Error> {
+    pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: PushTarget) -> Result<usize, Error> {
         self.surroundings.names.check_event(job, &event.payload)?;
         let chance = &self.surroundings.chance;
         let push = Push {

@@ -3,7 +3,7 @@
 /// A checksum over a sequence of fields.
 ///
 /// ```
-/// use outlive_core::sum::Sum;
+/// use outlive_core::checksum::Sum;
 /// let sum = |one: &str, other: &str| Sum::new().text(one).text(other).end();
 /// assert_ne!(sum("tea", "milk"), sum("team", "ilk"), "field boundaries count");
 /// ```

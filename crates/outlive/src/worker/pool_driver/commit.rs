@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use outlive_core::commit::{State, Turn, Write};
+use outlive_core::commit::{NewState, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::job::{Exhausted, HandlerKind, Record, Verdict, failed_news};
 use outlive_core::lifecycle::{Detail, News, NewsKind};
@@ -10,8 +10,8 @@ use outlive_core::queue::{Dead, Moved, Queued};
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 
-use super::Pooling;
-use super::fate::{Fate, Finished, event_of};
+use super::PoolDriver;
+use super::outcome::{Fate, Finished, event_of};
 use crate::committer::Reply;
 use crate::logs;
 
@@ -50,7 +50,7 @@ impl Draft {
     }
 }
 
-impl Pooling {
+impl PoolDriver {
     /// Commits the outcomes of handlers, and the calls that are about to start.
     pub(super) fn settle(&mut self, now: Timestamp) {
         if !self.work.undurable.is_empty() {
@@ -152,7 +152,7 @@ impl Pooling {
         self.is_owned = true;
     }
 
-    pub(super) fn send(&mut self, draft: Draft, again: Option<Finished>, state: Option<State>) {
+    pub(super) fn send(&mut self, draft: Draft, again: Option<Finished>, state: Option<NewState>) {
         let Draft { news, taken, moved, dead, writes, events, exhausted, begins } = draft;
         let told = self.told;
         self.work.undurable.push_back(Submitted {
@@ -171,10 +171,10 @@ impl Pooling {
         self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
     }
 
-    pub(super) fn state(&self, status: Status, is_owned: bool, wake: Option<Timestamp>, at: Timestamp) -> State {
+    pub(super) fn state(&self, status: Status, is_owned: bool, wake: Option<Timestamp>, at: Timestamp) -> NewState {
         let events = self.running.load(Ordering::Relaxed) as u64;
         let record = Record { events, ..self.record.clone() }.to_payload();
         let seen = (!is_owned).then_some(self.seen);
-        State { status, wake, is_owned, seen, outcome: Some(record), note: None, at }
+        NewState { status, wake, is_owned, seen, outcome: Some(record), note: None, at }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use outlive_core::time::Timestamp;
 
 /// Random numbers for ids, tokens and the seeds of runs. Good enough to be unique, but not secret.
-pub(crate) struct Chance {
+pub(crate) struct RandomSource {
     state: AtomicU64,
     /// The number of ids made, counted from an arbitrary start.
     ids: AtomicU64,
@@ -14,7 +14,7 @@ pub(crate) struct Chance {
     is_seeded: bool,
 }
 
-impl Chance {
+impl RandomSource {
     /// Creates a source. With a seed, ids are counted from its upper half, so that a later engine of a test counts
     /// higher.
     pub(crate) fn new(seed: Option<u64>) -> Self {

@@ -17,20 +17,20 @@ use crate::mailbox::Mailbox;
 use crate::polls::Regions;
 
 /// A resident run.
-pub(crate) struct Cell {
+pub(crate) struct ResidentRun {
     pub(crate) info: Info,
     pub(crate) env: Arc<Env>,
     pub(crate) mailbox: Arc<Mailbox>,
     /// In the copy of a check: what operations may have been called before, by identity without the count.
     pub(crate) trial: Option<Guesses>,
-    state: Mutex<State>,
+    state: Mutex<ResidentState>,
 }
 
 /// New identities and the ones they may have had before, both without the count.
 pub(crate) type Guesses = BTreeMap<Arc<str>, Arc<str>>;
 
 /// The state behind the lock. The lock is never held while user code is polled.
-pub(crate) struct State {
+pub(crate) struct ResidentState {
     pub(crate) machine: Machine,
     /// How operations are polled, by slot.
     polling: Vec<Polling>,
@@ -69,7 +69,7 @@ thread_local! {
 
 /// Where the caller is, as seen from one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum CalledFrom {
     /// In the workflow function.
     Workflow,
     /// In the body of one of its steps.
@@ -78,9 +78,9 @@ pub(crate) enum Place {
     Elsewhere,
 }
 
-impl Cell {
+impl ResidentRun {
     pub(crate) fn new(info: Info, env: Arc<Env>, mailbox: Arc<Mailbox>, machine: Machine) -> Self {
-        let state = State {
+        let state = ResidentState {
             machine,
             polling: Vec::new(),
             regions: Regions::default(),
@@ -93,12 +93,12 @@ impl Cell {
         Self { info, env, mailbox, trial: None, state: Mutex::new(state) }
     }
 
-    /// Turns it into the copy of a check, which tries what operations may have been called before.
+    /// JobDriver it into the copy of a check, which tries what operations may have been called before.
     pub(crate) fn guessing(self, guesses: Guesses) -> Self {
         Self { trial: Some(guesses), ..self }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ResidentState> {
         assert!(
             !IN_MACHINE.get(),
             "a backoff or the type of a signal used the context of a run; take what it needs before the operation"
@@ -125,11 +125,11 @@ impl Cell {
         within((self.address(), true), f)
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> CalledFrom {
         match POLLING.get() {
-            (address, false) if address == self.address() => Place::Workflow,
-            (address, true) if address == self.address() => Place::Step,
-            _ => Place::Elsewhere,
+            (address, false) if address == self.address() => CalledFrom::Workflow,
+            (address, true) if address == self.address() => CalledFrom::Step,
+            _ => CalledFrom::Elsewhere,
         }
     }
 
@@ -143,7 +143,7 @@ impl Cell {
     }
 }
 
-impl State {
+impl ResidentState {
     /// Calls [`Machine::poll`], which may call user code.
     pub(crate) fn poll(&mut self, slot: Slot, now: Timestamp) -> Polled {
         self.in_machine(|machine| machine.poll(slot, now))
@@ -270,7 +270,7 @@ pub(crate) struct RunWaker {
 }
 
 impl RunWaker {
-    pub(crate) fn new(cell: &Cell) -> Arc<Self> {
+    pub(crate) fn new(cell: &ResidentRun) -> Arc<Self> {
         let waker =
             Arc::new(Self { address: cell.address(), mailbox: cell.mailbox.clone(), is_woken: AtomicBool::new(false) });
         cell.lock().regions.set_run(&Waker::from(waker.clone()));

@@ -7,12 +7,12 @@ use outlive_core::message::Message;
 use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
 use outlive_core::query::{Filter, Instance};
-use outlive_core::queue::{Place, QueueRead};
+use outlive_core::queue::{PushTarget, QueueRead};
 use outlive_core::time::Timestamp;
 
-use super::answer::{DeadLetter, JobInfo, JobStatus, Pushed};
 use super::client::{JobClient, record_of, state_of};
 use super::order::ResolveDead;
+use super::outcome::{DeadLetter, JobInfo, JobStatus, Pushed};
 use super::pool::{WorkerPool, WorkerPoolStatus, pool_status};
 use super::task::SendEvent;
 use crate::client::{Client, PageMark};
@@ -358,7 +358,7 @@ impl AnyJob {
     /// If the event is not JSON or cannot be accepted; [`Error::JobKind`] if the job is not a pool.
     pub async fn push_json(&self, event: &str) -> Result<Pushed, Error> {
         self.must_be_pool()?;
-        let accepted = self.client.push(MAIN, vec![parse(event)?], Place::Queue).await?;
+        let accepted = self.client.push(MAIN, vec![parse(event)?], PushTarget::Queue).await?;
         let event = accepted.positions.first().copied().unwrap_or(0);
         Ok(Pushed { is_new: event > 0, event })
     }

@@ -8,7 +8,7 @@ use outlive_core::id::Name;
 use outlive_core::job::{Exhausted, Policy, Rules};
 use outlive_core::kind::JobKind;
 
-use super::handler::{Care, Handlers, PoolHandlers};
+use super::handler::{CallPolicy, Handlers, PoolHandlers};
 use crate::error::Error;
 use crate::panics;
 
@@ -46,7 +46,7 @@ pub struct Definition {
     pub(crate) job: Name,
     pub(crate) work: Work,
     pub(crate) handlers: Arc<dyn Handlers>,
-    pub(crate) care: Care,
+    pub(crate) care: CallPolicy,
     on_exhausted: Option<OnExhausted>,
 }
 
@@ -57,7 +57,7 @@ type OnExhausted = Box<dyn Fn(&Exhausted) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Settings {
     pub(crate) policy: Policy,
-    pub(crate) care: Care,
+    pub(crate) care: CallPolicy,
     pub(crate) on_exhausted: Option<OnExhausted>,
     problem: Option<Error>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use outlive_core::commit::{Answer, Refusal, State, Turn, Write};
+use outlive_core::commit::{Answer, NewState, Refusal, Turn, Write};
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Call, Change, End, HandlerKind, Job, Next};
@@ -16,9 +16,9 @@ use tracing::Instrument;
 use tracing::instrument::Instrumented;
 
 use crate::committer::Reply;
-use crate::handling::{Calling, Definition, Ended, Given};
+use crate::handlers::{Calling, Definition, Ended, HandlerCall};
 use crate::logs;
-use crate::mailbox::{Letters, Mailbox};
+use crate::mailbox::{Arrivals, Mailbox};
 use crate::replies;
 
 use super::Worker;
@@ -29,7 +29,7 @@ const CALLS_MAX: usize = 64;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A job instance in memory.
-pub(crate) struct Turns {
+pub(crate) struct JobDriver {
     pub(crate) worker: Arc<Worker>,
     pub(crate) definition: Arc<Definition>,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -41,16 +41,16 @@ pub(crate) struct Turns {
     pub(crate) told: u64,
     /// Whether the store records it as ours.
     pub(crate) is_owned: bool,
-    pub(crate) letters: Letters,
+    pub(crate) letters: Arrivals,
     /// Replies to send when the next commit is durable.
     pub(crate) replies: Vec<(u64, replies::Reply)>,
 }
 
 /// The driver must stop.
-struct Over;
+struct JobIsOver;
 
 /// However the driver ends, even if its task is aborted, the instance is no longer in memory.
-impl Drop for Turns {
+impl Drop for JobDriver {
     fn drop(&mut self) {
         self.mailbox.close();
         // Messages since the last commit went to a mailbox that nobody reads: their senders ask the store.
@@ -59,13 +59,13 @@ impl Drop for Turns {
     }
 }
 
-impl Turns {
+impl JobDriver {
     /// Drives the instance until there is nothing more to do, or it is no longer ours.
     pub(crate) async fn drive(mut self) {
         let _ = self.go_on().await;
     }
 
-    async fn go_on(&mut self) -> Result<(), Over> {
+    async fn go_on(&mut self) -> Result<(), JobIsOver> {
         let mut calls = 0;
         loop {
             self.read_letters()?;
@@ -88,7 +88,7 @@ impl Turns {
                 Next::Over => {
                     calls = 0;
                     if self.end().await? {
-                        return Err(Over);
+                        return Err(JobIsOver);
                     }
                 }
                 Next::Wait(status) => {
@@ -106,17 +106,17 @@ impl Turns {
     // ---- mailbox ----
 
     /// Reads the mailbox without waiting.
-    fn read_letters(&mut self) -> Result<(), Over> {
-        let mut letters = Letters::default();
+    fn read_letters(&mut self) -> Result<(), JobIsOver> {
+        let mut letters = Arrivals::default();
         if !self.mailbox.take_now(&mut letters) {
             return Ok(());
         }
         self.read(letters)
     }
 
-    fn read(&mut self, letters: Letters) -> Result<(), Over> {
+    fn read(&mut self, letters: Arrivals) -> Result<(), JobIsOver> {
         if letters.is_fenced {
-            return Err(Over);
+            return Err(JobIsOver);
         }
         self.letters.is_stopping |= letters.is_stopping;
         self.letters.is_evicted |= letters.is_evicted;
@@ -147,8 +147,8 @@ impl Turns {
     }
 
     /// Waits until something is posted to the mailbox.
-    async fn wait(&mut self) -> Result<(), Over> {
-        let mut letters = Letters::default();
+    async fn wait(&mut self) -> Result<(), JobIsOver> {
+        let mut letters = Arrivals::default();
         let mailbox = self.mailbox.clone();
         std::future::poll_fn(|cx| match mailbox.take(cx, &mut letters) {
             true => Poll::Ready(()),
@@ -161,7 +161,7 @@ impl Turns {
     // ---- handlers ----
 
     /// Calls a handler. A message that ends the instance does not wait for it.
-    async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), Over> {
+    async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), JobIsOver> {
         self.is_owned |= std::mem::take(&mut self.letters.is_claimed);
         if !self.is_owned && call.handler == HandlerKind::Execute && self.definition.kind() == JobKind::Continuous {
             // The store records it as ours before a run starts, so that after a crash the run is known to have started.
@@ -172,7 +172,7 @@ impl Turns {
             // `retry_if` decides about the errors that lead to `on_error`, not about its own.
             care.retry_if = None;
         }
-        let given = Given {
+        let given = HandlerCall {
             around: self.worker.around.clone(),
             care,
             num: self.num,
@@ -206,7 +206,7 @@ impl Turns {
     }
 
     /// Waits for a call to end. Returns `None` if the instance is ended in the meantime.
-    async fn end_of(&mut self, mut calling: Instrumented<Calling>) -> Result<Option<Ended>, Over> {
+    async fn end_of(&mut self, mut calling: Instrumented<Calling>) -> Result<Option<Ended>, JobIsOver> {
         if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut calling).poll(cx))).await {
             return Ok(Some(ended));
         }
@@ -241,7 +241,7 @@ impl Turns {
     // ---- commits ----
 
     /// Commits what has changed. Returns the refusal, if it was refused.
-    async fn commit(&mut self, standing: Standing, writes: Vec<Write>) -> Result<Option<Refusal>, Over> {
+    async fn commit(&mut self, standing: Standing, writes: Vec<Write>) -> Result<Option<Refusal>, JobIsOver> {
         let change = self.job.take_change();
         match self.submit(&change, &standing, writes).await? {
             Answer::Turned(_) => {
@@ -250,7 +250,7 @@ impl Turns {
                 self.tell(&change);
                 if change.is_removed || change.stuck.is_some() {
                     self.worker.replies.drop_all_of(self.num);
-                    return Err(Over);
+                    return Err(JobIsOver);
                 }
                 Ok(None)
             }
@@ -260,13 +260,13 @@ impl Turns {
                 Ok(None)
             }
             Answer::Refused(refusal) => Ok(Some(refusal)),
-            _ => Err(Over),
+            _ => Err(JobIsOver),
         }
     }
 
-    async fn submit(&mut self, change: &Change, standing: &Standing, writes: Vec<Write>) -> Result<Answer, Over> {
+    async fn submit(&mut self, change: &Change, standing: &Standing, writes: Vec<Write>) -> Result<Answer, JobIsOver> {
         let stuck = change.stuck.clone();
-        let state = State {
+        let state = NewState {
             status: if stuck.is_some() { Status::Stuck } else { standing.status },
             wake: standing.status.until(),
             is_owned: standing.is_owned && stuck.is_none(),
@@ -292,7 +292,7 @@ impl Turns {
                 return Ok(answer);
             }
             if self.worker.committer.is_closed() {
-                return Err(Over);
+                return Err(JobIsOver);
             }
             self.wait().await?;
         }
@@ -320,7 +320,7 @@ impl Turns {
     }
 
     /// Releases the instance until a time or a message, and keeps it in memory briefly.
-    async fn rest(&mut self, status: Status) -> Result<(), Over> {
+    async fn rest(&mut self, status: Status) -> Result<(), JobIsOver> {
         // A message or its wake led to a claim while it was in memory, so the store records it as ours again.
         self.is_owned |= std::mem::take(&mut self.letters.is_claimed);
         if self.is_owned || self.job.has_change() {
@@ -355,13 +355,13 @@ impl Turns {
     }
 
     /// Leaves memory, unless something has just arrived.
-    fn leave(&mut self) -> Result<(), Over> {
+    fn leave(&mut self) -> Result<(), JobIsOver> {
         self.letters.is_evicted = false;
-        if self.mailbox.close_if_empty() { Err(Over) } else { Ok(()) }
+        if self.mailbox.close_if_empty() { Err(JobIsOver) } else { Ok(()) }
     }
 
     /// Removes an instance with nothing worth keeping. Returns `false` if it stays because a message came in time.
-    async fn end(&mut self) -> Result<bool, Over> {
+    async fn end(&mut self) -> Result<bool, JobIsOver> {
         let seen = self.job.seen();
         self.job.remove();
         self.commit(Standing { status: Status::Completed, is_owned: false }, Vec::new()).await?;
@@ -372,13 +372,13 @@ impl Turns {
     }
 
     /// Releases the instance because the engine stops. What has not started is left for the next engine.
-    async fn release(&mut self, now: Timestamp) -> Result<(), Over> {
+    async fn release(&mut self, now: Timestamp) -> Result<(), JobIsOver> {
         let status = Status::Sleeping { until: now };
         while self.is_owned || self.job.has_change() {
             // If a message came just before, it is received and the commit is repeated.
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
         }
-        Err(Over)
+        Err(JobIsOver)
     }
 }
 

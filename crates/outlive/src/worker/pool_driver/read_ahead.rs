@@ -16,13 +16,13 @@ use std::sync::PoisonError;
 use outlive_core::queue::{QueueRead, Queued};
 use outlive_core::time::Timestamp;
 
-use super::Pooling;
+use super::PoolDriver;
 use crate::error::Error;
 
 /// How many events are read ahead of the handlers.
 const AHEAD: usize = 512;
 
-impl Pooling {
+impl PoolDriver {
     /// Makes way for pushed events of this rank: what was read ahead and may follow them goes back to the queue.
     pub(super) fn make_way(&mut self, rank: i64) {
         self.work.pushed = [self.work.pushed, Some(rank)].into_iter().flatten().min();

@@ -19,8 +19,8 @@ use outlive_core::queue::Dead;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 
-use super::outbox::{Asked, Surroundings};
-use super::setting::{Moments, Setting};
+use super::outbox::{Asked, HandlerEnv};
+use super::setting::{CallContext, Moments};
 use crate::error::{BoxError, Error, failure_of, find, is_permanent};
 use crate::panics;
 
@@ -130,7 +130,7 @@ type Keep = Arc<dyn Fn(&BoxError) -> Option<Payload> + Send + Sync>;
 
 /// The settings for calls of handlers.
 #[derive(Clone, Default)]
-pub(crate) struct Care {
+pub(crate) struct CallPolicy {
     /// Which errors are retried.
     pub(crate) retry_if: Option<RetryIf>,
     /// Which errors are kept with their failures.
@@ -139,7 +139,7 @@ pub(crate) struct Care {
     pub(crate) timeout: Option<Duration>,
 }
 
-impl Care {
+impl CallPolicy {
     /// Also keeps errors of this type.
     pub(crate) fn keep_details<E: std::error::Error + Serialize + 'static>(&mut self) {
         let before = self.keep.take();
@@ -151,9 +151,9 @@ impl Care {
 }
 
 /// The input of a call.
-pub(crate) struct Given {
-    pub(crate) around: Arc<Surroundings>,
-    pub(crate) care: Care,
+pub(crate) struct HandlerCall {
+    pub(crate) around: Arc<HandlerEnv>,
+    pub(crate) care: CallPolicy,
     pub(crate) num: InstanceNum,
     pub(crate) id: Name,
     pub(crate) call: Call,
@@ -162,10 +162,10 @@ pub(crate) struct Given {
     pub(crate) started_at: Timestamp,
 }
 
-impl Given {
-    pub(crate) fn setting(&self) -> Setting {
+impl HandlerCall {
+    pub(crate) fn setting(&self) -> CallContext {
         let at = Moments { created: self.created_at, started: self.started_at };
-        Setting::new(self.around.clone(), &self.id, self.key(), (&self.call, &self.record), at)
+        CallContext::new(self.around.clone(), &self.id, self.key(), (&self.call, &self.record), at)
     }
 
     /// Returns a key that all attempts of this call share and no other call has, not even one of a later instance with
@@ -266,15 +266,15 @@ impl Drop for Calling {
 /// The handlers of a definition.
 pub(crate) trait Handlers: Send + Sync {
     /// Calls the handler that the input names.
-    fn call(&self, given: Given) -> Calling;
+    fn call(&self, given: HandlerCall) -> Calling;
     /// Returns an error if an event does not decode as the job's event type.
     fn check(&self, event: &Payload) -> Result<(), Error>;
 }
 
 /// The input of a call to a pool's handler.
-pub(crate) struct PoolGiven {
-    pub(crate) around: Arc<Surroundings>,
-    pub(crate) care: Care,
+pub(crate) struct PoolCall {
+    pub(crate) around: Arc<HandlerEnv>,
+    pub(crate) care: CallPolicy,
     pub(crate) id: Name,
     /// The name of the handler, for the idempotency key.
     pub(crate) handler: &'static str,
@@ -285,9 +285,9 @@ pub(crate) struct PoolGiven {
     pub(crate) started_at: Timestamp,
 }
 
-impl PoolGiven {
+impl PoolCall {
     /// Returns the setting of the call, which is taken from the first event.
-    pub(crate) fn setting(&self) -> Setting {
+    pub(crate) fn setting(&self) -> CallContext {
         let (pos, failed) = self.events.first().map_or((0, 0), |(pos, event)| (*pos, event.failed));
         let call = Call {
             handler: HandlerKind::Execute,
@@ -300,24 +300,24 @@ impl PoolGiven {
         };
         let at = Moments { created: self.pushed_at, started: self.started_at };
         let key = format!("{}/{}/{pos}", self.id, self.handler);
-        Setting::new(self.around.clone(), &self.id, key, (&call, &Record::default()), at)
+        CallContext::new(self.around.clone(), &self.id, key, (&call, &Record::default()), at)
     }
 }
 
 /// The handlers of a pool.
 pub(crate) trait PoolHandlers: Send + Sync {
     /// Handles events.
-    fn call(&self, given: PoolGiven) -> Calling;
+    fn call(&self, given: PoolCall) -> Calling;
     /// Shows an event that is given up to `on_dead`, if there is one.
-    fn dead(&self, given: PoolGiven, dead: &Dead) -> Option<Calling>;
+    fn dead(&self, given: PoolCall, dead: &Dead) -> Option<Calling>;
 }
 
 /// Runs a handler to its end. A panic is a failure, and terminating the instance overrides any result. `changed`
 /// returns the state to store.
 pub(crate) async fn run(
     begin: impl FnOnce() -> HandlerFuture,
-    care: Care,
-    setting: &Setting,
+    care: CallPolicy,
+    setting: &CallContext,
     changed: impl FnOnce() -> Result<Option<Payload>, Error>,
 ) -> Ended {
     let result = match panics::catch(begin) {
@@ -337,7 +337,7 @@ pub(crate) async fn run(
     ended(result, state, asked)
 }
 
-async fn attempt(mut work: HandlerFuture, care: &Care, setting: &Setting) -> Result<Payload, Failure> {
+async fn attempt(mut work: HandlerFuture, care: &CallPolicy, setting: &CallContext) -> Result<Payload, Failure> {
     let working = std::future::poll_fn(|cx| panics::poll(work.as_mut(), cx));
     let result = match care.timeout {
         None => working.await,
@@ -367,7 +367,7 @@ async fn attempt(mut work: HandlerFuture, care: &Care, setting: &Setting) -> Res
     }
 }
 
-fn failure(error: &BoxError, care: &Care) -> Failure {
+fn failure(error: &BoxError, care: &CallPolicy) -> Failure {
     let is_refused = care.retry_if.as_ref().is_some_and(|test| !panics::catch(|| test(error)).unwrap_or(false));
     let mut failure = panics::flatten(|| failure_of(error));
     let details = care.keep.as_ref().and_then(|keep| panics::catch(|| keep(error)).unwrap_or(None));

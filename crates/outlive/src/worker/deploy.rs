@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlive_core::checksum::Sum;
 use outlive_core::commit::Write;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::{Inbound, Message};
@@ -13,16 +14,15 @@ use outlive_core::page::{whole_inbox, whole_journal};
 use outlive_core::query::{Filter, Instance};
 use outlive_core::status::StatusKind;
 use outlive_core::store::ErrorKind;
-use outlive_core::sum::Sum;
 use outlive_core::workflow::{Asked, OpKind};
 
 use super::{RETRY, Worker};
-use crate::aside;
 use crate::check::identity::{Parts, unescaped};
 use crate::error::Error;
 use crate::info::Info;
 use crate::panics;
-use crate::shadow;
+use crate::replay;
+use crate::stuck;
 
 /// How many parked runs are replayed before others get a turn, and for how long: a few thousand runs per second are
 /// replayed, which takes a tenth of a core.
@@ -45,7 +45,7 @@ pub(crate) fn code(declared: Option<&str>) -> Option<u64> {
 
 /// Progress so far.
 #[derive(Default)]
-struct Seen {
+struct ParkedProgress {
     runs: u64,
     /// Those of them that resume.
     moved: u64,
@@ -66,7 +66,7 @@ impl Worker {
         if known == Some(code) {
             return;
         }
-        let mut seen = Seen::default();
+        let mut seen = ParkedProgress::default();
         let mut kinds = [StatusKind::Waiting, StatusKind::Sleeping, StatusKind::Retrying].into_iter();
         let (mut kind, mut before) = (kinds.next(), None);
         while let Some(parked) = kind {
@@ -97,7 +97,7 @@ impl Worker {
         &self,
         kind: StatusKind,
         before: Option<InstanceNum>,
-        seen: &mut Seen,
+        seen: &mut ParkedProgress,
     ) -> Result<Option<InstanceNum>, Error> {
         let page = self.store.list(&Filter::runs().status(kind), before, PAGE).await?;
         let mut moved = Vec::new();
@@ -136,13 +136,13 @@ impl Worker {
             (Err(error), _) | (_, Err(error)) if error.kind == ErrorKind::Corrupt => return Ok(false),
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),
         };
-        let Ok(cell) = shadow::cell_of(Info::of(instance), self.env.clone(), &journal) else { return Ok(false) };
+        let Ok(cell) = replay::cell_of(Info::of(instance), self.env.clone(), &journal) else { return Ok(false) };
         let cell = Arc::new(cell);
-        let replay = || shadow::replay(&*registered.handler, &cell, &instance.input, |_| false);
+        let replay = || replay::replay(&*registered.handler, &cell, &instance.input, |_| false);
         let Ok(copy) = panics::quietly(replay) else { return Ok(false) };
         let state = copy.cell.lock();
         let is_in_trouble = state.machine.trouble().is_some()
-            || registered.is_strict && aside::strict(&state.machine, &shadow::names(&copy.asked)).is_some();
+            || registered.is_strict && stuck::strict(&state.machine, &replay::names(&copy.asked)).is_some();
         let stays = |asked: &Asked| stays(asked, &inbox);
         Ok(copy.end.is_none() && !is_in_trouble && !copy.asked.is_empty() && copy.asked.iter().all(stays))
     }

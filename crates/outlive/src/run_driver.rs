@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use outlive_core::commit::{Answer, Commit, Epoch, State};
+use outlive_core::commit::{Answer, Commit, Epoch, NewState};
 use outlive_core::failure::Failure;
 use outlive_core::journal::Entry;
 use outlive_core::payload::Payload;
@@ -29,45 +29,45 @@ use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Outgoing, Slot};
 
-use crate::aside;
 use crate::awaited;
-use crate::cell::{Cell, RunWaker};
 use crate::error::{BoxError, failure_of};
 use crate::logs;
-use crate::mailbox::Letters;
+use crate::mailbox::Arrivals;
 use crate::panics;
 use crate::polls::ROUND;
-use crate::shadow;
+use crate::replay;
+use crate::resident::{ResidentRun, RunWaker};
+use crate::stuck;
 use crate::workflow::{Handler, WorkflowFuture};
 
 /// How many times a future may wake itself in its own poll before others get a turn.
 const TURNS_MAX: u32 = 256;
 
 /// The driver's connection to its worker: where commits go, and who is notified of the run's state.
-pub(crate) trait Surroundings: Send + Sync {
+pub(crate) trait RunHost: Send + Sync {
     /// Makes a commit durable. The reply arrives in the mailbox.
-    fn submit(&self, cell: &Arc<Cell>, commit: Commit);
+    fn submit(&self, cell: &Arc<ResidentRun>, commit: Commit);
     /// Sets a timer, because something is due for the run at this time.
-    fn set_timer(&self, cell: &Cell, due: Timestamp);
+    fn set_timer(&self, cell: &ResidentRun, due: Timestamp);
     /// Clears a timer.
-    fn clear_timer(&self, cell: &Cell, due: Timestamp);
+    fn clear_timer(&self, cell: &ResidentRun, due: Timestamp);
     /// Reads the whole inbox, which arrives in the mailbox.
-    fn read_inbox(&self, cell: &Arc<Cell>);
+    fn read_inbox(&self, cell: &Arc<ResidentRun>);
     /// Keeps the wake of a paused run, which the store has too.
-    fn keep_wake(&self, cell: &Cell, wake: Timestamp);
+    fn keep_wake(&self, cell: &ResidentRun, wake: Timestamp);
     /// Called when the run has paused and is released. Returns `true` if it stays in memory.
-    fn paused(&self, cell: &Cell, wake: Option<Timestamp>) -> bool;
+    fn paused(&self, cell: &ResidentRun, wake: Option<Timestamp>) -> bool;
     /// Called when it is durable that the run has resumed.
-    fn went_on(&self, cell: &Arc<Cell>);
+    fn went_on(&self, cell: &Arc<ResidentRun>);
     /// Called when the run resumes after a pause.
-    fn resumed(&self, cell: &Cell);
+    fn resumed(&self, cell: &ResidentRun);
     /// Called when the run is no longer in memory.
-    fn gone(&self, cell: &Cell);
+    fn gone(&self, cell: &ResidentRun);
 }
 
 /// The task of a resident run.
-pub(crate) struct Drive<S: Surroundings> {
-    cell: Arc<Cell>,
+pub(crate) struct RunDriver<S: RunHost> {
+    cell: Arc<ResidentRun>,
     surroundings: S,
     handler: Arc<dyn Handler>,
     is_strict: bool,
@@ -92,7 +92,7 @@ pub(crate) struct Drive<S: Surroundings> {
     /// The timer that was last set.
     timer: Option<Timestamp>,
     /// What has arrived, until it is read.
-    letters: Letters,
+    letters: Arrivals,
     /// Everything that is durable, kept to replay a copy of the run. Empty unless paranoid.
     journal: Vec<Entry>,
     span: tracing::Span,
@@ -124,20 +124,20 @@ enum Phase {
     /// Released, but still in memory.
     Paused,
     /// The commit that ends it is in progress, with this result of the user's future.
-    Ending(End),
+    Ending(RunEnd),
 }
 
 /// How a run ends.
 #[derive(Clone)]
-enum End {
+enum RunEnd {
     Completed(Payload),
     Failed(Failure),
     Terminated(String),
     Stuck(String),
 }
 
-impl<S: Surroundings> Drive<S> {
-    pub(crate) fn new(cell: Arc<Cell>, surroundings: S, begin: Begin) -> Self {
+impl<S: RunHost> RunDriver<S> {
+    pub(crate) fn new(cell: Arc<ResidentRun>, surroundings: S, begin: Begin) -> Self {
         let Begin { handler, is_strict, epoch, input, journal, new_from } = begin;
         let run_waker = RunWaker::new(&cell);
         let mut drive = Self {
@@ -157,7 +157,7 @@ impl<S: Surroundings> Drive<S> {
             is_stopping: false,
             is_leaving: false,
             timer: None,
-            letters: Letters::default(),
+            letters: Arrivals::default(),
             journal,
             span: logs::run(&cell.info),
             is_replay: new_from > 0,
@@ -169,7 +169,7 @@ impl<S: Surroundings> Drive<S> {
     }
 
     fn begin(&mut self) {
-        let begin = || shadow::begin(&*self.handler, &self.cell, &self.input);
+        let begin = || replay::begin(&*self.handler, &self.cell, &self.input);
         let begun = self.span.in_scope(|| if self.is_replay { self.cell.env.silence.keep(begin) } else { begin() });
         match begun {
             Ok(future) => self.future = Some(future),
@@ -210,7 +210,7 @@ impl<S: Surroundings> Drive<S> {
     }
 
     /// Passes what has arrived to the machine.
-    fn read(&mut self, letters: &mut Letters) {
+    fn read(&mut self, letters: &mut Arrivals) {
         let mut state = self.cell.lock();
         state.machine.durable(letters.durable);
         if !letters.inbox.is_empty() {
@@ -230,7 +230,7 @@ impl<S: Surroundings> Drive<S> {
             state.machine.fail(sentence);
         }
         if letters.is_foreign {
-            let sentence = aside::foreign(&state.machine, "was woken by");
+            let sentence = stuck::foreign(&state.machine, "was woken by");
             state.machine.fail(sentence);
         }
         if self.is_stopping {
@@ -295,12 +295,12 @@ impl<S: Surroundings> Drive<S> {
             let mut state = self.cell.lock();
             state.regions.end_poll();
             if let Some(trouble) = state.machine.trouble() {
-                let end = End::Stuck(trouble.0.clone());
+                let end = RunEnd::Stuck(trouble.0.clone());
                 drop(state);
                 return self.end(end);
             }
             if let Some(reason) = state.machine.terminate_reason() {
-                let end = End::Terminated(reason.to_owned());
+                let end = RunEnd::Terminated(reason.to_owned());
                 drop(state);
                 return self.end(end);
             }
@@ -320,7 +320,7 @@ impl<S: Surroundings> Drive<S> {
             let mut state = self.cell.lock();
             if let Some(sentence) = self.strict_trouble(&state.machine) {
                 drop(state);
-                return self.end(End::Stuck(sentence));
+                return self.end(RunEnd::Stuck(sentence));
             }
             let has_acted = state.act(self.cell.now()) || state.machine.has_deliverable();
             self.wakes.extend(state.machine.take_wakes());
@@ -335,17 +335,17 @@ impl<S: Surroundings> Drive<S> {
 
     /// Describes what is recorded and was never asked for.
     fn orphans(&self) -> Option<String> {
-        let names = aside::orphans(&self.cell.lock().machine)?;
+        let names = stuck::orphans(&self.cell.lock().machine)?;
         Some(format!("recorded but not asked for by this version of the code: {names}"))
     }
 
     /// Returns what is wrong with a strict run that has reached the end of its journal.
     fn strict_trouble(&self, machine: &Machine) -> Option<String> {
-        if self.is_strict { aside::strict(machine, &machine.outstanding()) } else { None }
+        if self.is_strict { stuck::strict(machine, &machine.outstanding()) } else { None }
     }
 
     /// Polls the user's future for as long as it wakes itself. Returns how it ended, if it did.
-    fn poll_user(&mut self) -> Option<End> {
+    fn poll_user(&mut self) -> Option<RunEnd> {
         let future = self.future.as_mut()?;
         if !self.is_woken {
             return None;
@@ -360,10 +360,10 @@ impl<S: Surroundings> Drive<S> {
             }
             let mut poll = || cell.polling(|| panics::poll(future.as_mut(), cx));
             match if self.is_replay { cell.env.silence.keep(poll) } else { poll() } {
-                Poll::Ready(Ok(Ok(output))) => return Some(End::Completed(output)),
+                Poll::Ready(Ok(Ok(output))) => return Some(RunEnd::Completed(output)),
                 Poll::Ready(Ok(Err(error))) => return Some(failed(error)),
                 Poll::Ready(Err(panic)) => {
-                    return Some(End::Stuck(aside::panicked(&panic)));
+                    return Some(RunEnd::Stuck(stuck::panicked(&panic)));
                 }
                 Poll::Pending if self.run_waker.take() => cell.lock().regions.end_poll(),
                 Poll::Pending => return None,
@@ -438,7 +438,7 @@ impl<S: Surroundings> Drive<S> {
     }
 
     /// Submits what is to be made durable, with a new state if there is one.
-    fn flush(&mut self, state: Option<State>) {
+    fn flush(&mut self, state: Option<NewState>) {
         let commit = {
             let mut locked = self.cell.lock();
             let outgoing = locked.machine.take_outgoing();
@@ -473,16 +473,16 @@ impl<S: Surroundings> Drive<S> {
         }
         let (status, is_held) = (state.machine.pause(), state.machine.is_held());
         if state.machine.is_forsaken() {
-            let sentence = aside::foreign(&state.machine, "waits for");
+            let sentence = stuck::foreign(&state.machine, "waits for");
             drop(state);
-            return self.end(End::Stuck(sentence));
+            return self.end(RunEnd::Stuck(sentence));
         }
         drop(state);
         if self.cell.env.is_paranoid
             && !is_held
-            && let Err(sentence) = shadow::compare(&*self.handler, &self.cell, &self.input, &self.journal)
+            && let Err(sentence) = replay::compare(&*self.handler, &self.cell, &self.input, &self.journal)
         {
-            return self.end(End::Stuck(sentence));
+            return self.end(RunEnd::Stuck(sentence));
         }
         self.pause(status, due);
     }
@@ -492,7 +492,7 @@ impl<S: Surroundings> Drive<S> {
         self.set_timer(None);
         let mut locked = self.cell.lock();
         locked.machine.take_news();
-        let state = State {
+        let state = NewState {
             status,
             wake,
             is_owned: false,
@@ -527,7 +527,7 @@ impl<S: Surroundings> Drive<S> {
         if has_moved {
             self.phase = Phase::Resuming;
             self.surroundings.resumed(&self.cell);
-            let state = State {
+            let state = NewState {
                 status: Status::Running,
                 wake: None,
                 is_owned: true,
@@ -556,14 +556,14 @@ impl<S: Surroundings> Drive<S> {
     }
 
     /// Ends the run, or marks it stuck.
-    fn end(&mut self, end: End) {
+    fn end(&mut self, end: RunEnd) {
         // What user code does while it is dropped is part of the run.
         self.drop_future();
         self.set_timer(None);
         let end = self.check_end(end);
         let end = self.take_last_messages(end);
         let now = self.cell.now();
-        let mut state = State {
+        let mut state = NewState {
             status: Status::Completed,
             wake: None,
             is_owned: false,
@@ -574,28 +574,28 @@ impl<S: Surroundings> Drive<S> {
         };
         let cancelled = self.cell.lock().machine.cancel_reason().map(ToOwned::to_owned);
         match (end.clone(), cancelled) {
-            (End::Stuck(sentence), _) => {
+            (RunEnd::Stuck(sentence), _) => {
                 tracing::warn!(run = self.cell.info.id, "run is stuck: {sentence}");
                 state.status = Status::Stuck;
                 state.note = Some(sentence);
                 state.seen = None;
             }
-            (End::Terminated(reason), _) => {
+            (RunEnd::Terminated(reason), _) => {
                 state.status = Status::Cancelled;
                 state.note = Some(reason);
                 state.seen = None;
             }
-            (End::Completed(output), None) => {
+            (RunEnd::Completed(output), None) => {
                 state.outcome = Some(output);
                 state.note = self.orphans();
             }
-            (End::Failed(failure), None) => {
+            (RunEnd::Failed(failure), None) => {
                 logs::run_failed(&self.cell.info, &failure);
                 state.note = self.orphans();
                 state.status = Status::Failed;
                 state.outcome = Some(failure.to_payload());
             }
-            (End::Completed(_) | End::Failed(_), Some(reason)) => {
+            (RunEnd::Completed(_) | RunEnd::Failed(_), Some(reason)) => {
                 state.status = Status::Cancelled;
                 state.note = Some(reason);
             }
@@ -605,36 +605,36 @@ impl<S: Surroundings> Drive<S> {
     }
 
     /// Takes the messages that were not taken yet. The future is done, so they can only change how the run ends.
-    fn take_last_messages(&mut self, end: End) -> End {
+    fn take_last_messages(&mut self, end: RunEnd) -> RunEnd {
         let mut state = self.cell.lock();
         state.machine.take_controls(self.cell.now());
-        let terminated = state.machine.terminate_reason().map(|reason| End::Terminated(reason.to_owned()));
+        let terminated = state.machine.terminate_reason().map(|reason| RunEnd::Terminated(reason.to_owned()));
         drop(state);
         self.flush(None);
         match end {
-            End::Completed(_) | End::Failed(_) => terminated.unwrap_or(end),
+            RunEnd::Completed(_) | RunEnd::Failed(_) => terminated.unwrap_or(end),
             other => other,
         }
     }
 
     /// Checks the result of a run. A result that cannot be stored makes the run stuck, and so does one that a replay
     /// would not give.
-    fn check_end(&self, end: End) -> End {
-        if matches!(end, End::Completed(_) | End::Failed(_))
+    fn check_end(&self, end: RunEnd) -> RunEnd {
+        if matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_))
             && let Some(sentence) = self.strict_trouble(&self.cell.lock().machine)
         {
-            return End::Stuck(sentence);
+            return RunEnd::Stuck(sentence);
         }
-        let End::Completed(output) = &end else { return end };
-        if let Some(sentence) = aside::too_long(output.len(), self.cell.env.max_payload) {
-            return End::Stuck(sentence);
+        let RunEnd::Completed(output) = &end else { return end };
+        if let Some(sentence) = stuck::too_long(output.len(), self.cell.env.max_payload) {
+            return RunEnd::Stuck(sentence);
         }
         if !self.cell.env.is_paranoid {
             return end;
         }
-        match shadow::compare_result(&*self.handler, &self.cell, &self.input, &self.journal, output) {
+        match replay::compare_result(&*self.handler, &self.cell, &self.input, &self.journal, output) {
             Ok(()) => end,
-            Err(sentence) => End::Stuck(sentence),
+            Err(sentence) => RunEnd::Stuck(sentence),
         }
     }
 
@@ -651,8 +651,8 @@ impl<S: Surroundings> Drive<S> {
         self.drop_future();
         if matches!(self.phase, Phase::Paused) && self.is_awaited_elsewhere() {
             // A later wake-up would find nothing to wake.
-            let sentence = aside::foreign(&self.cell.lock().machine, "waits for");
-            self.end(End::Stuck(sentence));
+            let sentence = stuck::foreign(&self.cell.lock().machine, "waits for");
+            self.end(RunEnd::Stuck(sentence));
         }
         true
     }
@@ -673,7 +673,7 @@ impl<S: Surroundings> Drive<S> {
     }
 }
 
-impl<S: Surroundings + Unpin> Future for Drive<S> {
+impl<S: RunHost + Unpin> Future for RunDriver<S> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -699,7 +699,7 @@ impl<S: Surroundings + Unpin> Future for Drive<S> {
     }
 }
 
-impl<S: Surroundings> Drop for Drive<S> {
+impl<S: RunHost> Drop for RunDriver<S> {
     fn drop(&mut self) {
         self.cell.mailbox.close();
         self.set_timer(None);
@@ -709,10 +709,10 @@ impl<S: Surroundings> Drop for Drive<S> {
 }
 
 /// Converts the error of a workflow. Formatting it is user code too.
-fn failed(error: BoxError) -> End {
+fn failed(error: BoxError) -> RunEnd {
     let told = panics::catch(move || failure_of(&error));
     told.map_or_else(
-        |panic| End::Stuck(format!("the workflow's error {panic}; fix it and restart the program")),
-        End::Failed,
+        |panic| RunEnd::Stuck(format!("the workflow's error {panic}; fix it and restart the program")),
+        RunEnd::Failed,
     )
 }

@@ -9,11 +9,11 @@ use outlive_core::id::Name;
 use outlive_core::job::{End, Verdict};
 use outlive_core::kind::JobKind;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Dead, Place, Queued};
+use outlive_core::queue::{Dead, PushTarget, Queued};
 use outlive_core::time::Timestamp;
 use tracing::Instrument;
 
-use crate::handling::{Care, Ended, PoolGiven, PoolHandlers, PoolRules, Surroundings};
+use crate::handlers::{CallPolicy, Ended, HandlerEnv, PoolCall, PoolHandlers, PoolRules};
 use crate::logs;
 
 /// The end of a call: the fate of each event, and the writes it asked for.
@@ -42,17 +42,17 @@ pub(super) enum Shown {
 }
 
 /// Decides the fate of events.
-pub(super) struct Judge {
+pub(super) struct OutcomeJudge {
     pub(super) handlers: Arc<dyn PoolHandlers>,
-    pub(super) care: Care,
+    pub(super) care: CallPolicy,
     pub(super) rules: PoolRules,
-    pub(super) around: Arc<Surroundings>,
+    pub(super) around: Arc<HandlerEnv>,
     pub(super) id: Name,
     pub(super) seed: u64,
     pub(super) shown: Shown,
 }
 
-impl Judge {
+impl OutcomeJudge {
     /// Decides the fate of all events of a call.
     pub(super) async fn decide(&self, queued: Vec<Queued>, ended: Ended, began: Timestamp) -> Finished {
         let now = || self.around.env.clock.now();
@@ -78,7 +78,7 @@ impl Judge {
         let verdict = self.rules.policy.judge(failure, failed, since, now, self.seed ^ queued.pos);
         let letter = matches!(verdict, Verdict::GiveUp(_)).then(|| {
             let (job, failure) = (JobKind::job_of(&self.id), failure.to_payload());
-            let (id, place) = (self.id.clone(), Place::Queue);
+            let (id, place) = (self.id.clone(), PushTarget::Queue);
             Box::new(Dead { pos: queued.pos, job, id, at: now, attempts: failed, failure, event, place })
         });
         Fate::Failed { failure: failure.clone(), failed, since, verdict, letter }
@@ -86,9 +86,9 @@ impl Judge {
 
     /// Shows a dead letter to the user. Returns the writes that `on_dead` asked for.
     async fn show(&self, queued: &Queued, letter: &Dead, now: Timestamp) -> Vec<Write> {
-        let given = PoolGiven {
+        let given = PoolCall {
             around: self.around.clone(),
-            care: Care { retry_if: None, ..self.care.clone() },
+            care: CallPolicy { retry_if: None, ..self.care.clone() },
             id: self.id.clone(),
             handler: "on_dead",
             events: vec![(queued.pos, letter.event.clone())],

@@ -14,8 +14,6 @@ use outlive_core::query::Instance;
 use outlive_core::status::Status;
 use outlive_core::workflow::{Asked, Machine, Mode};
 
-use crate::aside;
-use crate::cell::{Cell, RunWaker};
 use crate::ctx::Ctx;
 use crate::env::Env;
 use crate::error::{BoxError, Error, failure_of};
@@ -23,6 +21,8 @@ use crate::info::Info;
 use crate::mailbox::Mailbox;
 use crate::panics;
 use crate::polls::ROUND;
+use crate::resident::{ResidentRun, RunWaker};
+use crate::stuck;
 use crate::workflow::{Handler, WorkflowFuture};
 
 /// How many copies are compared with a run whose branches share something. An unbiased `select!` over such branches
@@ -51,7 +51,11 @@ impl NotBegun {
 }
 
 /// Calls the workflow function.
-pub(crate) fn begin(handler: &dyn Handler, cell: &Arc<Cell>, input: &Payload) -> Result<WorkflowFuture, NotBegun> {
+pub(crate) fn begin(
+    handler: &dyn Handler,
+    cell: &Arc<ResidentRun>,
+    input: &Payload,
+) -> Result<WorkflowFuture, NotBegun> {
     let ctx = Ctx::new(cell.clone());
     let begun = cell.polling(|| panics::catch(|| handler.begin(ctx, input)));
     match begun {
@@ -60,14 +64,14 @@ pub(crate) fn begin(handler: &dyn Handler, cell: &Arc<Cell>, input: &Payload) ->
             "the recorded input does not read as the workflow's type: {}; fix the type and restart the program",
             Error::decode("it".into(), input, &error)
         ))),
-        Err(panic) => Err(NotBegun::Panicked(aside::panicked(&panic))),
+        Err(panic) => Err(NotBegun::Panicked(stuck::panicked(&panic))),
     }
 }
 
 /// A copy that was replayed to the end of its journal.
 pub(crate) struct Copy {
     /// The cell, whose machine knows what was not asked for.
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) cell: Arc<ResidentRun>,
     /// What the copy waits for at the end of the journal.
     pub(crate) asked: Vec<Asked>,
     /// What the copy waits for where it has stopped.
@@ -105,7 +109,7 @@ impl std::fmt::Display for CopyEnd {
 /// Compares what a quiet run asks for with what a copy of it asks for.
 pub(crate) fn compare(
     handler: &dyn Handler,
-    live: &Arc<Cell>,
+    live: &Arc<ResidentRun>,
     input: &Payload,
     journal: &[Entry],
 ) -> Result<(), String> {
@@ -122,7 +126,7 @@ pub(crate) fn compare(
 /// Compares the result of a run with the result of a copy.
 pub(crate) fn compare_result(
     handler: &dyn Handler,
-    live: &Arc<Cell>,
+    live: &Arc<ResidentRun>,
     input: &Payload,
     journal: &[Entry],
     output: &Payload,
@@ -188,7 +192,7 @@ fn differs(live: &str, again: &str) -> String {
 /// Compares a run with as many copies as it takes.
 fn copies_of(
     handler: &dyn Handler,
-    live: &Arc<Cell>,
+    live: &Arc<ResidentRun>,
     input: &Payload,
     journal: &[Entry],
     is_same: impl Fn(&Copy) -> Result<(), String>,
@@ -209,9 +213,9 @@ fn copies_of(
 ///
 /// # Errors
 /// A sentence, if the journal cannot be what was written.
-pub(crate) fn cell_of(info: Info, env: Arc<Env>, journal: &[Entry]) -> Result<Cell, String> {
+pub(crate) fn cell_of(info: Info, env: Arc<Env>, journal: &[Entry]) -> Result<ResidentRun, String> {
     let machine = Machine::new(Mode::Shadow, info.seed, info.started_at, journal).map_err(|trouble| trouble.0)?;
-    Ok(Cell::new(info, env, Arc::new(Mailbox::default()), machine))
+    Ok(ResidentRun::new(info, env, Arc::new(Mailbox::default()), machine))
 }
 
 /// How often a copy is polled.
@@ -227,7 +231,7 @@ enum Pace {
 /// starts in it: no body runs and no timer is set.
 pub(crate) fn replay(
     handler: &dyn Handler,
-    cell: &Arc<Cell>,
+    cell: &Arc<ResidentRun>,
     input: &Payload,
     may_look_ahead: impl Fn(&Machine) -> bool,
 ) -> Result<Copy, NotBegun> {
@@ -237,7 +241,7 @@ pub(crate) fn replay(
 fn replay_at(
     pace: Pace,
     handler: &dyn Handler,
-    cell: &Arc<Cell>,
+    cell: &Arc<ResidentRun>,
     input: &Payload,
     may_look_ahead: impl Fn(&Machine) -> bool,
 ) -> Result<Copy, NotBegun> {
@@ -247,12 +251,13 @@ fn replay_at(
 fn replay_aloud(
     pace: Pace,
     handler: &dyn Handler,
-    cell: &Arc<Cell>,
+    cell: &Arc<ResidentRun>,
     input: &Payload,
     may_look_ahead: impl Fn(&Machine) -> bool,
 ) -> Result<Copy, NotBegun> {
     let run_waker = RunWaker::new(cell);
-    let mut polled = Polled { future: begin(handler, cell, input)?, waker: Waker::from(run_waker.clone()), run_waker };
+    let mut polled =
+        PolledCopy { future: begin(handler, cell, input)?, waker: Waker::from(run_waker.clone()), run_waker };
     let (mut foreseen, mut asked, mut is_shared) = (0, None, false);
     let mut end = polled.poll(cell);
     while end.is_none() {
@@ -289,15 +294,15 @@ fn replay_aloud(
 }
 
 /// The future of a copy, and the wakers it is polled with.
-struct Polled {
+struct PolledCopy {
     future: WorkflowFuture,
     run_waker: Arc<RunWaker>,
     waker: Waker,
 }
 
-impl Polled {
+impl PolledCopy {
     /// Polls the copy until it is quiet. Returns how it ended, if it did.
-    fn poll(&mut self, cell: &Cell) -> Option<CopyEnd> {
+    fn poll(&mut self, cell: &ResidentRun) -> Option<CopyEnd> {
         for _ in 0..POLLS_MAX {
             match cell.polling(|| panics::poll(self.future.as_mut(), &mut Context::from_waker(&self.waker))) {
                 Poll::Ready(ended) => return Some(end_of(ended)),
@@ -308,14 +313,14 @@ impl Polled {
         Some(CopyEnd::Restless)
     }
 
-    fn wake(&mut self, cell: &Cell, waker: &Waker) -> Option<CopyEnd> {
+    fn wake(&mut self, cell: &ResidentRun, waker: &Waker) -> Option<CopyEnd> {
         cell.polling(|| waker.wake_by_ref());
         if self.run_waker.take() { self.poll(cell) } else { None }
     }
 
     /// Returns the waker of the operation to deliver next, if it is not the run's own or anything but operations holds
     /// the run's waker.
-    fn next_shared(&self, cell: &Cell) -> Option<Waker> {
+    fn next_shared(&self, cell: &ResidentRun) -> Option<Waker> {
         let state = cell.lock();
         let next = state.waker(state.machine.next_delivery()?)?;
         (!next.will_wake(&self.waker) || !state.holds_all(&self.run_waker, &self.waker)).then(|| next.clone())

@@ -8,7 +8,9 @@ mod setting;
 
 pub use self::define::{Definition, Executes, JobDefinition, Unfinished};
 pub(crate) use self::define::{PoolRules, Settings, Work};
-pub(crate) use self::handler::{Calling, Care, Ended, Erased, Given, Handlers, PoolGiven, PoolHandlers, erase, run};
+pub(crate) use self::handler::{
+    CallPolicy, Calling, Ended, Erased, HandlerCall, Handlers, PoolCall, PoolHandlers, erase, run,
+};
 pub use self::handler::{HandlerFuture, JobHandler, RetryTest};
-pub(crate) use self::outbox::{Names, Outbox, Surroundings, run_id};
-pub(crate) use self::setting::Setting;
+pub(crate) use self::outbox::{HandlerEnv, Names, Outbox, run_id};
+pub(crate) use self::setting::CallContext;

@@ -9,11 +9,11 @@ use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 
-use super::outbox::{Outbox, Surroundings};
+use super::outbox::{HandlerEnv, Outbox};
 use crate::error::Error;
 
 /// The call a context belongs to.
-pub(crate) struct Setting {
+pub(crate) struct CallContext {
     pub(crate) outbox: Outbox,
     pub(crate) id: Name,
     pub(crate) key: String,
@@ -30,9 +30,9 @@ pub(crate) struct Setting {
     pub(crate) first_event: Option<Payload>,
 }
 
-impl Setting {
+impl CallContext {
     pub(crate) fn new(
-        around: Arc<Surroundings>,
+        around: Arc<HandlerEnv>,
         id: &Name,
         key: String,
         (call, record): (&Call, &Record),
