@@ -1,4 +1,4 @@
-//! JobDriver a panic in user code into a failure that says what happened and where.
+//! Turns a panic in user code into a failure that says what happened and where.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -47,7 +47,11 @@ pub(crate) fn quietly<T>(f: impl FnOnce() -> T) -> T {
 
 /// Runs user code, and returns a panic as a failure.
 pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| failure(&*panic))
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| {
+        let failure = failure(&*panic);
+        drop_quietly(panic);
+        failure
+    })
 }
 
 /// Runs user code that describes a failure; if it panics, the panic is the failure.
@@ -60,6 +64,13 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, cx: &mut Context<'_>
     match catch(|| future.poll(cx)) {
         Ok(polled) => polled.map(Ok),
         Err(failure) => Poll::Ready(Err(failure)),
+    }
+}
+
+/// Drops what user code panicked with. That may panic in turn; what it panics with then is leaked, or there is no end to it.
+fn drop_quietly(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
     }
 }
 

@@ -93,7 +93,7 @@ impl ResidentRun {
         Self { info, env, mailbox, trial: None, state: Mutex::new(state) }
     }
 
-    /// JobDriver it into the copy of a check, which tries what operations may have been called before.
+    /// Turns it into the copy of a check, which tries what operations may have been called before.
     pub(crate) fn guessing(self, guesses: Guesses) -> Self {
         Self { trial: Some(guesses), ..self }
     }

@@ -23,8 +23,6 @@ use crate::replies;
 
 use super::Worker;
 
-/// The most calls whose changes are committed together.
-const CALLS_MAX: usize = 64;
 /// How long an idle instance stays in memory, as a sender of one event often sends another.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -66,7 +64,8 @@ impl JobDriver {
     }
 
     async fn go_on(&mut self) -> Result<(), JobIsOver> {
-        let mut calls = 0;
+        // Whether a call has ended whose changes are not durable yet.
+        let mut has_called = false;
         loop {
             self.read_letters()?;
             if let Some(problem) = self.letters.damage.take() {
@@ -74,25 +73,25 @@ impl JobDriver {
             }
             let now = self.now();
             let next = self.job.next(now);
-            let is_full = calls >= CALLS_MAX && self.job.has_change();
             match next {
                 Next::Call(_) if self.letters.is_stopping => return self.release(now).await,
-                Next::Call(_) if is_full => {
-                    calls = 0;
+                // Nothing begins before what it depends on is durable: a crash repeats one call, not all since the last commit.
+                Next::Call(_) if has_called && self.job.has_change() => {
+                    has_called = false;
                     self.commit(Standing::at_work(), Vec::new()).await?;
                 }
                 Next::Call(call) => {
-                    calls += 1;
+                    has_called = true;
                     self.call(call, now).await?;
                 }
                 Next::Over => {
-                    calls = 0;
+                    has_called = false;
                     if self.end().await? {
                         return Err(JobIsOver);
                     }
                 }
                 Next::Wait(status) => {
-                    calls = 0;
+                    has_called = false;
                     self.rest(status).await?;
                 }
             }

@@ -70,7 +70,7 @@ pub(crate) struct PoolDriver {
     pub(crate) work: PoolWork,
 }
 
-/// PoolWork in progress.
+/// Work in progress.
 #[derive(Default)]
 pub(crate) struct PoolWork {
     /// Events that were read and wait for a handler.

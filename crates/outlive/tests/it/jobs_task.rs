@@ -719,6 +719,39 @@ async fn handlers_of_a_later_life_have_keys_of_their_own() {
     assert!(seen.len() == all && all >= 6, "{all} calls, keys {seen:#?}");
 }
 
+/// Up to 64 calls that did not wait for anything shared one commit, so a crash repeated all of them, and each began before
+/// what it depends on was durable.
+#[tokio::test]
+async fn a_call_is_durable_before_the_next_one_begins() {
+    const COUNT: Task<u64, u64> = Task::new("count");
+    type Reach = std::sync::Arc<std::sync::OnceLock<outlive::Client>>;
+    async fn event(ctx: TaskCtx<u64, u64>, n: u64) -> Result<()> {
+        let client = ctx.get::<Reach>().get().expect("the test has set it");
+        let durable = client.job(COUNT).state("a").await?;
+        ctx.get::<Book>().note(format!("{n} after {durable:?}"));
+        ctx.set_state(n);
+        Ok(())
+    }
+    async fn run(_: TaskCtx<u64, u64>) -> Result<()> {
+        Ok(())
+    }
+    let (book, reach) = (Book::default(), Reach::default());
+    let given = (book.clone(), reach.clone());
+    let test = TestEngine::new(move |engine| {
+        engine.job(COUNT.on_event(event).execute(run)).provide(given.0.clone()).provide(given.1.clone())
+    })
+    .await;
+    reach.set(test.client()).expect("it is set once");
+    let counts = test.job(COUNT);
+    futures_util::future::join_all((1..=5).map(|n| counts.send("a", &n)))
+        .await
+        .into_iter()
+        .for_each(|sent| drop(sent.unwrap()));
+    test.settle().await;
+    let expected = ["1 after None", "2 after Some(1)", "3 after Some(2)", "4 after Some(3)", "5 after Some(4)"];
+    assert_eq!(book.take(), expected);
+}
+
 // ---- reading and asking ----
 
 #[tokio::test]

@@ -666,3 +666,32 @@ async fn a_crash_of_the_process_is_not_held_against_a_run_that_gets_on() {
     }
     assert_eq!(test.result(&again::<u32>(&test).await).await.unwrap(), 10);
 }
+
+/// What a panic carries is user code, too: dropping it took the driver down, and the run stayed `running` for ever.
+#[tokio::test]
+async fn a_panic_whose_payload_panics_when_dropped_is_caught() {
+    struct Grenade;
+    impl Drop for Grenade {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    async fn in_the_body(_: Ctx, _: ()) -> Result<()> {
+        std::panic::panic_any(Grenade)
+    }
+    async fn in_a_step(ctx: Ctx, _: ()) -> Result<u32> {
+        let body = |attempt: Attempt| async move {
+            if attempt.number == 1 {
+                std::panic::panic_any(Grenade);
+            }
+            outlive::Ok(attempt.number)
+        };
+        Ok(ctx.step("throw", body).retry(1).await?)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("body", in_the_body).workflow("step", in_a_step)).await;
+    let body = test.start(in_the_body, &()).await.unwrap();
+    let step = test.start(in_a_step, &()).await.unwrap();
+    assert_eq!(test.result(&step).await.unwrap(), 2, "it was a failed attempt");
+    test.settle().await;
+    assert_eq!(body.status().await.unwrap(), Status::Stuck);
+}
