@@ -431,7 +431,7 @@ impl TestEngine {
     }
 
     /// Drops everything that is not durable, as a process crash does, and reopens the engine on the same store. Handles
-    /// created before the crash no longer work: look runs up again with [`run`](outlive::Client::run), or use
+    /// created before the crash no longer work: look runs up again with [`run`](outlive::Client::get_run), or use
     /// [`result`](Self::result), which does so.
     ///
     /// ```

@@ -117,7 +117,7 @@ impl Client {
         Ok(Self::with_store(open::read_only(place.as_ref())?))
     }
 
-    /// Creates a client of a store that is already open, as [`Engine::on`](crate::Engine::on) does for an engine.
+    /// Creates a client of a store that is already open, as [`Engine::on`](crate::Engine::with_store) does for an engine.
     ///
     /// ```
     /// use outlive_core::memory::MemoryStore;

@@ -210,7 +210,6 @@ impl<O> Run<O> {
     /// Returns the run's status.
     ///
     /// ```
-    /// use outlive::Pause;
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::TestEngine;
     /// # async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
@@ -467,7 +466,6 @@ impl<O> Run<O> {
     /// Pauses the run until it is [resumed](Self::resume). A step that is running finishes and is recorded.
     ///
     /// ```
-    /// use outlive::Pause;
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::TestEngine;
     /// # async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
@@ -629,7 +627,7 @@ impl<O: DeserializeOwned> Run<O> {
 /// A signal, created by [`Run::signal`]. Nothing is sent until it is awaited.
 ///
 /// Awaiting it returns `true` if the signal was kept, and `false` if an earlier signal to the run had the same
-/// [dedup key](Self::dedup).
+/// [dedup key](Self::dedup_key).
 ///
 /// ```
 /// # use outlive::prelude::*;

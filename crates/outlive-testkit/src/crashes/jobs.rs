@@ -34,7 +34,7 @@ type Setup = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
 /// The actions are first performed once without a fault. Everything then runs again for each write, with the process
 /// dying before it and after it, its reply lost (whether or not it was written), and the store refusing it; then for
 /// pairs of crashes. Each action is repeated until it is acknowledged, so give events a key
-/// ([`send_once`](outlive::job::TaskClient::send_once)). What [`look`](CrashJobs::look) returns in the end must be the
+/// ([`dedup_key`](outlive::job::SendEvent::dedup_key)). What [`look`](CrashJobs::look) returns in the end must be the
 /// same each time.
 ///
 /// ```
