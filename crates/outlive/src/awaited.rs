@@ -1,6 +1,5 @@
 //! The note in a paused run's row that says what the run waits for, written when it pauses and read in any process.
 
-#[cfg(feature = "tokio")]
 use outlive_core::status::Status;
 use outlive_core::workflow::{Asked, Machine, OpKind, base};
 
