@@ -289,9 +289,7 @@ impl PushOptions {
             ..Event::new(payload)
         })
     }
-}
 
-impl PushOptions {
     fn set_delay(&mut self, delay: impl IntoDuration) {
         match delay.into_duration() {
             Ok(delay) => self.delay = Some(delay),
@@ -300,7 +298,7 @@ impl PushOptions {
     }
 }
 
-/// The option methods of a push, whose options are reached by `$set`.
+/// The option methods of a push, which has its options in a call that is not started, or of its own.
 macro_rules! push_options {
     (call) => {
         push_options!(@methods |this, change| this.call.set(|call| change(&mut call.options)));
