@@ -150,8 +150,6 @@ pub struct Job {
     orders: (usize, usize),
     /// The last inbox position that was received.
     seen: u64,
-    /// The tick that was running when the process died.
-    begun: Option<Timestamp>,
     change: Change,
 }
 
@@ -160,7 +158,6 @@ pub struct Job {
 pub struct Checkpoint {
     record: Record,
     change: Change,
-    begun: Option<Timestamp>,
 }
 
 impl Job {
@@ -168,7 +165,7 @@ impl Job {
     #[must_use]
     pub fn new(rules: Rules, id: Name, record: Record, seed: u64) -> Self {
         let (inbox, change) = (VecDeque::new(), Change::default());
-        Self { rules, id, seed, record, inbox, orders: (0, 0), seen: 0, begun: None, change }
+        Self { rules, id, seed, record, inbox, orders: (0, 0), seen: 0, change }
     }
 
     /// Initializes an instance that was created at `created_at`, with an initial state if one was given.
@@ -291,12 +288,12 @@ impl Job {
     /// Takes a snapshot. Does not copy the inbox, which may be long.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint { record: self.record.clone(), change: self.change.clone(), begun: self.begun }
+        Checkpoint { record: self.record.clone(), change: self.change.clone() }
     }
 
     /// Undoes the end of a call that could not be committed.
     pub fn roll_back(&mut self, before: Checkpoint, call: &Call) {
-        (self.record, self.change, self.begun) = (before.record, before.change, before.begun);
+        (self.record, self.change) = (before.record, before.change);
         let Some(inbound) = &call.event else { return };
         // The end of a call takes nothing from the inbox but the event it was for.
         let place = self.inbox.partition_point(|other| other.pos < inbound.pos);
@@ -395,7 +392,7 @@ impl Job {
         let is_over = !self.inbox.iter().any(|other| other.pos > pos && matches!(other.message, Message::Event(_)));
         let gone = self.inbox.iter().map(|inbound| inbound.pos).filter(|other| is_over || *other <= pos);
         gone.collect::<Vec<_>>().into_iter().for_each(|pos| self.take(pos));
-        (self.record, self.begun) = (Record { calls: self.record.calls, ..Record::default() }, None);
+        self.record = Record { calls: self.record.calls, ..Record::default() };
         self.change.keys_until = self.change.keys_until.max(pos);
         self.touch();
         match is_over {

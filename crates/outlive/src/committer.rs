@@ -392,18 +392,18 @@ impl Reply {
                 let _ = caller.send(Ok(answer));
             }
             Self::Job(mailbox) => {
-                mailbox.post(|letters| letters.answers.push(answer));
+                mailbox.post(|arrivals| arrivals.rare().answers.push(answer));
             }
             Self::Run { mailbox, seq, has_state } => {
-                mailbox.post(|letters| match answer {
+                mailbox.post(|arrivals| match answer {
                     Answer::Done => {
-                        letters.durable = letters.durable.max(seq);
+                        arrivals.durable = arrivals.durable.max(seq);
                         if has_state {
-                            letters.answers.push(Answer::Done);
+                            arrivals.rare().answers.push(Answer::Done);
                         }
                     }
-                    Answer::Unseen(_) => letters.answers.push(answer),
-                    _ => letters.is_fenced = true,
+                    Answer::Unseen(_) => arrivals.rare().answers.push(answer),
+                    _ => arrivals.is_fenced = true,
                 });
             }
         }

@@ -23,11 +23,17 @@ use std::task::Waker;
 /// Whenever something is delivered, the number of extra polls is a multiple of this.
 pub(crate) const ROUND: u8 = 60;
 
-/// The regions of one run, by the address of their wakers.
+/// The regions of one run. Most runs have none.
 #[derive(Default)]
 pub(crate) struct Regions {
     /// The address of the run's own waker, which is not a region.
     run: usize,
+    known: Option<Box<KnownRegions>>,
+}
+
+/// Regions by the address of their wakers.
+#[derive(Default)]
+struct KnownRegions {
     all: BTreeMap<usize, Region>,
     /// The regions polled in the current poll of the run.
     polled: Vec<usize>,
@@ -85,9 +91,57 @@ impl Regions {
 
     /// Notes that an operation is polled with a waker for the first time.
     pub(crate) fn enter(&mut self, waker: &Waker) {
-        if self.is_run(waker) {
-            return;
+        if !self.is_run(waker) {
+            self.known.get_or_insert_default().enter(waker);
         }
+    }
+
+    /// Notes that an operation is no longer polled with this waker.
+    pub(crate) fn leave(&mut self, waker: &Waker) {
+        self.known.iter_mut().for_each(|known| known.leave(waker));
+    }
+
+    /// Notes that an operation in the region is polled.
+    pub(crate) fn polled(&mut self, waker: &Waker) {
+        self.known.iter_mut().for_each(|known| known.polled(waker));
+    }
+
+    /// Notes that the region is about to be woken, other than by a delivery.
+    pub(crate) fn expect_poll(&mut self, waker: &Waker) {
+        self.known.iter_mut().for_each(|known| known.expect_poll(waker));
+    }
+
+    /// Notes that the region is about to be woken by a delivery, as it will be in a replay.
+    pub(crate) fn expect_delivery(&mut self, waker: &Waker) {
+        self.known.iter_mut().for_each(|known| known.expect_delivery(waker));
+    }
+
+    /// Ends a poll of the run.
+    pub(crate) fn end_poll(&mut self) {
+        self.known.iter_mut().for_each(|known| known.end_poll());
+    }
+
+    pub(crate) fn has_debts(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.has_debts())
+    }
+
+    /// Returns what to wake next to make up for extra polls.
+    pub(crate) fn next_owed(&mut self) -> Option<Waker> {
+        self.known.as_mut()?.next_owed()
+    }
+
+    /// Forgets everything that is owed.
+    pub(crate) fn forgive(&mut self) {
+        self.known.iter_mut().for_each(|known| known.forgive());
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.known = None;
+    }
+}
+
+impl KnownRegions {
+    fn enter(&mut self, waker: &Waker) {
         let make = || Region {
             waker: waker.clone(),
             operations: 0,
@@ -104,8 +158,7 @@ impl Regions {
         self.all.entry(address(waker)).or_insert_with(make).operations += 1;
     }
 
-    /// Notes that an operation is no longer polled with this waker.
-    pub(crate) fn leave(&mut self, waker: &Waker) {
+    fn leave(&mut self, waker: &Waker) {
         let Some(region) = self.all.get_mut(&address(waker)) else { return };
         region.operations -= 1;
         // A region that was polled is checked when the poll ends, as its next operation may be polled in the same poll.
@@ -128,8 +181,7 @@ impl Regions {
         }
     }
 
-    /// Notes that an operation in the region is polled.
-    pub(crate) fn polled(&mut self, waker: &Waker) {
+    fn polled(&mut self, waker: &Waker) {
         if let Some(region) = self.all.get_mut(&address(waker))
             && !std::mem::replace(&mut region.is_polled, true)
         {
@@ -137,23 +189,20 @@ impl Regions {
         }
     }
 
-    /// Notes that the region is about to be woken, other than by a delivery.
-    pub(crate) fn expect_poll(&mut self, waker: &Waker) {
+    fn expect_poll(&mut self, waker: &Waker) {
         self.woken = Some(address(waker));
         if let Some(region) = self.all.get_mut(&address(waker)) {
             region.is_expected = !region.is_due;
         }
     }
 
-    /// Notes that the region is about to be woken by a delivery, as it will be in a replay.
-    pub(crate) fn expect_delivery(&mut self, waker: &Waker) {
+    fn expect_delivery(&mut self, waker: &Waker) {
         if let Some(region) = self.all.get_mut(&address(waker)) {
             (region.is_due, region.is_expected) = (true, false);
         }
     }
 
-    /// Ends a poll of the run.
-    pub(crate) fn end_poll(&mut self) {
+    fn end_poll(&mut self) {
         let woken = self.woken.take();
         if self.polled.is_empty() {
             return;
@@ -268,13 +317,12 @@ impl Regions {
         }
     }
 
-    pub(crate) fn has_debts(&self) -> bool {
+    fn has_debts(&self) -> bool {
         !self.debtors.is_empty() || !self.mixes.is_empty()
     }
 
-    /// Returns what to wake next to make up for extra polls. A region that was woken and not polled is out of reach:
-    /// nothing polls it now.
-    pub(crate) fn next_owed(&mut self) -> Option<Waker> {
+    /// A region that was woken and not polled is out of reach: nothing polls it now.
+    fn next_owed(&mut self) -> Option<Waker> {
         while let Some(mix) = self.mixes.pop() {
             let is_unknown = |region: &Region| !region.is_known && !region.is_expected && !region.is_due;
             let unknown = mix.members().find(|member| self.all.get(member).is_some_and(is_unknown));
@@ -304,18 +352,13 @@ impl Regions {
         Some(region.waker.clone())
     }
 
-    /// Forgets everything that is owed.
-    pub(crate) fn forgive(&mut self) {
+    fn forgive(&mut self) {
         self.mixes.clear();
         self.debtors.clear();
         for region in self.all.values_mut() {
             (region.wakes, region.is_debtor, region.mixes) = (0, false, 0);
         }
         self.all.retain(|_, region| region.operations > 0 || region.is_carried);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Self { run: self.run, ..Self::default() };
     }
 }
 

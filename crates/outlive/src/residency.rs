@@ -86,7 +86,7 @@ impl Residency {
             let Some(num) = inner.paused.values().next().copied() else { break };
             inner.unpause(num);
             if let Some(resident) = inner.residents.get_mut(&num) {
-                resident.mailbox.post(|letters| letters.is_evicted = true);
+                resident.mailbox.post(|arrivals| arrivals.is_evicted = true);
             }
         }
         got
@@ -147,7 +147,7 @@ impl Residency {
         let inner = self.lock();
         let old = inner.residents.iter().filter(|(other, resident)| **other != num && resident.id == id);
         old.for_each(|(_, resident)| {
-            resident.mailbox.post(|letters| letters.is_fenced = true);
+            resident.mailbox.post(|arrivals| arrivals.is_fenced = true);
         });
     }
 
@@ -228,7 +228,7 @@ impl Residency {
             }
             inner.unpause(num);
             if let Some(resident) = inner.residents.get(&num) {
-                resident.mailbox.post(|letters| letters.is_evicted = true);
+                resident.mailbox.post(|arrivals| arrivals.is_evicted = true);
             }
         }
     }

@@ -53,7 +53,7 @@ pub(crate) struct ResidentState {
 struct Polling {
     /// The waker its future was last polled with.
     waker: Option<Waker>,
-    /// The waker for the body of its step. Kept because slots are reused.
+    /// The waker for the body of its step, while no step has it. Kept because slots are reused.
     body_waker: Option<Waker>,
     /// The body's own waker has fired, so the body needs a poll.
     is_body_woken: bool,
@@ -133,13 +133,20 @@ impl ResidentRun {
         }
     }
 
-    /// Returns the waker for the body of a step, and whether it has fired since the last poll.
-    pub(crate) fn poll_body(self: &Arc<Self>, slot: Slot) -> (Waker, bool) {
-        let mut state = self.lock();
-        let polling = state.polling_mut(slot);
-        let make = || Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot }));
-        let waker = polling.body_waker.get_or_insert_with(make).clone();
-        (waker, std::mem::take(&mut polling.is_body_woken))
+    /// Returns the waker for the body of a step, which [finishing](ResidentState::finish) the attempt gives back.
+    pub(crate) fn take_body_waker(&self, slot: Slot) -> Waker {
+        let waker = {
+            let mut state = self.lock();
+            let polling = state.polling_mut(slot);
+            polling.is_body_woken = false;
+            polling.body_waker.take()
+        };
+        waker.unwrap_or_else(|| Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot })))
+    }
+
+    /// Returns `true` if the waker of the body has fired since the last call.
+    pub(crate) fn take_body_wake(&self, slot: Slot) -> bool {
+        std::mem::take(&mut self.lock().polling_mut(slot).is_body_woken)
     }
 }
 
@@ -155,7 +162,14 @@ impl ResidentState {
     }
 
     /// Calls [`Machine::finish`], which may call user code.
-    pub(crate) fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
+    pub(crate) fn finish(
+        &mut self,
+        slot: Slot,
+        result: Result<Payload, Failure>,
+        body_waker: Option<Waker>,
+        now: Timestamp,
+    ) {
+        self.polling_mut(slot).body_waker = body_waker;
         self.in_machine(|machine| machine.finish(slot, result, now));
     }
 
@@ -258,7 +272,7 @@ impl Wake for BodyWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.mailbox.post(|letters| letters.woken.push(self.slot));
+        self.mailbox.post(|arrivals| arrivals.woken.push(self.slot));
     }
 }
 
@@ -292,7 +306,7 @@ impl Wake for RunWaker {
         if POLLING.get().0 == self.address {
             self.is_woken.store(true, Ordering::Relaxed);
         } else {
-            self.mailbox.post(|letters| letters.is_foreign = true);
+            self.mailbox.post(|arrivals| arrivals.is_foreign = true);
         }
     }
 }

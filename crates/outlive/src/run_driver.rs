@@ -32,7 +32,7 @@ use outlive_core::workflow::{Machine, Outgoing, Slot};
 use crate::awaited;
 use crate::error::{BoxError, failure_of};
 use crate::logs;
-use crate::mailbox::Arrivals;
+use crate::mailbox::{Arrivals, RareArrivals};
 use crate::panics;
 use crate::polls::ROUND;
 use crate::replay;
@@ -92,7 +92,7 @@ pub(crate) struct RunDriver<S: RunHost> {
     /// The timer that was last set.
     timer: Option<Timestamp>,
     /// What has arrived, until it is read.
-    letters: Arrivals,
+    arrivals: Arrivals,
     /// Everything that is durable, kept to replay a copy of the run. Empty unless paranoid.
     journal: Vec<Entry>,
     span: tracing::Span,
@@ -157,7 +157,7 @@ impl<S: RunHost> RunDriver<S> {
             is_stopping: false,
             is_leaving: false,
             timer: None,
-            letters: Arrivals::default(),
+            arrivals: Arrivals::default(),
             journal,
             span: logs::run(&cell.info),
             is_replay: new_from > 0,
@@ -180,21 +180,20 @@ impl<S: RunHost> RunDriver<S> {
     /// Takes one turn: reads the mailbox, advances the run as far as possible, and commits what is new. Returns `true`
     /// if the run is over here.
     fn turn(&mut self) -> bool {
-        if self.letters.is_fenced {
+        if self.arrivals.is_fenced {
             self.drop_future();
             return true;
         }
-        let mut letters = std::mem::take(&mut self.letters);
-        self.is_stopping |= letters.is_stopping;
-        self.is_leaving |= letters.is_evicted;
-        self.read(&mut letters);
-        for answer in letters.answers.drain(..) {
+        self.is_stopping |= self.arrivals.is_stopping;
+        self.is_leaving |= self.arrivals.is_evicted;
+        let rare = self.arrivals.take_rare();
+        let answers = self.read(rare);
+        self.arrivals.clear();
+        for answer in answers {
             if self.answered(answer) {
                 return true;
             }
         }
-        letters.clear();
-        self.letters = letters;
         match self.phase {
             Phase::Running => self.go_on(),
             Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
@@ -209,39 +208,42 @@ impl<S: RunHost> RunDriver<S> {
         self.is_stopping && self.is_idle() && self.leave()
     }
 
-    /// Passes what has arrived to the machine.
-    fn read(&mut self, letters: &mut Arrivals) {
+    /// Passes what has arrived to the machine. Returns the replies to commits with a new state.
+    fn read(&mut self, rare: Option<Box<RareArrivals>>) -> Vec<Answer> {
+        let arrivals = &mut self.arrivals;
         let mut state = self.cell.lock();
-        state.machine.durable(letters.durable);
-        if !letters.inbox.is_empty() {
-            state.machine.receive_all(std::mem::take(&mut letters.inbox));
-        }
-        let mut has_gap = false;
-        for (message, before) in letters.messages.drain(..) {
-            has_gap |= !state.machine.has_received(before);
-            if !has_gap {
-                state.machine.receive(message);
+        state.machine.durable(arrivals.durable);
+        let (mut has_gap, mut answers) = (false, Vec::new());
+        if let Some(rare) = rare {
+            answers = rare.answers;
+            if !rare.inbox.is_empty() {
+                state.machine.receive_all(rare.inbox);
             }
+            for (message, before) in rare.messages {
+                has_gap |= !state.machine.has_received(before);
+                if !has_gap {
+                    state.machine.receive(message);
+                }
+            }
+            rare.damage.into_iter().for_each(|sentence| state.machine.fail(sentence));
         }
-        if letters.is_claimed {
+        if arrivals.is_claimed {
             state.machine.set_news();
         }
-        if let Some(sentence) = letters.damage.take() {
-            state.machine.fail(sentence);
-        }
-        if letters.is_foreign {
+        if arrivals.is_foreign {
             let sentence = stuck::foreign(&state.machine, "was woken by");
             state.machine.fail(sentence);
         }
         if self.is_stopping {
             state.machine.freeze();
         }
-        self.wakes.extend(letters.woken.drain(..).filter(|slot| state.wake_body(*slot)));
+        self.wakes.extend(arrivals.woken.drain(..).filter(|slot| state.wake_body(*slot)));
         drop(state);
         if has_gap {
             // A message from another process came before it. Order counts, so the whole inbox is read.
             self.surroundings.read_inbox(&self.cell);
         }
+        answers
     }
 
     /// Handles the reply to a commit with a new state. Returns `true` if the run is over here.
@@ -680,7 +682,7 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
         let this = self.get_mut();
         let mut is_due = this.is_woken && matches!(this.phase, Phase::Running);
         for _ in 0..TURNS_MAX {
-            if !is_due && !this.cell.mailbox.take(cx, &mut this.letters) {
+            if !is_due && !this.cell.mailbox.take(cx, &mut this.arrivals) {
                 return Poll::Pending;
             }
             is_due = false;

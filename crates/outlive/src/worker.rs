@@ -290,15 +290,15 @@ impl Worker {
             let is_told = loop {
                 match whole_inbox(&*store, num).await {
                     Ok(inbox) => {
-                        break mailbox.post(|letters| {
-                            letters.inbox.extend(inbox);
-                            letters.is_pushed = true;
-                            letters.rank_pushed = Some(i64::MIN);
+                        break mailbox.post(|arrivals| {
+                            arrivals.rare().inbox.extend(inbox);
+                            arrivals.rare().rank_pushed = Some(i64::MIN);
+                            arrivals.is_pushed = true;
                         });
                     }
                     Err(error) if error.kind == ErrorKind::Corrupt => {
                         let sentence = format!("its inbox is damaged: {error}; restore it from a backup");
-                        break mailbox.post(|letters| letters.damage = Some(sentence));
+                        break mailbox.post(|arrivals| arrivals.rare().damage = Some(sentence));
                     }
                     Err(error) => tracing::warn!("could not read an inbox, trying again: {error}"),
                 }
@@ -384,9 +384,9 @@ impl Worker {
             if let Some(mailbox) = self.residency.mailbox(num) {
                 // A message led to a claim while the instance came into memory another way.
                 self.unreserve(1);
-                let is_told = mailbox.post(|letters| {
-                    letters.inbox.extend(one.inbox.unwrap_or_default());
-                    letters.is_claimed = true;
+                let is_told = mailbox.post(|arrivals| {
+                    arrivals.rare().inbox.extend(one.inbox.unwrap_or_default());
+                    arrivals.is_claimed = true;
                 });
                 if !is_told {
                     self.queue_claim(num);
@@ -481,7 +481,7 @@ impl Worker {
         let cell = Arc::new(ResidentRun::new(info, self.env.clone(), mailbox, machine));
         self.residency.enter(num, cell.info.id.clone(), cell.mailbox.clone());
         if self.is_stopping() {
-            cell.mailbox.post(|letters| letters.is_stopping = true);
+            cell.mailbox.post(|arrivals| arrivals.is_stopping = true);
         }
         let Some(worker) = self.this.upgrade() else { return };
         let journal = if self.env.is_paranoid { journal } else { Vec::new() };
@@ -547,7 +547,7 @@ impl Worker {
         let told = self
             .residency
             .mailbox(num)
-            .is_some_and(|mailbox| mailbox.post(|letters| letters.messages.push((inbound, before))));
+            .is_some_and(|mailbox| mailbox.post(|arrivals| arrivals.rare().messages.push((inbound, before))));
         if !told {
             self.queue_due(num);
             if send.message.is_end() {
@@ -567,7 +567,7 @@ impl Worker {
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         for mailbox in self.residency.mailboxes() {
-            mailbox.post(|letters| letters.is_stopping = true);
+            mailbox.post(|arrivals| arrivals.is_stopping = true);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Continuous jobs: run again and again on a schedule.
 
+use super::call::Call;
 use super::retrying::Policy;
 use super::{Job, Next, Rules};
 use crate::lifecycle::{Detail, NewsKind};
@@ -43,7 +44,7 @@ impl Job {
     /// happened.
     fn resolve_overdue(&mut self, now: Timestamp) {
         let (Some(tick), Rules::Continuous(rules)) = (self.record.next, &self.rules) else { return };
-        if tick > now || self.begun == Some(tick) {
+        if tick > now || self.record.begun == Some(tick) {
             return;
         }
         let due = rules.schedule.overdue(tick, now, rules.missed);
@@ -53,10 +54,16 @@ impl Job {
         }
     }
 
-    /// Records that the instance was being driven when the process died, so a tick that was due had begun.
-    pub fn was_at_work(&mut self) {
-        let is_tick = matches!(self.rules, Rules::Continuous(_)) && !self.record.is_triggered && !self.is_held_up();
-        self.begun = self.record.next.filter(|_| is_tick);
+    /// Records that the execution for a tick begins. Returns `true` if that has to be committed before the call: after a
+    /// crash, this tick runs again, with its key.
+    pub fn begin_tick(&mut self, call: &Call) -> bool {
+        let is_new =
+            matches!(self.rules, Rules::Continuous(_)) && call.tick.is_some() && self.record.begun != call.tick;
+        if is_new {
+            self.record.begun = call.tick;
+            self.touch();
+        }
+        is_new
     }
 
     /// Recomputes the next tick if the schedule has changed, and returns the old schedule. A tick that is due, has
@@ -89,7 +96,7 @@ impl Job {
                 self.tell(NewsKind::JobStopped, at, Detail::default());
             }
             Message::Resume if self.record.is_stopped => {
-                self.record.is_stopped = false;
+                (self.record.is_stopped, self.record.begun) = (false, None);
                 self.tell(NewsKind::JobResumed, at, Detail::default());
                 if let Rules::Continuous(rules) = &self.rules {
                     self.record.next = rules.schedule.first(now, rules.is_immediate);
@@ -101,7 +108,7 @@ impl Job {
 
     /// Finishes an execution. A triggered one leaves the schedule alone.
     pub(super) fn tick_over(&mut self, tick: Option<Timestamp>, was_trigger: bool, now: Timestamp) {
-        self.begun = None;
+        self.record.begun = None;
         if was_trigger {
             self.record.is_triggered = false;
         } else if let (Some(tick), Rules::Continuous(rules)) = (tick, &self.rules) {

@@ -18,6 +18,8 @@ pub struct Record {
     pub events: u64,
     /// When `execute` is due: the next tick, flush or wake. Changed only by the commit that sets the wake of the row.
     pub next: Option<Timestamp>,
+    /// The tick whose execution has begun and not ended.
+    pub begun: Option<Timestamp>,
     /// The call that failed and is retried.
     pub retry: Option<Retrying>,
     /// The call that was given up, until `on_error` has handled it.
@@ -90,6 +92,8 @@ struct RecordWire {
     events: u64,
     #[serde(default, skip_serializing_if = "is_default")]
     next: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    begun: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry: Option<Retrying>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,6 +162,7 @@ impl Record {
             runs: self.runs,
             events: self.events,
             next: self.next,
+            begun: self.begun,
             retry: self.retry.clone(),
             trouble,
             triggered: self.is_triggered,
@@ -186,6 +191,7 @@ impl Record {
             runs: wire.runs,
             events: wire.events,
             next: wire.next,
+            begun: wire.begun,
             retry: wire.retry,
             trouble: wire.trouble.map(|trouble| Troubled {
                 handler: trouble.handler,

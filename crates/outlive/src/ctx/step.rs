@@ -414,7 +414,15 @@ where
     type IntoFuture = StepFuture<'a, B, M>;
 
     fn into_future(self) -> StepFuture<'a, B, M> {
-        StepFuture { step: self, running: None, attempt: 0, falling_back: None, value: None, span: Span::none() }
+        StepFuture {
+            step: self,
+            running: None,
+            attempt: 0,
+            waker: None,
+            falling_back: None,
+            value: None,
+            span: Span::none(),
+        }
     }
 }
 
@@ -447,6 +455,7 @@ pin_project_lite::pin_project! {
         #[pin]
         running: Option<B::Future>,
         attempt: u32,
+        waker: Option<Waker>,
         falling_back: Option<Boxed<'a, Result<B::Output, BoxError>>>,
         // The value, as read back from the record, until it is delivered.
         value: Option<B::Output>,
@@ -487,15 +496,26 @@ where
     fn work(mut self: Pin<&mut Self>, attempt: &workflow::Attempt) -> Poll<Result<(Payload, B::Output), Failure>> {
         let cell = self.step.operation.cell.clone();
         let Some(slot) = self.step.operation.slot() else { return Poll::Pending };
-        let (waker, is_woken) = cell.poll_body(slot);
         let has_begun = match attempt.fallback_for {
             Some(_) => self.falling_back.is_some(),
             None => self.attempt == attempt.number,
         };
-        if has_begun && !is_woken {
+        if has_begun && !cell.take_body_wake(slot) {
             return Poll::Pending;
         }
-        let cx = &mut Context::from_waker(&waker);
+        let waker = self.as_mut().project().waker.take().unwrap_or_else(|| cell.take_body_waker(slot));
+        let polled = self.as_mut().poll_body(attempt, &waker);
+        *self.project().waker = Some(waker);
+        polled
+    }
+
+    fn poll_body(
+        mut self: Pin<&mut Self>,
+        attempt: &workflow::Attempt,
+        waker: &Waker,
+    ) -> Poll<Result<(Payload, B::Output), Failure>> {
+        let cell = self.step.operation.cell.clone();
+        let cx = &mut Context::from_waker(waker);
         let polled = match &attempt.fallback_for {
             Some(failure) => {
                 if self.step.fallback.is_some() {
@@ -513,7 +533,7 @@ where
                 polled.and_then(|result| result.map_err(|error| panics::flatten(|| failure_of(&*error))))
             }
             None => {
-                if let Some(instead) = self.as_mut().begin_attempt(attempt, &waker)? {
+                if let Some(instead) = self.as_mut().begin_attempt(attempt, waker)? {
                     return Poll::Ready(self.step.codec.read_back(instead));
                 }
                 let this = self.as_mut().project();
@@ -578,7 +598,7 @@ where
         };
         *this.value = value;
         let now = operation.cell.now();
-        operation.cell.lock().finish(slot, result, now);
+        operation.cell.lock().finish(slot, result, this.waker.take(), now);
     }
 
     /// Returns to user code what the machine has delivered.

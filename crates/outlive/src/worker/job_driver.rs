@@ -9,7 +9,6 @@ use outlive_core::commit::{Answer, NewState, Refusal, Turn, Write};
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Call, Change, End, HandlerKind, Job, Next};
-use outlive_core::kind::JobKind;
 use outlive_core::status::Status;
 use outlive_core::time::Timestamp;
 use tracing::Instrument;
@@ -39,7 +38,8 @@ pub(crate) struct JobDriver {
     pub(crate) told: u64,
     /// Whether the store records it as ours.
     pub(crate) is_owned: bool,
-    pub(crate) letters: Arrivals,
+    /// What has arrived and is not handled yet.
+    pub(crate) arrivals: Arrivals,
     /// Replies to send when the next commit is durable.
     pub(crate) replies: Vec<(u64, replies::Reply)>,
 }
@@ -67,22 +67,23 @@ impl JobDriver {
         // Whether a call has ended whose changes are not durable yet.
         let mut has_called = false;
         loop {
-            self.read_letters()?;
-            if let Some(problem) = self.letters.damage.take() {
+            self.read_now()?;
+            if let Some(problem) = self.arrivals.rare().damage.take() {
                 self.job.set_aside(problem, self.now());
             }
             let now = self.now();
             let next = self.job.next(now);
             match next {
-                Next::Call(_) if self.letters.is_stopping => return self.release(now).await,
-                // Nothing begins before what it depends on is durable: a crash repeats one call, not all since the last commit.
-                Next::Call(_) if has_called && self.job.has_change() => {
-                    has_called = false;
-                    self.commit(Standing::at_work(), Vec::new()).await?;
-                }
+                Next::Call(_) if self.arrivals.is_stopping => return self.release(now).await,
                 Next::Call(call) => {
-                    has_called = true;
-                    self.call(call, now).await?;
+                    // Nothing begins before what it depends on is durable: a crash repeats one call, not all since the
+                    // last commit.
+                    let must_commit = self.job.begin_tick(&call) || (has_called && self.job.has_change());
+                    has_called = !must_commit;
+                    match must_commit {
+                        true => drop(self.commit(Standing::at_work(), Vec::new()).await?),
+                        false => self.call(call, now).await?,
+                    }
                 }
                 Next::Over => {
                     has_called = false;
@@ -105,26 +106,28 @@ impl JobDriver {
     // ---- mailbox ----
 
     /// Reads the mailbox without waiting.
-    fn read_letters(&mut self) -> Result<(), JobIsOver> {
-        let mut letters = Arrivals::default();
-        if !self.mailbox.take_now(&mut letters) {
+    fn read_now(&mut self) -> Result<(), JobIsOver> {
+        let mut arrivals = Arrivals::default();
+        if !self.mailbox.take_now(&mut arrivals) {
             return Ok(());
         }
-        self.read(letters)
+        self.read(arrivals)
     }
 
-    fn read(&mut self, letters: Arrivals) -> Result<(), JobIsOver> {
-        if letters.is_fenced {
+    fn read(&mut self, mut arrivals: Arrivals) -> Result<(), JobIsOver> {
+        if arrivals.is_fenced {
             return Err(JobIsOver);
         }
-        self.letters.is_stopping |= letters.is_stopping;
-        self.letters.is_evicted |= letters.is_evicted;
-        self.letters.is_claimed |= letters.is_claimed;
-        self.letters.answers.extend(letters.answers);
-        self.letters.damage = self.letters.damage.take().or(letters.damage);
+        self.arrivals.is_stopping |= arrivals.is_stopping;
+        self.arrivals.is_evicted |= arrivals.is_evicted;
+        self.arrivals.is_claimed |= arrivals.is_claimed;
+        let Some(new) = arrivals.take_rare() else { return Ok(()) };
+        let kept = self.arrivals.rare();
+        kept.answers.extend(new.answers);
+        kept.damage = kept.damage.take().or(new.damage);
         let mut has_gap = false;
-        letters.inbox.into_iter().for_each(|inbound| self.job.receive(inbound));
-        for (inbound, before) in letters.messages {
+        new.inbox.into_iter().for_each(|inbound| self.job.receive(inbound));
+        for (inbound, before) in new.messages {
             has_gap |= !self.job.has_received(before);
             if !has_gap {
                 self.job.receive(inbound);
@@ -147,25 +150,21 @@ impl JobDriver {
 
     /// Waits until something is posted to the mailbox.
     async fn wait(&mut self) -> Result<(), JobIsOver> {
-        let mut letters = Arrivals::default();
+        let mut arrivals = Arrivals::default();
         let mailbox = self.mailbox.clone();
-        std::future::poll_fn(|cx| match mailbox.take(cx, &mut letters) {
+        std::future::poll_fn(|cx| match mailbox.take(cx, &mut arrivals) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
         .await;
-        self.read(letters)
+        self.read(arrivals)
     }
 
     // ---- handlers ----
 
     /// Calls a handler. A message that ends the instance does not wait for it.
     async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), JobIsOver> {
-        self.is_owned |= std::mem::take(&mut self.letters.is_claimed);
-        if !self.is_owned && call.handler == HandlerKind::Execute && self.definition.kind() == JobKind::Continuous {
-            // The store records it as ours before a run starts, so that after a crash the run is known to have started.
-            self.commit(Standing::at_work(), Vec::new()).await?;
-        }
+        self.is_owned |= std::mem::take(&mut self.arrivals.is_claimed);
         let mut care = self.definition.care.clone();
         if call.handler == HandlerKind::Error {
             // `retry_if` decides about the errors that lead to `on_error`, not about its own.
@@ -287,7 +286,7 @@ impl JobDriver {
         };
         self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
         loop {
-            if let Some(answer) = self.letters.answers.pop() {
+            if let Some(answer) = self.arrivals.rare().answers.pop() {
                 return Ok(answer);
             }
             if self.worker.committer.is_closed() {
@@ -321,19 +320,19 @@ impl JobDriver {
     /// Releases the instance until a time or a message, and keeps it in memory briefly.
     async fn rest(&mut self, status: Status) -> Result<(), JobIsOver> {
         // A message or its wake led to a claim while it was in memory, so the store records it as ours again.
-        self.is_owned |= std::mem::take(&mut self.letters.is_claimed);
+        self.is_owned |= std::mem::take(&mut self.arrivals.is_claimed);
         if self.is_owned || self.job.has_change() {
             let seen = self.job.seen();
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
             // An extra wake does no harm, and what came in the meantime may have nothing to do with it.
             self.keep_wake(status);
-            if self.job.seen() != seen || self.job.has_change() || self.letters.is_claimed {
+            if self.job.seen() != seen || self.job.has_change() || self.arrivals.is_claimed {
                 return Ok(());
             }
         }
         // The wake was removed when the instance was last woken.
         self.keep_wake(status);
-        if self.letters.is_stopping || self.letters.is_evicted {
+        if self.arrivals.is_stopping || self.arrivals.is_evicted {
             return self.leave();
         }
         let now = self.now();
@@ -355,7 +354,7 @@ impl JobDriver {
 
     /// Leaves memory, unless something has just arrived.
     fn leave(&mut self) -> Result<(), JobIsOver> {
-        self.letters.is_evicted = false;
+        self.arrivals.is_evicted = false;
         if self.mailbox.close_if_empty() { Err(JobIsOver) } else { Ok(()) }
     }
 

@@ -60,9 +60,9 @@ impl Worker {
         let Some(worker) = self.this.upgrade() else { return };
         let (num, id, mailbox) = (instance.num, instance.id.clone(), Arc::new(Mailbox::default()));
         self.residency.enter(num, id.to_string(), mailbox.clone());
-        mailbox.post(|letters| {
-            letters.inbox = inbox;
-            letters.is_stopping = self.is_stopping();
+        mailbox.post(|arrivals| {
+            arrivals.rare().inbox = inbox;
+            arrivals.is_stopping = self.is_stopping();
         });
         let task = match &definition.work {
             Work::Single(rules) => {
@@ -76,7 +76,7 @@ impl Worker {
                     job,
                     told: instance.news,
                     is_owned: true,
-                    letters: Default::default(),
+                    arrivals: Default::default(),
                     replies: Vec::new(),
                     definition,
                 };
@@ -115,9 +115,6 @@ impl Worker {
         if is_new {
             let state = (rules.kind() == JobKind::Continuous).then(|| instance.input.clone());
             job.begin(state, instance.created_at);
-        }
-        if instance.recoveries > 0 {
-            job.was_at_work();
         }
         if let Some(before) = job.adopt_schedule(self.env.clock.now()) {
             let next = job.record().next.map_or_else(|| "never".to_owned(), |next| next.to_string());
@@ -179,17 +176,18 @@ impl Worker {
     pub(super) fn pushed(&self, push: &Push, num: InstanceNum, positions: &[u64], before: u64) {
         self.replies.place(push.token, num, positions.first().copied().unwrap_or(0));
         let Some(mailbox) = self.residency.mailbox(num) else { return self.queue_due(num) };
-        let is_told = mailbox.post(|letters| {
+        let is_told = mailbox.post(|arrivals| {
             if push.place == PushTarget::Queue {
-                letters.is_pushed = true;
+                arrivals.is_pushed = true;
                 let rank = push.events.iter().map(rank_of).min();
-                letters.rank_pushed = [letters.rank_pushed, rank].into_iter().flatten().min();
+                let rare = arrivals.rare();
+                rare.rank_pushed = [rare.rank_pushed, rank].into_iter().flatten().min();
                 return;
             }
             let mut before = before;
             for (event, pos) in push.events.iter().zip(positions).filter(|(_, pos)| **pos > 0) {
                 let message = Message::Event(event.clone());
-                letters.messages.push((Inbound { pos: *pos, at: push.at, message }, before));
+                arrivals.rare().messages.push((Inbound { pos: *pos, at: push.at, message }, before));
                 before = *pos;
             }
         });

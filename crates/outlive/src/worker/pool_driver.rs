@@ -144,11 +144,11 @@ impl PoolDriver {
             // The events that were being handled when the process died are among the first.
             self.work.wary = UNDURABLE_MAX.saturating_add(self.rules.concurrency.saturating_mul(self.rules.batch));
         }
-        let mut letters = Arrivals::default();
-        while self.turn(letters).is_ok() {
-            letters = Arrivals::default();
+        let mut arrivals = Arrivals::default();
+        while self.turn(arrivals).is_ok() {
+            arrivals = Arrivals::default();
             let mailbox = self.mailbox.clone();
-            std::future::poll_fn(|cx| match mailbox.take(cx, &mut letters) {
+            std::future::poll_fn(|cx| match mailbox.take(cx, &mut arrivals) {
                 true => std::task::Poll::Ready(()),
                 false => std::task::Poll::Pending,
             })
@@ -161,8 +161,8 @@ impl PoolDriver {
     }
 
     /// Does everything that can be done without waiting.
-    fn turn(&mut self, letters: Arrivals) -> Result<(), PoolIsOver> {
-        self.read(letters)?;
+    fn turn(&mut self, arrivals: Arrivals) -> Result<(), PoolIsOver> {
+        self.read(arrivals)?;
         let now = self.now();
         self.take_page(now);
         self.settle(now);
@@ -176,22 +176,23 @@ impl PoolDriver {
 
     // ---- mailbox ----
 
-    fn read(&mut self, letters: Arrivals) -> Result<(), PoolIsOver> {
-        if letters.is_fenced || self.worker.committer.is_closed() {
+    fn read(&mut self, mut arrivals: Arrivals) -> Result<(), PoolIsOver> {
+        if arrivals.is_fenced || self.worker.committer.is_closed() {
             return Err(PoolIsOver);
         }
-        self.work.is_stopping |= letters.is_stopping;
-        self.work.is_evicted |= letters.is_evicted;
+        self.work.is_stopping |= arrivals.is_stopping;
+        self.work.is_evicted |= arrivals.is_evicted;
         self.worker.resume(self.num);
-        if letters.is_pushed {
+        if arrivals.is_pushed {
             self.work.is_unread = true;
             self.work.is_resting = false;
         }
-        if let Some(rank) = letters.rank_pushed {
+        let rare = arrivals.take_rare().unwrap_or_default();
+        if let Some(rank) = rare.rank_pushed {
             self.make_way(rank);
         }
-        letters.inbox.into_iter().try_for_each(|inbound| self.hear(inbound))?;
-        for (inbound, before) in letters.messages {
+        rare.inbox.into_iter().try_for_each(|inbound| self.hear(inbound))?;
+        for (inbound, before) in rare.messages {
             if before > self.seen {
                 // A message from another process came before it. Order counts, so the whole inbox is read.
                 self.worker.read_inbox(self.num, &self.mailbox);
@@ -199,10 +200,10 @@ impl PoolDriver {
             }
             self.hear(inbound)?;
         }
-        for answer in letters.answers {
+        for answer in rare.answers {
             self.answered(answer)?;
         }
-        if letters.is_claimed {
+        if arrivals.is_claimed {
             // The store records it as ours again.
             (self.is_owned, self.work.is_resting) = (true, false);
         }

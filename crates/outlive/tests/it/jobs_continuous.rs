@@ -508,6 +508,30 @@ async fn run_killed_inside_its_handler_runs_again_before_missed_ticks_are_dealt_
     }
 }
 
+/// A tick that the process died in was taken for a trigger if one was pending: it never ran again, and its key was lost.
+#[tokio::test]
+async fn run_killed_inside_its_handler_runs_again_before_a_pending_trigger() {
+    for missed in [Missed::Skip, Missed::CatchUpOne, Missed::All(2)] {
+        let book = Book::default();
+        let given = book.clone();
+        let mut test = TestEngine::new(move |engine| with_keys(engine, 1_000, missed, &given)).await;
+        start(&test).await;
+        book.plan("execute", ["block", "block"]);
+        test.job(BEAT).trigger("a").await.unwrap();
+        test.advance(1_000).await;
+        // The second trigger is taken with the end of the first, before the tick that came due meanwhile.
+        test.job(BEAT).trigger("a").await.unwrap();
+        book.gate.add_permits(1);
+        test.settle().await;
+        let killed = book.take().pop().unwrap();
+        assert!(killed.starts_with("1000 "), "{killed}");
+        down(&mut test, 10_000, 1_000, missed, &book).await;
+        let notes = book.take();
+        assert_eq!(notes[0], killed, "{missed:?}: the same tick with the same key");
+        assert!(notes.last().is_some_and(|last| last.starts_with("trigger ")), "{missed:?}: {notes:?}");
+    }
+}
+
 /// With a trigger pending over downtime, `CatchUpOne` ran three times at once.
 #[tokio::test]
 async fn trigger_over_downtime_is_one_run_beside_what_the_policy_says() {

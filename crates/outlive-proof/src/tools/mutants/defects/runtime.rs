@@ -21,7 +21,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         if outlive_core::defect::is_on("AckBeforeWrite") {
             for reply in &replies {
                 if let Reply::Run { mailbox, seq, .. } = reply {
-                    mailbox.post(|letters| letters.durable = letters.durable.max(*seq));
+                    mailbox.post(|arrivals| arrivals.durable = arrivals.durable.max(*seq));
                 }
             }
         }"#,
@@ -81,12 +81,12 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A run treats a fenced commit as done. Breaks P5.",
         edits: &[Edit {
             file: COMMITTER,
-            original: "_ => letters.is_fenced = true,",
+            original: "_ => arrivals.is_fenced = true,",
             replacement: r#"_ if outlive_core::defect::is_on("FencedIsDone") => {
-                        letters.durable = letters.durable.max(seq);
-                        letters.answers.extend(has_state.then_some(Answer::Done));
+                        arrivals.durable = arrivals.durable.max(seq);
+                        arrivals.rare().answers.extend(has_state.then_some(Answer::Done));
                     }
-                    _ => letters.is_fenced = true,"#,
+                    _ => arrivals.is_fenced = true,"#,
         }],
     },
     Defect {
