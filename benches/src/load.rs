@@ -107,6 +107,8 @@ pub(crate) async fn until(client: &Client, filter: Filter, is_it: impl Fn(&Count
 /// Shuts an engine down. Returns the size of its file, and of its log if another process still has it open.
 pub(crate) async fn close(engine: Engine, path: &Path) -> Result<u64> {
     engine.shutdown().await?;
+    // Closing the file merges its log.
+    drop(engine);
     Ok(size(path) + size(&log_of(path)))
 }
 

@@ -93,13 +93,15 @@ mod unix {
             Self { path: path_of(store), way: None }
         }
 
-        /// Rings if there is a doorbell. Never blocks: a full socket buffer already holds enough rings.
-        pub(crate) fn ring(&mut self) {
+        /// Rings if there is a doorbell, and returns `true` if there is. Never blocks: a full socket buffer already
+        /// holds enough rings.
+        pub(crate) fn ring(&mut self) -> bool {
             let is_there = fs::symlink_metadata(&self.path).is_ok_and(|found| found.file_type().is_socket());
             if is_there && self.try_ring().is_err() {
                 // Its owner may have died; the next one finds the write anyway.
                 self.way = None;
             }
+            is_there
         }
 
         fn try_ring(&mut self) -> io::Result<()> {
@@ -167,6 +169,8 @@ mod absent {
             Self
         }
 
-        pub(crate) fn ring(&mut self) {}
+        pub(crate) fn ring(&mut self) -> bool {
+            false
+        }
     }
 }

@@ -152,7 +152,7 @@ impl Threads {
         let Opened { connection, durability } = open::writer(&path, &options)?;
         let watch = Arc::new(Watch::default());
         let (jobs, asked) = mpsc::channel();
-        let writer = Writer::new(path.clone(), options.clone(), connection, (jobs.clone(), asked), watch.clone())?;
+        let writer = Writer::new(path.clone(), options.clone(), connection, asked, watch.clone())?;
         let reader = SqliteReader::start(path.clone(), &options)?;
         let thread = thread::Builder::new().name("outlive-writer".to_owned()).spawn(move || writer.run());
         let thread = thread.map_err(|e| reader::no_thread(&path, &e))?;

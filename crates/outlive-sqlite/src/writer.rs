@@ -1,8 +1,7 @@
 //! The writer thread, which owns the writing connection, the lock, the epoch and the checkpoints.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -35,6 +34,10 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 /// How long the names of the store and its lock are trusted before they are checked again.
 const NAMES_EVERY: Duration = Duration::from_millis(10);
 
+/// How long a client leaves the file to the executor after a write that woke it: a little longer than the executor
+/// waits between two attempts to take the lock.
+const EXECUTOR_TURN: Duration = Duration::from_micros(150);
+
 /// Where to send the reply.
 pub(crate) type ReplyTo<T> = oneshot::Sender<Result<T, Error>>;
 
@@ -47,14 +50,9 @@ pub(crate) enum WriterRequest {
     Release(Epoch, ReplyTo<()>),
     /// Polls for foreign writes from now on.
     Watch,
-    /// The doorbell rang: checks for foreign writes now.
-    Rung,
     /// Stops the writer: all handles are gone.
     Close,
 }
-
-/// Both ends of the channel to the writer.
-pub(crate) type Jobs = (Sender<WriterRequest>, Receiver<WriterRequest>);
 
 pub(crate) struct Writer {
     path: PathBuf,
@@ -63,14 +61,14 @@ pub(crate) struct Writer {
     options: Options,
     connection: Connection,
     ledger: Ledger,
-    jobs: Jobs,
+    jobs: Receiver<WriterRequest>,
     watch: Arc<Watch>,
     /// Wakes the executor after a write if it is another process.
     ringer: Ringer,
     /// How other processes signal their writes; `None` if this handle does not execute.
     doorbell: Option<Doorbell>,
-    /// `true` while a [`WriterRequest::Rung`] is on its way.
-    is_rung: Arc<AtomicBool>,
+    /// When the last write was made, if it woke the executor.
+    rung_at: Option<Instant>,
     /// Held while this handle may execute.
     lock: Option<Lock>,
     /// The epoch of this handle's lease, 0 if it does not execute.
@@ -99,7 +97,7 @@ impl Writer {
         path: PathBuf,
         options: Options,
         connection: Connection,
-        jobs: Jobs,
+        jobs: Receiver<WriterRequest>,
         watch: Arc<Watch>,
     ) -> Result<Self, Error> {
         let mut ledger = Ledger::default();
@@ -110,7 +108,7 @@ impl Writer {
             names_at: watch::now(),
             ringer: Ringer::new(&path),
             doorbell: None,
-            is_rung: Arc::default(),
+            rung_at: None,
             quiet_since: watch::now(),
             path,
             checkpoints: Checkpoints::new(options.checkpoint_pages.unwrap_or(CHECKPOINT_PAGES)),
@@ -153,11 +151,6 @@ impl Writer {
                     let _ = reply.send(self.release(epoch));
                 }
                 WriterRequest::Watch => self.quiet_since = watch::now(),
-                WriterRequest::Rung => {
-                    // Cleared first: a ring from here on needs another check, as this one may miss its write.
-                    self.is_rung.store(false, Ordering::SeqCst);
-                    self.look();
-                }
                 WriterRequest::Close => return,
             }
         }
@@ -166,9 +159,9 @@ impl Writer {
     fn next(&mut self) -> Option<WriterRequest> {
         loop {
             let Some(wait) = self.look_in() else {
-                return self.jobs.1.recv().ok();
+                return self.jobs.recv().ok();
             };
-            match self.jobs.1.recv_timeout(wait) {
+            match self.jobs.recv_timeout(wait) {
                 Ok(job) => return Some(job),
                 Err(RecvTimeoutError::Timeout) => self.look(),
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -279,13 +272,8 @@ impl Writer {
         if self.doorbell.is_some() {
             return;
         }
-        let (jobs, is_rung) = (self.jobs.0.clone(), self.is_rung.clone());
-        let rung = move || {
-            if !is_rung.swap(true, Ordering::SeqCst) {
-                let _ = jobs.send(WriterRequest::Rung);
-            }
-        };
-        match Doorbell::put_up(&self.path, rung) {
+        let watch = self.watch.clone();
+        match Doorbell::put_up(&self.path, move || watch.tell()) {
             Ok(doorbell) => self.doorbell = Some(doorbell),
             Err(e) => tracing::debug!("no wake socket for {} ({e}); polling instead", self.path.display()),
         }
@@ -296,6 +284,10 @@ impl Writer {
             return Ok(());
         }
         self.transact(Again::First, |open| open.let_go())?;
+        // After a shutdown, the file alone is all there is to copy. If a reader is in the way, the log stays.
+        if let Err(e) = self.restart_log("PRAGMA wal_checkpoint(truncate)") {
+            tracing::debug!("could not empty the log of {}: {e}", self.path.display());
+        }
         self.epoch = 0;
         self.doorbell = None;
         self.lock = None;
@@ -323,8 +315,8 @@ impl Writer {
             Ok(value) => self.execute("COMMIT").map(|()| value).map_err(|e| (e, Stage::Commit)),
             Err(e) => Err((e, Stage::Before)),
         };
-        if committed.is_ok() && self.lock.is_none() {
-            self.ringer.ring();
+        if committed.is_ok() && self.lock.is_none() && self.ringer.ring() {
+            self.rung_at = Some(watch::now());
         }
         committed.map_err(|(e, stage)| self.undo(&e, stage))
     }
@@ -344,7 +336,16 @@ impl Writer {
             // The new connection does not know what others wrote meanwhile.
             self.watch.tell();
         }
+        self.give_way();
         self.begin_in_turn()
+    }
+
+    /// Leaves a gap after a write that the executor was told of, because it writes next. SQLite has no queue: without a
+    /// gap, a busy client takes the lock again before the executor finds it free.
+    fn give_way(&mut self) {
+        if let Some(since) = self.rung_at.take().map(|at| at.elapsed()) {
+            std::thread::sleep(EXECUTOR_TURN.saturating_sub(since));
+        }
     }
 
     /// Begins a transaction once the file is free. While others keep committing, it waits longer than for a single
@@ -407,7 +408,7 @@ impl Writer {
         let done = match self.checkpoints.next(wanted, log) {
             Act::Nothing => return,
             Act::Passive => self.ask_log("PRAGMA wal_checkpoint(passive)"),
-            Act::Restart => self.restart_log(),
+            Act::Restart => self.restart_log("PRAGMA wal_checkpoint(restart)"),
         };
         let path = self.path.display();
         match done {
@@ -425,9 +426,9 @@ impl Writer {
     }
 
     /// Checkpoints so that the next write restarts the WAL, unless a reader stays too long.
-    fn restart_log(&mut self) -> rusqlite::Result<Log> {
+    fn restart_log(&mut self, sql: &str) -> rusqlite::Result<Log> {
         self.connection.busy_timeout(RESTART_WAIT)?;
-        let done = self.ask_log("PRAGMA wal_checkpoint(restart)");
+        let done = self.ask_log(sql);
         open::wait_for_others(&mut self.connection)?;
         done.inspect(|log| self.checkpoints.restarted(*log))
     }
