@@ -340,7 +340,7 @@ impl Writer {
         self.begin_in_turn()
     }
 
-    /// Leaves a gap after a write that the executor was told of, because it writes next. SQLite has no queue: without a
+    /// Leaves a gap after a write that woke the executor, because it writes next. SQLite has no queue: without a
     /// gap, a busy client takes the lock again before the executor finds it free.
     fn give_way(&mut self) {
         if let Some(since) = self.rung_at.take().map(|at| at.elapsed()) {

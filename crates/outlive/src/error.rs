@@ -107,6 +107,11 @@ pub enum Error {
         /// Where it was polled.
         place: &'static str,
     },
+    /// The context of a job's handler was used after the handler had returned.
+    #[error(
+        "the handler of this context has returned, so nothing can be committed with it; send before it returns, or use a `Client`"
+    )]
+    HandlerReturned,
     /// The run failed: its workflow returned an error.
     #[error("{} {id:?} failed: {failure}", noun(id))]
     Failed {
@@ -374,7 +379,7 @@ impl Error {
             Self::Cancelled { .. } => ErrorKind::Cancelled,
             Self::Failed { .. } => ErrorKind::Failed,
             Self::Stuck { .. } => ErrorKind::Stuck,
-            Self::Scope { .. } => ErrorKind::Scope,
+            Self::Scope { .. } | Self::HandlerReturned => ErrorKind::Scope,
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => ErrorKind::NotFound,
             Self::Status { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
             Self::UnknownWorkflow { .. }
@@ -414,6 +419,7 @@ impl Error {
             Self::WaitTimeout { .. } => "wait_timeout",
             Self::Cancelled { .. } => "cancelled",
             Self::Scope { .. } => "scope",
+            Self::HandlerReturned => "handler_returned",
             Self::Failed { .. } => "failed",
             Self::Stuck { .. } => "stuck",
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => "not_found",

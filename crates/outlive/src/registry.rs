@@ -104,6 +104,16 @@ impl Names for Registry {
     }
 
     fn check_event(&self, job: &Name, event: &Payload) -> Result<(), Error> {
-        self.job(job).map_or(Ok(()), |definition| definition.handlers.check(event))
+        match self.job(job) {
+            Some(definition) => definition.handlers.check(event),
+            None => Err(self.unknown_job(job)),
+        }
+    }
+
+    fn check_input(&self, workflow: &Name, input: &Payload) -> Result<(), Error> {
+        match self.get(workflow) {
+            Some(registered) => registered.handler.check(input),
+            None => Err(self.unknown(format!("workflow {:?}", workflow.as_str()))),
+        }
     }
 }

@@ -14,6 +14,8 @@ use tokio::sync::oneshot;
 pub(crate) enum Reply {
     /// The message was taken, with the reply if it asked for one.
     Taken { answer: Option<Payload>, event_count: u64, next: Option<Timestamp> },
+    /// The message was given up and is a dead letter.
+    GivenUp { failure: Payload },
     /// The message waits for something that comes first. This many events are before it or with it.
     Held { event_count: u64 },
 }

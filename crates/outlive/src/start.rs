@@ -12,7 +12,7 @@ use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 
 use crate::error::Error;
-use crate::handlers::run_id;
+use crate::handlers::{Names, run_id};
 use crate::run::Run;
 use crate::shared::{Gives, Shared};
 
@@ -201,10 +201,7 @@ impl<O> Start<O> {
         if worker.is_stopping() {
             return Err(Error::Shutdown);
         }
-        match shared.registry.get(&self.workflow) {
-            Some(registered) => registered.handler.check(&self.input),
-            None => Err(shared.registry.unknown(format!("workflow {:?}", self.workflow.as_str()))),
-        }
+        shared.registry.check_input(&self.workflow, &self.input)
     }
 
     /// Tags are stored with the input, so they count towards its size.

@@ -329,7 +329,7 @@ pub(crate) async fn run(
         let what = "the state cannot be written as JSON".to_owned();
         Err(Error::Payload { what, problem: panic.to_string() })
     });
-    let mut asked = std::mem::take(&mut *setting.outbox.lock());
+    let mut asked = setting.outbox.close();
     let result = match asked.problem.take() {
         Some(problem) => result.and(Err(Failure::new(Cause::Error, problem.to_string()).permanent())),
         None => result,

@@ -32,7 +32,9 @@ pub(crate) struct HandlerEnv {
 pub(crate) trait Names: Send + Sync {
     /// Returns the name of a workflow to start.
     fn name_of(&self, reference: Reference) -> Result<Name, Error>;
-    /// Returns an error if the job is registered here and does not take this event.
+    /// Returns an error if the workflow is not registered here or does not take this input.
+    fn check_input(&self, workflow: &Name, input: &Payload) -> Result<(), Error>;
+    /// Returns an error if the job is not registered here or does not take this event.
     fn check_event(&self, job: &Name, event: &Payload) -> Result<(), Error>;
 }
 
@@ -45,6 +47,8 @@ pub(crate) struct Asked {
     pub(crate) terminate: Option<String>,
     /// What was wrong with an option, which fails the call.
     pub(crate) problem: Option<Error>,
+    /// Whether the handler has returned, so that nothing it asks for can be committed with it.
+    is_over: bool,
 }
 
 /// Collects what a handler asks for.
@@ -60,6 +64,21 @@ impl Outbox {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the handler has asked for, when it has returned.
+    pub(crate) fn close(&self) -> Asked {
+        std::mem::replace(&mut *self.lock(), Asked { is_over: true, ..Asked::default() })
+    }
+
+    /// Adds a write to the commit of the call. Returns its index.
+    fn write(&self, write: Write) -> Result<usize, Error> {
+        let mut asked = self.lock();
+        if asked.is_over {
+            return Err(Error::HandlerReturned);
+        }
+        asked.writes.push(write);
+        Ok(asked.writes.len() - 1)
     }
 
     pub(crate) fn env(&self) -> &Env {
@@ -113,14 +132,13 @@ impl Outbox {
             seed: chance.number(),
             token: chance.token(),
         };
-        let mut asked = self.lock();
-        asked.writes.push(Write::Push(push));
-        Ok(asked.writes.len() - 1)
+        self.write(Write::Push(push))
     }
 
     pub(crate) fn start<T: Target<M>, M>(&self, target: T, input: &T::Input, id: &str) -> Result<(), Error> {
         let workflow = self.surroundings.names.name_of(target.reference())?;
         let input = self.encode("the input", input)?;
+        self.surroundings.names.check_input(&workflow, &input)?;
         let (now, chance) = (self.now(), &self.surroundings.chance);
         let start = commit::Start {
             id: run_id(id)?,
@@ -134,8 +152,7 @@ impl Outbox {
             token: chance.token(),
             owner: Epoch(0),
         };
-        self.lock().writes.push(Write::Start(start));
-        Ok(())
+        self.write(Write::Start(start)).map(drop)
     }
 
     pub(crate) fn signal<T: Serialize + ?Sized>(&self, run: &str, name: &str, value: &T) -> Result<(), Error> {
@@ -143,8 +160,7 @@ impl Outbox {
             Message::Signal { name: Name::new("signal name", name)?, payload: self.encode("the signal", value)? };
         let (id, token) = (Name::new("run id", run)?, self.surroundings.chance.token());
         let send = commit::Send { id, num: None, message, at: self.now(), dedup: None, token };
-        self.lock().writes.push(Write::Send(send));
-        Ok(())
+        self.write(Write::Send(send)).map(drop)
     }
 }
 

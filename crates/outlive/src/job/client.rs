@@ -25,6 +25,7 @@ use super::outcome::{DeadLetter, JobInfo, JobStatus};
 use crate::client::Client;
 use crate::codec;
 use crate::error::Error;
+use crate::handlers::Names;
 use crate::replies::Reply;
 use crate::shared::Shared;
 use crate::waiters::Until;
@@ -146,10 +147,7 @@ impl JobClient {
         if worker.is_stopping() {
             return Err(Error::Shutdown);
         }
-        match self.shared.registry.job(self.job()?) {
-            Some(definition) => definition.handlers.check(event),
-            None => Err(self.shared.registry.unknown_job(self.job()?)),
-        }
+        self.shared.registry.check_event(self.job()?, event)
     }
 
     pub(crate) async fn push(&self, id: &str, events: Vec<Event>, place: PushTarget) -> Result<Accepted, Error> {
@@ -266,6 +264,10 @@ impl JobClient {
             // Read only now: the outcome is written when the message is taken.
             let record = instance().await?.map(|instance| record_of(&instance)).unwrap_or_default();
             let answer = self.shared.store.reply(pos).await?;
+            let dead = self.shared.store.dead(self.job()?, pos.saturating_sub(1), 1).await?;
+            if let Some(dead) = dead.into_iter().find(|dead| dead.pos == pos && answer.is_none()) {
+                return Ok(Some(Reply::GivenUp { failure: dead.failure }));
+            }
             return Ok(Some(Reply::Taken { answer, event_count: record.events, next: record.next }));
         }
         let Some(instance) = before else { return Ok(None) };

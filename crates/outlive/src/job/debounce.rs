@@ -24,7 +24,7 @@ use super::client::{JobClient, Patience, add_dedup_key, record_of};
 use super::context::{StateCell, common_methods, read, terminate_method};
 use super::macros::{contract, dead_methods, instance_methods, settings_methods};
 use super::order::{Limit, Order};
-use super::outcome::{Added, DeadLetter, JobInfo};
+use super::outcome::{Added, DeadLetter, JobInfo, failure_of};
 use super::stateful::{Context, Own};
 use crate::client::{Client, Contract};
 use crate::codec;
@@ -332,12 +332,15 @@ impl Add {
     async fn add(self) -> Result<Added, Error> {
         let limit = self.limit.get()?;
         let accepted = self.client.push(&self.id, vec![self.event?], PushTarget::Inbox).await?;
-        let (created, is_new) = (accepted.created, accepted.positions != [0]);
+        let (created, is_new, instance) = (accepted.created, accepted.positions != [0], accepted.id.to_string());
         let pos = accepted.positions.first().copied().unwrap_or(0);
         let (event_count, flush_at) = match limit {
             Some(limit) if is_new => match self.client.outcome_within(accepted, Patience::Heard, limit).await? {
                 Reply::Taken { event_count, next, .. } => (event_count, next),
                 Reply::Held { event_count } => (event_count, None),
+                Reply::GivenUp { failure } => {
+                    return Err(Error::Failed { id: instance, failure: failure_of(&failure) });
+                }
             },
             // The event is accepted, whatever is known about its batch.
             _ => self.client.batch_of(&self.id, pos).await.unwrap_or((u64::from(is_new), None)),

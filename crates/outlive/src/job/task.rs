@@ -364,6 +364,7 @@ impl<A: DeserializeOwned + 'static> IntoFuture for Ask<A> {
             };
             match reply {
                 Reply::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
+                Reply::GivenUp { failure } => Err(Error::Failed { id: instance, failure: failure_of(&failure) }),
                 // The instance was terminated, or the reply is so old that it was dropped.
                 _ => Err(Error::NotFound { id: instance }),
             }

@@ -192,12 +192,12 @@ impl JobDriver {
         if self.job.has_change() {
             self.commit(Standing::at_work(), Vec::new()).await?;
         }
-        let (before, told) = (self.job.checkpoint(), self.replies.clone());
+        let (before, told, receivers) = (self.job.checkpoint(), self.replies.clone(), Receivers::of(&writes));
         self.ended(&call, end, began);
         if let Some(refusal) = self.commit(Standing::at_work(), writes).await? {
             self.job.roll_back(before, &call);
             self.replies = told;
-            let failure = Failure::new(Cause::Error, refused(&refusal));
+            let failure = Failure::new(Cause::Error, receivers.refused(&refusal));
             self.ended(&call, End::Failed(failure), began);
         }
         Ok(())
@@ -305,9 +305,11 @@ impl JobDriver {
         for pos in &change.taken {
             let known = told.iter().position(|(other, _)| other == pos).map(|place| told.swap_remove(place).1);
             let answer = change.replies.iter().find(|(other, _)| other == pos).map(|(_, answer)| answer.clone());
+            let dead = change.dead.iter().find(|dead| dead.pos == *pos && answer.is_none());
             let record = self.job.record();
-            self.worker.replies.tell(*pos, || match known {
-                Some(replies::Reply::Taken { event_count, next, .. }) => {
+            self.worker.replies.tell(*pos, || match (dead, known) {
+                (Some(dead), _) => replies::Reply::GivenUp { failure: dead.failure.clone() },
+                (None, Some(replies::Reply::Taken { event_count, next, .. })) => {
                     replies::Reply::Taken { answer, event_count, next }
                 }
                 _ => replies::Reply::Taken { answer, event_count: record.events, next: record.next },
@@ -392,12 +394,31 @@ impl Standing {
     }
 }
 
-/// Explains why a write that a handler asked for was refused.
-pub(super) fn refused(refusal: &Refusal) -> String {
-    match refusal {
-        Refusal::NotFound => "it signals a run that does not exist".to_owned(),
-        Refusal::Status(status) => format!("it sends to a run or job that is {status}"),
-        Refusal::Conflict { workflow } => format!("it starts a run under an id that a run of {workflow:?} has"),
-        other => format!("a write that it asked for was refused: {other:?}"),
+/// The ids that the writes of a handler go to, for people.
+pub(super) struct Receivers(String);
+
+impl Receivers {
+    pub(super) fn of(writes: &[Write]) -> Self {
+        let id = |write: &Write| match write {
+            Write::Send(send) => Some(format!("{:?}", send.id.as_str())),
+            Write::Start(start) => Some(format!("{:?}", start.id.as_str())),
+            Write::Push(push) => Some(format!("{:?}", push.id.as_str())),
+            _ => None,
+        };
+        let ids: Vec<_> = writes.iter().filter_map(id).collect();
+        Self(if ids.len() > 1 { format!("one of {}", ids.join(", ")) } else { ids.concat() })
+    }
+
+    /// Explains why a write that a handler asked for was refused.
+    pub(super) fn refused(&self, refusal: &Refusal) -> String {
+        let Self(ids) = self;
+        match refusal {
+            Refusal::NotFound => format!("it signals {ids}, which does not exist; start the run first"),
+            Refusal::Status(status) => format!("it sends to {ids}, which is {status}"),
+            Refusal::Conflict { workflow } => {
+                format!("it starts {ids}, an id that a run of {workflow:?} has; use another id")
+            }
+            other => format!("its write to {ids} was refused: {other:?}"),
+        }
     }
 }

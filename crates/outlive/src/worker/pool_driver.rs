@@ -39,7 +39,7 @@ use crate::mailbox::{Arrivals, Mailbox};
 use crate::replies;
 
 use super::Worker;
-use super::job_driver::refused;
+use super::job_driver::Receivers;
 use commit::Submitted;
 use outcome::{Fate, Finished, OutcomeJudge, Shown};
 
@@ -269,7 +269,7 @@ impl PoolDriver {
                 // A write that a handler asked for was refused, so the handler has failed.
                 let Some(finished) = submitted.again else { return Err(PoolIsOver) };
                 (self.told, self.is_owned) = submitted.before;
-                let problem = refused(&refusal);
+                let problem = Receivers::of(&finished.writes).refused(&refusal);
                 if finished.events.iter().any(|(_, fate)| matches!(fate, Fate::Failed { .. })) {
                     // It was `on_dead` that asked for the write. The event is given up without it, as if `on_dead` had
                     // failed.

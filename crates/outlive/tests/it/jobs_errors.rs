@@ -188,3 +188,76 @@ async fn details_come_back_in_on_error_of_each_kind_and_in_on_exhausted() {
     let expected = all.map(|kind| format!("{kind} declined with code 51: Some(\"Declined {{ code: 51 }}\")"));
     assert_eq!(notes, expected);
 }
+
+// ---- what a handler asks for ----
+
+const NOWHERE: WorkerPool<u32> = WorkerPool::new("nowhere");
+const UNKNOWN: Workflow<(), ()> = Workflow::new("unknown");
+
+async fn send_as_asked(ctx: TaskCtx<String, u64>, what: String) -> Result<()> {
+    let asked = match what.as_str() {
+        "push" => ctx.push(NOWHERE, &1).map(drop),
+        "send" => ctx.send(Task::<u32, u32>::new("nowhere"), "a", &1),
+        "start" => ctx.start(UNKNOWN, &(), "a"),
+        "signal" => ctx.signal("no-such-run", "go", &1),
+        _ => Ok(()),
+    };
+    asked.map_err(Into::into)
+}
+
+async fn nothing<C>(_: C) -> Result<()> {
+    Ok(())
+}
+
+/// A handler could push to a pool that nobody executes, or start a workflow that does not exist, and never learn of it.
+/// A refused signal did not say which one it was.
+#[tokio::test]
+async fn handlers_cannot_send_to_what_does_not_exist() {
+    let test = TestEngine::new(|engine| engine.job(TASK.on_event(send_as_asked).execute(nothing))).await;
+    for (what, expected) in [
+        ("push", r#"job "pool:nowhere" is not registered here"#),
+        ("send", r#"job "task:nowhere" is not registered here"#),
+        ("start", r#"workflow "unknown" is not registered here"#),
+        ("signal", r#"it signals "no-such-run", which does not exist"#),
+    ] {
+        let error = test.job(TASK).ask::<()>("a", &what.to_owned()).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{what}: {error}");
+    }
+}
+
+/// A context that outlived its handler accepted events, which were never sent.
+#[tokio::test]
+async fn a_context_accepts_nothing_after_its_handler_has_returned() {
+    let kept = std::sync::Arc::new(std::sync::Mutex::new(None::<TaskCtx<String, u64>>));
+    let given = kept.clone();
+    let test = TestEngine::new(move |engine| {
+        let given = given.clone();
+        engine.job(
+            TASK.on_event(move |ctx: TaskCtx<String, u64>, _: String| {
+                given.lock().unwrap().replace(ctx);
+                async { Ok::<_, BoxError>(()) }
+            })
+            .execute(nothing),
+        )
+    })
+    .await;
+    test.job(TASK).ask::<()>("a", &"keep".to_owned()).await.unwrap();
+    let ctx = kept.lock().unwrap().take().unwrap();
+    let error = ctx.send(TASK, "b", &"late".to_owned()).unwrap_err();
+    assert!(matches!(error, Error::HandlerReturned), "{error}");
+    assert_eq!(error.kind(), outlive::ErrorKind::Scope);
+}
+
+async fn refuse(_: DebounceCtx<String, String>, how: String) -> Result<()> {
+    Err(fail(&how))
+}
+
+/// `add(..).wait(..)` returned `Ok` for an event that had become a dead letter.
+#[tokio::test]
+async fn waiting_for_an_event_that_is_given_up_is_an_error() {
+    let test =
+        TestEngine::new(|engine| engine.job(BATCH.flush_after("1 minute").on_event(refuse).execute(nothing))).await;
+    let error = test.job(BATCH).add("a", &"declined".to_owned()).wait("1 minute").await.unwrap_err();
+    assert!(matches!(&error, Error::Failed { id, .. } if id == "debounce:batches:a"), "{error}");
+    assert!(error.to_string().contains("declined with code 51"), "{error}");
+}

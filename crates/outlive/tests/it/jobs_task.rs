@@ -596,7 +596,7 @@ async fn a_start_whose_id_is_taken_by_another_input_fails_the_handler() {
     send(&test, "a", "add 10; start taken").await;
     assert_eq!(state(&test, "a").await, Some(1));
     let dead = test.job(TASK).dead().await.unwrap();
-    assert!(dead[0].failure.to_string().contains("under an id that"), "{}", dead[0].failure);
+    assert!(dead[0].failure.to_string().contains("starts \"taken\", an id that a run of"), "{}", dead[0].failure);
 }
 
 #[tokio::test]
