@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use futures_util::future::try_join_all;
 use outlive::prelude::*;
 use outlive::store::Store;
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 use outlive_sqlite::{Options, SqliteStore};
 
 use crate::still::{Still, StillStore};

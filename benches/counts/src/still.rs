@@ -7,13 +7,13 @@ use std::task::{Context, Poll, Waker};
 
 use outlive::Timestamp;
 use outlive::clock::Clock;
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
+use outlive_core::store::commit::{Answer, Epoch, Write};
+use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::store::{Answered, Store};
 
 /// The beginning of 2026.

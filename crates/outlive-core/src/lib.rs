@@ -2,21 +2,16 @@
 //! and the messages and get commits back.
 
 pub mod checksum;
-pub mod commit;
 pub mod duration;
 pub mod event;
 pub mod failure;
-mod fault;
 pub mod id;
 pub mod job;
 pub mod journal;
 pub mod kind;
 pub mod lifecycle;
-pub mod memory;
 pub mod message;
-pub mod page;
 pub mod payload;
-pub mod query;
 pub mod queue;
 pub mod retry;
 pub mod schedule;
@@ -25,5 +20,4 @@ pub mod status;
 pub mod store;
 pub mod throttle;
 pub mod time;
-pub mod touched;
 pub mod workflow;

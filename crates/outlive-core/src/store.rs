@@ -1,20 +1,27 @@
 //! The `Store` trait: transactional storage of rows, fenced by a lease. A store knows nothing about workflows.
 
+pub mod commit;
+mod error;
+pub mod memory;
+pub mod page;
+pub mod query;
+pub mod touched;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::commit::{Answer, Epoch, Write};
-pub use crate::fault::{Answered, Error, ErrorKind};
-use crate::query::Query;
+use crate::store::commit::{Answer, Epoch, Write};
+pub use crate::store::error::{Answered, Error, ErrorKind};
+use crate::store::query::Query;
+use crate::store::touched::{Touch, Touched};
 use crate::time::Timestamp;
-use crate::touched::{Touch, Touched};
 
 /// The storage of all instances.
 pub trait Store: Query + 'static {
     /// Takes the lease under a new epoch. Instances that an earlier owner was driving are released and due at `now`,
     /// and their recoveries go up by one. If one of them stands out, because it is the only
-    /// [suspect](crate::query::Instance::is_suspect), the only one with recoveries or the only one at all, it is
+    /// [suspect](crate::store::query::Instance::is_suspect), the only one with recoveries or the only one at all, it is
     /// blamed.
     ///
     /// # Errors

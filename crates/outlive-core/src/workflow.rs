@@ -25,6 +25,7 @@ mod attempt;
 mod control;
 mod identity;
 mod op;
+mod parsed;
 mod pause;
 mod record;
 mod signals;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 
 pub use identity::{base, numbered_scope, scope};
 pub use op::{Accepts, Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
+pub use parsed::{ParsedIdentity, unescaped};
 
 use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};

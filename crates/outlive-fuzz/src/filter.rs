@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Commit, Epoch, NewState, OnConflict, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::Kinds;
-use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Filter, Instance};
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, OnConflict, Send, Start, Write};
+use outlive_core::store::memory::MemoryStore;
+use outlive_core::store::query::{Filter, Instance};
 use outlive_core::store::{Error, Store};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::{Durability, Options, SqliteStore};

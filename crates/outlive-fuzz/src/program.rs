@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::{select_all, try_join_all};
 use outlive::clock::Clock;
 use outlive::prelude::*;
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 use outlive_testkit::{Fault, Faults, TestEngine};
 use serde::{Deserialize, Serialize};
 

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use outlive_core::commit::{Answer, Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
-use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Filter, Instance, Query};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
+use outlive_core::store::memory::MemoryStore;
+use outlive_core::store::query::{Filter, Instance, Query};
 use outlive_core::store::{Answered, Error, Store};
 use outlive_core::time::Timestamp;
 

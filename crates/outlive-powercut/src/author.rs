@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use outlive_core::commit::{Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::time::Timestamp;
 
 use crate::chance::Chance;

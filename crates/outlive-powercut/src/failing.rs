@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Epoch, Refusal, Write};
+use outlive_core::store::commit::{Answer, Epoch, Refusal, Write};
 use outlive_core::store::{Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;

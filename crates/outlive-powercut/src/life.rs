@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use outlive_core::commit::Epoch;
 use outlive_core::store::Store;
+use outlive_core::store::commit::Epoch;
 use outlive_sqlite::SqliteStore;
 
 use crate::author::Author;

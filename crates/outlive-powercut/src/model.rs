@@ -3,11 +3,11 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::journal::Entry;
-use outlive_core::memory::MemoryStore;
 use outlive_core::message::Inbound;
-use outlive_core::query::{Counts, Filter, Instance, Query, Wake};
+use outlive_core::store::commit::{Answer, Epoch, Write};
+use outlive_core::store::memory::MemoryStore;
+use outlive_core::store::query::{Counts, Filter, Instance, Query, Wake};
 use outlive_core::store::{Error, Store};
 use outlive_core::time::Timestamp;
 

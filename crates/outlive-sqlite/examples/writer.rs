@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outlive_core::commit::{Answer, Commit, Epoch, OnConflict, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::payload::Payload;
 use outlive_core::store::Store;
+use outlive_core::store::commit::{Answer, Commit, Epoch, OnConflict, Start, Write};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::{Options, SqliteStore};
 

@@ -1,7 +1,7 @@
 //! One transaction's worth of writes: dispatches each write to its function and holds the state they share.
 
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::journal::Entry;
+use outlive_core::store::commit::{Answer, Epoch, Write};
 use rusqlite::{CachedStatement, Connection};
 
 use crate::ledger::Ledger;

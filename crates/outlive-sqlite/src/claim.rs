@@ -1,10 +1,10 @@
 //! Claims instances for a driver.
 
-use outlive_core::commit::{Absolve, Answer, Claim, Claimed};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
-use outlive_core::page::Room;
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{Absolve, Answer, Claim, Claimed};
+use outlive_core::store::page::Room;
 use outlive_core::time::Timestamp;
 use rusqlite::params;
 

@@ -1,12 +1,12 @@
 //! Applies the commits of runs: the hot path, one row per journal entry and nothing else.
 
-use outlive_core::commit::{Answer, Commit, NewState};
 use outlive_core::id::Name;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Inbound;
-use outlive_core::page::Room;
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{Answer, Commit, NewState};
+use outlive_core::store::page::Room;
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 

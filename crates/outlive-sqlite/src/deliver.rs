@@ -1,14 +1,14 @@
 //! Writes that come from outside: starts of new instances, and messages to existing ones.
 
-use outlive_core::commit::{self, Answer, OnConflict, Refusal, Start};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::query::{Urgency, Wake};
 use outlive_core::queue::Spot;
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{self, Answer, OnConflict, Refusal, Start};
+use outlive_core::store::query::{Urgency, Wake};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 

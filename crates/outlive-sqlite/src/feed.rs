@@ -1,15 +1,15 @@
 //! The feed of lifecycle events: appended as they happen, read by position, trimmed when old.
 
-use outlive_core::commit::{Age, Answer, Trim};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{News, NewsKind};
-use outlive_core::page::Room;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Line, Told};
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{Age, Answer, Trim};
+use outlive_core::store::page::Room;
+use outlive_core::store::query::{Line, Told};
+use outlive_core::store::touched::{Touch, Touched};
 use outlive_core::time::Timestamp;
-use outlive_core::touched::{Touch, Touched};
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
 use crate::batch::Batch;

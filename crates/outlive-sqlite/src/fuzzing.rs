@@ -2,7 +2,7 @@
 
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
-use outlive_core::query::Instance;
+use outlive_core::store::query::Instance;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 

@@ -1,12 +1,12 @@
 //! Pushes events to jobs, and retries or discards dead letters.
 
-use outlive_core::commit::{Answer, Refusal, Start};
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::query::Urgency;
 use outlive_core::queue::{Dead, Push, PushTarget, ResolveDeadLetters, Spot, WhichLetters};
+use outlive_core::store::commit::{Answer, Refusal, Start};
+use outlive_core::store::query::Urgency;
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 

@@ -3,10 +3,10 @@
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
-use outlive_core::page::Room;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
+use outlive_core::store::page::Room;
+use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::store::{Answered, Error, ErrorKind};
 use outlive_core::time::Timestamp;
 use rusqlite::{Connection, Row, params};

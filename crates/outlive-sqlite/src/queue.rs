@@ -3,9 +3,9 @@
 use outlive_core::event::Event;
 use outlive_core::id::Name;
 use outlive_core::message::Message;
-use outlive_core::page::Room;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, PushTarget, QueuePage, QueueRead, Queued, Spot, take_turns};
+use outlive_core::store::page::Room;
 use outlive_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 

@@ -1,9 +1,9 @@
 //! Removes everything stored about an instance.
 
-use outlive_core::commit::{Answer, Refusal};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{Answer, Refusal};
 use rusqlite::params;
 
 use crate::batch::{Again, Batch};

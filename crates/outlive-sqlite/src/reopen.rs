@@ -1,10 +1,10 @@
 //! Reopens a failed or stuck instance, so that it continues.
 
-use outlive_core::commit::{Answer, Refusal, Reopen};
 use outlive_core::journal::Entry;
 use outlive_core::kind::JobKind;
-use outlive_core::page::Room;
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{Answer, Refusal, Reopen};
+use outlive_core::store::page::Room;
 use rusqlite::params;
 
 use crate::batch::{Again, Batch};

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use outlive_core::checksum::Sum;
-use outlive_core::commit::{Epoch, Start};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::page::Room;
 use outlive_core::payload::Payload;
-use outlive_core::query::Instance;
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{Epoch, Start};
+use outlive_core::store::page::Room;
+use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};

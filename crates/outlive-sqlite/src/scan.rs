@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::{JobKind, Kinds};
-use outlive_core::page::Room;
-use outlive_core::query::{Counts, Filter, Instance, Page};
 use outlive_core::status::StatusKind;
+use outlive_core::store::page::Room;
+use outlive_core::store::query::{Counts, Filter, Instance, Page};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 

@@ -8,16 +8,16 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
+use outlive_core::store::commit::{Answer, Epoch, Write};
+use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::touched::{Touch, Touched};
 use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
-use outlive_core::touched::{Touch, Touched};
 use tokio::sync::oneshot;
 
 use crate::error;
@@ -33,7 +33,7 @@ use crate::writer::{ReplyTo, Writer, WriterRequest};
 /// holds the [`lease`](Store::lease) may execute.
 ///
 /// ```
-/// use outlive_core::query::{Filter, Query};
+/// use outlive_core::store::query::{Filter, Query};
 /// use outlive_sqlite::{Options, SqliteStore};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,10 +1,10 @@
 //! Applies one turn of a job: all of its changes, or none.
 
-use outlive_core::commit::{Answer, NewState, Turn};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Moved, PushTarget, Spot};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, NewState, Turn};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 

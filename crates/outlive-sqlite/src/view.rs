@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use outlive_core::commit::{Answer, Epoch, Write};
+use outlive_core::store::commit::{Answer, Epoch, Write};
 use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
 
@@ -33,7 +33,7 @@ const LIST_THREADS: usize = 3;
 /// It implements [`Store`], but leasing and writing fail.
 ///
 /// ```
-/// use outlive_core::query::{Filter, Query};
+/// use outlive_core::store::query::{Filter, Query};
 /// use outlive_sqlite::{Options, SqliteReader, SqliteStore};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -5,9 +5,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::payload::Payload;
+use outlive_core::store::commit::{Answer, Epoch, Write};
 use outlive_core::store::{Error, ErrorKind};
 use outlive_core::throttle::Throttle;
 use outlive_core::time::Timestamp;

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use outlive_core::memory::MemoryStore;
+//! use outlive_core::store::memory::MemoryStore;
 //! use outlive_testkit::conformance::{Home, Opening, run_all};
 //!
 //! #[derive(Default)]
@@ -72,7 +72,7 @@ mod world;
 /// A store being opened.
 ///
 /// ```
-/// use outlive_core::memory::MemoryStore;
+/// use outlive_core::store::memory::MemoryStore;
 /// use outlive_testkit::conformance::Opening;
 /// use std::sync::Arc;
 /// fn opening() -> Opening<'static> { Box::pin(async { Ok(Arc::new(MemoryStore::new()) as _) }) }
@@ -85,7 +85,7 @@ pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, String
 /// The location of one store's data, initially empty.
 ///
 /// ```
-/// use outlive_core::memory::MemoryStore;
+/// use outlive_core::store::memory::MemoryStore;
 /// use outlive_testkit::conformance::{Home, Opening};
 /// use std::sync::Arc;
 ///
@@ -127,7 +127,7 @@ impl Case {
     /// ```
     /// # use outlive_testkit::conformance::cases;
     /// # use std::sync::Arc;
-    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_core::store::memory::MemoryStore;
     /// # use outlive_testkit::conformance::{Home, Opening};
     /// # #[derive(Default)]
     /// # struct Memory(Arc<MemoryStore>);
@@ -203,7 +203,7 @@ pub fn cases() -> Vec<Case> {
 /// ```
 /// # use outlive_testkit::conformance::{Report, cases, run_all};
 /// # use std::sync::Arc;
-/// # use outlive_core::memory::MemoryStore;
+/// # use outlive_core::store::memory::MemoryStore;
 /// # use outlive_testkit::conformance::{Home, Opening};
 /// # #[derive(Default)]
 /// # struct Memory(Arc<MemoryStore>);
@@ -229,7 +229,7 @@ pub struct Report {
 /// ```
 /// # use outlive_testkit::conformance::run_all;
 /// # use std::sync::Arc;
-/// # use outlive_core::memory::MemoryStore;
+/// # use outlive_core::store::memory::MemoryStore;
 /// # use outlive_testkit::conformance::{Home, Opening};
 /// # #[derive(Default)]
 /// # struct Memory(Arc<MemoryStore>);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use outlive::clock::Clock;
 use outlive::store::Store;
 use outlive::{BoxError, Builder, Engine, Error, Failure, IntoDuration, Payload, Run, Status, StepCall, Timestamp};
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -138,7 +138,7 @@ impl TestBuilder {
     /// Uses this store instead of one in memory.
     ///
     /// ```
-    /// use outlive_core::memory::MemoryStore;
+    /// use outlive_core::store::memory::MemoryStore;
     /// use std::sync::Arc;
     /// # use outlive::prelude::*;
     /// # use outlive_testkit::TestEngine;

@@ -5,22 +5,22 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
+use outlive_core::store::commit::{Answer, Epoch, Write};
+use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::touched::{Touch, Touched};
 use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
-use outlive_core::touched::{Touch, Touched};
 use tokio::sync::Notify;
 
 /// A fault and the write at which it happens, counted from 1. A batch is one write.
 ///
 /// ```
-/// use outlive_core::memory::MemoryStore;
+/// use outlive_core::store::memory::MemoryStore;
 /// use outlive_testkit::{Fault, Faults, TestEngine};
 /// use std::sync::Arc;
 /// # use outlive::prelude::*;
@@ -51,7 +51,7 @@ pub enum Fault {
 /// A store that wraps another one and injects faults.
 ///
 /// ```
-/// use outlive_core::memory::MemoryStore;
+/// use outlive_core::store::memory::MemoryStore;
 /// use outlive_testkit::{Fault, Faults, TestEngine};
 /// use std::sync::Arc;
 /// # use outlive::prelude::*;
@@ -90,7 +90,7 @@ impl Faults {
     /// Wraps a store, with no faults yet.
     ///
     /// ```
-    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_core::store::memory::MemoryStore;
     /// # use outlive_testkit::Faults;
     /// # use std::sync::Arc;
     /// let faults = Faults::new(Arc::new(MemoryStore::new()));
@@ -122,7 +122,7 @@ impl Faults {
     /// Adds a fault.
     ///
     /// ```
-    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_core::store::memory::MemoryStore;
     /// # use outlive_testkit::{Fault, Faults};
     /// # use std::sync::Arc;
     /// let faults = Faults::new(Arc::new(MemoryStore::new()));
@@ -137,7 +137,7 @@ impl Faults {
     ///
     /// ```
     /// use outlive_core::store::Store;
-    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_core::store::memory::MemoryStore;
     /// # use outlive_testkit::Faults;
     /// # use std::sync::Arc;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -154,7 +154,7 @@ impl Faults {
     ///
     /// ```
     /// use outlive_core::store::Store;
-    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_core::store::memory::MemoryStore;
     /// # use outlive_testkit::{Fault, Faults};
     /// # use std::sync::Arc;
     /// # use std::time::Duration;
@@ -173,7 +173,7 @@ impl Faults {
     ///
     /// ```
     /// use outlive_core::store::Store;
-    /// # use outlive_core::memory::MemoryStore;
+    /// # use outlive_core::store::memory::MemoryStore;
     /// # use outlive_testkit::{Fault, Faults};
     /// # use std::sync::Arc;
     /// # use std::time::Duration;

@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use outlive::clock::Clock;
-use outlive_core::commit::{Answer, Commit, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake as Due};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
+use outlive_core::store::commit::{Answer, Commit, Epoch, Write};
+use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake as Due};
+use outlive_core::store::touched::{Touch, Touched};
 use outlive_core::store::{Answered, Store};
 use outlive_core::time::Timestamp;
-use outlive_core::touched::{Touch, Touched};
 use tokio::sync::Notify;
 
 use crate::clock::TestClock;
@@ -303,7 +303,7 @@ impl Query for Watched {
 mod tests {
     use std::future::poll_fn;
 
-    use outlive_core::memory::MemoryStore;
+    use outlive_core::store::memory::MemoryStore;
 
     use super::*;
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use outlive::{Entry, EntryKind, Payload, Status, Timestamp};
-use outlive_core::commit::{Answer, NewState, Refusal, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::Moved;
+use outlive_core::store::commit::{Answer, NewState, Refusal, Turn, Write};
 
 /// Limit on the characters shown of a value.
 const VALUE_MAX: usize = 60;

@@ -11,7 +11,6 @@
 //! signal arrives, so a change of its name is not noticed. Operations of one name without a key are identified by their
 //! count alone, so removing one from a loop, or adding one to it, is not noticed either.
 
-pub(crate) mod identity;
 mod judge;
 mod order;
 mod renames;
@@ -22,8 +21,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use futures_util::future::join_all;
-use outlive_core::query::Filter;
 use outlive_core::status::StatusKind;
+use outlive_core::store::query::Filter;
 
 pub(crate) use judge::Judge;
 pub(crate) use order::EnvCheck;
@@ -33,7 +32,7 @@ pub use verdict::{Allow, Operation, Rename, Verdict};
 
 use crate::error::Error;
 use crate::export::{Exported, Feed, Progress, Reread, Source};
-use crate::panics;
+use crate::instance::panics;
 
 /// How often a run is read again that makes progress while it is checked.
 const LOOKS_MAX: u32 = 3;

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, OnConflict, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter};
 use outlive_core::store::Store;
-use outlive_core::touched::Touch;
+use outlive_core::store::commit::{Answer, OnConflict, Write};
+use outlive_core::store::query::{Counts, Filter};
+use outlive_core::store::touched::Touch;
 use serde::de::DeserializeOwned;
 
 use crate::clock::SystemClock;
-use crate::codec;
-use crate::committer::{Committer, WriteListener};
-use crate::env::PAYLOAD_MAX;
 use crate::error::Error;
 use crate::events::Subscribe;
-use crate::follower::Follower;
-use crate::handlers::Names as _;
-use crate::open;
-use crate::random::RandomSource;
+use crate::instance::codec;
+use crate::instance::env::PAYLOAD_MAX;
+use crate::instance::random::RandomSource;
 use crate::run::{Run, RunInfo};
-use crate::shared::Shared;
+use crate::runtime::committer::{Committer, WriteListener};
+use crate::runtime::follower::Follower;
+use crate::runtime::handlers::Names as _;
+use crate::runtime::open;
+use crate::runtime::shared::Shared;
+use crate::runtime::waiters::Waiters;
 use crate::start::Start;
-use crate::waiters::Waiters;
 use crate::workflow::Target;
 
 /// A client of a store: starts, finds and signals runs. An [`Engine`](crate::Engine) is one too.
@@ -120,7 +120,7 @@ impl Client {
     /// Creates a client of a store that is already open, as [`Engine::on`](crate::Engine::with_store) does for an engine.
     ///
     /// ```
-    /// use outlive_core::memory::MemoryStore;
+    /// use outlive_core::store::memory::MemoryStore;
     /// use std::sync::Arc;
     /// # use outlive::prelude::*;
     /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }

@@ -22,8 +22,8 @@ pub use step::{Attempt, NoArgument, Step, StepBody, StepFuture, WithAttempt};
 pub use wait::{Wait, WaitFuture};
 
 use crate::error::{BoxError, Error};
-pub use crate::info::Info;
-use crate::resident::{CalledFrom, ResidentRun};
+pub use crate::instance::info::Info;
+use crate::instance::resident::{CalledFrom, ResidentRun};
 use crate::signal::{SignalNamed, SignalValue};
 
 /// The context of a run. Cheap to clone; all clones refer to the same run.

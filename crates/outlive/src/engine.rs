@@ -2,6 +2,7 @@
 
 #[cfg(feature = "testing")]
 mod kit;
+mod provide;
 mod start;
 
 use std::any::TypeId;
@@ -11,28 +12,28 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use outlive_core::duration::IntoDuration;
-use outlive_core::query::{Counts, Filter};
 use outlive_core::store::Store;
+use outlive_core::store::query::{Counts, Filter};
 use serde::de::DeserializeOwned;
 
 use crate::check::{Check, Judge};
 use crate::client::{Client, Contract, PageMark, RunPage};
 use crate::clock::{Clock, SystemClock};
-use crate::committer::WriteListener as _;
-use crate::env::{Env, PAYLOAD_MAX, StepHook};
+use crate::engine::provide::Provided;
 use crate::error::{BoxError, Error};
 use crate::events::Subscribe;
 use crate::export::Source;
-use crate::handlers::JobDefinition;
+use crate::instance::env::{Env, PAYLOAD_MAX, StepHook};
 use crate::job::{AnyJob, JobPage, JobSummary};
-use crate::open::{self, Durability};
-use crate::provide::Provided;
-use crate::registry::{Registered, Registry};
 use crate::run::Run;
+use crate::runtime::committer::WriteListener as _;
+use crate::runtime::handlers::JobDefinition;
+use crate::runtime::open::{self, Durability};
+use crate::runtime::registry::{Registered, Registry};
+use crate::runtime::worker::Worker;
 #[cfg(feature = "http")]
 use crate::sink::{HttpSink, Sinks};
 use crate::start::Start;
-use crate::worker::Worker;
 use crate::workflow::{Target, Typed, WorkflowFn};
 
 /// Default maximum number of resident runs.
@@ -142,7 +143,7 @@ impl Engine {
     /// Configures an engine on a store that is already open.
     ///
     /// ```
-    /// use outlive_core::memory::MemoryStore;
+    /// use outlive_core::store::memory::MemoryStore;
     /// use std::sync::Arc;
     /// # use outlive::prelude::*;
     /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }

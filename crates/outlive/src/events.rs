@@ -21,8 +21,8 @@ pub use kind::{JobWork, LifecycleKind, RetryScheduled};
 use live::Live;
 
 use crate::error::Error;
-use crate::feed_listeners::Listener;
-use crate::shared::Shared;
+use crate::runtime::feed::Listener;
+use crate::runtime::shared::Shared;
 
 /// How many feed entries are read at once, and so held in memory.
 const PAGE: usize = 256;

@@ -10,7 +10,7 @@ mod writer;
 
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
-use outlive_core::query::Instance;
+use outlive_core::store::query::Instance;
 
 pub use feed::Source;
 pub(crate) use feed::{Feed, Reread};

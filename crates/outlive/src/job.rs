@@ -47,7 +47,9 @@ pub use self::pool::{
 };
 pub use self::task::{Ask, SendEvent, Task, TaskBuilder, TaskClient, TaskCtx};
 pub use crate::client::Contract;
-pub use crate::handlers::{Definition, Executes, HandlerFuture, JobDefinition, JobHandler, RetryTest, Unfinished};
+pub use crate::runtime::handlers::{
+    Definition, Executes, HandlerFuture, JobDefinition, JobHandler, RetryTest, Unfinished,
+};
 pub use outlive_core::job::{Exhausted, FlushReason, HandlerKind};
 pub use outlive_core::kind::JobKind;
 pub use outlive_core::schedule::{Cron, Missed, Schedule, ScheduleError};

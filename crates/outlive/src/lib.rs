@@ -29,33 +29,18 @@
 
 #![cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "without the engine, much of the crate is unused"))]
 
-mod attempts;
-mod awaited;
 pub mod clock;
-mod codec;
 pub mod ctx;
-mod env;
 mod error;
-mod info;
-mod logs;
-mod mailbox;
-mod panics;
-mod polls;
-mod replay;
-mod resident;
-mod run_driver;
+mod instance;
+mod runtime;
 mod signal;
-mod stuck;
 pub mod workflow;
 
-#[cfg(feature = "tokio")]
-mod call;
 #[cfg(feature = "tokio")]
 pub mod check;
 #[cfg(feature = "tokio")]
 mod client;
-#[cfg(feature = "tokio")]
-mod committer;
 #[cfg(feature = "tokio")]
 mod engine;
 #[cfg(feature = "tokio")]
@@ -63,56 +48,28 @@ mod events;
 #[cfg(feature = "tokio")]
 pub mod export;
 #[cfg(feature = "tokio")]
-mod feed_listeners;
-#[cfg(feature = "tokio")]
-mod follower;
-#[cfg(feature = "tokio")]
-mod handlers;
-#[cfg(feature = "tokio")]
 pub mod job;
 #[cfg(feature = "tokio")]
-mod open;
-#[cfg(feature = "tokio")]
-mod provide;
-#[cfg(feature = "tokio")]
-mod random;
-#[cfg(feature = "tokio")]
-mod registry;
-#[cfg(feature = "tokio")]
-mod replies;
-#[cfg(feature = "tokio")]
-mod residency;
-#[cfg(feature = "tokio")]
-mod retention;
-#[cfg(feature = "tokio")]
 mod run;
-#[cfg(feature = "tokio")]
-mod shared;
 #[cfg(feature = "http")]
 mod sink;
 #[cfg(feature = "tokio")]
 mod start;
-#[cfg(feature = "tokio")]
-mod waiters;
-#[cfg(feature = "tokio")]
-mod wakes;
-#[cfg(feature = "tokio")]
-mod worker;
 
 pub use ctx::{Attempt, Ctx};
-#[cfg(feature = "testing")]
-pub use env::{HookAction, StepCall, StepHook};
 pub use error::{BoxError, Error, ErrorKind, ExportError, ExportProblem, Permanent};
-pub use outlive_core::commit::OnConflict;
+#[cfg(feature = "testing")]
+pub use instance::env::{HookAction, StepCall, StepHook};
 pub use outlive_core::duration::{DurationError, IntoDuration};
 pub use outlive_core::failure::{Cause, Failure};
 pub use outlive_core::journal::{Entry, EntryKind};
-pub use outlive_core::memory::MemoryStore;
 pub use outlive_core::payload::Payload;
-pub use outlive_core::query::{Counts, Filter};
 pub use outlive_core::retry::{Backoff, Jitter, PolicyError, Reason, Retry};
 pub use outlive_core::status::{Status, StatusKind};
 pub use outlive_core::store;
+pub use outlive_core::store::commit::OnConflict;
+pub use outlive_core::store::memory::MemoryStore;
+pub use outlive_core::store::query::{Counts, Filter};
 pub use outlive_core::time::Timestamp;
 pub use serde::de::IgnoredAny;
 pub use signal::{SignalName, SignalNamed, SignalValue};
@@ -127,9 +84,9 @@ pub use engine::{Builder, Engine};
 #[cfg(feature = "tokio")]
 pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetryScheduled, Subscribe};
 #[cfg(feature = "tokio")]
-pub use open::Durability;
-#[cfg(feature = "tokio")]
 pub use run::{Branch, CancelOutcome, DeadSignal, Progress, Run, RunInfo, Signal};
+#[cfg(feature = "tokio")]
+pub use runtime::open::Durability;
 #[cfg(feature = "http")]
 pub use sink::HttpSink;
 #[cfg(feature = "tokio")]

@@ -8,24 +8,24 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Refusal, Reopen, Send as SendWrite, Write};
 use outlive_core::failure::Failure;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
-use outlive_core::page::whole_journal;
 use outlive_core::payload::Payload;
-use outlive_core::query::Instance;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Refusal, Reopen, Send as SendWrite, Write};
+use outlive_core::store::page::whole_journal;
+use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec;
 use crate::error::Error;
-use crate::shared::{Gives, Shared};
+use crate::instance::codec;
+use crate::runtime::shared::{Gives, Shared};
+use crate::runtime::waiters::{End, Until};
 use crate::signal::SignalNamed;
-use crate::waiters::{End, Until};
 
 pub use dead::DeadSignal;
 pub use progress::{Branch, Progress};

@@ -6,10 +6,10 @@ mod http;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::commit::Write;
 use outlive_core::id::Name;
 use outlive_core::retry::Retry;
 use outlive_core::store::Store;
+use outlive_core::store::commit::Write;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -17,7 +17,7 @@ pub use http::HttpSink;
 
 use crate::error::Error;
 use crate::events::{Cursor, Events, LifecycleEvent, Subscribe};
-use crate::shared::Shared;
+use crate::runtime::shared::Shared;
 
 /// How long to wait after the store could not be read or written.
 const STORE_RETRY: Duration = Duration::from_millis(200);

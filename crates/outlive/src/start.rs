@@ -5,16 +5,16 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use outlive_core::commit::{self, Answer, Epoch, OnConflict, Refusal, Write};
 use outlive_core::duration::IntoDuration;
 use outlive_core::id::Name;
 use outlive_core::payload::Payload;
+use outlive_core::store::commit::{self, Answer, Epoch, OnConflict, Refusal, Write};
 use outlive_core::time::Timestamp;
 
 use crate::error::Error;
-use crate::handlers::{Names, run_id};
 use crate::run::Run;
-use crate::shared::{Gives, Shared};
+use crate::runtime::handlers::{Names, run_id};
+use crate::runtime::shared::{Gives, Shared};
 
 /// The maximum number of tags on one run.
 const TAGS_MAX: usize = 64;

@@ -8,9 +8,9 @@ use outlive_core::payload::Payload;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec;
 use crate::ctx::Ctx;
 use crate::error::{BoxError, Error};
+use crate::instance::codec;
 
 /// The name and types of a workflow, for a process that does not have its code.
 ///

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use outlive_core::memory::MemoryStore;
 use outlive_core::store::Store;
+use outlive_core::store::memory::MemoryStore;
 use outlive_sqlite::{Durability, Options, SqliteStore};
 use outlive_testkit::conformance::{Home, Opening, cases, differential};
 use tempfile::TempDir;

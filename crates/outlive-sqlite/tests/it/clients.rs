@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::message::Message;
-use outlive_core::query::{Query, Wake};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Epoch, Write};
+use outlive_core::store::query::{Query, Wake};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::Executor;
 use tokio::time::timeout;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 use outlive_sqlite::doctor::{self, Problem};
 use outlive_testkit::conformance::{Home, Opening, differential, run_all};
 

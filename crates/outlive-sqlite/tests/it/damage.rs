@@ -1,12 +1,12 @@
 //! A damaged row is the trouble of its own instance and of no other.
 
-use outlive_core::commit::{Answer, Commit, Epoch, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Filter, Query};
 use outlive_core::queue::{Push, PushTarget as Lying};
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{Answer, Commit, Epoch, Turn, Write};
+use outlive_core::store::query::{Filter, Query};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;

@@ -1,11 +1,11 @@
 //! The doctor finds each kind of damage where it is, and none in a sound store.
 
-use outlive_core::commit::{Commit, Epoch, NewState, Send, Start, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::EntryKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Commit, Epoch, NewState, Send, Start, Write};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::SqliteStore;
 use outlive_sqlite::doctor::{self, Problem, Report};

@@ -1,6 +1,5 @@
 //! The doctor knows what jobs leave in a file: none of it is a finding, and each kind of damage to it is.
 
-use outlive_core::commit::{Answer, Epoch, NewState, Trim, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::lifecycle::{News, NewsKind};
@@ -8,6 +7,7 @@ use outlive_core::message::Message;
 use outlive_core::queue::{Dead, Moved, Push, PushTarget as Where, ResolveDeadLetters, Spot, WhichLetters};
 use outlive_core::status::Status;
 use outlive_core::store::Store;
+use outlive_core::store::commit::{Answer, Epoch, NewState, Trim, Turn, Write};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;
 use outlive_sqlite::doctor::{self, Problem};
@@ -127,7 +127,7 @@ async fn a_stuck_job_that_is_cancelled_leaves_a_sound_store() {
     let why = NewState { note: Some("why".to_owned()), outcome: Some(json("4")), ..state(Status::Stuck) };
     turned(&store, Turn { state: Some(why), ..turn(num, epoch, 1) }).await;
     let message = Message::Cancel { reason: "enough".to_owned() };
-    write(&store, Write::Send(outlive_core::commit::Send { message, ..signal(POOL, 78) })).await;
+    write(&store, Write::Send(outlive_core::store::commit::Send { message, ..signal(POOL, 78) })).await;
     assert_sound(&place);
 }
 

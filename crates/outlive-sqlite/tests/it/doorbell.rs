@@ -6,9 +6,9 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use outlive_core::commit::Write;
-use outlive_core::query::Query;
 use outlive_core::store::Store;
+use outlive_core::store::commit::Write;
+use outlive_core::store::query::Query;
 use outlive_sqlite::{Options, SqliteStore};
 use tokio::time::timeout;
 

@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Commit, Write};
 use outlive_core::payload::Payload;
-use outlive_core::query::{Filter, Query};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Commit, Write};
+use outlive_core::store::query::{Filter, Query};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::{Options, SqliteStore};
 

@@ -1,9 +1,9 @@
 //! What progress costs: a commit with one entry writes one row.
 
-use outlive_core::commit::{Commit, Write};
-use outlive_core::query::Query;
 use outlive_core::status::Status;
 use outlive_core::store::Store;
+use outlive_core::store::commit::{Commit, Write};
+use outlive_core::store::query::Query;
 
 use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, name, state, write};
 

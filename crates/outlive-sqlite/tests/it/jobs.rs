@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Write};
-use outlive_core::query::{Line, Query};
 use outlive_core::queue::{ResolveDeadLetters, WhichLetters};
 use outlive_core::store::Store;
+use outlive_core::store::commit::{Answer, Write};
+use outlive_core::store::query::{Line, Query};
 
 use crate::doctor_of_jobs::{POOL, TASK, event, push, pushed, with_jobs};
 use crate::lost_answer::write_unknown;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use outlive_core::commit::{Commit, Epoch, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::payload::Payload;
 use outlive_core::store::Store;
+use outlive_core::store::commit::{Commit, Epoch, Write};
 
 use crate::support::{Place, assert_done, at, commit, driven};
 

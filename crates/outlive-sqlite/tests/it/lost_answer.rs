@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Write};
 use outlive_core::id::InstanceNum;
-use outlive_core::query::Query;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Write};
+use outlive_core::store::query::Query;
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::SqliteStore;
 
@@ -56,7 +56,7 @@ async fn runs(store: &SqliteStore) -> (InstanceNum, InstanceNum) {
 
 async fn batch(store: &SqliteStore) -> Arc<Vec<Write>> {
     let (waiting, driven) = runs(store).await;
-    let epoch = outlive_core::commit::Epoch(1);
+    let epoch = outlive_core::store::commit::Epoch(1);
     Arc::new(vec![
         claim(&[waiting], epoch),
         reopen("failed"),

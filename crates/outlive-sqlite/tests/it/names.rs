@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use outlive_core::commit::Write;
-use outlive_core::query::Query;
+use outlive_core::store::commit::Write;
+use outlive_core::store::query::Query;
 use outlive_core::store::{Error, ErrorKind, Store};
 use outlive_sqlite::{Options, SqliteReader, SqliteStore, doctor};
 

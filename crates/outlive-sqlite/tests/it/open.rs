@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use outlive_core::query::{Filter, Query};
+use outlive_core::store::query::{Filter, Query};
 use outlive_core::store::{Error, ErrorKind, Store};
 use outlive_sqlite::{Durability, Options, SqliteReader, SqliteStore};
 

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use outlive_core::commit::Epoch;
-use outlive_core::query::Query;
+use outlive_core::store::commit::Epoch;
+use outlive_core::store::query::Query;
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::{Options, SqliteStore};
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use outlive_core::commit::Write;
-use outlive_core::query::{Filter, Query};
+use outlive_core::store::commit::Write;
+use outlive_core::store::query::{Filter, Query};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::SqliteReader;
 

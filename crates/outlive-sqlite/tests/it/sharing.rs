@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use outlive_core::commit::Write;
-use outlive_core::query::{Filter, Query};
+use outlive_core::store::commit::Write;
+use outlive_core::store::query::{Filter, Query};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::{Durability, Options, SqliteStore};
 use tokio::time::timeout;

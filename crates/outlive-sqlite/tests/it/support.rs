@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{
+    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write,
+};
 use outlive_core::store::{Error, Store};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::{Options, SqliteStore};

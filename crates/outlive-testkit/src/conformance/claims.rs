@@ -1,8 +1,8 @@
 //! Promises about claims: the claimant gets an instance whole, and exclusively.
 
-use outlive_core::commit::{Answer, Claim, Claimed, Commit, Epoch, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Claim, Claimed, Commit, Epoch, Write};
 
 use super::world::{BY_HAND, Checked, WAITING, World, asleep, at, cancel, same};
 

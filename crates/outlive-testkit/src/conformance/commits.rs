@@ -1,9 +1,9 @@
 //! Promises about commits: atomic, and numbered without a gap.
 
-use outlive_core::commit::{Answer, Commit, Epoch, NewState, Refusal, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, Refusal, Write};
 
 use super::world::{
     BY_HAND, Checked, NOW, World, asleep, at, driven_on, ensure, json, name, of_run, refused, released, same, signal,

@@ -4,13 +4,13 @@ mod jobs;
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Absolve, Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::Store;
+use outlive_core::store::commit::{Absolve, Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
 use outlive_core::time::Timestamp;
 
 use super::pair::{Held, Pair};
@@ -20,7 +20,7 @@ use crate::random::Random;
 /// Applies the same random batches of writes to two empty stores, and compares every result and all contents.
 ///
 /// ```
-/// use outlive_core::memory::MemoryStore;
+/// use outlive_core::store::memory::MemoryStore;
 /// use outlive_testkit::conformance::differential;
 /// use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {

@@ -1,10 +1,10 @@
 //! Promises about an instance after its end: it is reopened, or nothing remains of it.
 
-use outlive_core::commit::{Answer, Commit, Epoch, NewState, Refusal, Reopen, Send, Start, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::{Entry, EntryKind};
-use outlive_core::query::Wake;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, Refusal, Reopen, Send, Start, Write};
+use outlive_core::store::query::Wake;
 
 use super::world::{Checked, NOW, WAITING, World, at, json, name, refused, released, same, signal, step_done};
 

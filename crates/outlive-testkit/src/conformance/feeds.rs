@@ -1,9 +1,9 @@
 //! Promises about the feed: everything that happened is reported once, in order, with numbers without a gap.
 
-use outlive_core::commit::{Answer, NewState, OnConflict, Start, Trim, Turn, Write};
 use outlive_core::lifecycle::{News, NewsKind};
-use outlive_core::query::{Line, Told};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, NewState, OnConflict, Start, Trim, Turn, Write};
+use outlive_core::store::query::{Line, Told};
 
 use super::jobs::{ORDER, ORDERS, strings, twice, words};
 use super::world::{
@@ -47,7 +47,7 @@ async fn the_lifecycle_of_a_run_is_reported_in_order(w: &mut World) -> Checked {
     w.commit(&w.new_state(num, 2, asleep(at(500)))).await?;
     w.claim(&[num]).await?;
     let state = NewState { outcome: Some(json("1")), ..released(Status::Failed) };
-    w.commit(&outlive_core::commit::Commit { state: Some(state), ..w.new_commit(num, 2, 1) }).await?;
+    w.commit(&outlive_core::store::commit::Commit { state: Some(state), ..w.new_commit(num, 2, 1) }).await?;
     w.reopen("a", at(5)).await?;
     w.claim(&[num]).await?;
     w.commit(&w.new_state(num, 4, NewState { outcome: Some(json("2")), ..released(Status::Completed) })).await?;
@@ -128,9 +128,9 @@ async fn repeated_writes_report_nothing_twice(w: &mut World) -> Checked {
     w.claim(&[num]).await?;
     w.claim(&[num]).await?;
     let state = NewState { note: Some("why".to_owned()), ..released(Status::Stuck) };
-    let commit = outlive_core::commit::Commit { state: Some(state), ..w.new_commit(num, 0, 2) };
+    let commit = outlive_core::store::commit::Commit { state: Some(state), ..w.new_commit(num, 0, 2) };
     twice(w, Write::Commit(commit)).await?;
-    twice(w, Write::Reopen(outlive_core::commit::Reopen { id: name("a"), num: None, at: at(3) })).await?;
+    twice(w, Write::Reopen(outlive_core::store::commit::Reopen { id: name("a"), num: None, at: at(3) })).await?;
     w.claim(&[num]).await?;
     let commit = w.new_state(num, 3, NewState { outcome: Some(json("1")), ..released(Status::Completed) });
     twice(w, Write::Commit(commit)).await?;

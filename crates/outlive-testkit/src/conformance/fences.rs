@@ -1,9 +1,9 @@
 //! Promises about the lease: a process that lost the right to execute cannot change a run any more.
 
-use outlive_core::commit::{Answer, Claim, Commit, Epoch, Start, Write};
-use outlive_core::query::Wake;
 use outlive_core::status::Status;
 use outlive_core::store::ErrorKind;
+use outlive_core::store::commit::{Answer, Claim, Commit, Epoch, Start, Write};
+use outlive_core::store::query::Wake;
 
 use super::world::{Checked, NOW, World, asleep, at, ensure, released, same, signal, step_done};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use outlive_core::commit::Start;
-use outlive_core::query::{Filter, Instance};
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::Start;
+use outlive_core::store::query::{Filter, Instance};
 use outlive_core::time::Timestamp;
 
 use super::world::{Checked, World, at, name, released, same, told};

@@ -1,9 +1,9 @@
 //! Promises about messages: kept in order of arrival until they are taken, once each, and never skipped.
 
-use outlive_core::commit::{Answer, Commit, NewState, Refusal, Send, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Commit, NewState, Refusal, Send, Write};
 
 use super::world::{
     Checked, NOW, World, asleep, at, cancel, ensure, json, name, refused, released, same, signal, told,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::lifecycle::{News, NewsKind};
-use outlive_core::query::{Line, Told};
 use outlive_core::queue::{Dead, Depth, Moved, Push, PushTarget, QueuePage, QueueRead, Queued, Spot};
+use outlive_core::store::commit::{Answer, Turn, Write};
+use outlive_core::store::query::{Line, Told};
 
 use super::world::{Checked, NOW, World, at, json, name, told};
 

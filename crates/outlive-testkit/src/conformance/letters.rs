@@ -1,9 +1,9 @@
 //! Promises about dead letters: kept until someone decides, whatever happens to their instance.
 
-use outlive_core::commit::{Answer, Refusal, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::queue::{Dead, Depth, ResolveDeadLetters, WhichLetters};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Refusal, Turn, Write};
 use outlive_core::time::Timestamp;
 
 use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strings};

@@ -1,9 +1,9 @@
 //! Promises about lists and counts: pages add up to the whole list, and counts agree with it.
 
-use outlive_core::commit::{OnConflict, Start, Write};
 use outlive_core::id::InstanceNum;
-use outlive_core::query::{Counts, Filter, Page};
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{OnConflict, Start, Write};
+use outlive_core::store::query::{Counts, Filter, Page};
 
 use super::world::{Checked, WAITING, World, at, cancel, ensure, json, name, released, same, told};
 

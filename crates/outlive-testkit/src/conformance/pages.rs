@@ -1,10 +1,10 @@
 //! Promises about pages: bounded by bytes as well as by number, and nothing is lost between two of them.
 
-use outlive_core::commit::{Start, Turn};
 use outlive_core::event::Event;
-use outlive_core::page::{PAGE_BYTES, Weight};
 use outlive_core::payload::Payload;
-use outlive_core::query::Filter;
+use outlive_core::store::commit::{Start, Turn};
+use outlive_core::store::page::{PAGE_BYTES, Weight};
+use outlive_core::store::query::Filter;
 
 use super::jobs::{MAIL, MAILS, letter, moved};
 use super::world::{Checked, World, ensure, name, same, told};
@@ -58,7 +58,7 @@ async fn written(w: &World, payload: &Payload, count: u64) -> Checked<outlive_co
 
 async fn a_page_of_the_feed_is_bounded_by_bytes(w: &mut World) -> Checked {
     written(w, &large(), COUNT).await?;
-    let lens = pages!(|after| w.store().feed(after, 1_000), |last: &outlive_core::query::Told| last.pos);
+    let lens = pages!(|after| w.store().feed(after, 1_000), |last: &outlive_core::store::query::Told| last.pos);
     same(&(lens.iter().sum::<u64>(), lens.len()), &(COUNT + 1, 2))
 }
 

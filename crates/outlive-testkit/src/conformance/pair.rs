@@ -6,13 +6,13 @@ mod jobs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use outlive_core::commit::{Answer, Claimed, Epoch, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::message::Inbound;
-use outlive_core::query::{Filter, Instance, Wake};
 use outlive_core::queue::Queued;
 use outlive_core::status::StatusKind;
 use outlive_core::store::Store;
+use outlive_core::store::commit::{Answer, Claimed, Epoch, Write};
+use outlive_core::store::query::{Filter, Instance, Wake};
 use outlive_core::time::Timestamp;
 
 use super::world::{Checked, at, same, told};

@@ -1,8 +1,8 @@
 //! Promises about pushes: an instance keeps events once each, in order, and is woken for them.
 
-use outlive_core::commit::{Answer, NewState, Refusal, Send, Turn, Write};
 use outlive_core::queue::{Push, PushTarget};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, NewState, Refusal, Send, Turn, Write};
 use outlive_core::time::Timestamp;
 
 use super::jobs::{MAIL, MAILS, ORDER, ORDERS, Pushed, event, keyed, moved, strings, twice};
@@ -244,7 +244,7 @@ async fn a_push_to_an_instance_driven_here_sets_no_wake(w: &mut World) -> Checke
 }
 
 async fn any_message_makes_a_pending_job_due_at_once(w: &mut World) -> Checked {
-    let start = outlive_core::commit::Start { workflow: name(ORDERS), due: at(9_000), ..w.new_start(ORDER) };
+    let start = outlive_core::store::commit::Start { workflow: name(ORDERS), due: at(9_000), ..w.new_start(ORDER) };
     w.start(&start).await?;
     same(&w.held(ORDER).await?.wake, &Some(at(9_000)))?;
     w.send(&w.new_send(ORDER, signal("hello"))).await?;

@@ -1,9 +1,9 @@
 //! Promises about queues: by priority, fairly between lanes, not before their time, and counted.
 
-use outlive_core::commit::{Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::queue::{Depth, Push, QueueRead, Queued};
+use outlive_core::store::commit::{Turn, Write};
 
 use super::jobs::{MAIL, MAILS, delayed, event, laned, moved, strings, texts, urgent};
 use super::world::{Checked, NOW, World, at, ensure, same, told};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use outlive_core::query::Filter;
 use outlive_core::status::StatusKind;
+use outlive_core::store::query::Filter;
 use outlive_core::time::Timestamp;
 
 use crate::random::Random;

@@ -1,9 +1,9 @@
 //! Promises about what survives a process crash, and how crashes are counted.
 
-use outlive_core::commit::{Absolve, Answer, Commit, Epoch, NewState, Send, Start, Write};
 use outlive_core::id::InstanceNum;
-use outlive_core::query::{Suspect, Wake};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Absolve, Answer, Commit, Epoch, NewState, Send, Start, Write};
+use outlive_core::store::query::{Suspect, Wake};
 
 use super::world::{
     BY_HAND, Checked, NOW, World, asleep, at, driven_on, json, name, of_run, released, same, signal, told,

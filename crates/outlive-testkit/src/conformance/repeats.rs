@@ -1,9 +1,9 @@
 //! Promises about repeated writes after a lost reply: they change nothing and return the first result.
 
-use outlive_core::commit::{Answer, Commit, NewState, OnConflict, Send, Start, Write};
 use outlive_core::journal::Entry;
 use outlive_core::message::Message;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Commit, NewState, OnConflict, Send, Start, Write};
 use outlive_core::time::Timestamp;
 
 use super::world::{

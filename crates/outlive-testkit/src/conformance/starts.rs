@@ -1,8 +1,8 @@
 //! Promises about creating an instance.
 
-use outlive_core::commit::{Answer, Epoch, OnConflict, Refusal, Start, Write};
-use outlive_core::query::{Instance, Wake};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Epoch, OnConflict, Refusal, Start, Write};
+use outlive_core::store::query::{Instance, Wake};
 
 use super::world::{Checked, NOW, World, at, json, name, refused, same, signal};
 

@@ -1,9 +1,9 @@
 //! Promises about a stuck instance: it stays as it is, and nothing of it is lost.
 
-use outlive_core::commit::{Answer, Commit, Epoch, NewState, Refusal};
 use outlive_core::id::InstanceNum;
 use outlive_core::message::Message;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, Refusal};
 
 use super::world::{Checked, NOW, World, cancel, driven_on, ensure, refused, released, same, step_done};
 

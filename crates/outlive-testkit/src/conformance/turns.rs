@@ -1,9 +1,9 @@
 //! Promises about turns of jobs: atomic, fenced, and applied once.
 
-use outlive_core::commit::{Answer, Epoch, NewState, OnConflict, Refusal, Start, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::queue::{Depth, Moved, Push, Spot};
 use outlive_core::status::{Status, StatusKind};
+use outlive_core::store::commit::{Answer, Epoch, NewState, OnConflict, Refusal, Start, Turn, Write};
 use outlive_core::time::Timestamp;
 
 use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strings, twice, words};
@@ -223,7 +223,7 @@ async fn a_refused_send_refuses_the_whole_turn(w: &mut World) -> Checked {
         refused(&w.turn(&Turn { is_removed: true, ..turn }).await?, why)?;
         same(&w.snapshot().await?, &before)?;
     }
-    let counts = told(w.store().count(&outlive_core::query::Filter::all()).await)?;
+    let counts = told(w.store().count(&outlive_core::store::query::Filter::all()).await)?;
     same(&(counts.of(StatusKind::Pending), counts.total()), &(1, 3))
 }
 
@@ -325,7 +325,7 @@ async fn a_removed_instance_leaves_only_its_lifecycle_events(w: &mut World) -> C
         ensure(id.starts_with(job), || format!("the lifecycle event names job {job:?}"))?;
         same(&w.depth(job).await?, &Depth::default())?;
     }
-    same(&told(w.store().count(&outlive_core::query::Filter::all()).await)?.total(), &0)
+    same(&told(w.store().count(&outlive_core::store::query::Filter::all()).await)?.total(), &0)
 }
 
 async fn an_id_can_be_reused_after_a_removal(w: &mut World) -> Checked {

@@ -1,12 +1,12 @@
 //! Promises about values at the edge of their range: kept exactly, or not accepted at all.
 
-use outlive_core::commit::{Answer, Commit, NewState, Send, Start};
 use outlive_core::id::LENGTH_MAX;
 use outlive_core::journal::Entry;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::query::Wake;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Commit, NewState, Send, Start};
+use outlive_core::store::query::Wake;
 use outlive_core::time::Timestamp;
 
 use super::world::{Checked, World, asleep, at, json, name, of_run, released, same, step_done, told};

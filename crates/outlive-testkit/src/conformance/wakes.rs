@@ -1,10 +1,10 @@
 //! Promises about wakes: due instances are found, in order, and nothing accepted waits for another event.
 
-use outlive_core::commit::{Commit, NewState, Send, Start};
 use outlive_core::id::InstanceNum;
 use outlive_core::message::Message;
-use outlive_core::query::Wake;
 use outlive_core::status::Status;
+use outlive_core::store::commit::{Commit, NewState, Send, Start};
+use outlive_core::store::query::Wake;
 use outlive_core::time::Timestamp;
 
 use super::world::{

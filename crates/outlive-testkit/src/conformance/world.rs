@@ -6,18 +6,18 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlive_core::commit::{
-    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Refusal, Reopen, Send, Start, Write,
-};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::query::{Filter, Instance, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::status::Status;
 use outlive_core::store::Store;
+use outlive_core::store::commit::{
+    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Refusal, Reopen, Send, Start, Write,
+};
+use outlive_core::store::query::{Filter, Instance, Told, Wake};
 use outlive_core::time::Timestamp;
 
 use super::Home;

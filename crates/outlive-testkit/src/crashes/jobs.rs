@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use outlive::clock::Clock;
 use outlive::{Builder, Client, Error, IntoDuration};
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 
 use crate::clock::TestClock;
 use crate::engine::TestEngine;

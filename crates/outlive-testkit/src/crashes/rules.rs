@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outlive::{Cause, Entry, EntryKind, Status};
-use outlive_core::commit::Write;
+use outlive_core::store::commit::Write;
 
 use crate::words;
 

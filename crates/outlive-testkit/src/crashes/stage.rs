@@ -8,8 +8,8 @@ use std::time::Duration;
 use outlive::clock::Clock;
 use outlive::{Builder, Error, OnConflict, Payload, Run, Status};
 use outlive_core::id::Name;
-use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message as Inbox;
+use outlive_core::store::memory::MemoryStore;
 use serde_json::value::RawValue;
 
 use crate::clock::TestClock;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlive::clock::Clock;
 use outlive::{HookAction, StepCall, StepHook, Timestamp};
-use outlive_core::commit::{Answer, Write};
+use outlive_core::store::commit::{Answer, Write};
 
 use crate::clock::TestClock;
 use crate::faults::{Fault, Witness};

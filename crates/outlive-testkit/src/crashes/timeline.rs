@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use outlive::Timestamp;
-use outlive_core::commit::Write;
+use outlive_core::store::commit::Write;
 
 use crate::faults::Fault;
 use crate::words::{name, of_write, span};

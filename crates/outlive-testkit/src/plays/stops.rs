@@ -6,11 +6,11 @@ use std::time::Duration;
 use outlive::clock::Clock as _;
 use outlive::store::Store;
 use outlive::{Entry, EntryKind, Payload, Status, Timestamp};
-use outlive_core::commit::{Commit, NewState, OnConflict, Send, Start, Write};
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message;
-use outlive_core::query::Instance;
+use outlive_core::store::commit::{Commit, NewState, OnConflict, Send, Start, Write};
+use outlive_core::store::memory::MemoryStore;
+use outlive_core::store::query::Instance;
 
 use super::perform::{NAME, Stage, value};
 use super::script::{Base, Kind, Line, ops};

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outlive_core::commit::{Answer, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Push, PushTarget};
+use outlive_core::store::commit::{Answer, Write};
 
 /// An event that was accepted.
 #[derive(Clone, Debug)]

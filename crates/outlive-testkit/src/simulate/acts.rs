@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::{CancelOutcome, Client, Error, OnConflict, Payload, Status};
-use outlive_core::commit::{Answer, Refusal, Send, Start, Write};
 use outlive_core::id::{Epoch, Name};
 use outlive_core::message::Message;
+use outlive_core::store::commit::{Answer, Refusal, Send, Start, Write};
 use outlive_core::time::Timestamp;
 
 use super::orders::Order;

@@ -6,7 +6,7 @@ use outlive::{Engine, Entry, EntryKind, Payload, Status, Timestamp};
 use outlive_core::id::Name;
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::NewsKind;
-use outlive_core::query::Query;
+use outlive_core::store::query::Query;
 
 use crate::words::{of_inbox, of_journal};
 

@@ -7,8 +7,8 @@ use outlive_core::id::Name;
 use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::News;
-use outlive_core::query::{Line, Query, Told};
 use outlive_core::queue::Dead;
+use outlive_core::store::query::{Line, Query, Told};
 use serde::de::DeserializeOwned;
 
 use crate::words::last_lines;

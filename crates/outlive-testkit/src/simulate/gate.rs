@@ -5,14 +5,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
-use outlive_core::memory::MemoryStore;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
+use outlive_core::store::commit::{Answer, Epoch, Write};
+use outlive_core::store::memory::MemoryStore;
+use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::store::{Answered, Error, Store};
 use outlive_core::time::Timestamp;
 use tokio::sync::{Notify, oneshot};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use outlive::{Status, Timestamp};
-use outlive_core::commit::{Answer, Write};
 use outlive_core::id::{Epoch, InstanceNum, Name};
 use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::NewsKind;
 use outlive_core::message::Inbound;
-use outlive_core::query::{Filter, Instance, Query};
+use outlive_core::store::commit::{Answer, Write};
+use outlive_core::store::query::{Filter, Instance, Query};
 
 /// Limit on the instances that are read.
 const INSTANCES_MAX: usize = 100_000;

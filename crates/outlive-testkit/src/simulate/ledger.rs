@@ -6,9 +6,9 @@ use std::task::Waker;
 
 use outlive::clock::Clock;
 use outlive::{HookAction, StepCall, StepHook, Timestamp};
-use outlive_core::commit::{Answer, Write};
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::EntryKind;
+use outlive_core::store::commit::{Answer, Write};
 
 use crate::clock::TestClock;
 use crate::hook::Mock;

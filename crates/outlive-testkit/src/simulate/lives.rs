@@ -7,8 +7,8 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{FlushReason, HandlerKind};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{Detail, News, NewsKind};
-use outlive_core::query::{Line, Told};
 use outlive_core::queue::Dead;
+use outlive_core::store::query::{Line, Told};
 
 use super::accepted::Acceptance;
 use super::kept::Kept;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use outlive::job::{Continuous, Debounce, Push as Pushing, WorkerPool};
 use outlive::{Client, Error, OnConflict, Payload};
-use outlive_core::commit::{Send, Start, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{Epoch, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::queue::{Push, PushTarget, ResolveDeadLetters, WhichLetters};
+use outlive_core::store::commit::{Send, Start, Write};
 use outlive_core::time::Timestamp;
 use serde_json::Value;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use outlive::clock::Clock;
 use outlive::{Engine, Timestamp};
-use outlive_core::commit::{Answer, Claimed, Write};
-use outlive_core::memory::MemoryStore;
-use outlive_core::query::Query;
+use outlive_core::store::commit::{Answer, Claimed, Write};
+use outlive_core::store::memory::MemoryStore;
+use outlive_core::store::query::Query;
 use outlive_core::store::{Error, ErrorKind, Store};
 
 use crate::clock::TestClock;

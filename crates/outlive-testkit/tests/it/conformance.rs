@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 use outlive_testkit::conformance::{Home, Opening, cases, differential, run_all};
 
 #[derive(Default)]

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use outlive_core::id::Name;
 use outlive_core::journal::Entry;
 use outlive_core::message::{Inbound, Message};
-use outlive_core::query::Instance;
 use outlive_core::status::Status;
+use outlive_core::store::query::Instance;
 use outlive_core::workflow::{Asked, OpKind};
 
-use super::identity::Parts;
 use super::renames;
 use super::verdict::{Operation, Verdict};
-use crate::env::Env;
 use crate::export::Exported;
-use crate::info::Info;
-use crate::panics;
-use crate::registry::{Registered, Registry};
-use crate::replay::{self, Copy, CopyEnd, NotBegun};
-use crate::resident::Guesses;
-use crate::stuck;
+use crate::instance::env::Env;
+use crate::instance::info::Info;
+use crate::instance::panics;
+use crate::instance::resident::Guesses;
+use crate::runtime::registry::{Registered, Registry};
+use crate::runtime::replay::{self, Copy, CopyEnd, NotBegun};
+use crate::runtime::stuck;
+use outlive_core::workflow::ParsedIdentity;
 
 /// What runs are judged against: the registered workflows and their environment.
 pub(crate) struct Judge {
@@ -234,7 +234,7 @@ impl Frontier {
     fn hides_nothing(&self) -> bool {
         let is_step = |asked: &Asked| asked.kind == OpKind::Step;
         self.unrecorded.iter().chain(&self.last).all(is_step)
-            && self.orphans.iter().all(|orphan| Parts::of(&orphan.name).kind == "sleep")
+            && self.orphans.iter().all(|orphan| ParsedIdentity::of(&orphan.name).kind == "sleep")
     }
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use outlive_core::workflow::{Asked, OpKind};
 
-use super::identity::{Parts, unescaped};
 use super::judge::{Frontier, Original, operation};
 use super::verdict::{Operation, Rename};
-use crate::resident::Guesses;
+use crate::instance::resident::Guesses;
+use outlive_core::workflow::{ParsedIdentity, unescaped};
 
 /// The maximum number of renames in one run.
 const RENAMES_MAX: usize = 16;
@@ -24,7 +24,7 @@ pub(super) fn find(original: &Original<'_>, first: &Frontier) -> Vec<Rename> {
         (guesses, frontier) = (tried, next);
         let are_waits = frontier.unrecorded.iter().all(|asked| asked.kind == OpKind::Wait);
         if frontier.unrecorded.is_empty() || (are_waits && original.is_quiet()) {
-            let kind = |operation: &Operation| Parts::of(&operation.name).kind.to_owned();
+            let kind = |operation: &Operation| ParsedIdentity::of(&operation.name).kind.to_owned();
             let is_other = |orphan: &Operation| renames.iter().any(|rename| kind(&rename.from) == kind(orphan));
             return if frontier.orphans.iter().any(is_other) { Vec::new() } else { renames };
         }
@@ -51,9 +51,9 @@ fn one_more(original: &Original<'_>, frontier: &Frontier, guesses: &Guesses) -> 
 /// Returns the record that an operation would have: of the same kind, and if possible of the same scope or name; the
 /// earliest, unless one was called on the very same line.
 fn candidate<'a>(asked: &Asked, orphans: &'a [Operation]) -> Option<&'a Operation> {
-    let new = Parts::of(&asked.op);
-    let alike = |is_alike: &dyn Fn(Parts<'_>) -> bool| -> Option<&'a Operation> {
-        let fitting = || orphans.iter().filter(|orphan| is_alike(Parts::of(&orphan.name)));
+    let new = ParsedIdentity::of(&asked.op);
+    let alike = |is_alike: &dyn Fn(ParsedIdentity<'_>) -> bool| -> Option<&'a Operation> {
+        let fitting = || orphans.iter().filter(|orphan| is_alike(ParsedIdentity::of(&orphan.name)));
         fitting().find(|orphan| *orphan.site == *asked.site).or_else(|| fitting().next())
     };
     alike(&|old| old.kind == new.kind && old.scope == new.scope)
@@ -63,7 +63,7 @@ fn candidate<'a>(asked: &Asked, orphans: &'a [Operation]) -> Option<&'a Operatio
 
 /// Returns the identity that an operation would have had, without the count.
 fn old_base(asked: &Asked, orphan: &Operation) -> Option<Arc<str>> {
-    let (new, old) = (Parts::of(&asked.op), Parts::of(&orphan.name));
+    let (new, old) = (ParsedIdentity::of(&asked.op), ParsedIdentity::of(&orphan.name));
     match (new.count, old.count) {
         (new, old_count) if new == old_count => Some(old.base.into()),
         (1, _) => Some((*orphan.name).into()),
@@ -72,7 +72,7 @@ fn old_base(asked: &Asked, orphan: &Operation) -> Option<Arc<str>> {
 }
 
 fn rename(asked: &Asked, orphan: &Operation) -> Rename {
-    let (new, old) = (Parts::of(&asked.op), Parts::of(&orphan.name));
+    let (new, old) = (ParsedIdentity::of(&asked.op), ParsedIdentity::of(&orphan.name));
     let is_name_alone = old.kind == "step:" && (new.scope, new.key, new.count) == (old.scope, old.key, old.count);
     Rename { from: orphan.clone(), to: operation(asked), was: is_name_alone.then(|| unescaped(old.name)) }
 }

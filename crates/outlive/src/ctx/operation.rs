@@ -11,7 +11,7 @@ use outlive_core::workflow::{self, OpKind, Polled, Slot, Spec};
 use crate::ctx::call::Call;
 use crate::ctx::{Ctx, check};
 use crate::error::Error;
-use crate::resident::{CalledFrom, ResidentRun};
+use crate::instance::resident::{CalledFrom, ResidentRun};
 
 /// Ties a builder to its context, and to a type that it only names.
 pub(crate) type Tie<'a, T> = PhantomData<(&'a Ctx, fn() -> T)>;

@@ -17,14 +17,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::Span;
 
-use crate::attempts::Begun;
 use crate::ctx::Ctx;
 use crate::ctx::operation::{Operation, Tie};
 use crate::ctx::sleep::cancelled;
-use crate::env::{HookAction, StepCall, StepHook};
 use crate::error::{BoxError, Error, is_permanent};
-use crate::logs;
-use crate::panics;
+use crate::instance::attempts::Begun;
+use crate::instance::env::{HookAction, StepCall, StepHook};
+use crate::instance::logs;
+use crate::instance::panics;
 
 /// One attempt of a step. A body can take it as its argument.
 ///

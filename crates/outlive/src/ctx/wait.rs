@@ -17,7 +17,7 @@ use crate::ctx::Ctx;
 use crate::ctx::operation::{Operation, Tie};
 use crate::ctx::sleep::cancelled;
 use crate::error::Error;
-use crate::panics;
+use crate::instance::panics;
 
 /// A wait for a signal, created by [`Ctx::wait`].
 ///

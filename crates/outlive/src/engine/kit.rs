@@ -1,11 +1,11 @@
 //! Engine internals for test kits.
 
 use outlive_core::id::Name;
-use outlive_core::page::whole_journal;
+use outlive_core::store::page::whole_journal;
 use outlive_core::time::Timestamp;
 
 use super::Engine;
-use crate::replay;
+use crate::runtime::replay;
 
 /// For test kits; with the feature `testing` only.
 impl Engine {

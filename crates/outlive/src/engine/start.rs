@@ -4,27 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::id::Epoch;
-use outlive_core::query::Filter;
 use outlive_core::status::StatusKind;
 use outlive_core::store::Store;
+use outlive_core::store::query::Filter;
 
 use super::{Builder, Engine, StoreSource};
 use crate::check::EnvCheck;
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::committer::Committer;
-use crate::env::Env;
 use crate::error::Error;
-use crate::panics;
-use crate::random::RandomSource;
-use crate::registry::Registry;
-use crate::replies::Replies;
-use crate::retention::Retention;
-use crate::shared::Shared;
+use crate::instance::env::Env;
+use crate::instance::panics;
+use crate::instance::random::RandomSource;
+use crate::runtime::committer::Committer;
+use crate::runtime::registry::Registry;
+use crate::runtime::replies::Replies;
+use crate::runtime::retention::Retention;
+use crate::runtime::shared::Shared;
+use crate::runtime::waiters::Waiters;
+use crate::runtime::worker::{Worker, WorkerParts, deploy};
 #[cfg(feature = "http")]
 use crate::sink::{self, Sinks};
-use crate::waiters::Waiters;
-use crate::worker::{Worker, WorkerParts, deploy};
 
 /// How often to try for the lease of a store that another process executes.
 const LOCK_LOOK: Duration = Duration::from_millis(50);

@@ -5,11 +5,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use outlive_core::id::Name;
-use outlive_core::query::{Line, Told};
+use outlive_core::store::query::{Line, Told};
 
 use super::event::{Cursor, LifecycleEvent};
 use super::kind::LifecycleKind;
-use crate::attempts::{Attempts, Begun, Listener};
+use crate::instance::attempts::{Attempts, Begun, Listener};
 
 /// What one subscriber receives besides the feed.
 pub(super) struct Live {

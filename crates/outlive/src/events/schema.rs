@@ -8,7 +8,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::lifecycle::{Detail, News, NewsKind};
 use outlive_core::payload::Payload;
-use outlive_core::query::{Line, Told};
+use outlive_core::store::query::{Line, Told};
 use outlive_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 

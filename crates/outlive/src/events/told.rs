@@ -4,15 +4,15 @@ use outlive_core::failure::{Cause, Failure};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::lifecycle::{Detail, News, NewsKind};
 use outlive_core::payload::Payload;
-use outlive_core::query::{Line, Told};
 use outlive_core::retry::Reason;
 use outlive_core::status::StatusKind;
+use outlive_core::store::query::{Line, Told};
 use outlive_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::event::{Cursor, LifecycleEvent};
 use super::kind::{JobWork, LifecycleKind, RetryScheduled};
-use crate::check::identity::{Parts, unescaped};
+use outlive_core::workflow::{ParsedIdentity, unescaped};
 
 /// Returns the events of a feed entry, in order.
 pub(super) fn events(told: &Told) -> Vec<LifecycleEvent> {
@@ -40,7 +40,7 @@ pub(super) fn events(told: &Told) -> Vec<LifecycleEvent> {
 
 /// Returns the event of a journal entry. `None` for a kind that a later release has added.
 fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
-    let name = || unescaped(Parts::of(&entry.op).name);
+    let name = || unescaped(ParsedIdentity::of(&entry.op).name);
     let operation = || entry.op.to_string();
     let until = entry.due.unwrap_or(entry.at);
     let attempt = entry.attempt;

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use outlive_core::id::InstanceNum;
 use outlive_core::kind::Kinds;
-use outlive_core::page::{PAGE_BYTES, Weight, whole_inbox, whole_journal};
-use outlive_core::query::{Filter, Instance, Query};
 use outlive_core::status::Status;
+use outlive_core::store::page::{PAGE_BYTES, Weight, whole_inbox, whole_journal};
+use outlive_core::store::query::{Filter, Instance, Query};
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
 
 use super::{Exported, Reader};
-use crate::awaited;
 use crate::error::{Error, ExportError, ExportProblem};
-use crate::open;
+use crate::runtime::awaited;
+use crate::runtime::open;
 
 /// How many instances are listed at once.
 const PAGE: usize = 500;

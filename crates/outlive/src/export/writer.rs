@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use outlive_core::query::Filter;
+use outlive_core::store::query::Filter;
 use serde::Serialize;
 
 use super::Progress;

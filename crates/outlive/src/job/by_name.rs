@@ -4,10 +4,10 @@ use outlive_core::event::Event;
 use outlive_core::id::Name;
 use outlive_core::kind::{JobKind, Kinds};
 use outlive_core::message::Message;
-use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Filter, Instance};
 use outlive_core::queue::{PushTarget, QueueRead};
+use outlive_core::store::page::whole_inbox;
+use outlive_core::store::query::{Filter, Instance};
 use outlive_core::time::Timestamp;
 
 use super::client::{JobClient, record_of, state_of};

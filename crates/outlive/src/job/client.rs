@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use outlive_core::commit::{self, Answer, Refusal, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
-use outlive_core::page::whole_inbox;
 use outlive_core::payload::Payload;
-use outlive_core::query::Instance;
 use outlive_core::queue::{Push, PushTarget, ResolveDeadLetters, WhichLetters};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{self, Answer, Refusal, Write};
+use outlive_core::store::page::whole_inbox;
+use outlive_core::store::query::Instance;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
@@ -23,12 +23,12 @@ use tokio::sync::oneshot;
 use super::order::{Limit, Order};
 use super::outcome::{DeadLetter, JobInfo, JobStatus};
 use crate::client::Client;
-use crate::codec;
 use crate::error::Error;
-use crate::handlers::Names;
-use crate::replies::Reply;
-use crate::shared::Shared;
-use crate::waiters::Until;
+use crate::instance::codec;
+use crate::runtime::handlers::Names;
+use crate::runtime::replies::Reply;
+use crate::runtime::shared::Shared;
+use crate::runtime::waiters::Until;
 
 /// The way out for a stuck instance.
 const STUCK: &str = "it keeps what it was sent; fix the code, then `outlive retry` it, or `terminate` it";

@@ -6,9 +6,9 @@ use outlive_core::payload::Payload;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec;
 use crate::error::Error;
-use crate::handlers::{CallContext, CallPolicy, Calling, HandlerFuture, run};
+use crate::instance::codec;
+use crate::runtime::handlers::{CallContext, CallPolicy, Calling, HandlerFuture, run};
 
 /// The state as the handler sees it.
 pub(crate) struct Held<S> {

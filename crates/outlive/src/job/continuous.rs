@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::commit::{self, Answer, OnConflict, Refusal, Write};
 use outlive_core::duration::IntoDuration;
 use outlive_core::failure::Failure;
 use outlive_core::id::{Epoch, Name};
@@ -16,6 +15,7 @@ use outlive_core::queue::PushTarget;
 use outlive_core::retry::Retry;
 use outlive_core::schedule::{Cron, Missed, Schedule, ScheduleError};
 use outlive_core::status::Status;
+use outlive_core::store::commit::{self, Answer, OnConflict, Refusal, Write};
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,9 +27,9 @@ use super::order::Order;
 use super::outcome::{JobInfo, Started};
 use super::stateful::{Context, Own};
 use crate::client::{Client, Contract};
-use crate::codec;
 use crate::error::Error;
-use crate::handlers::{
+use crate::instance::codec;
+use crate::runtime::handlers::{
     CallContext, Calling, Definition, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest, Settings,
     Unfinished, Work, erase,
 };

@@ -12,10 +12,10 @@ use outlive_core::id::Name;
 use outlive_core::job::{DebounceRules, Done, End, Exhausted, FlushReason, HandlerKind, Policy, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
-use outlive_core::page::is_full;
 use outlive_core::payload::Payload;
 use outlive_core::queue::PushTarget;
 use outlive_core::retry::Retry;
+use outlive_core::store::page::is_full;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,13 +27,13 @@ use super::order::{Limit, Order};
 use super::outcome::{Added, DeadLetter, JobInfo, failure_of};
 use super::stateful::{Context, Own};
 use crate::client::{Client, Contract};
-use crate::codec;
 use crate::error::Error;
-use crate::handlers::{
+use crate::instance::codec;
+use crate::runtime::handlers::{
     CallContext, Calling, Definition, Ended, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest,
     Settings, Unfinished, Work, erase,
 };
-use crate::replies::Reply;
+use crate::runtime::replies::Reply;
 
 contract! {
     /// Names a debounce and the types of its events and its batch.

@@ -5,14 +5,14 @@ use std::marker::PhantomData;
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::kind::JobKind;
 use outlive_core::payload::Payload;
-use outlive_core::query::Instance;
 use outlive_core::queue::Dead;
 use outlive_core::status::Status;
+use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
 use serde::de::DeserializeOwned;
 
-use crate::codec;
 use crate::error::Error;
+use crate::instance::codec;
 
 /// The outcome of starting an instance that may already exist.
 ///

@@ -24,11 +24,11 @@ use super::context::{common_methods, read};
 use super::macros::{contract, dead_methods, settings_methods};
 use super::order::Order;
 use super::outcome::{DeadLetter, Pushed};
-use crate::call::Call;
 use crate::client::{Client, Contract};
-use crate::codec;
 use crate::error::Error;
-use crate::handlers::{
+use crate::instance::codec;
+use crate::runtime::call::Call;
+use crate::runtime::handlers::{
     CallContext, Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, Outbox,
     PoolCall, PoolHandlers, PoolRules, RetryTest, Settings, Unfinished, Work, erase, run,
 };
@@ -209,8 +209,8 @@ impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for Own<E> {
     }
 }
 
-impl<E: DeserializeOwned + Send + Sync + 'static> crate::handlers::Handlers for Own<E> {
-    fn call(&self, _: crate::handlers::HandlerCall) -> crate::handlers::Calling {
+impl<E: DeserializeOwned + Send + Sync + 'static> crate::runtime::handlers::Handlers for Own<E> {
+    fn call(&self, _: crate::runtime::handlers::HandlerCall) -> crate::runtime::handlers::Calling {
         Ended::unreadable("a pool has no handler of this kind".into()).at_once()
     }
 

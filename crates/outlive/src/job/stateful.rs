@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::{StateCell, read};
-use crate::handlers::{Calling, Ended, Erased, HandlerCall};
+use crate::runtime::handlers::{Calling, Ended, Erased, HandlerCall};
 
 /// A context built from a state.
 pub(crate) trait Context: Send + 'static {

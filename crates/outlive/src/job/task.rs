@@ -26,15 +26,15 @@ use super::macros::{contract, dead_methods, instance_methods, settings_methods};
 use super::order::{Limit, Order};
 use super::outcome::{DeadLetter, JobInfo, Sent, failure_of};
 use super::stateful::{Context, Own};
-use crate::call::Call;
 use crate::client::{Client, Contract};
-use crate::codec;
 use crate::error::Error;
-use crate::handlers::{
+use crate::instance::codec;
+use crate::runtime::call::Call;
+use crate::runtime::handlers::{
     CallContext, Calling, Definition, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest, Settings,
     Unfinished, Work, erase,
 };
-use crate::replies::Reply;
+use crate::runtime::replies::Reply;
 
 contract! {
     /// Names a task and the types of its events and its state.

@@ -7,8 +7,8 @@ use outlive_core::payload::Payload;
 use outlive_core::time::Timestamp;
 
 use super::{Run, send};
-use crate::check::identity::{Parts, unescaped};
 use crate::error::Error;
+use outlive_core::workflow::{ParsedIdentity, unescaped};
 
 /// A signal that did not deserialize as what the run waited for, and was refused so that the wait could continue.
 ///
@@ -45,7 +45,7 @@ pub struct DeadSignal {
 impl DeadSignal {
     fn of(entry: &Entry) -> Option<Self> {
         let refused = entry.refused()?;
-        let name = unescaped(Parts::of(&entry.op).name);
+        let name = unescaped(ParsedIdentity::of(&entry.op).name);
         Some(Self { seq: entry.seq, name, value: refused.value, problem: refused.problem, at: entry.at })
     }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use outlive_core::failure::Failure;
 use outlive_core::journal::{Entry, EntryKind};
-use outlive_core::query::Instance;
 use outlive_core::status::Status;
+use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
 
-use crate::awaited::{self, Awaited};
-use crate::check::identity::{Parts, unescaped};
+use crate::runtime::awaited::{self, Awaited};
+use outlive_core::workflow::{ParsedIdentity, unescaped};
 
 /// The progress of a run, returned by [`Run::progress`](crate::Run::progress).
 ///
@@ -282,7 +282,7 @@ impl<'a> Open<'a> {
                     _ => Branch::Step { step: step(), attempt: entry.attempt + 1 },
                 },
                 EntryKind::SleepSet => Branch::Sleep { operation: entry.op.to_string(), until: entry.due? },
-                _ => Branch::Signal { name: unescaped(Parts::of(&entry.op).name), until: entry.due },
+                _ => Branch::Signal { name: unescaped(ParsedIdentity::of(&entry.op).name), until: entry.due },
             })
         })
     }

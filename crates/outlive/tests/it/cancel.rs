@@ -7,10 +7,10 @@ use outlive::clock::Clock;
 use outlive::prelude::*;
 use outlive::store::Store;
 use outlive::{CancelOutcome, EntryKind};
-use outlive_core::commit::{self, Write};
 use outlive_core::id::Name;
-use outlive_core::memory::MemoryStore;
 use outlive_core::message::Message;
+use outlive_core::store::commit::{self, Write};
+use outlive_core::store::memory::MemoryStore;
 use outlive_testkit::{Fault, Faults, TestClock, TestEngine};
 
 use crate::support::turn;

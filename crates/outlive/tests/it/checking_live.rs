@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use outlive::prelude::*;
 use outlive::store::{Answered, Store};
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
+use outlive_core::store::commit::{Answer, Epoch, Write};
+use outlive_core::store::query::{Counts, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_testkit::{TestEngine, check};
 
 /// A store whose lists are of an earlier moment than all else it says.

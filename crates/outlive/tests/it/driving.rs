@@ -178,7 +178,7 @@ async fn a_place_that_was_not_needed_goes_to_whoever_waits_for_it() {
         let is_open = *ctx.get::<bool>();
         Ok(ctx.step("a", || async move { if is_open { ok(7).await } else { std::future::pending().await } }).await?)
     }
-    let store = Arc::new(Faults::new(Arc::new(outlive_core::memory::MemoryStore::new())));
+    let store = Arc::new(Faults::new(Arc::new(outlive_core::store::memory::MemoryStore::new())));
     let clock = outlive_testkit::TestClock::new();
     let open = |is_open| {
         let engine = Engine::with_store(store.clone()).workflow("once", once).clock(clock.clone());

@@ -3,10 +3,10 @@
 use outlive::clock::Clock;
 use outlive::job::{Continuous, ContinuousBuilder, ContinuousCtx, JobStatus, Missed};
 use outlive::prelude::*;
-use outlive_core::commit::{self, Write};
 use outlive_core::id::Name;
 use outlive_core::lifecycle::NewsKind;
 use outlive_core::message::Message;
+use outlive_core::store::commit::{self, Write};
 use outlive_testkit::{TestClock, TestEngine};
 
 use crate::jobs_kit::{Book, contents, failures, others, perform, told};

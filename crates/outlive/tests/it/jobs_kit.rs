@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use outlive::prelude::*;
 use outlive::store::Store;
 use outlive_core::lifecycle::{Detail, NewsKind};
-use outlive_core::query::Line;
+use outlive_core::store::query::Line;
 use outlive_testkit::TestEngine;
 use tokio::sync::Semaphore;
 
@@ -100,7 +100,7 @@ pub(crate) fn others(engine: outlive::Builder) -> outlive::Builder {
 /// What the world was told of an instance: kind, attempt, detail.
 pub(crate) async fn told(store: &Arc<dyn Store>, id: &str) -> Vec<(NewsKind, u32, Detail)> {
     let feed = store.feed(0, 1_000_000).await.unwrap();
-    let of = |told: outlive_core::query::Told| match told.line {
+    let of = |told: outlive_core::store::query::Told| match told.line {
         Line::News(news) if told.id.as_str() == id => {
             let detail = news.detail.as_ref().and_then(Detail::from_payload).unwrap_or_default();
             Some((news.kind, news.attempt, detail))

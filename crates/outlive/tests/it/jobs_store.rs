@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive::store::Store;
-use outlive_core::commit::{Answer, Epoch, NewState, Reopen, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, Push, PushTarget, QueuePage, QueueRead};
 use outlive_core::status::Status;
 use outlive_core::store::Answered;
+use outlive_core::store::commit::{Answer, Epoch, NewState, Reopen, Turn, Write};
+use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::time::Timestamp;
 
 pub(crate) struct SlowQueue(Arc<dyn Store>);

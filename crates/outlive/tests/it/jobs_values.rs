@@ -8,11 +8,11 @@ use outlive::job::{
     WorkerPoolCtx,
 };
 use outlive::prelude::*;
-use outlive_core::commit::Write;
 use outlive_core::event::Event;
 use outlive_core::id::Name;
 use outlive_core::payload::Payload;
 use outlive_core::queue::PushTarget;
+use outlive_core::store::commit::Write;
 use outlive_testkit::TestEngine;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -899,7 +899,7 @@ async fn a_step_that_may_run_at_most_once_runs_once_without_a_crash_and_keeps_it
 
 #[tokio::test]
 async fn the_start_of_a_step_that_may_run_at_most_once_is_durable_before_its_body_runs() {
-    let store: Arc<dyn Store> = Arc::new(outlive_core::memory::MemoryStore::new());
+    let store: Arc<dyn Store> = Arc::new(outlive_core::store::memory::MemoryStore::new());
     let seen = store.clone();
     let workflow = move |ctx: Ctx, (): ()| {
         let seen = seen.clone();

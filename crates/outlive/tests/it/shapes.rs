@@ -12,7 +12,7 @@ use futures_util::future::{BoxFuture, FutureExt, join_all};
 use futures_util::stream::{self, FuturesUnordered};
 use outlive::prelude::*;
 use outlive::{EntryKind, OnConflict};
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 use outlive_testkit::{Fault, Faults, TestEngine};
 
 use crate::support::{World, world};

@@ -132,7 +132,7 @@ async fn signals_keep_their_order_across_crashes() {
 async fn a_signal_is_taken_once_wherever_the_process_dies() {
     for n in 1..40 {
         for fault in [Fault::CrashBefore(n), Fault::CrashAfter(n)] {
-            let faults = Arc::new(Faults::new(Arc::new(outlive_core::memory::MemoryStore::new())));
+            let faults = Arc::new(Faults::new(Arc::new(outlive_core::store::memory::MemoryStore::new())));
             let mut test = TestEngine::new(|engine| engine.workflow("collect", collect)).store(faults.clone()).await;
             test.start(collect, &3).id("r").await.unwrap();
             faults.add(fault);

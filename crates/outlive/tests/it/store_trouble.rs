@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlive::prelude::*;
 use outlive::store::ErrorKind;
 use outlive::{CancelOutcome, EntryKind};
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 use outlive_sqlite::{Options, SqliteStore};
 use outlive_testkit::{Fault, Faults, TestClock, TestEngine};
 

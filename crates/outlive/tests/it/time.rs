@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use outlive::Jitter;
 use outlive::clock::Clock;
 use outlive::prelude::*;
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 use outlive_testkit::{Fault, Faults, TestClock, TestEngine};
 
 use crate::support::turn;

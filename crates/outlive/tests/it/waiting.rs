@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outlive::prelude::*;
 use outlive::store::{Answered, Store};
-use outlive_core::commit::{Answer, Epoch, Write};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::query::{Counts, Instance, Page, Query, Suspect, Told, Wake};
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
-use outlive_core::touched::{Touch, Touched};
+use outlive_core::store::commit::{Answer, Epoch, Write};
+use outlive_core::store::query::{Counts, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::touched::{Touch, Touched};
 use outlive_sqlite::{Options, SqliteStore};
 use tokio::task::JoinSet;
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
-use outlive_core::memory::MemoryStore;
+use outlive_core::store::memory::MemoryStore;
 use outlive_testkit::conformance::{Case, Home, cases, differential};
 use outlive_testkit::programs;
 use outlive_testkit::simulate::simulate_with;

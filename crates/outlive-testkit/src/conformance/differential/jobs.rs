@@ -1,11 +1,11 @@
 //! Random writes about jobs: pushes, turns, and dead letters.
 
-use outlive_core::commit::{Start, Trim, Turn, Write};
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{News, NewsKind};
 use outlive_core::queue::{Dead, Moved, Push, PushTarget, Queued, ResolveDeadLetters, WhichLetters};
+use outlive_core::store::commit::{Start, Trim, Turn, Write};
 
 use super::Author;
 use crate::conformance::pair::Held;

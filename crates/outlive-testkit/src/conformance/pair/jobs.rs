@@ -1,10 +1,10 @@
 //! Compares what two stores hold about jobs.
 
-use outlive_core::commit::{Answer, Turn, Write};
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::query::Line;
 use outlive_core::queue::{Dead, QueuePage, QueueRead, Queued, ResolveDeadLetters, WhichLetters};
 use outlive_core::store::Store;
+use outlive_core::store::commit::{Answer, Turn, Write};
+use outlive_core::store::query::Line;
 use outlive_core::time::Timestamp;
 
 use super::Pair;

@@ -2,9 +2,9 @@
 
 use super::{Defect, Edit};
 
-const JOBS: &str = "crates/outlive-core/src/memory/jobs.rs";
-const ROW: &str = "crates/outlive-core/src/memory/row.rs";
-const ROWS: &str = "crates/outlive-core/src/memory/rows.rs";
+const JOBS: &str = "crates/outlive-core/src/store/memory/jobs.rs";
+const ROW: &str = "crates/outlive-core/src/store/memory/row.rs";
+const ROWS: &str = "crates/outlive-core/src/store/memory/rows.rs";
 const QUEUE: &str = "crates/outlive-core/src/queue.rs";
 
 pub(super) const DEFECTS: &[Defect] = &[

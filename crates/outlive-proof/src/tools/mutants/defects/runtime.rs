@@ -3,12 +3,12 @@
 use super::{Defect, Edit};
 
 const ASK: &str = "crates/outlive-core/src/workflow/ask.rs";
-const COMMITTER: &str = "crates/outlive/src/committer.rs";
+const COMMITTER: &str = "crates/outlive/src/runtime/committer.rs";
 const CTX: &str = "crates/outlive/src/ctx.rs";
-const DRIVE: &str = "crates/outlive/src/run_driver.rs";
-const RESIDENCY: &str = "crates/outlive/src/residency.rs";
-const WORKER: &str = "crates/outlive/src/worker.rs";
-const TURNS: &str = "crates/outlive/src/worker/job_driver.rs";
+const DRIVE: &str = "crates/outlive/src/runtime/run_driver.rs";
+const RESIDENCY: &str = "crates/outlive/src/runtime/residency.rs";
+const WORKER: &str = "crates/outlive/src/runtime/worker.rs";
+const TURNS: &str = "crates/outlive/src/runtime/worker/job_driver.rs";
 
 pub(super) const DEFECTS: &[Defect] = &[
     Defect {

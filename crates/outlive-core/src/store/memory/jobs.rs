@@ -1,0 +1,260 @@
+//! Job writes and reads of the in-memory store: pushes, turns, dead letters, queues and the feed.
+
+use std::collections::BTreeSet;
+
+use crate::id::{InstanceNum, Name};
+use crate::kind::Kinds;
+use crate::payload::Payload;
+use crate::queue::{
+    Dead, Depth, Push, PushTarget, QueuePage, QueueRead, Queued, ResolveDeadLetters, Spot, WhichLetters, take_turns,
+};
+use crate::status::Status;
+use crate::store::commit::{Age, Answer, Epoch, Refusal, Start, Trim, Turn};
+use crate::store::page;
+use crate::store::query::{Line, Told, Urgency, Wake};
+use crate::time::Timestamp;
+
+use super::row::Row;
+use super::rows::{Rows, set_wake};
+
+/// The maximum number of dead letters that one write retries or discards.
+const BURY_MAX: usize = 1_000;
+
+impl Rows {
+    pub(super) fn push(&mut self, push: &Push) -> Answer {
+        if let Some(answer) = self.pushed.get(&push.token) {
+            return answer.clone();
+        }
+        let answer = self.push_anew(push);
+        if matches!(answer, Answer::Pushed { .. }) {
+            self.pushed.insert(push.token, answer.clone());
+        }
+        answer
+    }
+
+    /// Stores events without looking up their token.
+    fn push_anew(&mut self, push: &Push) -> Answer {
+        let found = self.ids.get(&push.id).copied();
+        let held = found.and_then(|num| self.instances.get(&num)).map(|row| &row.instance);
+        if let Some(held) = held.filter(|held| held.workflow != push.job) {
+            return Answer::Refused(Refusal::Conflict { workflow: held.workflow.clone() });
+        }
+        if let Some(held) = held.filter(|held| held.status.is_ended()) {
+            return Answer::Refused(Refusal::Status(held.status));
+        }
+        let created = found.is_none();
+        let num = found.unwrap_or_else(|| self.create(&Start::of_push(push)));
+        let Some(row) = self.instances.get_mut(&num) else {
+            return Answer::Refused(Refusal::NotFound);
+        };
+        // Only the inbox is checked for gaps in its positions, not the queue.
+        let before = row.inbox.keys().next_back().filter(|_| push.place == PushTarget::Inbox).copied().unwrap_or(0);
+        let mut positions = Vec::with_capacity(push.events.len());
+        for event in &push.events {
+            let is_kept = row.keep(self.pos_last + 1, push.at, event, push.place);
+            self.pos_last += u64::from(is_kept);
+            positions.push(if is_kept { self.pos_last } else { 0 });
+        }
+        let answer = Answer::Pushed { num, created, positions, before };
+        let is_undriven = row.is_open() && row.instance.owner == Epoch(0);
+        if is_undriven && answer.reaches(num) {
+            let due = Wake::by_message(row.instance.wake, self.pos_last, Urgency::Low);
+            set_wake(&mut self.wakes, &mut row.instance, Some(due));
+        }
+        answer
+    }
+
+    pub(super) fn turn(&mut self, turn: &Turn) -> Answer {
+        if self.lease != Some(turn.epoch) {
+            return Answer::Fenced;
+        }
+        let after = turn.before + turn.news.iter().map(|news| news.kind.count()).sum::<u64>();
+        let Some(row) = self.instances.get_mut(&turn.num) else {
+            let is_done = turn.is_removed && self.gone.get(&turn.num) == Some(&after);
+            return if is_done { self.answer_again(turn) } else { Answer::Fenced };
+        };
+        let told = row.instance.news;
+        if after > turn.before && told == after {
+            return self.answer_again(turn);
+        }
+        if !row.is_open() || told != turn.before {
+            return Answer::Fenced;
+        }
+        let unseen = row.unseen_by(turn.state.as_ref(), &turn.taken);
+        if !unseen.is_empty() {
+            return Answer::Unseen(unseen);
+        }
+        let whole = (!turn.writes.is_empty()).then(|| self.clone());
+        if turn.is_removed {
+            // What the turn sends to its own id creates a new instance.
+            self.take_turn(turn, None);
+        }
+        let answers: Vec<Answer> = turn.writes.iter().map(|write| self.apply(write)).collect();
+        if let Some(against) = self.against(turn, &answers) {
+            if let Some(whole) = whole {
+                *self = whole;
+            }
+            return against;
+        }
+        if !turn.is_removed {
+            let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
+            self.take_turn(turn, reaches_itself.then_some(Timestamp::AT_ONCE));
+        }
+        Answer::Turned(answers)
+    }
+
+    /// Returns why a turn cannot be applied after its writes were: one of them was refused, or replaced or closed the
+    /// instance.
+    fn against(&self, turn: &Turn, answers: &[Answer]) -> Option<Answer> {
+        let is_there = turn.is_removed || self.instances.get(&turn.num).is_some_and(Row::is_open);
+        let refused = answers.iter().find(|answer| matches!(answer, Answer::Refused(_))).cloned();
+        refused.or((!is_there).then_some(Answer::Fenced))
+    }
+
+    /// Repeats the result of a turn that was applied before. Its writes are recognized by their tokens.
+    fn answer_again(&mut self, turn: &Turn) -> Answer {
+        Answer::Turned(turn.writes.iter().map(|write| self.apply(write)).collect())
+    }
+
+    /// Applies a turn that passed all checks. `wake` is set if the turn sent something to its own instance, which its
+    /// owner has not seen.
+    fn take_turn(&mut self, turn: &Turn, wake: Option<Timestamp>) {
+        turn.news.iter().for_each(|news| self.tell(turn.num, news.clone()));
+        self.dead.extend(turn.dead.iter().map(|dead| (dead.pos, dead.clone())));
+        self.replies.extend(turn.replies.iter().cloned());
+        let Some(row) = self.instances.get_mut(&turn.num) else { return };
+        row.take_turn(turn);
+        if turn.is_removed {
+            let id = row.instance.id.clone();
+            return self.remove(&id);
+        }
+        if let Some(state) = &turn.state {
+            row.enter(state, turn.epoch);
+            // Queued events set a wake, whatever the owner has seen of them.
+            let is_left = !state.is_owned && state.status != Status::Paused;
+            let queued = row.queue.keys().next().filter(|_| is_left).map(|(spot, _)| spot.wake());
+            let wake = wake.filter(|_| !state.is_owned);
+            let wake = [wake, state.wake, queued].into_iter().flatten().min().filter(|_| row.is_open());
+            set_wake(&mut self.wakes, &mut row.instance, wake);
+        }
+    }
+
+    pub(super) fn bury(&mut self, bury: &ResolveDeadLetters) -> Answer {
+        let is_meant = |dead: &&Dead| dead.job == bury.job && bury.letters.has(dead.pos);
+        let meant: Vec<Dead> = self.dead.values().filter(is_meant).take(BURY_MAX).cloned().collect();
+        if meant.is_empty() && bury.letters != WhichLetters::All {
+            return Answer::Refused(Refusal::NotFound);
+        }
+        let mut nums = Vec::new();
+        let mut count = 0;
+        for dead in &meant {
+            if bury.is_retry {
+                let Some(num) = self.revive(dead, bury.at) else { continue };
+                nums.push(num);
+            }
+            count += 1;
+            self.dead.remove(&dead.pos);
+        }
+        nums.sort_unstable();
+        nums.dedup();
+        Answer::Buried { count, nums }
+    }
+
+    /// Pushes a dead letter to its instance again. Returns `None` if the instance refuses it or has another event with
+    /// its dedup key.
+    fn revive(&mut self, dead: &Dead, at: Timestamp) -> Option<InstanceNum> {
+        let row = self.ids.get(&dead.id).and_then(|num| self.instances.get_mut(num));
+        if let (Some(key), Some(row)) = (&dead.event.dedup, row)
+            && row.keys.get(key) == Some(&dead.pos)
+        {
+            // The key belongs to this event and must not make it a duplicate.
+            row.keys.remove(key);
+        }
+        let push = Push {
+            id: dead.id.clone(),
+            job: dead.job.clone(),
+            events: vec![dead.event.clone().anew()],
+            place: dead.place,
+            at,
+            seed: dead.pos,
+            // The same write removes the dead letter, so it cannot be retried twice and the token is never looked up.
+            token: dead.pos,
+        };
+        match self.push_anew(&push) {
+            Answer::Pushed { num, positions, .. } if positions != [0] => Some(num),
+            _ => None,
+        }
+    }
+
+    pub(super) fn set_mark(&mut self, name: &Name, value: u64) -> Answer {
+        self.marks.insert(name.clone(), value);
+        Answer::Done
+    }
+
+    pub(super) fn trim(&mut self, trim: &Trim) -> Answer {
+        let count = self.feed.len();
+        let ages = self.feed.values().filter_map(|told| match &told.line {
+            Line::News(news) => Some((told.pos, trim.age(news.at))),
+            Line::Entry(_) => None,
+        });
+        let last = ages.take_while(|(_, age)| *age != Age::Kept).filter(|(_, age)| *age == Age::Old).last();
+        let last = last.map_or(0, |(pos, _)| pos);
+        self.feed.retain(|pos, told| *pos > last || matches!(told.line, Line::Entry(_)));
+        Answer::Trimmed((count - self.feed.len()) as u64)
+    }
+
+    pub(super) fn queue(&self, num: InstanceNum, read: &QueueRead) -> QueuePage {
+        let Some(row) = self.instances.get(&num) else { return QueuePage::default() };
+        let queued = |((spot, pos), (at, event)): (&(Spot, u64), &(Timestamp, crate::event::Event))| Queued {
+            pos: *pos,
+            spot: spot.clone(),
+            at: *at,
+            event: Ok(event.clone()),
+        };
+        let now = Spot::delayed_until(read.now);
+        let is_delayed = |spot: &Spot| spot.rank == Spot::DELAYED;
+        // Delayed events that are due come first: they are older than their position in the queue suggests.
+        let due = row.queue.iter().filter(|((spot, _), _)| is_delayed(spot) && *spot <= now);
+        let ready = due.chain(row.queue.iter().filter(|((spot, _), _)| !is_delayed(spot))).map(queued).collect();
+        let next_due = row.queue.keys().find(|(spot, _)| is_delayed(spot) && *spot > now).map(|(spot, _)| spot.due());
+        QueuePage { events: take_turns(ready, read.after.as_deref(), read.limit, Queued::turn), next_due }
+    }
+
+    pub(super) fn depth(&self, job: &Name, now: Timestamp) -> Depth {
+        let now = Spot::delayed_until(now);
+        let mut depth =
+            Depth { dead: self.dead.values().filter(|dead| dead.job == *job).count() as u64, ..Depth::default() };
+        for row in self.instances.values().filter(|row| row.instance.workflow == *job) {
+            depth.queued += row.queue.len() as u64;
+            depth.delayed +=
+                row.queue.keys().filter(|(spot, _)| *spot > now && spot.rank == Spot::DELAYED).count() as u64;
+        }
+        depth
+    }
+
+    pub(super) fn dead(&self, job: &Name, after: u64, limit: usize) -> Vec<Dead> {
+        page::fill(self.dead.values().filter(|dead| dead.job == *job && dead.pos > after).cloned(), limit)
+    }
+
+    pub(super) fn jobs(&self) -> Vec<Name> {
+        let of_instances = self.instances.values().map(|row| &row.instance.workflow);
+        let of_letters = self.dead.values().map(|dead| &dead.job);
+        let jobs: BTreeSet<&Name> = of_instances.chain(of_letters).filter(|name| Kinds::Jobs.has(name)).collect();
+        jobs.into_iter().cloned().collect()
+    }
+
+    pub(super) fn feed_after(&self, after: u64, limit: usize) -> Vec<Told> {
+        page::fill(self.feed.range(after.saturating_add(1)..).map(|(_, told)| told.clone()), limit)
+    }
+
+    pub(super) fn mark(&self, name: Option<&Name>) -> Option<u64> {
+        match name {
+            Some(name) => self.marks.get(name).copied(),
+            None => Some(self.feed_last),
+        }
+    }
+
+    pub(super) fn reply(&self, pos: u64) -> Option<Payload> {
+        self.replies.get(&pos).cloned()
+    }
+}

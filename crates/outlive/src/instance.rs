@@ -1,0 +1,13 @@
+//! Instances in memory: what the contexts that user code sees share with the drivers behind them.
+
+pub(crate) mod attempts;
+pub(crate) mod codec;
+pub(crate) mod env;
+pub(crate) mod info;
+pub(crate) mod logs;
+pub(crate) mod mailbox;
+pub(crate) mod panics;
+pub(crate) mod polls;
+#[cfg(feature = "tokio")]
+pub(crate) mod random;
+pub(crate) mod resident;

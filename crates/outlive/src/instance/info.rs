@@ -1,0 +1,53 @@
+//! The information a run has about itself.
+
+use std::collections::BTreeMap;
+
+use outlive_core::id::InstanceNum;
+#[cfg(feature = "tokio")]
+use outlive_core::store::query::Instance;
+use outlive_core::time::Timestamp;
+
+/// Information a run has about itself.
+///
+/// ```
+/// use outlive::ctx::Info;
+/// # use outlive::prelude::*;
+/// async fn who(ctx: Ctx, _: ()) -> Result<String> {
+///     let info: &Info = ctx.info();
+///     Ok(format!("{} {} for {}", info.workflow, info.id, info.tags["customer"]))
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let engine = Engine::open("memory:").workflow("order", who).start().await?;
+/// let run = engine.start(who, &()).id("42").tag("customer", "ada").await?;
+/// assert_eq!(run.result().await?, "order 42 for ada");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Info {
+    /// The run's id.
+    pub id: String,
+    /// The name its workflow is registered under.
+    pub workflow: String,
+    /// When the run began.
+    pub started_at: Timestamp,
+    /// The run's tags.
+    pub tags: BTreeMap<String, String>,
+    pub(crate) num: InstanceNum,
+    pub(crate) seed: u64,
+}
+
+#[cfg(feature = "tokio")]
+impl Info {
+    /// Returns the information of a stored run.
+    pub(crate) fn of(instance: &Instance) -> Self {
+        Self {
+            id: instance.id.to_string(),
+            workflow: instance.workflow.to_string(),
+            started_at: instance.started_at.unwrap_or(instance.created_at),
+            tags: instance.tags.clone(),
+            num: instance.num,
+            seed: instance.seed,
+        }
+    }
+}

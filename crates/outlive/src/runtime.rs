@@ -1,0 +1,34 @@
+//! The runtime behind an engine: finds due work, drives instances, commits what they do, and notifies who waits for it.
+
+pub(crate) mod awaited;
+#[cfg(feature = "tokio")]
+pub(crate) mod call;
+#[cfg(feature = "tokio")]
+pub(crate) mod committer;
+#[cfg(feature = "tokio")]
+pub(crate) mod feed;
+#[cfg(feature = "tokio")]
+pub(crate) mod follower;
+#[cfg(feature = "tokio")]
+pub(crate) mod handlers;
+#[cfg(feature = "tokio")]
+pub(crate) mod open;
+#[cfg(feature = "tokio")]
+pub(crate) mod registry;
+pub(crate) mod replay;
+#[cfg(feature = "tokio")]
+pub(crate) mod replies;
+#[cfg(feature = "tokio")]
+pub(crate) mod residency;
+#[cfg(feature = "tokio")]
+pub(crate) mod retention;
+pub(crate) mod run_driver;
+#[cfg(feature = "tokio")]
+pub(crate) mod shared;
+pub(crate) mod stuck;
+#[cfg(feature = "tokio")]
+pub(crate) mod waiters;
+#[cfg(feature = "tokio")]
+pub(crate) mod wakes;
+#[cfg(feature = "tokio")]
+pub(crate) mod worker;

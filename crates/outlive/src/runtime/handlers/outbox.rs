@@ -1,0 +1,177 @@
+//! Writes that a handler asks for, committed together with its own result or not at all.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outlive_core::event::Event;
+use outlive_core::id::{Epoch, Name};
+use outlive_core::job::Planned;
+use outlive_core::kind::JobKind;
+use outlive_core::message::Message;
+use outlive_core::payload::Payload;
+use outlive_core::queue::{Push, PushTarget};
+use outlive_core::store::commit::{self, OnConflict, Write};
+use outlive_core::time::Timestamp;
+use serde::Serialize;
+
+use super::deadline::Deadlines;
+use crate::error::Error;
+use crate::instance::codec::encode;
+use crate::instance::env::Env;
+use crate::instance::random::RandomSource;
+use crate::workflow::{Reference, Target};
+
+/// The environment of handlers.
+pub(crate) struct HandlerEnv {
+    pub(crate) env: Arc<Env>,
+    pub(crate) names: Arc<dyn Names>,
+    pub(crate) chance: Arc<RandomSource>,
+    pub(crate) deadlines: Deadlines,
+}
+
+/// Resolves workflow names and checks events.
+pub(crate) trait Names: Send + Sync {
+    /// Returns the name of a workflow to start.
+    fn name_of(&self, reference: Reference) -> Result<Name, Error>;
+    /// Returns an error if the workflow is not registered here or does not take this input.
+    fn check_input(&self, workflow: &Name, input: &Payload) -> Result<(), Error>;
+    /// Returns an error if the job is not registered here or does not take this event.
+    fn check_event(&self, job: &Name, event: &Payload) -> Result<(), Error>;
+}
+
+/// What a handler has asked for so far.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) writes: Vec<Write>,
+    pub(crate) plan: Option<Planned>,
+    /// Why the instance should end.
+    pub(crate) terminate: Option<String>,
+    /// What was wrong with an option, which fails the call.
+    pub(crate) problem: Option<Error>,
+    /// Whether the handler has returned, so that nothing it asks for can be committed with it.
+    is_over: bool,
+}
+
+/// Collects what a handler asks for.
+pub(crate) struct Outbox {
+    surroundings: Arc<HandlerEnv>,
+    asked: Mutex<Asked>,
+}
+
+impl Outbox {
+    pub(crate) fn new(surroundings: Arc<HandlerEnv>) -> Self {
+        Self { surroundings, asked: Mutex::default() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the handler has asked for, when it has returned.
+    pub(crate) fn close(&self) -> Asked {
+        std::mem::replace(&mut *self.lock(), Asked { is_over: true, ..Asked::default() })
+    }
+
+    /// Adds a write to the commit of the call. Returns its index.
+    fn write(&self, write: Write) -> Result<usize, Error> {
+        let mut asked = self.lock();
+        if asked.is_over {
+            return Err(Error::HandlerReturned);
+        }
+        asked.writes.push(write);
+        Ok(asked.writes.len() - 1)
+    }
+
+    pub(crate) fn env(&self) -> &Env {
+        &self.surroundings.env
+    }
+
+    /// Waits for a deadline.
+    pub(crate) async fn deadline(&self, at: Timestamp) {
+        let _known = self.surroundings.deadlines.add(at);
+        self.surroundings.env.clock.sleep_until(at).await;
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.surroundings.env.clock.now()
+    }
+
+    fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
+        encode(what, value, self.surroundings.env.max_payload)
+    }
+
+    pub(crate) fn push_value<E: Serialize>(
+        &self,
+        job: &Name,
+        id: &str,
+        event: &E,
+        place: PushTarget,
+    ) -> Result<usize, Error> {
+        self.push(job, id, Event::new(self.encode("the event", event)?), place)
+    }
+
+    /// Changes the event that was pushed as the write at an index. If that cannot be, the call fails.
+    pub(crate) fn change_push(&self, index: usize, change: impl FnOnce(&mut Event) -> Result<(), Error>) {
+        let mut asked = self.lock();
+        let Some(Write::Push(push)) = asked.writes.get_mut(index) else { return };
+        let changed = push.events.first_mut().map_or(Ok(()), change);
+        if let Err(problem) = changed {
+            asked.problem.get_or_insert(problem);
+        }
+    }
+
+    /// Pushes an event with the commit. Returns the index of the write.
+    pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: PushTarget) -> Result<usize, Error> {
+        self.surroundings.names.check_event(job, &event.payload)?;
+        let chance = &self.surroundings.chance;
+        let push = Push {
+            id: JobKind::instance(job, id)?,
+            job: job.clone(),
+            events: vec![event],
+            place,
+            at: self.now(),
+            seed: chance.number(),
+            token: chance.token(),
+        };
+        self.write(Write::Push(push))
+    }
+
+    pub(crate) fn start<T: Target<M>, M>(&self, target: T, input: &T::Input, id: &str) -> Result<(), Error> {
+        let workflow = self.surroundings.names.name_of(target.reference())?;
+        let input = self.encode("the input", input)?;
+        self.surroundings.names.check_input(&workflow, &input)?;
+        let (now, chance) = (self.now(), &self.surroundings.chance);
+        let start = commit::Start {
+            id: run_id(id)?,
+            workflow,
+            input,
+            seed: chance.number(),
+            tags: Default::default(),
+            at: now,
+            due: Timestamp::AT_ONCE,
+            on_conflict: OnConflict::Join,
+            token: chance.token(),
+            owner: Epoch(0),
+        };
+        self.write(Write::Start(start)).map(drop)
+    }
+
+    pub(crate) fn signal<T: Serialize + ?Sized>(&self, run: &str, name: &str, value: &T) -> Result<(), Error> {
+        let message =
+            Message::Signal { name: Name::new("signal name", name)?, payload: self.encode("the signal", value)? };
+        let (id, token) = (Name::new("run id", run)?, self.surroundings.chance.token());
+        let send = commit::Send { id, num: None, message, at: self.now(), dedup: None, token };
+        self.write(Write::Send(send)).map(drop)
+    }
+}
+
+/// Parses the id of a run, which must not look like the id of a job instance.
+pub(crate) fn run_id(id: &str) -> Result<Name, Error> {
+    let id = Name::new("run id", id)?;
+    match JobKind::of(&id) {
+        Some(kind) => Err(Error::Setup(format!(
+            "run id {:?} starts with \"{kind}:\", which is reserved for jobs; use another id",
+            id.as_str()
+        ))),
+        None => Ok(id),
+    }
+}

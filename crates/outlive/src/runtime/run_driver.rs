@@ -1,0 +1,720 @@
+//! Drives one run: polls the user's future, delivers outcomes one at a time, and commits what is new.
+//!
+//! A workflow is an ordinary future. After a restart it runs again from its first line, and every `select!` and `join!`
+//! in it must see the same results in the same order as before. So outcomes are not handed over as they happen. The
+//! driver polls the future until it is quiet, that is, until it only waits. Then it delivers one outcome: of all
+//! recorded outcomes of outstanding operations, it takes the one with the lowest number that was not delivered yet,
+//! makes that operation ready, wakes it, and polls until the future is quiet again. A replay does the same with the
+//! journal, so each poll finds the same operation ready. Once nothing recorded is left to deliver, the run is at its
+//! *frontier*, and new work begins: step bodies start, sleeps and waits are set, signals are given to waits. Each new
+//! outcome gets the next number, is committed, and is delivered once it is durable. Commits are grouped freely,
+//! deliveries never.
+//!
+//! A live run is also polled when the body of a step can continue, which a replay is not. These polls are counted and
+//! made up for before a delivery; see [`polls`](crate::instance::polls).
+//!
+//! When nothing in a run can move by itself, the run pauses: it is released in the store, and may leave memory until a
+//! time or a message resumes it.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use outlive_core::failure::Failure;
+use outlive_core::journal::Entry;
+use outlive_core::payload::Payload;
+use outlive_core::status::Status;
+use outlive_core::store::commit::{Answer, Commit, Epoch, NewState};
+use outlive_core::time::Timestamp;
+use outlive_core::workflow::{Machine, Outgoing, Slot};
+
+use crate::error::{BoxError, failure_of};
+use crate::instance::logs;
+use crate::instance::mailbox::{Arrivals, RareArrivals};
+use crate::instance::panics;
+use crate::instance::polls::ROUND;
+use crate::instance::resident::{ResidentRun, RunWaker};
+use crate::runtime::awaited;
+use crate::runtime::replay;
+use crate::runtime::stuck;
+use crate::workflow::{Handler, WorkflowFuture};
+
+/// How many times a future may wake itself in its own poll before others get a turn.
+const TURNS_MAX: u32 = 256;
+
+/// The driver's connection to its worker: where commits go, and who is notified of the run's state.
+pub(crate) trait RunHost: Send + Sync {
+    /// Makes a commit durable. The reply arrives in the mailbox.
+    fn submit(&self, cell: &Arc<ResidentRun>, commit: Commit);
+    /// Sets a timer, because something is due for the run at this time.
+    fn set_timer(&self, cell: &ResidentRun, due: Timestamp);
+    /// Clears a timer.
+    fn clear_timer(&self, cell: &ResidentRun, due: Timestamp);
+    /// Reads the whole inbox, which arrives in the mailbox.
+    fn read_inbox(&self, cell: &Arc<ResidentRun>);
+    /// Keeps the wake of a paused run, which the store has too.
+    fn keep_wake(&self, cell: &ResidentRun, wake: Timestamp);
+    /// Called when the run has paused and is released. Returns `true` if it stays in memory.
+    fn paused(&self, cell: &ResidentRun, wake: Option<Timestamp>) -> bool;
+    /// Called when it is durable that the run has resumed.
+    fn went_on(&self, cell: &Arc<ResidentRun>);
+    /// Called when the run resumes after a pause.
+    fn resumed(&self, cell: &ResidentRun);
+    /// Called when the run is no longer in memory.
+    fn gone(&self, cell: &ResidentRun);
+}
+
+/// The task of a resident run.
+pub(crate) struct RunDriver<S: RunHost> {
+    cell: Arc<ResidentRun>,
+    surroundings: S,
+    handler: Arc<dyn Handler>,
+    is_strict: bool,
+    epoch: Epoch,
+    input: Payload,
+    /// The user's future, until the run ends.
+    future: Option<WorkflowFuture>,
+    run_waker: Arc<RunWaker>,
+    waker: Waker,
+    phase: Phase,
+    /// Whether the user's future needs a poll.
+    is_woken: bool,
+    /// Operations to wake for a reason other than a delivery, one per poll.
+    wakes: VecDeque<Slot>,
+    /// Whether the current polls have a reason other than a delivery. A replay does not make them.
+    is_besides: bool,
+    /// The number of such polls since the last delivery, modulo [`ROUND`].
+    polls_besides: u8,
+    is_stopping: bool,
+    /// The run must leave memory while it is paused, because there is no room for it.
+    is_leaving: bool,
+    /// The timer that was last set.
+    timer: Option<Timestamp>,
+    /// What has arrived, until it is read.
+    arrivals: Arrivals,
+    /// Everything that is durable, kept to replay a copy of the run. Empty unless paranoid.
+    journal: Vec<Entry>,
+    span: tracing::Span,
+    /// Whether user code repeats what it did before, and the delivery after which it may do something new.
+    is_replay: bool,
+    new_from: u64,
+}
+
+/// What a driver starts with.
+pub(crate) struct Begin {
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) is_strict: bool,
+    pub(crate) epoch: Epoch,
+    pub(crate) input: Payload,
+    /// Empty unless paranoid.
+    pub(crate) journal: Vec<Entry>,
+    /// The number of the first delivery after which user code may do something new.
+    pub(crate) new_from: u64,
+}
+
+/// The state of the run in the store.
+enum Phase {
+    /// Owned and running.
+    Running,
+    /// The commit that resumes it is in progress. No body may run before it is durable.
+    Resuming,
+    /// The commit that pauses it is in progress.
+    Pausing,
+    /// Released, but still in memory.
+    Paused,
+    /// The commit that ends it is in progress, with this result of the user's future.
+    Ending(RunEnd),
+}
+
+/// How a run ends.
+#[derive(Clone)]
+enum RunEnd {
+    Completed(Payload),
+    Failed(Failure),
+    Terminated(String),
+    Stuck(String),
+}
+
+impl<S: RunHost> RunDriver<S> {
+    pub(crate) fn new(cell: Arc<ResidentRun>, surroundings: S, begin: Begin) -> Self {
+        let Begin { handler, is_strict, epoch, input, journal, new_from } = begin;
+        let run_waker = RunWaker::new(&cell);
+        let mut drive = Self {
+            surroundings,
+            handler,
+            is_strict,
+            epoch,
+            input,
+            future: None,
+            waker: Waker::from(run_waker.clone()),
+            run_waker,
+            phase: Phase::Running,
+            is_woken: true,
+            wakes: VecDeque::new(),
+            is_besides: false,
+            polls_besides: 0,
+            is_stopping: false,
+            is_leaving: false,
+            timer: None,
+            arrivals: Arrivals::default(),
+            journal,
+            span: logs::run(&cell.info),
+            is_replay: new_from > 0,
+            new_from,
+            cell,
+        };
+        drive.begin();
+        drive
+    }
+
+    fn begin(&mut self) {
+        let begin = || replay::begin(&*self.handler, &self.cell, &self.input);
+        let begun = self.span.in_scope(|| if self.is_replay { self.cell.env.silence.keep(begin) } else { begin() });
+        match begun {
+            Ok(future) => self.future = Some(future),
+            Err(problem) => self.cell.lock().machine.fail(problem.into_sentence()),
+        }
+    }
+
+    /// Takes one turn: reads the mailbox, advances the run as far as possible, and commits what is new. Returns `true`
+    /// if the run is over here.
+    fn turn(&mut self) -> bool {
+        if self.arrivals.is_fenced {
+            self.drop_future();
+            return true;
+        }
+        self.is_stopping |= self.arrivals.is_stopping;
+        self.is_leaving |= self.arrivals.is_evicted;
+        let rare = self.arrivals.take_rare();
+        let answers = self.read(rare);
+        self.arrivals.clear();
+        for answer in answers {
+            if self.answered(answer) {
+                return true;
+            }
+        }
+        match self.phase {
+            Phase::Running => self.go_on(),
+            Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
+            Phase::Paused => {
+                self.look_up();
+                if matches!(self.phase, Phase::Paused) && (self.is_stopping || self.is_leaving) {
+                    return self.leave();
+                }
+            }
+            Phase::Resuming | Phase::Pausing | Phase::Ending(_) => {}
+        }
+        self.is_stopping && self.is_idle() && self.leave()
+    }
+
+    /// Passes what has arrived to the machine. Returns the replies to commits with a new state.
+    fn read(&mut self, rare: Option<Box<RareArrivals>>) -> Vec<Answer> {
+        let arrivals = &mut self.arrivals;
+        let mut state = self.cell.lock();
+        state.machine.durable(arrivals.durable);
+        let (mut has_gap, mut answers) = (false, Vec::new());
+        if let Some(rare) = rare {
+            answers = rare.answers;
+            if !rare.inbox.is_empty() {
+                state.machine.receive_all(rare.inbox);
+            }
+            for (message, before) in rare.messages {
+                has_gap |= !state.machine.has_received(before);
+                if !has_gap {
+                    state.machine.receive(message);
+                }
+            }
+            rare.damage.into_iter().for_each(|sentence| state.machine.fail(sentence));
+        }
+        if arrivals.is_claimed {
+            state.machine.set_news();
+        }
+        if arrivals.is_foreign {
+            let sentence = stuck::foreign(&state.machine, "was woken by");
+            state.machine.fail(sentence);
+        }
+        if self.is_stopping {
+            state.machine.freeze();
+        }
+        self.wakes.extend(arrivals.woken.drain(..).filter(|slot| state.wake_body(*slot)));
+        drop(state);
+        if has_gap {
+            // A message from another process came before it. Order counts, so the whole inbox is read.
+            self.surroundings.read_inbox(&self.cell);
+        }
+        answers
+    }
+
+    /// Handles the reply to a commit with a new state. Returns `true` if the run is over here.
+    fn answered(&mut self, answer: Answer) -> bool {
+        match (answer, &self.phase) {
+            (Answer::Unseen(messages), phase) => {
+                debug_assert!(!matches!(phase, Phase::Resuming), "a run that resumes has no unseen messages");
+                let mut state = self.cell.lock();
+                state.machine.receive_all(messages);
+                drop(state);
+                if let Phase::Ending(end) = std::mem::replace(&mut self.phase, Phase::Running) {
+                    self.end(end);
+                }
+                false
+            }
+            (Answer::Done, Phase::Ending(_)) => {
+                self.drop_future();
+                self.cell.mailbox.close();
+                true
+            }
+            (Answer::Done, Phase::Pausing) => {
+                let wake = {
+                    let mut state = self.cell.lock();
+                    state.machine.forget_controls();
+                    state.machine.next_due()
+                };
+                self.phase = Phase::Paused;
+                self.is_leaving = !self.surroundings.paused(&self.cell, wake);
+                // A message that came in the meantime is looked at first.
+                self.is_leaving && !self.cell.lock().machine.has_news() && self.leave()
+            }
+            (Answer::Done, Phase::Resuming) => {
+                self.is_leaving = false;
+                self.surroundings.went_on(&self.cell);
+                self.cell.lock().machine.forget_controls();
+                self.phase = Phase::Running;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Advances the run until it is quiet and nothing is left to deliver.
+    fn go_on(&mut self) {
+        let mut turns = 0;
+        loop {
+            if let Some(end) = self.poll_user() {
+                return self.end(end);
+            }
+            turns += 1;
+            let mut state = self.cell.lock();
+            state.regions.end_poll();
+            if let Some(trouble) = state.machine.trouble() {
+                let end = RunEnd::Stuck(trouble.0.clone());
+                drop(state);
+                return self.end(end);
+            }
+            if let Some(reason) = state.machine.terminate_reason() {
+                let end = RunEnd::Terminated(reason.to_owned());
+                drop(state);
+                return self.end(end);
+            }
+            if self.is_woken && self.future.is_some() {
+                // The future is not quiet yet, and others want their turn. Nothing is delivered before it is quiet.
+                drop(state);
+                return self.flush(None);
+            }
+            drop(state);
+            // Deliveries first: between them, there are no polls to make up for.
+            if self.deliver_next() || self.wake_next() {
+                if turns > TURNS_MAX && self.is_woken {
+                    return self.flush(None);
+                }
+                continue;
+            }
+            let mut state = self.cell.lock();
+            if let Some(sentence) = self.strict_trouble(&state.machine) {
+                drop(state);
+                return self.end(RunEnd::Stuck(sentence));
+            }
+            let has_acted = state.act(self.cell.now()) || state.machine.has_deliverable();
+            self.wakes.extend(state.machine.take_wakes());
+            drop(state);
+            if !has_acted && self.wakes.is_empty() {
+                break;
+            }
+        }
+        self.flush(None);
+        self.settle();
+    }
+
+    /// Describes what is recorded and was never asked for.
+    fn orphans(&self) -> Option<String> {
+        let names = stuck::orphans(&self.cell.lock().machine)?;
+        Some(format!("recorded but not asked for by this version of the code: {names}"))
+    }
+
+    /// Returns what is wrong with a strict run that has reached the end of its journal.
+    fn strict_trouble(&self, machine: &Machine) -> Option<String> {
+        if self.is_strict { stuck::strict(machine, &machine.outstanding()) } else { None }
+    }
+
+    /// Polls the user's future for as long as it wakes itself. Returns how it ended, if it did.
+    fn poll_user(&mut self) -> Option<RunEnd> {
+        let future = self.future.as_mut()?;
+        if !self.is_woken {
+            return None;
+        }
+        self.is_woken = false;
+        let cell = &self.cell;
+        let cx = &mut Context::from_waker(&self.waker);
+        let _in_span = self.span.enter();
+        for _ in 0..TURNS_MAX {
+            if self.is_besides {
+                self.polls_besides = (self.polls_besides + 1) % ROUND;
+            }
+            let mut poll = || cell.polling(|| panics::poll(future.as_mut(), cx));
+            match if self.is_replay { cell.env.silence.keep(poll) } else { poll() } {
+                Poll::Ready(Ok(Ok(output))) => return Some(RunEnd::Completed(output)),
+                Poll::Ready(Ok(Err(error))) => return Some(failed(error)),
+                Poll::Ready(Err(panic)) => {
+                    return Some(RunEnd::Stuck(stuck::panicked(&panic)));
+                }
+                Poll::Pending if self.run_waker.take() => cell.lock().regions.end_poll(),
+                Poll::Pending => return None,
+            }
+        }
+        self.is_woken = true;
+        None
+    }
+
+    /// Wakes the next operation whose body can continue, or that the machine wants polled. One per poll, so that each
+    /// future in between is polled as often as its operations were woken; those polled with the run itself are woken
+    /// together.
+    fn wake_next(&mut self) -> bool {
+        self.is_besides = true;
+        let mut has_woken = false;
+        while let Some(slot) = self.wakes.pop_front() {
+            let mut state = self.cell.lock();
+            let Some(waker) = state.waker(slot) else { continue };
+            if waker.will_wake(&self.waker) {
+                (self.is_woken, has_woken) = (true, true);
+                continue;
+            }
+            if has_woken {
+                self.wakes.push_front(slot);
+                break;
+            }
+            let waker = waker.clone();
+            state.regions.expect_poll(&waker);
+            drop(state);
+            self.wake(&waker);
+            return true;
+        }
+        has_woken
+    }
+
+    /// Delivers one more outcome to user code, once every future has been polled as often as in a replay, or more often
+    /// by a multiple of [`ROUND`].
+    fn deliver_next(&mut self) -> bool {
+        let mut state = self.cell.lock();
+        let is_owing = self.polls_besides != 0 || state.regions.has_debts();
+        if is_owing && state.machine.has_deliverable() {
+            if state.is_sequential(&self.run_waker, &self.waker) {
+                state.regions.forgive();
+                self.polls_besides = 0;
+            } else if let Some(waker) = state.regions.next_owed() {
+                drop(state);
+                self.is_besides = true;
+                self.wake(&waker);
+                return true;
+            } else if self.polls_besides != 0 {
+                (self.is_besides, self.is_woken) = (true, true);
+                return true;
+            }
+        }
+        let slot = state.machine.deliver();
+        self.is_replay = self.is_replay && state.machine.delivered() < self.new_from;
+        let waker = slot.and_then(|slot| state.waker(slot)).cloned();
+        waker.iter().for_each(|waker| state.regions.expect_delivery(waker));
+        drop(state);
+        self.is_besides = false;
+        waker.into_iter().for_each(|waker| self.wake(&waker));
+        slot.is_some()
+    }
+
+    /// Wakes an operation on behalf of the run.
+    fn wake(&mut self, waker: &Waker) {
+        if waker.will_wake(&self.waker) {
+            return self.is_woken = true;
+        }
+        self.cell.polling(|| waker.wake_by_ref());
+        self.is_woken |= self.run_waker.take();
+    }
+
+    /// Submits what is to be made durable, with a new state if there is one.
+    fn flush(&mut self, state: Option<NewState>) {
+        let commit = {
+            let mut locked = self.cell.lock();
+            let outgoing = locked.machine.take_outgoing();
+            if outgoing.is_none() && state.is_none() {
+                return;
+            }
+            let none = || Outgoing { seq_before: locked.machine.seq(), ..Outgoing::default() };
+            let Outgoing { seq_before, entries, mut taken } = outgoing.unwrap_or_else(none);
+            if state.is_some() {
+                taken.extend_from_slice(locked.machine.controls_done());
+            }
+            Commit { num: self.cell.info.num, epoch: self.epoch, seq_before, entries, taken, state }
+        };
+        commit.entries.iter().for_each(|entry| logs::entry(&self.cell.info, entry));
+        if self.cell.env.is_paranoid {
+            self.journal.extend(commit.entries.iter().cloned());
+        }
+        self.surroundings.submit(&self.cell, commit);
+    }
+
+    /// Called when nothing moves by itself. Pauses the run if nothing of it is in progress, otherwise sets its next
+    /// timer.
+    fn settle(&mut self) {
+        if self.is_stopping {
+            return;
+        }
+        let state = self.cell.lock();
+        let due = state.machine.next_due();
+        if !state.machine.is_quiet() {
+            drop(state);
+            return self.set_timer(due);
+        }
+        let (status, is_held) = (state.machine.pause(), state.machine.is_held());
+        if state.machine.is_forsaken() {
+            let sentence = stuck::foreign(&state.machine, "waits for");
+            drop(state);
+            return self.end(RunEnd::Stuck(sentence));
+        }
+        drop(state);
+        if self.cell.env.is_paranoid
+            && !is_held
+            && let Err(sentence) = replay::compare(&*self.handler, &self.cell, &self.input, &self.journal)
+        {
+            return self.end(RunEnd::Stuck(sentence));
+        }
+        self.pause(status, due);
+    }
+
+    fn pause(&mut self, status: Status, wake: Option<Timestamp>) {
+        self.phase = Phase::Pausing;
+        self.set_timer(None);
+        let mut locked = self.cell.lock();
+        locked.machine.take_news();
+        let state = NewState {
+            status,
+            wake,
+            is_owned: false,
+            seen: Some(locked.machine.seen()),
+            outcome: None,
+            note: awaited::note(&locked.machine, status),
+            at: self.cell.now(),
+        };
+        drop(locked);
+        self.flush(Some(state));
+    }
+
+    /// Looks at what came for a paused run, and resumes it if that changes anything.
+    fn look_up(&mut self) {
+        let now = self.cell.now();
+        let mut state = self.cell.lock();
+        let was_held = state.machine.is_held();
+        if state.machine.trouble().is_some() {
+            drop(state);
+            self.phase = Phase::Running;
+            return self.go_on();
+        }
+        let has_message = state.machine.take_news();
+        state.act(now);
+        self.wakes.extend(state.machine.take_wakes());
+        let has_moved = state.machine.has_outgoing()
+            || state.machine.has_deliverable()
+            || !state.machine.is_quiet()
+            || state.machine.is_held() != was_held;
+        let (due, status) = (state.machine.next_due(), state.machine.pause());
+        drop(state);
+        if has_moved {
+            self.phase = Phase::Resuming;
+            self.surroundings.resumed(&self.cell);
+            let state = NewState {
+                status: Status::Running,
+                wake: None,
+                is_owned: true,
+                seen: None,
+                outcome: None,
+                note: None,
+                at: now,
+            };
+            self.flush(Some(state));
+        } else if has_message {
+            // The message has set the stored wake to now, so the wake must be set back to where it was.
+            self.surroundings.resumed(&self.cell);
+            self.pause(status, due);
+        } else {
+            due.into_iter().for_each(|due| self.surroundings.keep_wake(&self.cell, due));
+        }
+    }
+
+    fn set_timer(&mut self, due: Option<Timestamp>) {
+        if self.timer != due {
+            if let Some(old) = std::mem::replace(&mut self.timer, due) {
+                self.surroundings.clear_timer(&self.cell, old);
+            }
+            due.into_iter().for_each(|due| self.surroundings.set_timer(&self.cell, due));
+        }
+    }
+
+    /// Ends the run, or marks it stuck.
+    fn end(&mut self, end: RunEnd) {
+        // What user code does while it is dropped is part of the run.
+        self.drop_future();
+        self.set_timer(None);
+        let end = self.check_end(end);
+        let end = self.take_last_messages(end);
+        let now = self.cell.now();
+        let mut state = NewState {
+            status: Status::Completed,
+            wake: None,
+            is_owned: false,
+            seen: Some(self.cell.lock().machine.seen()),
+            outcome: None,
+            note: None,
+            at: now,
+        };
+        let cancelled = self.cell.lock().machine.cancel_reason().map(ToOwned::to_owned);
+        match (end.clone(), cancelled) {
+            (RunEnd::Stuck(sentence), _) => {
+                tracing::warn!(run = self.cell.info.id, "run is stuck: {sentence}");
+                state.status = Status::Stuck;
+                state.note = Some(sentence);
+                state.seen = None;
+            }
+            (RunEnd::Terminated(reason), _) => {
+                state.status = Status::Cancelled;
+                state.note = Some(reason);
+                state.seen = None;
+            }
+            (RunEnd::Completed(output), None) => {
+                state.outcome = Some(output);
+                state.note = self.orphans();
+            }
+            (RunEnd::Failed(failure), None) => {
+                logs::run_failed(&self.cell.info, &failure);
+                state.note = self.orphans();
+                state.status = Status::Failed;
+                state.outcome = Some(failure.to_payload());
+            }
+            (RunEnd::Completed(_) | RunEnd::Failed(_), Some(reason)) => {
+                state.status = Status::Cancelled;
+                state.note = Some(reason);
+            }
+        }
+        self.phase = Phase::Ending(end);
+        self.flush(Some(state));
+    }
+
+    /// Takes the messages that were not taken yet. The future is done, so they can only change how the run ends.
+    fn take_last_messages(&mut self, end: RunEnd) -> RunEnd {
+        let mut state = self.cell.lock();
+        state.machine.take_controls(self.cell.now());
+        let terminated = state.machine.terminate_reason().map(|reason| RunEnd::Terminated(reason.to_owned()));
+        drop(state);
+        self.flush(None);
+        match end {
+            RunEnd::Completed(_) | RunEnd::Failed(_) => terminated.unwrap_or(end),
+            other => other,
+        }
+    }
+
+    /// Checks the result of a run. A result that cannot be stored makes the run stuck, and so does one that a replay
+    /// would not give.
+    fn check_end(&self, end: RunEnd) -> RunEnd {
+        if matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_))
+            && let Some(sentence) = self.strict_trouble(&self.cell.lock().machine)
+        {
+            return RunEnd::Stuck(sentence);
+        }
+        let RunEnd::Completed(output) = &end else { return end };
+        if let Some(sentence) = stuck::too_long(output.len(), self.cell.env.max_payload) {
+            return RunEnd::Stuck(sentence);
+        }
+        if !self.cell.env.is_paranoid {
+            return end;
+        }
+        match replay::compare_result(&*self.handler, &self.cell, &self.input, &self.journal, output) {
+            Ok(()) => end,
+            Err(sentence) => RunEnd::Stuck(sentence),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !matches!(self.phase, Phase::Ending(_) | Phase::Pausing | Phase::Resuming)
+            && self.cell.lock().machine.is_quiet()
+    }
+
+    /// Leaves memory, if nothing has arrived in the meantime.
+    fn leave(&mut self) -> bool {
+        if !self.cell.mailbox.close_if_empty() {
+            return false;
+        }
+        self.drop_future();
+        if matches!(self.phase, Phase::Paused) && self.is_awaited_elsewhere() {
+            // A later wake-up would find nothing to wake.
+            let sentence = stuck::foreign(&self.cell.lock().machine, "waits for");
+            self.end(RunEnd::Stuck(sentence));
+        }
+        true
+    }
+
+    /// Returns `true` if something still holds a waker of the run though its future is gone.
+    fn is_awaited_elsewhere(&self) -> bool {
+        self.cell.lock().forget_wakers();
+        Arc::strong_count(&self.run_waker) > 2
+    }
+
+    /// Drops the user's future. A panic in that can only be logged.
+    fn drop_future(&mut self) {
+        let future = self.future.take();
+        let drop = || self.cell.polling(|| panics::catch(|| drop(future)));
+        if let Err(panic) = self.span.in_scope(drop) {
+            tracing::warn!(run = self.cell.info.id, "dropped workflow {panic}");
+        }
+    }
+}
+
+impl<S: RunHost + Unpin> Future for RunDriver<S> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let mut is_due = this.is_woken && matches!(this.phase, Phase::Running);
+        for _ in 0..TURNS_MAX {
+            if !is_due && !this.cell.mailbox.take(cx, &mut this.arrivals) {
+                return Poll::Pending;
+            }
+            is_due = false;
+            if this.turn() {
+                return Poll::Ready(());
+            }
+            if this.is_woken && matches!(this.phase, Phase::Running) {
+                // Others want their turn. This run continues right after.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        // The mailbox keeps filling, but others want their turn.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<S: RunHost> Drop for RunDriver<S> {
+    fn drop(&mut self) {
+        self.cell.mailbox.close();
+        self.set_timer(None);
+        self.drop_future();
+        self.surroundings.gone(&self.cell);
+    }
+}
+
+/// Converts the error of a workflow. Formatting it is user code too.
+fn failed(error: BoxError) -> RunEnd {
+    let told = panics::catch(move || failure_of(&error));
+    told.map_or_else(
+        |panic| RunEnd::Stuck(format!("the workflow's error {panic}; fix it and restart the program")),
+        RunEnd::Failed,
+    )
+}
