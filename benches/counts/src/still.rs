@@ -13,7 +13,7 @@ use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
-use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::query::{Counts, FeedItem, Filter, Instance, Page, Query, Suspect, Wake};
 use outlive_core::store::{Answered, Store};
 
 /// The beginning of 2026.
@@ -195,7 +195,7 @@ impl Query for StillStore {
         self.ask(self.store.jobs())
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         self.ask(self.store.feed(after, limit))
     }
 

@@ -28,11 +28,11 @@ pub use self::call::{Call, Done, End, Exhausted, FlushReason, HandlerKind, Plann
 pub use self::continuous::ContinuousRules;
 pub use self::debounce::DebounceRules;
 pub use self::record::{Record, Retrying, Troubled};
-pub use self::retrying::{Policy, Verdict, failed_news};
+pub use self::retrying::{Policy, Verdict, failure_records};
 pub use self::task::TaskRules;
 use crate::id::Name;
 use crate::kind::JobKind;
-use crate::lifecycle::{Detail, News, NewsKind};
+use crate::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::Dead;
@@ -85,7 +85,7 @@ pub enum Next {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Change {
     /// Lifecycle events.
-    pub news: Vec<News>,
+    pub lifecycle: Vec<LifecycleRecord>,
     /// Inbox positions of messages that are done.
     pub taken: Vec<u64>,
     /// Dead letters.
@@ -172,7 +172,7 @@ impl Job {
     pub fn begin(&mut self, state: Option<Payload>, created_at: Timestamp) {
         self.record.state = state;
         self.touch();
-        self.tell(NewsKind::JobStarted, created_at, Detail::default());
+        self.report(LifecycleRecordKind::JobStarted, created_at, Detail::default());
         if let Rules::Continuous(rules) = &self.rules {
             self.record.next = rules.schedule.first(created_at, rules.is_immediate);
             self.record.schedule = Some(rules.schedule.to_string());
@@ -306,7 +306,7 @@ impl Job {
     /// Makes the instance stuck for this reason. Everything it holds is kept.
     pub fn set_aside(&mut self, problem: String, now: Timestamp) {
         let reason = Some(problem.clone().into());
-        self.tell(NewsKind::JobStuck, now, Detail { reason, ..Detail::default() });
+        self.report(LifecycleRecordKind::JobStuck, now, Detail { reason, ..Detail::default() });
         self.change.stuck = Some(problem);
     }
 
@@ -336,13 +336,13 @@ impl Job {
         self.change.is_touched = true;
     }
 
-    fn tell(&mut self, kind: NewsKind, at: Timestamp, detail: Detail) {
-        self.tell_of(kind, 0, at, detail);
+    fn report(&mut self, kind: LifecycleRecordKind, at: Timestamp, detail: Detail) {
+        self.report_attempt(kind, 0, at, detail);
     }
 
-    fn tell_of(&mut self, kind: NewsKind, attempt: u32, at: Timestamp, detail: Detail) {
+    fn report_attempt(&mut self, kind: LifecycleRecordKind, attempt: u32, at: Timestamp, detail: Detail) {
         let detail = (detail != Detail::default()).then(|| detail.to_payload());
-        self.change.news.push(News { at, kind, attempt, detail });
+        self.change.lifecycle.push(LifecycleRecord { at, kind, attempt, detail });
     }
 
     /// Takes a message out of the inbox.
@@ -388,7 +388,7 @@ impl Job {
     /// start a new instance. Returns `true` if there are no such events.
     fn end_at(&mut self, pos: u64, reason: &str, now: Timestamp) -> bool {
         let reason = Some(reason.to_owned().into());
-        self.tell(NewsKind::JobTerminated, now, Detail { reason, ..Detail::default() });
+        self.report(LifecycleRecordKind::JobTerminated, now, Detail { reason, ..Detail::default() });
         let is_over = !self.inbox.iter().any(|other| other.pos > pos && matches!(other.message, Message::Event(_)));
         let gone = self.inbox.iter().map(|inbound| inbound.pos).filter(|other| is_over || *other <= pos);
         gone.collect::<Vec<_>>().into_iter().for_each(|pos| self.take(pos));
@@ -424,7 +424,7 @@ impl Job {
     /// Removes the instance together with its inbox.
     fn terminate(&mut self, reason: &str, now: Timestamp) {
         let reason = Some(reason.to_owned().into());
-        self.tell(NewsKind::JobTerminated, now, Detail { reason, ..Detail::default() });
+        self.report(LifecycleRecordKind::JobTerminated, now, Detail { reason, ..Detail::default() });
         self.change.taken.extend(self.inbox.iter().map(|inbound| inbound.pos));
         (self.change.is_removed, self.change.is_terminated) = (true, true);
     }
@@ -491,7 +491,7 @@ impl Job {
                 self.record.runs += 1;
                 let duration_ms = u64::try_from(now.since(began).as_millis()).ok();
                 let detail = Detail { run: Some(self.record.runs), duration_ms, ..Detail::default() };
-                self.tell_of(NewsKind::JobExecuted, call.attempt, now, detail);
+                self.report_attempt(LifecycleRecordKind::JobExecuted, call.attempt, now, detail);
                 self.executed(call, was_trigger, now);
             }
             HandlerKind::Error => self.recovered(now),
@@ -507,7 +507,7 @@ impl Job {
         match plan {
             Planned::At(at) => {
                 self.record.next = Some(at);
-                self.tell(NewsKind::TaskScheduled, now, Detail { at: Some(at), ..Detail::default() });
+                self.report(LifecycleRecordKind::TaskScheduled, now, Detail { at: Some(at), ..Detail::default() });
             }
             Planned::Never => self.record.next = None,
         }
@@ -525,7 +525,7 @@ impl Job {
                 self.record.events += 1;
                 self.record.is_restless = true;
                 let detail = Detail { event: Some(*pos), ..Detail::default() };
-                self.tell_of(NewsKind::EventHandled, call.attempt, now, detail);
+                self.report_attempt(LifecycleRecordKind::EventHandled, call.attempt, now, detail);
             }
         }
         self.take(*pos);

@@ -10,21 +10,21 @@ use crate::time::Timestamp;
 
 /// A lifecycle event of an instance. The store numbers it in one sequence with the journal entries of the instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct News {
+pub struct LifecycleRecord {
     /// When it happened.
     pub at: Timestamp,
     /// What happened.
-    pub kind: NewsKind,
+    pub kind: LifecycleRecordKind,
     /// The attempt it is about; 0 if it is not about an attempt.
     pub attempt: u32,
     /// Details as JSON.
     pub detail: Option<Payload>,
 }
 
-impl News {
+impl LifecycleRecord {
     /// Creates an event without attempt and details.
     #[must_use]
-    pub fn new(kind: NewsKind, at: Timestamp) -> Self {
+    pub fn new(kind: LifecycleRecordKind, at: Timestamp) -> Self {
         Self { at, kind, attempt: 0, detail: None }
     }
 
@@ -39,22 +39,22 @@ impl News {
     #[must_use]
     pub fn terminated(reason: &str, at: Timestamp) -> Self {
         let detail = Detail { reason: Some(reason.to_owned().into()), ..Detail::default() };
-        Self::new(NewsKind::JobTerminated, at).with(detail.to_payload())
+        Self::new(LifecycleRecordKind::JobTerminated, at).with(detail.to_payload())
     }
 
     /// Creates the event for a status change of a run, if the change is reported.
     #[must_use]
     pub fn of_run(before: Option<StatusKind>, now: Status, note: Option<&str>, at: Timestamp) -> Option<Self> {
         let kind = match (before, now) {
-            (_, Status::Pending) => NewsKind::RunQueued,
-            (Some(StatusKind::Pending), Status::Running) => NewsKind::RunStarted,
-            (Some(before), Status::Running) if before.is_idle() => NewsKind::RunResumed,
+            (_, Status::Pending) => LifecycleRecordKind::RunQueued,
+            (Some(StatusKind::Pending), Status::Running) => LifecycleRecordKind::RunStarted,
+            (Some(before), Status::Running) if before.is_idle() => LifecycleRecordKind::RunResumed,
             (_, Status::Running) => return None,
-            (_, idle) if idle.is_idle() => NewsKind::RunPaused,
-            (_, Status::Completed) => NewsKind::RunCompleted,
-            (_, Status::Failed) => NewsKind::RunFailed,
-            (_, Status::Cancelled) => NewsKind::RunCancelled,
-            _ => NewsKind::RunStuck,
+            (_, idle) if idle.is_idle() => LifecycleRecordKind::RunPaused,
+            (_, Status::Completed) => LifecycleRecordKind::RunCompleted,
+            (_, Status::Failed) => LifecycleRecordKind::RunFailed,
+            (_, Status::Cancelled) => LifecycleRecordKind::RunCancelled,
+            _ => LifecycleRecordKind::RunStuck,
         };
         let detail = match note {
             _ if now.is_idle() => Payload::encode(&(now.as_str(), now.until())).ok(),
@@ -68,7 +68,7 @@ impl News {
     /// Adds the failure as details, if this is the event of a failed run.
     #[must_use]
     pub fn because(mut self, outcome: Option<&Payload>) -> Self {
-        if let (NewsKind::RunFailed, Some(failure)) = (self.kind, outcome) {
+        if let (LifecycleRecordKind::RunFailed, Some(failure)) = (self.kind, outcome) {
             self.detail = Some(failure.clone());
         }
         self
@@ -82,11 +82,11 @@ macro_rules! kinds {
         #[repr(u8)]
         #[non_exhaustive]
         #[expect(missing_docs, reason = "the names are self-explanatory")]
-        pub enum NewsKind {
+        pub enum LifecycleRecordKind {
             $($kind = $code,)*
         }
 
-        impl NewsKind {
+        impl LifecycleRecordKind {
             /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
 
@@ -126,7 +126,7 @@ kinds! {
     TaskScheduled = 50 "task scheduled",
 }
 
-impl NewsKind {
+impl LifecycleRecordKind {
     /// Returns the stored code.
     #[must_use]
     pub fn code(self) -> u8 {
@@ -146,7 +146,7 @@ impl NewsKind {
     }
 }
 
-/// The [`detail`](News::detail) of a lifecycle event of a job. Each field is set only where it applies.
+/// The [`detail`](LifecycleRecord::detail) of a lifecycle event of a job. Each field is set only where it applies.
 ///
 /// ```
 /// use outlive_core::lifecycle::Detail;

@@ -7,7 +7,7 @@ use outlive_core::kind::Kinds;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
-use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, OnConflict, Send, Start, Write};
+use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, OnConflict, SendWrite, StartWrite, Write};
 use outlive_core::store::memory::MemoryStore;
 use outlive_core::store::query::{Filter, Instance};
 use outlive_core::store::{Error, Store};
@@ -40,7 +40,7 @@ thread_local! {
 /// If a store finds what the filter does not match, or misses what it does.
 pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
-    let starts: Vec<(Start, Status)> = (1..=bytes.below(4)).map(|token| start(&mut bytes, token)).collect();
+    let starts: Vec<(StartWrite, Status)> = (1..=bytes.below(4)).map(|token| start(&mut bytes, token)).collect();
     let filter = filter(&mut bytes);
     STAGE.with(|stage| {
         for (store, epoch) in &stage.stores {
@@ -64,9 +64,9 @@ impl Stage {
     }
 }
 
-async fn check(store: &dyn Store, epoch: Epoch, starts: &[(Start, Status)], filter: &Filter) -> Result<(), Error> {
+async fn check(store: &dyn Store, epoch: Epoch, starts: &[(StartWrite, Status)], filter: &Filter) -> Result<(), Error> {
     for (start, status) in starts {
-        let batch = vec![Write::Start(Start { owner: epoch, ..start.clone() })];
+        let batch = vec![Write::Start(StartWrite { owner: epoch, ..start.clone() })];
         if let Some(Answer::Started { num, .. }) = store.write(batch.into()).await?.first() {
             store.write(vec![enter(*num, epoch, *status)].into()).await?;
         }
@@ -76,8 +76,8 @@ async fn check(store: &dyn Store, epoch: Epoch, starts: &[(Start, Status)], filt
     for Instance { num, id, .. } in all {
         // The first ends an open run, the second a stuck one.
         let message = Message::Terminate { reason: String::new() };
-        let send = Send { id: id.clone(), num: None, message, at: Timestamp::AT_ONCE, dedup: None, token: 1 };
-        let batch = vec![enter(num, epoch, Status::Completed), Write::Send(send), Write::Purge(id, None)];
+        let send = SendWrite { id: id.clone(), num: None, message, at: Timestamp::AT_ONCE, dedup: None, token: 1 };
+        let batch = vec![enter(num, epoch, Status::Completed), Write::Message(send), Write::Purge(id, None)];
         store.write(batch.into()).await?;
     }
     assert_eq!(store.count(&Filter::all()).await?.total(), 0, "the next input needs an empty store");
@@ -112,10 +112,10 @@ async fn compare(store: &dyn Store, filter: &Filter, all: &[Instance]) -> Result
     Ok(())
 }
 
-fn start(bytes: &mut Bytes<'_>, token: u64) -> (Start, Status) {
+fn start(bytes: &mut Bytes<'_>, token: u64) -> (StartWrite, Status) {
     let tags = (0..bytes.below(3)).filter_map(|_| pair(bytes)).collect();
     let at = bytes.moment();
-    let start = Start {
+    let start = StartWrite {
         id: Name::new("run id", &word(bytes)).unwrap_or_else(|_| Name::recorded("a")),
         workflow: Name::new("workflow name", &word(bytes)).unwrap_or_else(|_| Name::recorded("w")),
         input: Payload::recorded("1"),

@@ -8,7 +8,9 @@ use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
+use outlive_core::store::commit::{
+    Answer, Claim, Commit, Epoch, NewState, OnConflict, Reopen, SendWrite, StartWrite, Write,
+};
 use outlive_core::store::memory::MemoryStore;
 use outlive_core::store::query::{Filter, Instance, Query};
 use outlive_core::store::{Answered, Error, Store};
@@ -133,7 +135,7 @@ impl Author<'_> {
     fn write(&mut self) -> Write {
         match self.bytes.below(8) {
             0 | 1 => Write::Start(self.start()),
-            2 => Write::Send(self.send()),
+            2 => Write::Message(self.send()),
             3..=5 => Write::Commit(self.commit()),
             6 => Write::Claim(self.claim()),
             _ if self.bytes.is(2) => Write::Reopen(Reopen { id: self.id(), num: None, at: self.bytes.moment() }),
@@ -141,8 +143,8 @@ impl Author<'_> {
         }
     }
 
-    fn start(&mut self) -> Start {
-        Start {
+    fn start(&mut self) -> StartWrite {
+        StartWrite {
             id: self.id(),
             workflow: Name::recorded(self.bytes.pick(&["checkout", "refund"])),
             input: Payload::recorded("1"),
@@ -156,13 +158,13 @@ impl Author<'_> {
         }
     }
 
-    fn send(&mut self) -> Send {
+    fn send(&mut self) -> SendWrite {
         let reason = || "enough".to_owned();
         let messages = [Message::Pause, Message::Resume, Message::Cancel { reason: reason() }];
         let signal = Message::Signal { name: Name::recorded("go"), payload: Payload::recorded("1") };
         let message = if self.bytes.is(2) { signal } else { self.bytes.pick(&messages) };
         let dedup = self.bytes.is(3).then(|| Name::recorded("once"));
-        Send { id: self.id(), num: None, message, at: self.bytes.moment(), dedup, token: self.bytes.below(200) }
+        SendWrite { id: self.id(), num: None, message, at: self.bytes.moment(), dedup, token: self.bytes.below(200) }
     }
 
     fn commit(&mut self) -> Commit {

@@ -8,7 +8,7 @@ use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
+use outlive_core::store::commit::{Claim, Commit, Epoch, NewState, OnConflict, Reopen, SendWrite, StartWrite, Write};
 use outlive_core::time::Timestamp;
 
 use crate::chance::Chance;
@@ -39,7 +39,7 @@ impl Author<'_> {
     fn write(&mut self) -> Write {
         match self.chance.below(100) {
             0..20 => Write::Start(self.start()),
-            20..40 => Write::Send(self.send()),
+            20..40 => Write::Message(self.send()),
             40..80 => Write::Commit(self.commit()),
             80..92 => Write::Claim(self.claim()),
             92..95 => Write::Reopen(Reopen { id: self.id(), num: None, at: self.moment() }),
@@ -47,8 +47,8 @@ impl Author<'_> {
         }
     }
 
-    fn start(&mut self) -> Start {
-        Start {
+    fn start(&mut self) -> StartWrite {
+        StartWrite {
             id: self.id(),
             workflow: Name::recorded(self.chance.pick(&["checkout", "refund"])),
             input: self.payload(),
@@ -62,7 +62,7 @@ impl Author<'_> {
         }
     }
 
-    fn send(&mut self) -> Send {
+    fn send(&mut self) -> SendWrite {
         let message = match self.chance.below(12) {
             0 => Message::Cancel { reason: "enough".to_owned() },
             1 => Message::Pause,
@@ -71,7 +71,7 @@ impl Author<'_> {
         };
         let key = Name::recorded(self.chance.pick(&["one", "two"]));
         let dedup = self.chance.maybe(key).filter(|_| matches!(message, Message::Signal { .. }));
-        Send { id: self.id(), num: None, message, at: self.moment(), dedup, token: self.chance.next() }
+        SendWrite { id: self.id(), num: None, message, at: self.moment(), dedup, token: self.chance.next() }
     }
 
     fn commit(&mut self) -> Commit {

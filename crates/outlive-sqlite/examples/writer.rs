@@ -13,7 +13,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::payload::Payload;
 use outlive_core::store::Store;
-use outlive_core::store::commit::{Answer, Commit, Epoch, OnConflict, Start, Write};
+use outlive_core::store::commit::{Answer, Commit, Epoch, OnConflict, StartWrite, Write};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::{Options, SqliteStore};
 
@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn start(run: u64, owner: Epoch) -> Result<Write, Box<dyn Error>> {
-    Ok(Write::Start(Start {
+    Ok(Write::Start(StartWrite {
         id: Name::new("run id", &format!("order-{run}"))?,
         workflow: Name::new("workflow", "checkout")?,
         input: Payload::encode(&run)?,

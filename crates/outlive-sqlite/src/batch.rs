@@ -47,7 +47,7 @@ impl<'a> Batch<'a> {
         match write {
             Write::Commit(commit) => self.commit(commit),
             Write::Start(start) => self.start(start),
-            Write::Send(send) => self.send(send),
+            Write::Message(send) => self.send(send),
             Write::Claim(claim) => self.claim(claim),
             Write::Reopen(reopen) => self.reopen(reopen),
             Write::Purge(id, num) => self.purge(id, *num),
@@ -66,9 +66,9 @@ impl<'a> Batch<'a> {
         epoch.0 != 0 && epoch.0 == self.epoch
     }
 
-    /// Appends an entry to the journal of an instance whose lifecycle events have taken `news` numbers so far.
-    pub(crate) fn insert(&mut self, num: u64, entry: &Entry, news: u64) -> rusqlite::Result<()> {
-        let place = FeedPlace { pos: self.ledger.next_in_feed(), number: entry.seq + news };
+    /// Appends an entry to the journal of an instance whose lifecycle events have taken `reported` numbers so far.
+    pub(crate) fn insert(&mut self, num: u64, entry: &Entry, reported: u64) -> rusqlite::Result<()> {
+        let place = FeedPlace { pos: self.ledger.next_in_feed(), number: entry.seq + reported };
         row::insert_entry(&mut self.insert_entry, num, entry, place)
     }
 }

@@ -13,7 +13,7 @@ use crate::feed::Change;
 use crate::ledger::{Damage, Facts};
 use crate::row::{self, Read};
 
-const OWN: &str = "UPDATE instance SET owner = ?2, wake = NULL, note = NULL, status = ?3, until = ?4, started_at = ?5, news = ?6 \
+const OWN: &str = "UPDATE instance SET owner = ?2, wake = NULL, note = NULL, status = ?3, until = ?4, started_at = ?5, reported = ?6 \
      WHERE num = ?1";
 
 type Contents = (Result<Vec<Entry>, String>, Result<Vec<Inbound>, String>);
@@ -71,7 +71,7 @@ impl Batch<'_> {
         if let Ok(journal) = &journal {
             let seq = journal.last().map_or(0, |last| last.seq);
             let change = Change { num, workflow: &instance.workflow, before, seq, at: claim.at, outcome: None };
-            instance.news = self.tell_status(change, instance.status, None, instance.news)?;
+            instance.reported = self.report_status(change, instance.status, None, instance.reported)?;
         }
         self.connection.prepare_cached(OWN)?.execute(params![
             num.cast_signed(),
@@ -79,7 +79,7 @@ impl Batch<'_> {
             instance.status.kind().code(),
             instance.status.until().map(Timestamp::as_millis),
             started_at.as_millis(),
-            instance.news.cast_signed(),
+            instance.reported.cast_signed(),
         ])?;
         self.ledger.count(&instance.workflow, before, Some(instance.status.kind()));
         if let (Ok(journal), Ok(inbox)) = (&journal, &inbox) {
@@ -88,7 +88,7 @@ impl Batch<'_> {
                 status: instance.status.kind(),
                 recoveries: row::stored_recoveries(&instance),
                 inbox_last: inbox.last().map_or(0, |last| last.pos),
-                news: instance.news,
+                reported: instance.reported,
             };
             self.ledger.know(num, facts, instance.workflow.clone());
         }
@@ -100,13 +100,16 @@ impl Batch<'_> {
         if !self.holds(absolve.epoch) {
             return Ok(Answer::Fenced);
         }
-        let sql =
-            "UPDATE instance SET recoveries = ?2 WHERE num = ?1 AND recoveries > ?2 AND status IN (0, 1, 2, 7, 8, 9)";
+        let sql = "UPDATE instance SET recoveries = ?2 \
+             WHERE num = ?1 AND recoveries & 4294967295 > ?2 AND status IN (0, 1, 2, 7, 8, 9)";
         let mut statement = self.connection.prepare_cached(sql)?;
         for num in &absolve.nums {
             statement.execute(params![num.0.cast_signed(), absolve.max_recoveries])?;
-            if let Some(known) = self.ledger.known(num.0).filter(|known| known.is_open()) {
-                known.recoveries = known.recoveries.min(i64::from(absolve.max_recoveries));
+            let is_guilty = |known: &&mut Facts| {
+                known.is_open() && row::recoveries(Some(known.recoveries)).0 > absolve.max_recoveries
+            };
+            if let Some(known) = self.ledger.known(num.0).filter(is_guilty) {
+                known.recoveries = i64::from(absolve.max_recoveries);
             }
         }
         Ok(Answer::Done)

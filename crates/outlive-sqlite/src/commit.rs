@@ -16,7 +16,7 @@ use crate::ledger::{Facts, QUEUED};
 use crate::row;
 
 const ENTER: &str = "UPDATE instance SET status = ?2, until = ?3, owner = ?4, wake = ?5, outcome = ?6, note = ?7, \
-     ended_at = ?8, started_at = coalesce(started_at, ?9), recoveries = ?10, news = ?11 WHERE num = ?1";
+     ended_at = ?8, started_at = coalesce(started_at, ?9), recoveries = ?10, reported = ?11 WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn commit(&mut self, commit: &Commit) -> rusqlite::Result<Answer> {
@@ -112,7 +112,7 @@ impl Batch<'_> {
     fn take(&mut self, commit: &Commit, mut facts: Facts) -> rusqlite::Result<()> {
         let num = commit.num.0;
         for entry in &commit.entries {
-            self.insert(num, entry, facts.news)?;
+            self.insert(num, entry, facts.reported)?;
         }
         self.take_messages(num, &commit.taken)?;
         facts.seq += commit.entries.len() as u64;
@@ -160,7 +160,7 @@ impl Batch<'_> {
         let owner = if is_open && state.is_owned { self.epoch } else { 0 };
         let (before, outcome) = (Some(facts.status), state.outcome.as_ref());
         let change = Change { num, workflow: &workflow, before, seq: facts.seq, at: state.at, outcome };
-        facts.news = self.tell_status(change, state.status, state.note.as_deref(), facts.news)?;
+        facts.reported = self.report_status(change, state.status, state.note.as_deref(), facts.reported)?;
         let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
         self.connection.prepare_cached(ENTER)?.execute(params![
             num.cast_signed(),
@@ -173,7 +173,7 @@ impl Batch<'_> {
             millis(state.status.is_ended().then_some(state.at)),
             millis((state.status == Status::Running).then_some(state.at)),
             facts.recoveries,
-            facts.news.cast_signed(),
+            facts.reported.cast_signed(),
         ])?;
         if state.status.is_ended() && (facts.inbox_last > 0 || JobKind::of(&workflow).is_some()) {
             self.empty_inbox(num, &workflow)?;

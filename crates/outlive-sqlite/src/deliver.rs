@@ -2,12 +2,12 @@
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
-use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::queue::Spot;
 use outlive_core::status::{Status, StatusKind};
-use outlive_core::store::commit::{self, Answer, OnConflict, Refusal, Start};
+use outlive_core::store::commit::{self, Answer, OnConflict, Refusal, StartWrite};
 use outlive_core::store::query::{Urgency, Wake};
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
@@ -18,18 +18,18 @@ use crate::ledger::Facts;
 use crate::row;
 
 const CREATE: &str = "INSERT INTO instance (num, status, owner, wake, recoveries, created_at, started_at, seed, token, \
-     sum, id, workflow, tags, input, news) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
+     sum, id, workflow, tags, input, reported) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
      ON CONFLICT (id) DO NOTHING";
 
 const LABEL: &str = "INSERT INTO tag (key, value, num) VALUES (?1, ?2, ?3)";
 
 const BEARER: &str = "SELECT num, token, workflow, input, status FROM instance WHERE id = ?1";
 
-const RECEIVER: &str = "SELECT num, status, until, owner, wake, workflow, news FROM instance WHERE id = ?1";
+const RECEIVER: &str = "SELECT num, status, until, owner, wake, workflow, reported FROM instance WHERE id = ?1";
 
 const KEEP: &str = "INSERT INTO inbox (instance, rank, lane, pos, at, kind, text, payload, sum) VALUES (?1, ?8, ?9, ?2, ?3, ?4, ?5, ?6, ?7)";
 
-const CANCEL: &str = "UPDATE instance SET status = ?2, note = ?3, ended_at = ?4, news = ?5 WHERE num = ?1";
+const CANCEL: &str = "UPDATE instance SET status = ?2, note = ?3, ended_at = ?4, reported = ?5 WHERE num = ?1";
 
 /// The instance that has the id a start asks for.
 struct Bearer {
@@ -47,11 +47,11 @@ pub(crate) struct Receiver {
     pub(crate) owner: u64,
     pub(crate) wake: Option<Timestamp>,
     pub(crate) workflow: Name,
-    pub(crate) news: u64,
+    pub(crate) reported: u64,
 }
 
 impl Batch<'_> {
-    pub(crate) fn start(&mut self, start: &Start) -> rusqlite::Result<Answer> {
+    pub(crate) fn start(&mut self, start: &StartWrite) -> rusqlite::Result<Answer> {
         // Nearly every start has a new id, so try to create it before reading anything.
         if let Some(num) = self.create(start)? {
             return Ok(Answer::Started { num, created: true, is_driven: self.holds(start.owner) });
@@ -73,7 +73,7 @@ impl Batch<'_> {
         }
     }
 
-    fn replace(&mut self, bearer: &Bearer, start: &Start) -> rusqlite::Result<Answer> {
+    fn replace(&mut self, bearer: &Bearer, start: &StartWrite) -> rusqlite::Result<Answer> {
         self.remove(bearer.num, &bearer.workflow, bearer.status)?;
         match self.create(start)? {
             Some(num) => Ok(Answer::Started { num, created: true, is_driven: self.holds(start.owner) }),
@@ -82,13 +82,13 @@ impl Batch<'_> {
     }
 
     /// Creates the instance unless its id is taken.
-    pub(crate) fn create(&mut self, start: &Start) -> rusqlite::Result<Option<InstanceNum>> {
+    pub(crate) fn create(&mut self, start: &StartWrite) -> rusqlite::Result<Option<InstanceNum>> {
         let num = self.ledger.marks.num + 1;
         let is_driven = self.holds(start.owner);
         let status = if is_driven { StatusKind::Running } else { StatusKind::Pending };
         let tags = row::tags_text(&start.tags);
-        let begun = if is_driven { NewsKind::RunBegun } else { NewsKind::RunQueued };
-        let news = JobKind::of(&start.workflow).is_none().then_some(begun);
+        let begun = if is_driven { LifecycleRecordKind::RunBegun } else { LifecycleRecordKind::RunQueued };
+        let queued = JobKind::of(&start.workflow).is_none().then_some(begun);
         let created = self.connection.prepare_cached(CREATE)?.execute(params![
             num.cast_signed(),
             status.code(),
@@ -103,7 +103,7 @@ impl Batch<'_> {
             start.workflow.as_str(),
             tags,
             start.input.as_str(),
-            news.map_or(0, NewsKind::count).cast_signed(),
+            queued.map_or(0, LifecycleRecordKind::count).cast_signed(),
         ])?;
         if created == 0 {
             return Ok(None);
@@ -113,11 +113,17 @@ impl Batch<'_> {
             self.connection.prepare_cached(LABEL)?.execute(params![key, value, num.cast_signed()])?;
         }
         self.ledger.count(&start.workflow, None, Some(status));
-        if let Some(kind) = news {
-            self.tell(num, kind.count(), &News::new(kind, start.at))?;
+        if let Some(kind) = queued {
+            self.report(num, kind.count(), &LifecycleRecord::new(kind, start.at))?;
         }
         if is_driven {
-            let facts = Facts { seq: 0, status, recoveries: 0, inbox_last: 0, news: news.map_or(0, NewsKind::count) };
+            let facts = Facts {
+                seq: 0,
+                status,
+                recoveries: 0,
+                inbox_last: 0,
+                reported: queued.map_or(0, LifecycleRecordKind::count),
+            };
             self.ledger.know(num, facts, start.workflow.clone());
         }
         Ok(Some(InstanceNum(num)))
@@ -137,7 +143,7 @@ impl Batch<'_> {
         read.optional()
     }
 
-    pub(crate) fn send(&mut self, send: &commit::Send) -> rusqlite::Result<Answer> {
+    pub(crate) fn send(&mut self, send: &commit::SendWrite) -> rusqlite::Result<Answer> {
         let receiver = self.receiver(&send.id)?;
         let Some(receiver) = receiver.filter(|found| send.num.is_none_or(|asked| asked.0 == found.num)) else {
             return Ok(Answer::Refused(Refusal::NotFound));
@@ -173,7 +179,7 @@ impl Batch<'_> {
                 owner: row::int(row, 3).unwrap_or(0).cast_unsigned(),
                 wake: row::int(row, 4).map(Timestamp::from_millis),
                 workflow: Name::recorded(&row::text(row, 5)),
-                news: row::int(row, 6).unwrap_or(0).cast_unsigned(),
+                reported: row::int(row, 6).unwrap_or(0).cast_unsigned(),
             })
         });
         read.optional()
@@ -202,7 +208,7 @@ impl Batch<'_> {
     }
 
     /// Stores a message that has passed all checks, and wakes its receiver.
-    fn accept(&mut self, receiver: &Receiver, send: &commit::Send) -> rusqlite::Result<u64> {
+    fn accept(&mut self, receiver: &Receiver, send: &commit::SendWrite) -> rusqlite::Result<u64> {
         let pos = self.ledger.marks.pos + 1;
         self.ledger.marks.pos = pos;
         self.remember(receiver.num, pos, send)?;
@@ -223,7 +229,7 @@ impl Batch<'_> {
     }
 
     /// Records the token and the dedup key, so that the same message is recognized later.
-    fn remember(&self, num: u64, pos: u64, send: &commit::Send) -> rusqlite::Result<()> {
+    fn remember(&self, num: u64, pos: u64, send: &commit::SendWrite) -> rusqlite::Result<()> {
         let mut statement =
             self.connection.prepare_cached("INSERT INTO sent (instance, token, pos) VALUES (?1, ?2, ?3)")?;
         statement.execute(params![num.cast_signed(), send.token.cast_signed(), pos.cast_signed()])?;
@@ -272,10 +278,10 @@ impl Batch<'_> {
 
     /// Ends a stuck instance of a job: everything is removed, and only a lifecycle event remains.
     fn end_stuck_job(&mut self, receiver: &Receiver, reason: &str, at: Timestamp, seq: u64) -> rusqlite::Result<()> {
-        let news = receiver.news + 1;
-        self.tell(receiver.num, seq + news, &News::terminated(reason, at))?;
-        let mut statement = self.connection.prepare_cached("UPDATE instance SET news = ?2 WHERE num = ?1")?;
-        statement.execute(params![receiver.num.cast_signed(), news.cast_signed()])?;
+        let reported = receiver.reported + 1;
+        self.report(receiver.num, seq + reported, &LifecycleRecord::terminated(reason, at))?;
+        let mut statement = self.connection.prepare_cached("UPDATE instance SET reported = ?2 WHERE num = ?1")?;
+        statement.execute(params![receiver.num.cast_signed(), reported.cast_signed()])?;
         self.remove(receiver.num, &receiver.workflow, receiver.status.kind())
     }
 
@@ -287,9 +293,9 @@ impl Batch<'_> {
         }
         let (num, workflow, before) = (receiver.num, &receiver.workflow, Some(receiver.status.kind()));
         let change = Change { num, workflow, before, seq, at, outcome: None };
-        let news = self.tell_status(change, Status::Cancelled, Some(reason), receiver.news)?;
+        let reported = self.report_status(change, Status::Cancelled, Some(reason), receiver.reported)?;
         let mut statement = self.connection.prepare_cached(CANCEL)?;
-        let values = params![num.cast_signed(), cancelled.code(), reason, at.as_millis(), news.cast_signed()];
+        let values = params![num.cast_signed(), cancelled.code(), reason, at.as_millis(), reported.cast_signed()];
         statement.execute(values)?;
         self.empty_inbox(receiver.num, &receiver.workflow)?;
         self.ledger.count(&receiver.workflow, Some(receiver.status.kind()), Some(cancelled));

@@ -16,8 +16,8 @@
 //! Every check except SQLite's own integrity check reads from one snapshot. Meanwhile a program that executes the file
 //! keeps running, but its WAL cannot be reused and grows.
 
+mod feed;
 mod journals;
-mod lines;
 mod rows;
 mod rules;
 
@@ -263,7 +263,7 @@ fn checks() -> Vec<(&'static str, Examination)> {
         ("instances", Box::new(|sheet| sheet.connection.execute_batch("BEGIN").and_then(|()| rows::instances(sheet)))),
         ("messages", Box::new(rows::messages)),
         ("journals", Box::new(journals::examine)),
-        ("feed", Box::new(lines::examine)),
+        ("feed", Box::new(feed::examine)),
     ];
     for rule in RULES.iter().chain(&OF_JOBS) {
         checks.push((rule.name, Box::new(|sheet| rule.apply(sheet))));

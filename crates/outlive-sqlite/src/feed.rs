@@ -2,12 +2,12 @@
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
-use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::{Age, Answer, Trim};
 use outlive_core::store::page::Room;
-use outlive_core::store::query::{Line, Told};
+use outlive_core::store::query::{FeedContent, FeedItem};
 use outlive_core::store::touched::{Touch, Touched};
 use outlive_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
@@ -18,26 +18,28 @@ use crate::row;
 /// The approximate number of rows trimmed in one write.
 const TRIM_MAX: u32 = 4_096;
 
-const TELL: &str = "INSERT INTO news (pos, instance, number, at, kind, attempt, detail) \
+const REPORT: &str = "INSERT INTO lifecycle (pos, instance, number, at, kind, attempt, detail) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum, pos, instance, number \
      FROM entry WHERE pos > ?1 ORDER BY pos";
 
-const NEWS: &str = "SELECT pos, instance, number, at, kind, attempt, detail FROM news WHERE pos > ?1 ORDER BY pos";
+const LIFECYCLE: &str =
+    "SELECT pos, instance, number, at, kind, attempt, detail FROM lifecycle WHERE pos > ?1 ORDER BY pos";
 
 const WHOSE: &str = "SELECT id, workflow FROM instance WHERE num = ?1 \
      UNION ALL SELECT id, workflow FROM gone WHERE num = ?1 LIMIT 1";
 
 /// The positions at which instances were removed, and those at which they were removed or had a lifecycle event.
 const REMOVED: &str = "SELECT pos, num FROM gone WHERE pos > ?1 ORDER BY pos LIMIT ?2";
-const REPORTED: &str = "SELECT pos, instance FROM news WHERE pos > ?1 UNION ALL SELECT pos, num FROM gone WHERE pos > ?1 \
+const REPORTED: &str = "SELECT pos, instance FROM lifecycle WHERE pos > ?1 UNION ALL SELECT pos, num FROM gone WHERE pos > ?1 \
      ORDER BY pos LIMIT ?2";
 
 /// The maximum number of feed rows read at once to find the instances they belong to.
 const TOUCHED_MAX: usize = 10_000;
 
-const END: &str = "SELECT max(coalesce((SELECT max(pos) FROM entry), 0), coalesce((SELECT max(pos) FROM news), 0))";
+const END: &str =
+    "SELECT max(coalesce((SELECT max(pos) FROM entry), 0), coalesce((SELECT max(pos) FROM lifecycle), 0))";
 
 /// Records the position up to which the feed may have been trimmed: past it, the numbers of an instance have no gap.
 const TRIMMED: &str = "INSERT INTO meta (key, value) VALUES ('trimmed', ?1) \
@@ -57,37 +59,37 @@ pub(crate) struct Change<'a> {
 
 impl Batch<'_> {
     /// Appends a lifecycle event of an instance to the feed, under the given number.
-    pub(crate) fn tell(&mut self, num: u64, number: u64, news: &News) -> rusqlite::Result<()> {
+    pub(crate) fn report(&mut self, num: u64, number: u64, record: &LifecycleRecord) -> rusqlite::Result<()> {
         let pos = self.ledger.next_in_feed();
-        self.connection.prepare_cached(TELL)?.execute(params![
+        self.connection.prepare_cached(REPORT)?.execute(params![
             pos.cast_signed(),
             num.cast_signed(),
             number.cast_signed(),
-            news.at.as_millis(),
-            news.kind.code(),
-            news.attempt,
-            news.detail.as_ref().map(Payload::as_str),
+            record.at.as_millis(),
+            record.kind.code(),
+            record.attempt,
+            record.detail.as_ref().map(Payload::as_str),
         ])?;
         Ok(())
     }
 
     /// Reports the status of a run if it has changed to one worth reporting. Jobs report for themselves. Returns how
-    /// many numbers the run's lifecycle events have taken, given `news` before.
-    pub(crate) fn tell_status(
+    /// many numbers the run's lifecycle events have taken, given `reported` before.
+    pub(crate) fn report_status(
         &mut self,
         change: Change<'_>,
         status: Status,
         note: Option<&str>,
-        news: u64,
+        reported: u64,
     ) -> rusqlite::Result<u64> {
         if change.before == Some(status.kind()) || JobKind::of(change.workflow).is_some() {
-            return Ok(news);
+            return Ok(reported);
         }
-        let Some(told) = News::of_run(change.before, status, note, change.at) else { return Ok(news) };
-        let told = told.because(change.outcome);
-        let news = news + told.kind.count();
-        self.tell(change.num, change.seq + news, &told)?;
-        Ok(news)
+        let Some(record) = LifecycleRecord::of_run(change.before, status, note, change.at) else { return Ok(reported) };
+        let record = record.because(change.outcome);
+        let reported = reported + record.kind.count();
+        self.report(change.num, change.seq + reported, &record)?;
+        Ok(reported)
     }
 
     pub(crate) fn set_mark(&mut self, name: &Name, value: u64) -> rusqlite::Result<Answer> {
@@ -98,7 +100,7 @@ impl Batch<'_> {
 
     /// Removes the oldest lifecycle events, and the names of removed instances that have none left.
     pub(crate) fn trim(&mut self, trim: &Trim) -> rusqlite::Result<Answer> {
-        let mut statement = self.connection.prepare_cached("SELECT pos, at FROM news ORDER BY pos")?;
+        let mut statement = self.connection.prepare_cached("SELECT pos, at FROM lifecycle ORDER BY pos")?;
         let mut rows = statement.query([])?;
         let (mut seen, mut last) = (0, None);
         while (seen < TRIM_MAX || last.is_none())
@@ -113,9 +115,9 @@ impl Batch<'_> {
         }
         drop(rows);
         let Some(last) = last else { return Ok(Answer::Trimmed(0)) };
-        let trimmed = self.connection.prepare_cached("DELETE FROM news WHERE pos <= ?1")?.execute([last])?;
+        let trimmed = self.connection.prepare_cached("DELETE FROM lifecycle WHERE pos <= ?1")?.execute([last])?;
         self.connection.prepare_cached(TRIMMED)?.execute([last])?;
-        let sql = "DELETE FROM gone WHERE pos < (SELECT coalesce(min(pos), ?1) FROM news)";
+        let sql = "DELETE FROM gone WHERE pos < (SELECT coalesce(min(pos), ?1) FROM lifecycle)";
         self.connection.prepare_cached(sql)?.execute([self.ledger.marks.feed.cast_signed()])?;
         Ok(Answer::Trimmed(trimmed as u64))
     }
@@ -159,27 +161,27 @@ pub(crate) fn touched(connection: &Connection, after: u64, touch: Touch) -> rusq
 
 /// Returns one page of the feed past a position, in order. The two tables are merged while reading, so that no more of
 /// either is in memory than goes on the page.
-pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<Told>> {
+pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<FeedItem>> {
     // Both tables and the names must be of one state of the file.
     let whole = connection.unchecked_transaction()?;
-    let (mut entries, mut news) = (whole.prepare_cached(ENTRIES)?, whole.prepare_cached(NEWS)?);
-    let (mut entries, mut news) = (entries.query([after.cast_signed()])?, news.query([after.cast_signed()])?);
-    let (mut entry, mut line) = (next(&mut entries, of_entry)?, next(&mut news, of_news)?);
+    let (mut entries, mut lifecycle) = (whole.prepare_cached(ENTRIES)?, whole.prepare_cached(LIFECYCLE)?);
+    let (mut entries, mut lifecycle) = (entries.query([after.cast_signed()])?, lifecycle.query([after.cast_signed()])?);
+    let (mut entry, mut other) = (next(&mut entries, of_entry)?, next(&mut lifecycle, of_lifecycle)?);
     let (mut page, mut room) = (Vec::new(), Room::new(limit));
     while !room.is_full() {
-        let is_entry = match (&entry, &line) {
+        let is_entry = match (&entry, &other) {
             (None, None) => break,
-            (Some(entry), Some(line)) => entry.pos < line.pos,
+            (Some(entry), Some(other)) => entry.pos < other.pos,
             (entry, _) => entry.is_some(),
         };
         let place = match is_entry {
             true => std::mem::replace(&mut entry, next(&mut entries, of_entry)?),
-            false => std::mem::replace(&mut line, next(&mut news, of_news)?),
+            false => std::mem::replace(&mut other, next(&mut lifecycle, of_lifecycle)?),
         };
         // A damaged entry affects only its own run.
-        if let Some(told) = place.map(|place| whose(&whole, place)).transpose()?.flatten() {
-            room.take(&told);
-            page.push(told);
+        if let Some(item) = place.map(|place| whose(&whole, place)).transpose()?.flatten() {
+            room.take(&item);
+            page.push(item);
         }
     }
     Ok(page)
@@ -190,7 +192,7 @@ struct FeedRow {
     pos: u64,
     num: u64,
     number: u64,
-    line: Option<Line>,
+    content: Option<FeedContent>,
 }
 
 fn next(rows: &mut Rows<'_>, place: fn(&Row<'_>) -> FeedRow) -> rusqlite::Result<Option<FeedRow>> {
@@ -199,20 +201,25 @@ fn next(rows: &mut Rows<'_>, place: fn(&Row<'_>) -> FeedRow) -> rusqlite::Result
 
 fn of_entry(row: &Row<'_>) -> FeedRow {
     let seq = row::int(row, 0).unwrap_or(0).cast_unsigned();
-    let line = row::entry(row, seq).ok().map(Line::Entry);
-    FeedRow { pos: number(row, 10), num: number(row, 11), number: number(row, 12), line }
+    let content = row::entry(row, seq).ok().map(FeedContent::Entry);
+    FeedRow { pos: number(row, 10), num: number(row, 11), number: number(row, 12), content }
 }
 
-fn of_news(row: &Row<'_>) -> FeedRow {
-    FeedRow { pos: number(row, 0), num: number(row, 1), number: number(row, 2), line: news(row).map(Line::News) }
+fn of_lifecycle(row: &Row<'_>) -> FeedRow {
+    FeedRow {
+        pos: number(row, 0),
+        num: number(row, 1),
+        number: number(row, 2),
+        content: lifecycle_record(row).map(FeedContent::Lifecycle),
+    }
 }
 
-fn whose(connection: &Connection, row: FeedRow) -> rusqlite::Result<Option<Told>> {
-    let FeedRow { pos, num, number, line: Some(line) } = row else { return Ok(None) };
+fn whose(connection: &Connection, row: FeedRow) -> rusqlite::Result<Option<FeedItem>> {
+    let FeedRow { pos, num, number, content: Some(content) } = row else { return Ok(None) };
     let mut statement = connection.prepare_cached(WHOSE)?;
     let names = statement.query_row([num.cast_signed()], |row| Ok((name(row, 0), name(row, 1)))).optional()?;
     let (id, workflow) = names.unwrap_or_else(|| (Name::recorded(""), Name::recorded("")));
-    Ok(Some(Told { pos, num: InstanceNum(num), id, workflow, number, line }))
+    Ok(Some(FeedItem { pos, num: InstanceNum(num), id, workflow, number, content }))
 }
 
 fn name(row: &Row<'_>, column: usize) -> Name {
@@ -223,10 +230,10 @@ fn number(row: &Row<'_>, column: usize) -> u64 {
     row::int(row, column).unwrap_or(0).cast_unsigned()
 }
 
-fn news(row: &Row<'_>) -> Option<News> {
-    Some(News {
+fn lifecycle_record(row: &Row<'_>) -> Option<LifecycleRecord> {
+    Some(LifecycleRecord {
         at: row::time(row, 3).unwrap_or_default(),
-        kind: row::int(row, 4).and_then(|code| u8::try_from(code).ok()).and_then(NewsKind::from_code)?,
+        kind: row::int(row, 4).and_then(|code| u8::try_from(code).ok()).and_then(LifecycleRecordKind::from_code)?,
         attempt: row::int(row, 5).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX),
         detail: row::optional_text(row, 6).map(|json| Payload::recorded(&json)),
     })

@@ -264,7 +264,9 @@ impl Batch<'_> {
 
     /// Returns the instance that alone can be blamed for a crash: the only driven one of the most suspicious sort.
     fn culprit(&self) -> rusqlite::Result<Option<i64>> {
-        let sql = "SELECT num, min(recoveries, 2) AS sort FROM instance WHERE owner <> 0 ORDER BY sort DESC LIMIT 2";
+        // The upper half of the column is what it was blamed for before, which makes it no more suspicious.
+        let sql = "SELECT num, min(recoveries & 4294967295, 2) AS sort FROM instance WHERE owner <> 0 \
+             ORDER BY sort DESC LIMIT 2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let worst = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let worst: Vec<(i64, i64)> = worst.collect::<rusqlite::Result<_>>()?;

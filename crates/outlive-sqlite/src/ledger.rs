@@ -13,7 +13,7 @@ use crate::row;
 const FACTS_MAX: usize = 262_144;
 
 const LOAD: &str = "SELECT status, recoveries, workflow, (SELECT max(seq) FROM entry WHERE instance = num), \
-     (SELECT max(pos) FROM inbox WHERE instance = num AND rank = 0 AND lane = ''), news FROM instance WHERE num = ?1";
+     (SELECT max(pos) FROM inbox WHERE instance = num AND rank = 0 AND lane = ''), reported FROM instance WHERE num = ?1";
 
 const COUNT: &str = "INSERT INTO counter (workflow, status, n) VALUES (?1, ?2, ?3) \
      ON CONFLICT DO UPDATE SET n = n + excluded.n";
@@ -23,7 +23,7 @@ const COUNT: &str = "INSERT INTO counter (workflow, status, n) VALUES (?1, ?2, ?
 const FEED_STEP: u64 = 1 << 16;
 
 /// Like [`LOAD`], for an instance whose journal or inbox cannot be read.
-const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL, news FROM instance WHERE num = ?1";
+const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL, reported FROM instance WHERE num = ?1";
 
 /// What a commit needs to know about an instance.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Facts {
     /// No message is past this position; 0 if there is none at all.
     pub(crate) inbox_last: u64,
     /// How many feed numbers its lifecycle events have taken, besides those of its entries.
-    pub(crate) news: u64,
+    pub(crate) reported: u64,
 }
 
 /// The facts of an instance, and its workflow for the counters.
@@ -309,7 +309,7 @@ fn load(connection: &Connection, num: u64, sql: &str) -> rusqlite::Result<Option
             recoveries: row::int(row, 1).unwrap_or(i64::MAX),
             seq: row::int(row, 3).unwrap_or(0).cast_unsigned(),
             inbox_last: row::int(row, 4).unwrap_or(0).cast_unsigned(),
-            news: row::int(row, 5).unwrap_or(0).cast_unsigned(),
+            reported: row::int(row, 5).unwrap_or(0).cast_unsigned(),
         };
         Ok((facts, Name::recorded(&row::text(row, 2))))
     });

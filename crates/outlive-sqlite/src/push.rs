@@ -5,7 +5,7 @@ use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Push, PushTarget, ResolveDeadLetters, Spot, WhichLetters};
-use outlive_core::store::commit::{Answer, Refusal, Start};
+use outlive_core::store::commit::{Answer, Refusal, StartWrite};
 use outlive_core::store::query::Urgency;
 use outlive_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
@@ -79,7 +79,7 @@ impl Batch<'_> {
         let receiver = match found {
             Some(receiver) => receiver,
             None => {
-                self.create(&Start::of_push(push))?;
+                self.create(&StartWrite::of_push(push))?;
                 self.receiver(&push.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
             }
         };

@@ -6,7 +6,7 @@ use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::page::Room;
-use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::query::{Counts, FeedItem, Filter, Instance, Page, Query, Suspect, Wake};
 use outlive_core::store::{Answered, Error, ErrorKind};
 use outlive_core::time::Timestamp;
 use rusqlite::{Connection, Row, params};
@@ -75,7 +75,7 @@ impl Query for SqliteReader {
         self.lists.ask(scan::jobs)
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         self.lists.ask(move |connection| feed::read(connection, after, limit))
     }
 

@@ -21,8 +21,8 @@ const ALL_OF_IT: [&str; 6] = [
 ];
 
 /// Keeps the names of the instance for its lifecycle events.
-const LEAVE: &str = "INSERT OR REPLACE INTO gone (num, pos, news, id, workflow) \
-     SELECT num, ?2, news, id, workflow FROM instance WHERE num = ?1";
+const LEAVE: &str = "INSERT OR REPLACE INTO gone (num, pos, reported, id, workflow) \
+     SELECT num, ?2, reported, id, workflow FROM instance WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn purge(&mut self, id: &Name, num: Option<InstanceNum>) -> rusqlite::Result<Answer> {

@@ -13,7 +13,7 @@ use crate::row::{self, Read};
 
 /// The outcome of a job is its record, with which it continues.
 const OPEN: &str = "UPDATE instance SET status = ?2, wake = ?3, outcome = iif(?5, outcome, NULL), note = NULL, \
-     ended_at = NULL, recoveries = 0, news = ?4 WHERE num = ?1";
+     ended_at = NULL, recoveries = 0, reported = ?4 WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn reopen(&mut self, reopen: &Reopen) -> rusqlite::Result<Answer> {
@@ -30,14 +30,14 @@ impl Batch<'_> {
         if !matches!(instance.status, Status::Failed | Status::Stuck) {
             return Ok(Answer::Refused(Refusal::Status(instance.status)));
         }
-        self.insert(num, &Entry::reopened(seq + 1, reopen.at, instance.status), instance.news)?;
+        self.insert(num, &Entry::reopened(seq + 1, reopen.at, instance.status), instance.reported)?;
         let before = Some(instance.status.kind());
         let change = Change { num, workflow: &instance.workflow, before, seq: seq + 1, at: reopen.at, outcome: None };
-        let news = self.tell_status(change, Status::Pending, None, instance.news)?.cast_signed();
+        let reported = self.report_status(change, Status::Pending, None, instance.reported)?.cast_signed();
         let mut statement = self.connection.prepare_cached(OPEN)?;
         let pending = StatusKind::Pending.code();
         let is_job = JobKind::of(&instance.workflow).is_some();
-        statement.execute(params![num.cast_signed(), pending, reopen.at.as_millis(), news, is_job])?;
+        statement.execute(params![num.cast_signed(), pending, reopen.at.as_millis(), reported, is_job])?;
         self.ledger.count(&instance.workflow, Some(instance.status.kind()), Some(StatusKind::Pending));
         self.ledger.drop_facts(num);
         Ok(Answer::Done)

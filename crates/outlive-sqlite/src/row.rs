@@ -9,7 +9,7 @@ use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
-use outlive_core::store::commit::{Epoch, Start};
+use outlive_core::store::commit::{Epoch, StartWrite};
 use outlive_core::store::page::Room;
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
@@ -22,7 +22,7 @@ use crate::error;
 macro_rules! select_instance {
     () => {
         "SELECT num, status, owner, wake, until, recoveries, created_at, started_at, ended_at, seed, sum, id, \
-         workflow, tags, note, input, outcome, news FROM instance WHERE "
+         workflow, tags, note, input, outcome, reported FROM instance WHERE "
     };
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn instance(row: &Row<'_>) -> Read {
         note: optional_text(row, 14).map(Cow::into_owned),
         input: Payload::recorded(&input),
         outcome: optional_text(row, 16).map(|json| Payload::recorded(&json)),
-        news: int(row, 17).unwrap_or(0).cast_unsigned(),
+        reported: int(row, 17).unwrap_or(0).cast_unsigned(),
     };
     Read { instance, damage, is_status_known: kind.is_some() }
 }
@@ -143,7 +143,7 @@ pub(crate) fn tags_text(tags: &BTreeMap<String, String>) -> Option<String> {
 }
 
 /// Returns the checksum of the part of an instance's row that never changes.
-pub(crate) fn start_sum(start: &Start, tags: Option<&str>) -> u32 {
+pub(crate) fn start_sum(start: &StartWrite, tags: Option<&str>) -> u32 {
     instance_sum(start.id.as_str(), start.workflow.as_str(), start.input.as_str(), tags, start.seed, start.at)
 }
 

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::error;
 
 /// The version of this layout. A file with a larger one was written by a newer release.
-pub(crate) const VERSION: i64 = 3;
+pub(crate) const VERSION: i64 = 4;
 
 /// "Outl" in the file's header, which distinguishes our files from those of other applications.
 pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
@@ -35,7 +35,7 @@ CREATE TABLE instance (
     seed        INTEGER NOT NULL,
     token       INTEGER NOT NULL,
     sum         INTEGER NOT NULL,
-    news        INTEGER NOT NULL,
+    reported    INTEGER NOT NULL,
     id          TEXT NOT NULL UNIQUE,
     workflow    TEXT NOT NULL,
     tags        TEXT,
@@ -66,7 +66,7 @@ CREATE TABLE entry (
 CREATE UNIQUE INDEX entry_by_instance ON entry (instance, seq);
 
 -- Lifecycle events other than journal entries. Both share one sequence of positions, the feed.
-CREATE TABLE news (
+CREATE TABLE lifecycle (
     pos         INTEGER PRIMARY KEY,
     instance    INTEGER NOT NULL,
     number      INTEGER NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE news (
 CREATE TABLE gone (
     num         INTEGER PRIMARY KEY,
     pos         INTEGER NOT NULL,
-    news        INTEGER NOT NULL,
+    reported    INTEGER NOT NULL,
     id          TEXT NOT NULL,
     workflow    TEXT NOT NULL
 ) STRICT;
@@ -165,7 +165,7 @@ CREATE TABLE tag (
     PRIMARY KEY (key, value, num)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (key, value) VALUES ('schema', 3), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
+INSERT INTO meta (key, value) VALUES ('schema', 4), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
 PRAGMA application_id = 0x4f75746c;
 ";
 

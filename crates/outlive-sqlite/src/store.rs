@@ -14,7 +14,7 @@ use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
-use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::query::{Counts, FeedItem, Filter, Instance, Page, Query, Suspect, Wake};
 use outlive_core::store::touched::{Touch, Touched};
 use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
@@ -295,7 +295,7 @@ impl Query for SqliteStore {
         self.threads.reader.jobs()
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         self.threads.reader.feed(after, limit)
     }
 

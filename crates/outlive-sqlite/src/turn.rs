@@ -31,15 +31,15 @@ impl Batch<'_> {
                 fenced => fenced,
             });
         }
-        let after = turn.before + turn.news.iter().map(|news| news.kind.count()).sum::<u64>();
+        let after = turn.before + turn.lifecycle.iter().map(|record| record.kind.count()).sum::<u64>();
         let Some(facts) = self.ledger.facts(self.connection, num)? else {
-            let is_done = turn.is_removed && self.news_when_gone(num)? == Some(after);
+            let is_done = turn.is_removed && self.reported_when_gone(num)? == Some(after);
             return if is_done { self.answer_again(turn) } else { Ok(Answer::Fenced) };
         };
-        if after > turn.before && facts.news == after {
+        if after > turn.before && facts.reported == after {
             return self.answer_again(turn);
         }
-        if !facts.is_open() || facts.news != turn.before {
+        if !facts.is_open() || facts.reported != turn.before {
             return Ok(Answer::Fenced);
         }
         let unseen = self.unseen_by(num, turn.state.as_ref(), &turn.taken, &facts)?;
@@ -67,10 +67,10 @@ impl Batch<'_> {
         Ok(Answer::Turned(answers?))
     }
 
-    fn news_when_gone(&self, num: u64) -> rusqlite::Result<Option<u64>> {
-        let mut statement = self.connection.prepare_cached("SELECT news FROM gone WHERE num = ?1")?;
-        let news: Option<i64> = statement.query_row([num.cast_signed()], |row| row.get(0)).optional()?;
-        Ok(news.map(i64::cast_unsigned))
+    fn reported_when_gone(&self, num: u64) -> rusqlite::Result<Option<u64>> {
+        let mut statement = self.connection.prepare_cached("SELECT reported FROM gone WHERE num = ?1")?;
+        let reported: Option<i64> = statement.query_row([num.cast_signed()], |row| row.get(0)).optional()?;
+        Ok(reported.map(i64::cast_unsigned))
     }
 
     /// Applies a turn's writes to other instances, or returns why it cannot: if one is refused, none is applied. A turn
@@ -111,9 +111,9 @@ impl Batch<'_> {
     /// events.
     fn take_turn(&mut self, turn: &Turn, mut facts: Facts, wake: Option<Timestamp>) -> rusqlite::Result<()> {
         let num = turn.num.0;
-        for news in &turn.news {
-            facts.news += news.kind.count();
-            self.tell(num, facts.seq + facts.news, news)?;
+        for record in &turn.lifecycle {
+            facts.reported += record.kind.count();
+            self.report(num, facts.seq + facts.reported, record)?;
         }
         self.take_messages(num, &turn.taken)?;
         let job = self.ledger.workflow(self.connection, num)?;
@@ -133,7 +133,7 @@ impl Batch<'_> {
                 self.connection.prepare_cached("DELETE FROM dedup WHERE instance = ?1 AND pos <= ?2")?;
             statement.execute(params![num.cast_signed(), turn.keys_until.cast_signed()])?;
         }
-        if !turn.news.is_empty() {
+        if !turn.lifecycle.is_empty() {
             facts.recoveries = 0;
         }
         self.end_turn(turn, facts, wake)
@@ -164,12 +164,12 @@ impl Batch<'_> {
 
     /// Returns when an instance wakes. Queued events always count, whatever the owner has seen of them. `told` is the
     /// wake for what the turn itself sent to this instance.
-    fn wake_of(&self, num: u64, state: &NewState, told: Option<Timestamp>) -> rusqlite::Result<Option<Timestamp>> {
+    fn wake_of(&self, num: u64, state: &NewState, forced: Option<Timestamp>) -> rusqlite::Result<Option<Timestamp>> {
         if state.is_owned {
             return Ok(state.wake);
         }
-        if told.is_some() || state.status == Status::Paused {
-            return Ok(told.or(state.wake));
+        if forced.is_some() || state.status == Status::Paused {
+            return Ok(forced.or(state.wake));
         }
         let sql = "SELECT rank, lane FROM inbox WHERE instance = ?1 AND rank > 0 ORDER BY rank, lane LIMIT 1";
         let first = self
@@ -181,8 +181,8 @@ impl Batch<'_> {
 
     fn keep_count(&self, num: u64, facts: &Facts) -> rusqlite::Result<()> {
         let mut statement =
-            self.connection.prepare_cached("UPDATE instance SET news = ?2, recoveries = ?3 WHERE num = ?1")?;
-        statement.execute(params![num.cast_signed(), facts.news.cast_signed(), facts.recoveries])?;
+            self.connection.prepare_cached("UPDATE instance SET reported = ?2, recoveries = ?3 WHERE num = ?1")?;
+        statement.execute(params![num.cast_signed(), facts.reported.cast_signed(), facts.recoveries])?;
         Ok(())
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 pub(crate) struct Ear {
     watch: Arc<Watch>,
-    news: Notify,
+    wakeup: Notify,
 }
 
 impl Watch {
@@ -108,15 +108,15 @@ impl Watch {
 impl Ear {
     /// Listens for writes by others from now on.
     pub(crate) fn new(watch: &Arc<Watch>) -> Arc<Self> {
-        let ear = Arc::new(Self { watch: watch.clone(), news: Notify::new() });
+        let ear = Arc::new(Self { watch: watch.clone(), wakeup: Notify::new() });
         watch.ears().push(Arc::downgrade(&ear));
         ear
     }
 
     /// Wakes all callers that wait on the handle, and the next one to wait, which may have been about to.
     fn ring(&self) {
-        self.news.notify_waiters();
-        self.news.notify_one();
+        self.wakeup.notify_waiters();
+        self.wakeup.notify_one();
     }
 
     /// Completes when others have written. Calls `turn_on` if the writer does not poll yet.
@@ -126,7 +126,7 @@ impl Ear {
         if !self.watch.is_on.swap(true, Ordering::SeqCst) {
             turn_on();
         }
-        Box::pin(async move { waiting.0.news.notified().await })
+        Box::pin(async move { waiting.0.wakeup.notified().await })
     }
 }
 

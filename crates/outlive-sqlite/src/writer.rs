@@ -446,7 +446,7 @@ const ROW_BYTES: usize = 64;
 fn pages(write: &Write) -> i64 {
     let bytes = match write {
         Write::Start(start) => start.input.len(),
-        Write::Send(send) => send.message.to_parts().2.map_or(0, Payload::len),
+        Write::Message(send) => send.message.to_parts().2.map_or(0, Payload::len),
         Write::Commit(commit) => {
             commit.entries.iter().filter_map(|entry| entry.payload.as_ref()).map(Payload::len).sum()
         }

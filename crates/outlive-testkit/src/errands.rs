@@ -215,19 +215,19 @@ fn check_batches(batches: Option<&EndedJob>, flushed: Vec<u32>) -> Result<(), St
         let place = left.iter().position(|other| *other == n);
         left.remove(place.ok_or_else(|| format!("errand {n} left in more batches than it was added to"))?);
     }
-    let is_dropped = batches.news.iter().any(|news| ["debounce cleared", "job terminated"].contains(news));
+    let is_dropped = batches.lifecycle.iter().any(|kind| ["debounce cleared", "job terminated"].contains(kind));
     if left.is_empty() || is_dropped { Ok(()) } else { Err(format!("errands {left:?} left in no batch")) }
 }
 
 fn check_beats(beats: Option<&EndedJob>, sent: &[u32]) -> Result<(), String> {
     let Some(beats) = beats else { return Ok(()) };
     let runs = |news: &[&str]| news.iter().filter(|news| **news == "job executed").count();
-    let (all, sent) = (runs(&beats.news), sent.iter().filter(|n| **n >= BEATS).count());
+    let (all, sent) = (runs(&beats.lifecycle), sent.iter().filter(|n| **n >= BEATS).count());
     if all != sent {
         return Err(format!("a recurring job ran {all} times, but the pool got {sent} errands"));
     }
-    let since = beats.news.iter().rposition(|news| *news == "job terminated").map_or(0, |place| place + 1);
-    let (runs, state) = (runs(&beats.news[since..]), beats.state::<usize>());
+    let since = beats.lifecycle.iter().rposition(|news| *news == "job terminated").map_or(0, |place| place + 1);
+    let (runs, state) = (runs(&beats.lifecycle[since..]), beats.state::<usize>());
     if state.is_none_or(|state| state == runs) {
         Ok(())
     } else {

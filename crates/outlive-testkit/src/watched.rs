@@ -15,7 +15,7 @@ use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Commit, Epoch, Write};
-use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake as Due};
+use outlive_core::store::query::{Counts, FeedItem, Filter, Instance, Page, Query, Suspect, Wake as Due};
 use outlive_core::store::touched::{Touch, Touched};
 use outlive_core::store::{Answered, Store};
 use outlive_core::time::Timestamp;
@@ -285,7 +285,7 @@ impl Query for Watched {
         self.call(self.inner.jobs())
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         self.call(self.inner.feed(after, limit))
     }
 

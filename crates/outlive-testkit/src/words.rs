@@ -19,7 +19,7 @@ const LINES_MAX: usize = 200;
 pub(crate) fn of_whom(write: &Write) -> String {
     match write {
         Write::Start(start) => start.id.to_string(),
-        Write::Send(send) => send.id.to_string(),
+        Write::Message(send) => send.id.to_string(),
         Write::Commit(commit) => format!("run {}", commit.num),
         Write::Claim(claim) => {
             let nums: Vec<String> = claim.nums.iter().map(ToString::to_string).collect();
@@ -40,7 +40,7 @@ pub(crate) fn of_whom(write: &Write) -> String {
 pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
     match write {
         Write::Start(start) => format!("run started with {}", value(&start.input)),
-        Write::Send(send) => of_message(&send.message),
+        Write::Message(send) => of_message(&send.message),
         Write::Claim(_) => "run claimed".to_owned(),
         Write::Commit(commit) => {
             let entries = commit.entries.iter().map(|entry| of_entry(entry, started));
@@ -83,7 +83,7 @@ fn of_event(event: &Event, started: Timestamp) -> String {
 
 fn of_turn(turn: &Turn, started: Timestamp) -> String {
     let mut all: Vec<String> = Vec::new();
-    all.extend(turn.news.iter().map(|news| match news.attempt {
+    all.extend(turn.lifecycle.iter().map(|news| match news.attempt {
         0 | 1 => news.kind.as_str().to_owned(),
         attempt => format!("{}, attempt {attempt}", news.kind.as_str()),
     }));

@@ -182,7 +182,7 @@ impl Engine {
         claiming.iter().for_each(tokio::task::AbortHandle::abort);
         let all_gone = async {
             while !self.worker.residency.mailboxes().is_empty() {
-                self.worker.news.notified().await;
+                self.worker.wakeup.notified().await;
             }
         };
         // The grace period is in real time, whatever clock the runs see: it is the process that has to exit.

@@ -1,11 +1,11 @@
 //! Subscriptions to lifecycle events: read from what is committed, so that none is missed and none repeated.
 
+mod convert;
 mod event;
 mod kind;
 mod live;
 #[cfg(test)]
 mod schema;
-mod told;
 
 use std::collections::VecDeque;
 use std::future::IntoFuture;
@@ -346,17 +346,17 @@ impl Reader {
             return Ok(self.live.as_ref().is_some_and(|live| live.at_the_end(of, &mut self.waiting)));
         };
         self.read = last.pos;
-        for told in page.iter().filter(|told| of.is_none_or(|of| *of == told.id)) {
-            self.live.iter().for_each(|live| live.before(told, &mut self.waiting));
-            self.waiting.extend(told::events(told).into_iter().filter(|event| event.cursor > self.cursor));
-            self.live.iter().for_each(|live| live.behind(told, &mut self.waiting));
+        for item in page.iter().filter(|item| of.is_none_or(|of| *of == item.id)) {
+            self.live.iter().for_each(|live| live.before(item, &mut self.waiting));
+            self.waiting.extend(convert::events(item).into_iter().filter(|event| event.cursor > self.cursor));
+            self.live.iter().for_each(|live| live.behind(item, &mut self.waiting));
         }
         Ok(true)
     }
 
     /// Waits until there may be more to read.
     async fn changed(&mut self) -> Result<(), Error> {
-        let news = self.listener.news();
+        let changed = self.listener.changed();
         // What was committed before this listened is in the store already.
         let shared = &self.shared;
         if shared.committer.is_closed() || !shared.store.feed(self.read, 1).await?.is_empty() {
@@ -364,10 +364,10 @@ impl Reader {
         }
         match &self.live {
             Some(live) => tokio::select! {
-                () = news => {}
+                () = changed => {}
                 () = live.more() => {}
             },
-            None => news.await,
+            None => changed.await,
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Refusal, Reopen, Send as SendWrite, Write};
+use outlive_core::store::commit::{Answer, Refusal, Reopen, SendWrite, Write};
 use outlive_core::store::page::whole_journal;
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
@@ -593,7 +593,7 @@ impl<O: DeserializeOwned> Run<O> {
     pub async fn result(&self) -> Result<O, Error> {
         loop {
             // Subscribe before reading the store: a later end is reported, an earlier one is in the store.
-            let news = self.shared.waiters.news(self.num, Until::Reported);
+            let wait = self.shared.waiters.wait_for(self.num, Until::Reported);
             if !self.shared.worker.as_ref().is_some_and(|worker| worker.hears_of(self.num)) {
                 let instance = self.instance().await?;
                 if End::is_in(instance.status) {
@@ -601,7 +601,7 @@ impl<O: DeserializeOwned> Run<O> {
                 }
             }
             self.shared.committer.check()?;
-            if let Some(end) = news.await {
+            if let Some(end) = wait.await {
                 return self.outcome(end);
             }
         }
@@ -692,7 +692,7 @@ async fn send(
 ) -> Result<bool, Error> {
     let at = shared.clock.now();
     let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: shared.chance.token() };
-    match shared.committer.write(Write::Send(send)).await? {
+    match shared.committer.write(Write::Message(send)).await? {
         Answer::Refused(refusal) => Err(refused(id, refusal, "it no longer accepts messages")),
         Answer::Sent { is_new, .. } => Ok(is_new),
         _ => Err(Error::Shutdown),

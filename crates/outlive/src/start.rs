@@ -234,7 +234,7 @@ impl<O> Start<O> {
             Some(worker) if due <= now && !worker.has_claims() && worker.residency.reserve(1) == 1 => worker.epoch,
             _ => Epoch(0),
         };
-        let start = commit::Start {
+        let start = commit::StartWrite {
             id: id.clone(),
             workflow: self.workflow,
             input: self.input,

@@ -61,10 +61,10 @@ impl View {
             let what = format!("{}: attempt {} starts in process {}", execution.step, execution.attempt, execution.pid);
             (execution.at, what)
         });
-        let mut news: Vec<(Timestamp, String)> = recorded.chain(begun).collect();
-        news.sort_by_key(|(at, _)| *at);
+        let mut rows: Vec<(Timestamp, String)> = recorded.chain(begun).collect();
+        rows.sort_by_key(|(at, _)| *at);
         self.told = (scene.journal.len(), scene.executions.len());
-        news.iter().try_for_each(|(at, what)| self.event(*at, what))?;
+        rows.iter().try_for_each(|(at, what)| self.event(*at, what))?;
         if let Some(picture) = &self.picture {
             picture.show(scene);
         }

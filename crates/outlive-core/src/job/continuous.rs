@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::retrying::Policy;
 use super::{Job, Next, Rules};
-use crate::lifecycle::{Detail, NewsKind};
+use crate::lifecycle::{Detail, LifecycleRecordKind};
 use crate::message::Message;
 use crate::schedule::{Missed, Schedule};
 use crate::status::Status;
@@ -93,11 +93,11 @@ impl Job {
                 if self.record.retry.take().is_some_and(|retry| retry.is_trigger) {
                     self.record.is_triggered = false;
                 }
-                self.tell(NewsKind::JobStopped, at, Detail::default());
+                self.report(LifecycleRecordKind::JobStopped, at, Detail::default());
             }
             Message::Resume if self.record.is_stopped => {
                 (self.record.is_stopped, self.record.begun) = (false, None);
-                self.tell(NewsKind::JobResumed, at, Detail::default());
+                self.report(LifecycleRecordKind::JobResumed, at, Detail::default());
                 if let Rules::Continuous(rules) = &self.rules {
                     self.record.next = rules.schedule.first(now, rules.is_immediate);
                 }

@@ -7,7 +7,7 @@ use super::record::Troubled;
 use super::retrying::Policy;
 use super::{Job, Next, Rules};
 use crate::event::Event;
-use crate::lifecycle::{Detail, NewsKind};
+use crate::lifecycle::{Detail, LifecycleRecordKind};
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::time::Timestamp;
@@ -108,7 +108,11 @@ impl Job {
         // flush forever.
         self.record.next = [self.window_end(), quiet_end].into_iter().flatten().min();
         if is_first {
-            self.tell(NewsKind::DebounceStarted, now, Detail { at: self.record.next, ..Detail::default() });
+            self.report(
+                LifecycleRecordKind::DebounceStarted,
+                now,
+                Detail { at: self.record.next, ..Detail::default() },
+            );
         }
     }
 
@@ -128,7 +132,7 @@ impl Job {
             before.map(|inbound| (inbound.pos, events_in(&inbound.message))).unzip();
         let events = Some(self.record.events + events.iter().sum::<u64>());
         before.into_iter().for_each(|pos| self.take(pos));
-        self.tell(NewsKind::DebounceCleared, at, Detail { events, ..Detail::default() });
+        self.report(LifecycleRecordKind::DebounceCleared, at, Detail { events, ..Detail::default() });
         (self.record.retry, self.record.trouble) = (None, None);
         self.record.batch.1 = pos;
         self.empty();
@@ -146,7 +150,7 @@ impl Job {
     pub(super) fn flushed(&mut self, reason: Option<FlushReason>, now: Timestamp) {
         let reason = reason.map(|reason| reason.as_str().into());
         let detail = Detail { reason, events: Some(self.record.events), ..Detail::default() };
-        self.tell(NewsKind::DebounceFlushed, now, detail);
+        self.report(LifecycleRecordKind::DebounceFlushed, now, detail);
         self.empty();
     }
 

@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::failure::{Cause, Failure};
 use crate::id::Name;
 use crate::kind::JobKind;
-use crate::lifecycle::{Detail, News, NewsKind};
+use crate::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::{Dead, PushTarget};
@@ -71,13 +71,13 @@ pub enum Verdict {
 
 /// Returns the lifecycle event of a failure, and a second one if it exhausts the retries.
 #[must_use]
-pub fn failed_news(
+pub fn failure_records(
     verdict: &Verdict,
     failure: &Failure,
     failed: u32,
     about: Detail,
     now: Timestamp,
-) -> (News, Option<News>) {
+) -> (LifecycleRecord, Option<LifecycleRecord>) {
     let error = Some(failure.to_string());
     let failed_detail = match verdict {
         Verdict::Again { detail, .. } => {
@@ -85,15 +85,16 @@ pub fn failed_news(
         }
         Verdict::GiveUp(_) => Detail { error, ..about.clone() },
     };
-    let line = |kind, detail: Detail| News { at: now, kind, attempt: failed, detail: Some(detail.to_payload()) };
+    let record =
+        |kind, detail: Detail| LifecycleRecord { at: now, kind, attempt: failed, detail: Some(detail.to_payload()) };
     let exhausted = match verdict {
         Verdict::GiveUp(Some(reason)) => {
             let (reason, error) = (Some(reason.as_str().into()), Some(failure.to_string()));
-            Some(line(NewsKind::JobExhausted, Detail { reason, error, ..about }))
+            Some(record(LifecycleRecordKind::JobExhausted, Detail { reason, error, ..about }))
         }
         _ => None,
     };
-    (line(NewsKind::JobFailed, failed_detail), exhausted)
+    (record(LifecycleRecordKind::JobFailed, failed_detail), exhausted)
 }
 
 impl Job {
@@ -110,9 +111,9 @@ impl Job {
         let event = call.event.as_ref().map(|inbound| inbound.pos);
         let verdict = self.rules.policy().judge(&failure, failed, since, now, self.seed);
         let about = Detail { event, handler: Some(call.handler.as_str().into()), ..Detail::default() };
-        let (news, exhausted) = failed_news(&verdict, &failure, failed, about, now);
-        self.change.news.push(news);
-        self.change.news.extend(exhausted);
+        let (failed_record, exhausted) = failure_records(&verdict, &failure, failed, about, now);
+        self.change.lifecycle.push(failed_record);
+        self.change.lifecycle.extend(exhausted);
         match verdict {
             Verdict::Again { due, .. } => {
                 let handler = call.handler;
@@ -138,7 +139,7 @@ impl Job {
     fn hook_failed(&mut self, call: &Call, failure: &Failure, now: Timestamp) {
         let handler = Some(call.handler.as_str().into());
         let detail = Detail { error: Some(failure.to_string()), handler, ..Detail::default() };
-        self.tell_of(NewsKind::JobFailed, call.attempt, now, detail);
+        self.report_attempt(LifecycleRecordKind::JobFailed, call.attempt, now, detail);
         match call.handler {
             HandlerKind::Error => self.recovered(now),
             _ => self.record.is_restless = false,

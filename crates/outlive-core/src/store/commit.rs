@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 pub use crate::id::Epoch;
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
-use crate::lifecycle::News;
+use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::{Dead, Moved, Push, ResolveDeadLetters};
@@ -18,9 +18,9 @@ use crate::time::Timestamp;
 #[non_exhaustive]
 pub enum Write {
     /// Creates an instance.
-    Start(Start),
+    Start(StartWrite),
     /// Puts a message into an inbox.
-    Send(Send),
+    Message(SendWrite),
     /// Applies everything that one message or outcome changes in a run.
     Commit(Commit),
     /// Claims instances in order to drive them.
@@ -89,7 +89,7 @@ impl Trim {
 
 /// A new instance.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct StartWrite {
     /// The id, unique in the store.
     pub id: Name,
     /// The registered name of the workflow.
@@ -113,7 +113,7 @@ pub struct Start {
     pub owner: Epoch,
 }
 
-impl Start {
+impl StartWrite {
     /// Creates the start of the instance a push is for, in case it does not exist.
     #[must_use]
     pub fn of_push(push: &Push) -> Self {
@@ -153,7 +153,7 @@ pub enum OnConflict {
 /// stuck instance keeps signals but is not woken; a cancel or terminate ends it immediately; pause and resume are
 /// refused.
 #[derive(Clone, Debug)]
-pub struct Send {
+pub struct SendWrite {
     /// The receiving instance.
     pub id: Name,
     /// If set, the message is only for the instance with this number.
@@ -218,7 +218,7 @@ pub struct Turn {
     /// The number of its last lifecycle event so far.
     pub before: u64,
     /// The lifecycle events it reports.
-    pub news: Vec<News>,
+    pub lifecycle: Vec<LifecycleRecord>,
     /// Inbox positions of the messages that are done.
     pub taken: Vec<u64>,
     /// The changes to events in its queue.
@@ -247,7 +247,7 @@ impl Turn {
             num,
             epoch,
             before,
-            news: Vec::new(),
+            lifecycle: Vec::new(),
             taken: Vec::new(),
             queue: Vec::new(),
             dead: Vec::new(),

@@ -14,7 +14,7 @@ use crate::message::Inbound;
 use crate::payload::Payload;
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::store::commit::{Answer, Epoch, Write};
-use crate::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
+use crate::store::query::{Counts, FeedItem, Filter, Instance, Page, Query, Suspect, Wake};
 use crate::store::{Answered, Store};
 use crate::time::Timestamp;
 
@@ -112,7 +112,7 @@ impl Query for MemoryStore {
         Box::pin(async move { Ok(self.rows().jobs()) })
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         Box::pin(async move { Ok(self.rows().feed_after(after, limit)) })
     }
 

@@ -6,7 +6,7 @@ use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::Dead;
 use crate::store::error::Error;
-use crate::store::query::{Instance, Line, Query, Told};
+use crate::store::query::{FeedContent, FeedItem, Instance, Query};
 
 /// The size at which a page is full. The item that reaches it is the last one, so a page holds at least one item,
 /// however large, and at most this many bytes plus one item.
@@ -43,13 +43,13 @@ impl Weight for Inbound {
     }
 }
 
-impl Weight for Told {
+impl Weight for FeedItem {
     fn weight(&self) -> usize {
-        let line = match &self.line {
-            Line::Entry(entry) => entry.weight(),
-            Line::News(news) => ITEM_BYTES + len(news.detail.as_ref()),
+        let content = match &self.content {
+            FeedContent::Entry(entry) => entry.weight(),
+            FeedContent::Lifecycle(record) => ITEM_BYTES + len(record.detail.as_ref()),
         };
-        ITEM_BYTES + self.id.as_str().len() + self.workflow.as_str().len() + line
+        ITEM_BYTES + self.id.as_str().len() + self.workflow.as_str().len() + content
     }
 }
 

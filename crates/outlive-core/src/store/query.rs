@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::id::{Epoch, InstanceNum, Name};
 use crate::journal::Entry;
 use crate::kind::Kinds;
-use crate::lifecycle::News;
+use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
@@ -50,7 +50,7 @@ pub struct Instance {
     /// When to wake it, if nobody drives it.
     pub wake: Option<Timestamp>,
     /// The number of its lifecycle events, not counting journal entries.
-    pub news: u64,
+    pub reported: u64,
 }
 
 /// With this many recoveries without progress, an instance is suspected of crashing the process.
@@ -314,7 +314,7 @@ impl Counts {
 
 /// One item of the feed: something that happened to an instance.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Told {
+pub struct FeedItem {
     /// Position in the feed; increases.
     pub pos: u64,
     /// The instance.
@@ -326,16 +326,16 @@ pub struct Told {
     /// Number of the item among all items of this instance, from 1, without gaps.
     pub number: u64,
     /// What happened.
-    pub line: Line,
+    pub content: FeedContent,
 }
 
 /// The content of a feed item.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Line {
+pub enum FeedContent {
     /// A journal entry of the instance.
     Entry(Entry),
     /// A lifecycle event.
-    News(News),
+    Lifecycle(LifecycleRecord),
 }
 
 /// The read path of a store. Everything it returns was durable when it was read.
@@ -382,7 +382,7 @@ pub trait Query: Send + Sync {
     fn jobs(&self) -> Answered<'_, Vec<Name>>;
 
     /// Reads the feed after a position, in order: one [page](crate::store::page) of at most `limit` items.
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>>;
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>>;
 
     /// Returns the current position of the feed, or the number stored under a name.
     fn mark<'a>(&'a self, name: Option<&'a Name>) -> Answered<'a, Option<u64>>;

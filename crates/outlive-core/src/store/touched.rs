@@ -6,7 +6,7 @@ use crate::id::InstanceNum;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Touch {
-    /// Instances with a new [lifecycle event](crate::lifecycle::News), and instances that were removed.
+    /// Instances with a new [lifecycle event](crate::lifecycle::LifecycleRecord), and instances that were removed.
     Reported,
     /// Only instances that were removed.
     Removed,

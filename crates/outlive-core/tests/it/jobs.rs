@@ -8,7 +8,7 @@ use outlive_core::id::Name;
 use outlive_core::job::{
     ContinuousRules, DebounceRules, Done, End, HandlerKind, Job, Next, Planned, Policy, Record, Rules, TaskRules,
 };
-use outlive_core::lifecycle::NewsKind;
+use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::retry::{Jitter, Retry};
@@ -42,7 +42,7 @@ struct Stage {
     job: Job,
     pos: u64,
     calls: Vec<String>,
-    news: Vec<(NewsKind, u32)>,
+    lifecycle: Vec<(LifecycleRecordKind, u32)>,
 }
 
 impl Stage {
@@ -50,7 +50,7 @@ impl Stage {
         let state = matches!(rules, Rules::Continuous(_)).then(|| Payload::recorded("0"));
         let mut job = Job::new(rules, Name::recorded("task:t:1"), Record::default(), 7);
         job.begin(state, at(0));
-        Self { job, pos: 0, calls: Vec::new(), news: Vec::new() }
+        Self { job, pos: 0, calls: Vec::new(), lifecycle: Vec::new() }
     }
 
     fn hear(&mut self, seconds: i64, message: Message) {
@@ -83,7 +83,7 @@ impl Stage {
     }
 
     fn keep(&mut self) {
-        self.news.extend(self.job.take_change().news.iter().map(|news| (news.kind, news.attempt)));
+        self.lifecycle.extend(self.job.take_change().lifecycle.iter().map(|record| (record.kind, record.attempt)));
     }
 
     fn take(&mut self) -> Vec<String> {
@@ -115,13 +115,13 @@ fn as_many_attempts_are_made_as_the_policy_says_and_each_is_told_by_its_number()
             let on_error = has_error.then(|| format!("on_error#1@{}", retries * 10));
             assert_eq!(stage.take(), expected.chain(on_error).collect::<Vec<_>>());
             let failures: Vec<u32> = stage
-                .news
+                .lifecycle
                 .iter()
-                .filter(|(kind, _)| *kind == NewsKind::JobFailed)
+                .filter(|(kind, _)| *kind == LifecycleRecordKind::JobFailed)
                 .map(|(_, attempt)| *attempt)
                 .collect();
             assert_eq!(failures, (1..=retries + 1).collect::<Vec<_>>());
-            assert_eq!(stage.news.last(), Some(&(NewsKind::JobExhausted, retries + 1)));
+            assert_eq!(stage.lifecycle.last(), Some(&(LifecycleRecordKind::JobExhausted, retries + 1)));
             assert_eq!((stage.job.record().runs, stage.job.record().next), (1, Some(at(60))));
         }
     }
@@ -229,8 +229,8 @@ fn a_batch_is_flushed_for_one_reason_at_its_time() {
         }
         let flushes: Vec<String> = stage.take().into_iter().filter(|call| call.starts_with("execute")).collect();
         assert_eq!(flushes, expected, "{window} {quiet:?} {most:?} {events:?} {flush:?}");
-        let told = stage.news.iter().filter(|(kind, _)| *kind == NewsKind::DebounceFlushed).count();
-        assert_eq!(told, expected.len());
+        let flushed = stage.lifecycle.iter().filter(|(kind, _)| *kind == LifecycleRecordKind::DebounceFlushed).count();
+        assert_eq!(flushed, expected.len());
     }
 }
 

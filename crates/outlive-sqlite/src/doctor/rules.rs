@@ -55,7 +55,7 @@ pub(super) const RULES: [Rule; 15] = [
                  UNION ALL SELECT 'num', (SELECT max(num) FROM (SELECT max(num) AS num FROM instance UNION ALL SELECT max(num) FROM gone)) \
                  UNION ALL SELECT 'pushed', NULL \
                  UNION ALL SELECT 'feed', (SELECT max(pos) FROM (SELECT max(pos) AS pos FROM entry \
-                     UNION ALL SELECT max(pos) FROM news UNION ALL SELECT max(pos) FROM gone)) \
+                     UNION ALL SELECT max(pos) FROM lifecycle UNION ALL SELECT max(pos) FROM gone)) \
                  UNION ALL SELECT 'pos', (SELECT max(pos) FROM (SELECT max(pos) AS pos FROM sent \
                      UNION ALL SELECT max(pos) FROM inbox UNION ALL SELECT max(pos) FROM dedup \
                      UNION ALL SELECT max(pos) FROM dead UNION ALL SELECT max(pos) FROM reply))) \

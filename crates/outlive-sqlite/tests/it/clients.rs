@@ -75,7 +75,7 @@ async fn the_executor_hears_of_what_a_client_sends_and_finds_it_due() {
     let num = driven(&executor, "a", epoch).await;
     assert_eq!(executor.wakes(at(100), 9).await.unwrap(), []);
 
-    assert!(matches!(write(&client, Write::Send(signal("a", 1))).await, Answer::Sent { is_new: true, .. }));
+    assert!(matches!(write(&client, Write::Message(signal("a", 1))).await, Answer::Sent { is_new: true, .. }));
     timeout(SOON, executor.changed()).await.unwrap();
     let wakes = executor.wakes(at(100), 9).await.unwrap();
     assert_eq!(wakes.iter().map(|wake| (wake.num, wake.due)).collect::<Vec<_>>(), [(num, Wake::of_message(1))]);
@@ -83,7 +83,7 @@ async fn the_executor_hears_of_what_a_client_sends_and_finds_it_due() {
     assert!(matches!(inbox[0].message, Message::Signal { .. }));
 
     // It is driven, and stays due. The next message is found after the first.
-    assert!(matches!(write(&client, Write::Send(signal("a", 2))).await, Answer::Sent { is_new: true, .. }));
+    assert!(matches!(write(&client, Write::Message(signal("a", 2))).await, Answer::Sent { is_new: true, .. }));
     let later = executor.wakes_after(wakes[0], Wake::PAST_MESSAGES.due, 9).await.unwrap();
     assert_eq!(later, [Wake { num, due: Wake::of_message(2) }]);
 }
@@ -100,7 +100,7 @@ async fn nobody_is_told_of_his_own_writes() {
         store.instance(&name("a")).await.unwrap();
     }
     assert!(timeout(Duration::from_millis(100), &mut changed).await.is_err());
-    write(&place.open(), Write::Send(signal("a", 1))).await;
+    write(&place.open(), Write::Message(signal("a", 1))).await;
     timeout(SOON, changed).await.unwrap();
 }
 
@@ -121,7 +121,7 @@ async fn what_the_writer_remembers_gives_way_to_what_a_client_wrote() {
     let (executor, client) = (place.open(), place.open());
     let epoch = executor.lease(at(0)).await.unwrap();
     let num = driven(&executor, "a", epoch).await;
-    let pos = match write(&client, Write::Send(signal("a", 1))).await {
+    let pos = match write(&client, Write::Message(signal("a", 1))).await {
         Answer::Sent { pos, .. } => pos,
         other => panic!("not sent: {other:?}"),
     };

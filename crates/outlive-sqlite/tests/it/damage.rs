@@ -25,7 +25,7 @@ async fn after(damage: &str) -> (Place, InstanceNum, InstanceNum) {
     for (token, (id, num)) in (1..).zip([("a", a), ("b", b)]) {
         assert_done(&write(&store, Write::Commit(commit(num, epoch, 0))).await);
         assert_done(&write(&store, Write::Commit(commit(num, epoch, 1))).await);
-        write(&store, Write::Send(signal(id, token))).await;
+        write(&store, Write::Message(signal(id, token))).await;
     }
     store.release(epoch).await.unwrap();
     drop(store);
@@ -163,12 +163,12 @@ async fn a_damaged_entry_hides_nothing_else_of_the_feed() {
     started(&store, start("b")).await;
     started(&store, start("c")).await;
     place.sql().execute("UPDATE entry SET payload = 'x' WHERE seq IN (1, 3)", []).unwrap();
-    let whole: Vec<u64> = store.feed(0, 100).await.unwrap().iter().map(|told| told.pos).collect();
+    let whole: Vec<u64> = store.feed(0, 100).await.unwrap().iter().map(|item| item.pos).collect();
     assert_eq!(whole.len(), 5, "{whole:?}");
     for limit in 1..6 {
         let (mut after, mut seen) = (0, Vec::new());
         while let Some(last) = store.feed(after, limit).await.unwrap().last() {
-            seen.extend(store.feed(after, limit).await.unwrap().iter().map(|told| told.pos));
+            seen.extend(store.feed(after, limit).await.unwrap().iter().map(|item| item.pos));
             after = last.pos;
         }
         assert_eq!(seen, whole, "in pages of {limit}");

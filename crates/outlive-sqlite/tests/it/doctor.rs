@@ -5,7 +5,7 @@ use outlive_core::journal::EntryKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Commit, Epoch, NewState, Send, Start, Write};
+use outlive_core::store::commit::{Commit, Epoch, NewState, SendWrite, StartWrite, Write};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::SqliteStore;
 use outlive_sqlite::doctor::{self, Problem, Report};
@@ -37,16 +37,16 @@ pub(crate) async fn sound() -> Place {
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
     let tags = [("shop".to_owned(), "paris".to_owned())].into();
-    started(&store, Start { tags, ..start("pending") }).await;
+    started(&store, StartWrite { tags, ..start("pending") }).await;
     let running = driven(&store, "running", epoch).await;
     goes_on(&store, commit(running, epoch, 0)).await;
     goes_on(&store, commit(running, epoch, 1)).await;
     let asleep = driven(&store, "asleep", epoch).await;
     goes_on(&store, idle(asleep, epoch, Status::Sleeping { until: at(9_000) })).await;
     let waiting = driven(&store, "waiting", epoch).await;
-    write(&store, Write::Send(Send { dedup: Some(name("key")), ..signal("waiting", 1) })).await;
+    write(&store, Write::Message(SendWrite { dedup: Some(name("key")), ..signal("waiting", 1) })).await;
     goes_on(&store, taking(waiting, epoch, 1)).await;
-    write(&store, Write::Send(signal("waiting", 2))).await;
+    write(&store, Write::Message(signal("waiting", 2))).await;
     let stuck = driven(&store, "stuck", epoch).await;
     let why = NewState { note: Some("the code has changed".to_owned()), ..state(Status::Stuck) };
     goes_on(&store, Commit { state: Some(why), ..commit(stuck, epoch, 0) }).await;
@@ -85,7 +85,7 @@ async fn a_store_stays_sound_when_it_is_taken_over_left_reopened_and_purged() {
             assert_done(&write(&store, Write::Purge(name("completed"), None)).await);
             let cancel = Message::Cancel { reason: "no".to_owned() };
             for (token, id) in (10..).zip(["pending", "asleep", "waiting", "running"]) {
-                write(&store, Write::Send(Send { message: cancel.clone(), ..signal(id, token) })).await;
+                write(&store, Write::Message(SendWrite { message: cancel.clone(), ..signal(id, token) })).await;
             }
         }
         assert!(examine(&place).is_sound(), "{:#?}", examine(&place).findings);
@@ -208,7 +208,7 @@ async fn what_asks_for_an_end_and_is_not_heard_is_found() {
     for (id, wake) in [("pending", "20"), ("asleep", "9000"), ("asleep", "NULL"), ("waiting", "NULL")] {
         let place = sound().await;
         let message = Message::Terminate { reason: "enough".to_owned() };
-        write(&place.open(), Write::Send(Send { message, ..signal(id, 9) })).await;
+        write(&place.open(), Write::Message(SendWrite { message, ..signal(id, 9) })).await;
         assert!(examine(&place).is_sound(), "{id}");
         place.sql().execute_batch(&format!("UPDATE instance SET wake = {wake} WHERE id = '{id}'")).unwrap();
         let report = examine(&place);
@@ -303,7 +303,7 @@ async fn a_store_is_sound_at_every_moment_while_somebody_works_on_it() {
         let id = format!("busy-{nth}");
         let num = driven(&store, &id, epoch).await;
         goes_on(&store, commit(num, epoch, 0)).await;
-        write(&store, Write::Send(signal(&id, nth + 100))).await;
+        write(&store, Write::Message(signal(&id, nth + 100))).await;
         let outcome = Some(json("done"));
         let end = NewState { outcome, ..state(Status::Completed) };
         goes_on(

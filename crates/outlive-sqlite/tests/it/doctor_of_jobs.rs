@@ -2,7 +2,7 @@
 
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
-use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::message::Message;
 use outlive_core::queue::{Dead, Moved, Push, PushTarget as Where, ResolveDeadLetters, Spot, WhichLetters};
 use outlive_core::status::Status;
@@ -41,7 +41,10 @@ async fn turned(store: &SqliteStore, turn: Turn) {
 }
 
 fn turn(num: InstanceNum, epoch: Epoch, before: u64) -> Turn {
-    Turn { news: vec![News::new(NewsKind::JobExecuted, at(60))], ..Turn::new(num, epoch, before) }
+    Turn {
+        lifecycle: vec![LifecycleRecord::new(LifecycleRecordKind::JobExecuted, at(60))],
+        ..Turn::new(num, epoch, before)
+    }
 }
 
 pub(crate) fn event(text: &str) -> Event {
@@ -53,7 +56,7 @@ fn letter(pos: u64, event: Event) -> Dead {
     Dead { pos, job, id, at: at(70), attempts: 3, failure, event, place: Where::Queue }
 }
 
-/// All that jobs leave in a file: a record, an inbox, a queue, keys, dead letters, answers, and news of those gone.
+/// All that jobs leave in a file: a record, an inbox, a queue, keys, dead letters, answers, and the lifecycle records of removed instances.
 pub(crate) async fn with_jobs() -> Place {
     let place = sound().await;
     let store = place.open();
@@ -68,7 +71,7 @@ pub(crate) async fn with_jobs() -> Place {
     let (dead, replies) = (vec![letter(p[3], event("dead"))], vec![(p[3], json("no"))]);
     turned(&store, Turn { queue: vec![gone], dead, replies, state: Some(idle.clone()), ..turn(pool, epoch, 0) }).await;
     let (task, t) = pushed(&store, push(TASK, vec![keyed, event("two")], 2)).await;
-    write(&store, Write::Send(signal(TASK, 77))).await;
+    write(&store, Write::Message(signal(TASK, 77))).await;
     claimed(write(&store, claim(&[task], epoch)).await);
     turned(&store, turn(task, epoch, 0)).await;
     turned(&store, Turn { taken: vec![t[0]], state: Some(idle), ..turn(task, epoch, 1) }).await;
@@ -127,7 +130,7 @@ async fn a_stuck_job_that_is_cancelled_leaves_a_sound_store() {
     let why = NewState { note: Some("why".to_owned()), outcome: Some(json("4")), ..state(Status::Stuck) };
     turned(&store, Turn { state: Some(why), ..turn(num, epoch, 1) }).await;
     let message = Message::Cancel { reason: "enough".to_owned() };
-    write(&store, Write::Send(outlive_core::store::commit::Send { message, ..signal(POOL, 78) })).await;
+    write(&store, Write::Message(outlive_core::store::commit::SendWrite { message, ..signal(POOL, 78) })).await;
     assert_sound(&place);
 }
 
@@ -157,33 +160,38 @@ const DAMAGE: [(&str, Problem, Option<&str>, &str); 22] = [
     ("UPDATE dedup SET pos = 1 WHERE instance = 9", Problem::Token, Some(POOL), "the dedup key \"k\" of event"),
     ("DELETE FROM sent WHERE instance = 10", Problem::Token, Some(TASK), "has no token"),
     (
-        "UPDATE news SET number = 3 WHERE instance = 10 AND number = 2",
+        "UPDATE lifecycle SET number = 3 WHERE instance = 10 AND number = 2",
         Problem::Feed,
         Some(TASK),
         "number 3 follows number 1",
     ),
     (
-        "UPDATE news SET number = 1 WHERE instance = 10 AND number = 2",
+        "UPDATE lifecycle SET number = 1 WHERE instance = 10 AND number = 2",
         Problem::Feed,
         Some(TASK),
         "number 1 follows number 1",
     ),
-    ("DELETE FROM news WHERE instance = 10 AND number = 1", Problem::Feed, Some(TASK), "number 2 follows number 0"),
     (
-        "DELETE FROM news WHERE instance = 10 AND number = 2",
+        "DELETE FROM lifecycle WHERE instance = 10 AND number = 1",
+        Problem::Feed,
+        Some(TASK),
+        "number 2 follows number 0",
+    ),
+    (
+        "DELETE FROM lifecycle WHERE instance = 10 AND number = 2",
         Problem::Feed,
         Some(TASK),
         "its last feed number is 1, but should be 2",
     ),
     (
-        "UPDATE instance SET news = 1 WHERE num = 10",
+        "UPDATE instance SET reported = 1 WHERE num = 10",
         Problem::Feed,
         Some(TASK),
         "its last feed number is 2, but should be 1",
     ),
     ("DELETE FROM gone", Problem::Orphan, None, "1 lifecycle events are left"),
     (
-        "INSERT INTO gone SELECT num, 1, news, id, workflow FROM instance WHERE num = 10",
+        "INSERT INTO gone SELECT num, 1, reported, id, workflow FROM instance WHERE num = 10",
         Problem::Orphan,
         Some(TASK),
         "it exists, but was removed at position 1",
@@ -222,7 +230,7 @@ async fn a_gap_in_what_is_left_after_a_trim_is_found() {
         turned(&store, turn(task, epoch, before)).await;
     }
     assert_sound(&place);
-    place.sql().execute_batch("DELETE FROM news WHERE number = 4").unwrap();
+    place.sql().execute_batch("DELETE FROM lifecycle WHERE number = 4").unwrap();
     let report = examine(&place);
     assert_eq!((report.findings_count, report.findings[0].problem), (1, Problem::Feed));
     assert_eq!(report.findings[0].found, "number 5 follows number 3");

@@ -45,7 +45,7 @@ async fn an_executor_with_a_doorbell_does_not_poll() {
     driven(&executor, "a", epoch).await;
     for nth in 1..=20 {
         let (client, changed) = (place.open(), executor.changed());
-        write(&client, Write::Send(signal("a", nth))).await;
+        write(&client, Write::Message(signal("a", nth))).await;
         timeout(NEVER, changed).await.unwrap();
         assert_eq!(executor.looks(), 0);
     }

@@ -7,7 +7,7 @@ use outlive_core::store::query::Query;
 
 use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, name, state, write};
 
-const TABLES: [&str; 8] = ["meta", "instance", "entry", "news", "inbox", "sent", "dedup", "counter"];
+const TABLES: [&str; 8] = ["meta", "instance", "entry", "lifecycle", "inbox", "sent", "dedup", "counter"];
 
 /// Has the file write down which rows of which tables are written.
 fn watch(place: &Place) {
@@ -62,7 +62,7 @@ async fn only_the_first_entry_after_a_recovery_touches_the_instance() {
 }
 
 #[tokio::test]
-async fn an_end_without_messages_writes_the_instance_the_news_of_it_and_the_counters() {
+async fn an_end_without_messages_writes_the_instance_its_lifecycle_record_and_the_counters() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -75,6 +75,6 @@ async fn an_end_without_messages_writes_the_instance_the_news_of_it_and_the_coun
     // Completed is counted for the first time, Running is counted down.
     assert_eq!(
         written(&place),
-        ["INSERT news", "UPDATE instance", "UPDATE counter", "INSERT counter", FEED_AFTER_OTHERS]
+        ["INSERT lifecycle", "UPDATE instance", "UPDATE counter", "INSERT counter", FEED_AFTER_OTHERS]
     );
 }

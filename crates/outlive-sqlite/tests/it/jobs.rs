@@ -5,7 +5,7 @@ use std::sync::Arc;
 use outlive_core::queue::{ResolveDeadLetters, WhichLetters};
 use outlive_core::store::Store;
 use outlive_core::store::commit::{Answer, Write};
-use outlive_core::store::query::{Line, Query};
+use outlive_core::store::query::{FeedContent, Query};
 
 use crate::doctor_of_jobs::{POOL, TASK, event, push, pushed, with_jobs};
 use crate::lost_answer::write_unknown;
@@ -85,8 +85,8 @@ async fn a_line_of_the_feed_that_cannot_be_read_hides_no_other() {
         let (mut after, mut read) = (0, Vec::new());
         while let Some(last) = {
             let page = store.feed(after, limit).await.unwrap();
-            read.extend(page.iter().map(|told| (told.id.to_string(), matches!(told.line, Line::Entry(_)))));
-            page.last().map(|told| told.pos)
+            read.extend(page.iter().map(|item| (item.id.to_string(), matches!(item.content, FeedContent::Entry(_)))));
+            page.last().map(|item| item.pos)
         } {
             after = last;
         }

@@ -62,7 +62,7 @@ async fn batch(store: &SqliteStore) -> Arc<Vec<Write>> {
         reopen("failed"),
         Write::Purge(name("old"), None),
         Write::Start(start("new")),
-        Write::Send(signal("driven", 7)),
+        Write::Message(signal("driven", 7)),
         Write::Commit(commit(driven, epoch, 0)),
     ])
 }

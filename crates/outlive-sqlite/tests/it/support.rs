@@ -11,7 +11,7 @@ use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
 use outlive_core::store::commit::{
-    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write,
+    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Reopen, SendWrite, StartWrite, Write,
 };
 use outlive_core::store::{Error, Store};
 use outlive_core::time::Timestamp;
@@ -66,8 +66,8 @@ pub(crate) fn json(value: &str) -> Payload {
 }
 
 /// A start of `id` at time 10, its token made from the id.
-pub(crate) fn start(id: &str) -> Start {
-    Start {
+pub(crate) fn start(id: &str) -> StartWrite {
+    StartWrite {
         id: name(id),
         workflow: name("checkout"),
         input: json("input"),
@@ -81,9 +81,9 @@ pub(crate) fn start(id: &str) -> Start {
     }
 }
 
-pub(crate) fn signal(id: &str, token: u64) -> Send {
+pub(crate) fn signal(id: &str, token: u64) -> SendWrite {
     let message = Message::Signal { name: name("paid"), payload: json("yes") };
-    Send { id: name(id), num: None, message, at: at(20), dedup: None, token }
+    SendWrite { id: name(id), num: None, message, at: at(20), dedup: None, token }
 }
 
 pub(crate) fn entry(seq: u64) -> Entry {
@@ -122,7 +122,7 @@ pub(crate) async fn write(store: &SqliteStore, write: Write) -> Answer {
 }
 
 /// Starts an instance and gives its number.
-pub(crate) async fn started(store: &SqliteStore, start: Start) -> InstanceNum {
+pub(crate) async fn started(store: &SqliteStore, start: StartWrite) -> InstanceNum {
     match write(store, Write::Start(start)).await {
         Answer::Started { num, .. } => num,
         other => panic!("not started: {other:?}"),
@@ -131,7 +131,7 @@ pub(crate) async fn started(store: &SqliteStore, start: Start) -> InstanceNum {
 
 /// Starts an instance that is driven from birth.
 pub(crate) async fn driven(store: &SqliteStore, id: &str, epoch: Epoch) -> InstanceNum {
-    started(store, Start { owner: epoch, ..start(id) }).await
+    started(store, StartWrite { owner: epoch, ..start(id) }).await
 }
 
 pub(crate) fn claimed(answer: Answer) -> Vec<Claimed> {

@@ -145,7 +145,7 @@ async fn a_message_after_the_claim_is_in_the_inbox(w: &mut World) -> Checked {
 async fn a_claim_of_hundreds_is_complete(w: &mut World) -> Checked {
     let starts = (0..700).map(|i| Write::Start(w.new_start(&format!("run {i}")))).collect();
     w.batch(starts).await?;
-    let sends = (0..700).map(|i| Write::Send(w.new_send(&format!("run {i}"), cancel("no")))).collect();
+    let sends = (0..700).map(|i| Write::Message(w.new_send(&format!("run {i}"), cancel("no")))).collect();
     w.batch(sends).await?;
     let asked: Vec<InstanceNum> = w.all().await?.iter().map(|held| held.num).collect();
     let claimed = w.claim(&asked).await?;

@@ -6,8 +6,8 @@ use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, Refusal, Write};
 
 use super::world::{
-    BY_HAND, Checked, NOW, World, asleep, at, driven_on, ensure, json, name, of_run, refused, released, same, signal,
-    step_done, told,
+    BY_HAND, Checked, NOW, World, asleep, at, driven_on, ensure, in_words, json, name, of_run, refused, released, same,
+    signal, step_done,
 };
 
 cases![
@@ -162,9 +162,9 @@ async fn a_refused_write_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -
     let num = w.driven("a").await?;
     let writes = vec![
         Write::Purge(name("a"), None),
-        Write::Send(w.new_send("nobody", signal("lost"))),
+        Write::Message(w.new_send("nobody", signal("lost"))),
         Write::Commit(w.new_commit(num, 0, 1)),
-        Write::Send(w.new_send("a", signal("kept"))),
+        Write::Message(w.new_send("a", signal("kept"))),
     ];
     let answers = w.batch(writes).await?;
     refused(&answers[0], Refusal::Status(Status::Running))?;
@@ -192,7 +192,7 @@ async fn each_write_of_a_batch_sees_those_before_it(w: &mut World) -> Checked {
         Write::Commit(end),
         Write::Commit(w.new_commit(num, 3, 1)),
         Write::Purge(name("a"), None),
-        Write::Send(w.new_send("a", signal("too late"))),
+        Write::Message(w.new_send("a", signal("too late"))),
     ];
     let answers = w.batch(writes).await?;
     same(&answers[..5], &[Answer::Done, Answer::Done, Answer::Done, Answer::Fenced, Answer::Done])?;
@@ -294,9 +294,9 @@ async fn a_journal_is_read_from_a_position_up_to_a_limit(w: &mut World) -> Check
     let num = w.driven("a").await?;
     w.commit(&w.new_commit(num, 0, 9)).await?;
     let some = |from: u64, to: u64| (from..=to).map(step_done).collect::<Vec<_>>();
-    same(&told(w.store().journal(num, 0, 3).await)?, &some(1, 3))?;
-    same(&told(w.store().journal(num, 3, 3).await)?, &some(4, 6))?;
-    same(&told(w.store().journal(num, 7, 100).await)?, &some(8, 9))?;
-    same(&told(w.store().journal(num, 9, 100).await)?, &Vec::new())?;
-    same(&told(w.store().journal(num, 0, 0).await)?, &Vec::new())
+    same(&in_words(w.store().journal(num, 0, 3).await)?, &some(1, 3))?;
+    same(&in_words(w.store().journal(num, 3, 3).await)?, &some(4, 6))?;
+    same(&in_words(w.store().journal(num, 7, 100).await)?, &some(8, 9))?;
+    same(&in_words(w.store().journal(num, 9, 100).await)?, &Vec::new())?;
+    same(&in_words(w.store().journal(num, 0, 0).await)?, &Vec::new())
 }

@@ -10,7 +10,9 @@ use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::Store;
-use outlive_core::store::commit::{Absolve, Claim, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write};
+use outlive_core::store::commit::{
+    Absolve, Claim, Commit, Epoch, NewState, OnConflict, Reopen, SendWrite, StartWrite, Write,
+};
 use outlive_core::time::Timestamp;
 
 use super::pair::{Held, Pair};
@@ -65,7 +67,7 @@ async fn operate(pair: &mut Pair, author: &mut Author) -> Checked {
 
 /// Claims, reopens, purges and the like carry nothing that identifies a repeat.
 fn can_be_repeated(write: &Write) -> bool {
-    matches!(write, Write::Start(_) | Write::Send(_) | Write::Commit(_) | Write::Push(_) | Write::Turn(_))
+    matches!(write, Write::Start(_) | Write::Message(_) | Write::Commit(_) | Write::Push(_) | Write::Turn(_))
 }
 
 /// Makes up writes from what both stores contain.
@@ -93,7 +95,7 @@ impl Author {
             133..138 => Write::ResolveDeadLetters(self.bury()),
             138..140 => self.of_feed(),
             0..20 => Write::Start(self.start()),
-            20..45 => Write::Send(self.send()),
+            20..45 => Write::Message(self.send()),
             45..78 => Write::Commit(self.commit()),
             78..90 => Write::Claim(self.claim()),
             90..92 => Write::Absolve(self.absolve()),
@@ -102,8 +104,8 @@ impl Author {
         }
     }
 
-    fn start(&mut self) -> Start {
-        let start = Start {
+    fn start(&mut self) -> StartWrite {
+        let start = StartWrite {
             id: self.id(),
             workflow: name(self.random.pick(&["checkout", "refund"])),
             input: self.random.pick(&[json("1"), json("[2]")]),
@@ -118,7 +120,7 @@ impl Author {
         self.named(start)
     }
 
-    fn send(&mut self) -> Send {
+    fn send(&mut self) -> SendWrite {
         let message = match self.random.below(8) {
             0 => cancel("enough"),
             1 => Message::Terminate { reason: "out".to_owned() },
@@ -130,7 +132,7 @@ impl Author {
         let key = self.random.pick(&["one", "two", "ü"]);
         let dedup = self.random.maybe(name(key)).filter(|_| is_signal);
         let (id, num) = self.bearer();
-        Send { id, num, message, at: self.moment(), dedup, token: self.random.next() }
+        SendWrite { id, num, message, at: self.moment(), dedup, token: self.random.next() }
     }
 
     fn commit(&mut self) -> Commit {

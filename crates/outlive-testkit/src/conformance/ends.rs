@@ -3,7 +3,7 @@
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, Refusal, Reopen, Send, Start, Write};
+use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, Refusal, Reopen, SendWrite, StartWrite, Write};
 use outlive_core::store::query::Wake;
 
 use super::world::{Checked, NOW, WAITING, World, at, json, name, refused, released, same, signal, step_done};
@@ -170,7 +170,7 @@ async fn a_purge_does_not_affect_other_runs(w: &mut World) -> Checked {
 async fn a_purged_id_starts_fresh(w: &mut World) -> Checked {
     let old = run_with_status(w, "a", Status::Failed).await?;
     w.purge("a").await?;
-    let start = Start { workflow: name("refund"), input: json("2"), ..w.new_start("a") };
+    let start = StartWrite { workflow: name("refund"), input: json("2"), ..w.new_start("a") };
     let answer = w.start(&start).await?;
     let held = w.held("a").await?;
     same(&answer, &Answer::Started { num: held.num, created: true, is_driven: false })?;
@@ -196,7 +196,7 @@ async fn a_number_is_never_reused(w: &mut World) -> Checked {
 
 async fn a_purged_id_forgets_its_dedup_keys(w: &mut World) -> Checked {
     w.driven("a").await?;
-    let keyed = |w: &World, text| Send { dedup: Some(name("key")), ..w.new_send("a", signal(text)) };
+    let keyed = |w: &World, text| SendWrite { dedup: Some(name("key")), ..w.new_send("a", signal(text)) };
     let first = keyed(w, "to the old one");
     w.send(&first).await?;
     let old = w.held("a").await?.num;

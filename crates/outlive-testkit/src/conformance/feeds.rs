@@ -1,13 +1,13 @@
 //! Promises about the feed: everything that happened is reported once, in order, with numbers without a gap.
 
-use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, NewState, OnConflict, Start, Trim, Turn, Write};
-use outlive_core::store::query::{Line, Told};
+use outlive_core::store::commit::{Answer, NewState, OnConflict, StartWrite, Trim, Turn, Write};
+use outlive_core::store::query::{FeedContent, FeedItem};
 
 use super::jobs::{ORDER, ORDERS, strings, twice, words};
 use super::world::{
-    BY_HAND, Checked, NOW, World, asleep, at, cancel, driven_on, ensure, json, name, released, same, told,
+    BY_HAND, Checked, NOW, World, asleep, at, cancel, driven_on, ensure, in_words, json, name, released, same,
 };
 
 cases![
@@ -30,11 +30,11 @@ cases![
 ];
 
 /// Checks that the numbers of these events go up to `last` without a gap.
-fn dense(lines: &[Told], last: u64) -> Checked {
+fn dense(lines: &[FeedItem], last: u64) -> Checked {
     let mut number = 0;
-    for told in lines {
-        number += if let Line::News(news) = &told.line { news.kind.count() } else { 1 };
-        same(&told.number, &number)?;
+    for item in lines {
+        number += if let FeedContent::Lifecycle(records) = &item.content { records.kind.count() } else { 1 };
+        same(&item.number, &number)?;
     }
     same(&number, &last)?;
     ensure(lines.is_sorted_by(|one, next| one.pos < next.pos), || format!("{lines:?}"))
@@ -57,7 +57,7 @@ async fn the_lifecycle_of_a_run_is_reported_in_order(w: &mut World) -> Checked {
     said.push(lines.get(8).map(super::jobs::word).unwrap_or_default());
     said.extend(strings(&["run queued", "run started", "run completed"]));
     same(&words(&lines), &said)?;
-    ensure(matches!(&lines[8].line, Line::Entry(entry) if entry.seq == 4), || format!("{:?}", lines[8]))?;
+    ensure(matches!(&lines[8].content, FeedContent::Entry(entry) if entry.seq == 4), || format!("{:?}", lines[8]))?;
     dense(&lines, 12)
 }
 
@@ -102,7 +102,7 @@ async fn lifecycle_event_numbers_have_no_gap(w: &mut World) -> Checked {
         w.claim(&[b]).await?;
         w.commit(&w.new_state(b, 0, asleep(at(10)))).await?;
         let mut turn = w.new_turn(job, round * 2);
-        turn.news.push(News::new(NewsKind::TaskScheduled, NOW));
+        turn.lifecycle.push(LifecycleRecord::new(LifecycleRecordKind::TaskScheduled, NOW));
         w.turned(&turn).await?;
         w.commit(&w.new_state(a, round * 2 + 2, driven_on())).await?;
     }
@@ -148,7 +148,7 @@ async fn refused_writes_are_not_reported(w: &mut World) -> Checked {
     w.commit(&w.new_state(num, 0, end)).await?;
     w.lease(at(0)).await?;
     w.commit(&lost).await?;
-    w.start(&Start { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
+    w.start(&StartWrite { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
     w.start(&w.new_start("a")).await?;
     same(&words(&w.feed().await?), &strings(&["run queued and started"]))
 }
@@ -165,7 +165,7 @@ async fn the_feed_is_read_by_page(w: &mut World) -> Checked {
     for limit in [1, 2, 3, 5, 14, 100] {
         let (mut read, mut after) = (Vec::new(), 0);
         loop {
-            let page = told(w.store().feed(after, limit).await)?;
+            let page = in_words(w.store().feed(after, limit).await)?;
             ensure(page.len() <= limit, || format!("{} events with a limit of {limit}", page.len()))?;
             let Some(last) = page.last() else { break };
             after = last.pos;
@@ -173,19 +173,20 @@ async fn the_feed_is_read_by_page(w: &mut World) -> Checked {
         }
         same(&read, &all)?;
     }
-    same(&told(w.store().feed(0, 0).await)?.len(), &0)?;
-    same(&told(w.store().feed(u64::from(u32::MAX), 9).await)?.len(), &0)
+    same(&in_words(w.store().feed(0, 0).await)?.len(), &0)?;
+    same(&in_words(w.store().feed(u64::from(u32::MAX), 9).await)?.len(), &0)
 }
 
 async fn lifecycle_events_are_kept_as_written(w: &mut World) -> Checked {
     let job = w.driven_job(ORDER, &[]).await?.num;
-    let news = vec![
-        News { attempt: 3, ..News::new(NewsKind::JobFailed, at(-7)) }.with(json("{\"error\":\"ü\"}")),
-        News::new(NewsKind::TaskScheduled, at(7)),
+    let records = vec![
+        LifecycleRecord { attempt: 3, ..LifecycleRecord::new(LifecycleRecordKind::JobFailed, at(-7)) }
+            .with(json("{\"error\":\"ü\"}")),
+        LifecycleRecord::new(LifecycleRecordKind::TaskScheduled, at(7)),
     ];
-    w.turned(&Turn { news: news.clone(), ..w.new_turn(job, 0) }).await?;
-    let lines: Vec<Line> = w.told_of(job).await?.into_iter().map(|told| told.line).collect();
-    same(&lines, &news.into_iter().map(Line::News).collect())
+    w.turned(&Turn { lifecycle: records.clone(), ..w.new_turn(job, 0) }).await?;
+    let lines: Vec<FeedContent> = w.told_of(job).await?.into_iter().map(|item| item.content).collect();
+    same(&lines, &records.into_iter().map(FeedContent::Lifecycle).collect())
 }
 
 async fn lifecycle_events_of_removed_and_purged_instances_keep_their_names(w: &mut World) -> Checked {
@@ -195,7 +196,7 @@ async fn lifecycle_events_of_removed_and_purged_instances_keep_their_names(w: &m
     w.turned(&Turn { is_removed: true, ..w.new_turn(job, 0) }).await?;
     w.pending("a").await?;
     w.die().await?;
-    let names = |lines: Vec<Told>| lines.into_iter().map(|told| (told.id, told.workflow)).collect::<Vec<_>>();
+    let names = |lines: Vec<FeedItem>| lines.into_iter().map(|item| (item.id, item.workflow)).collect::<Vec<_>>();
     let (run_name, job_name) = ((name("a"), name("checkout")), (name(ORDER), name(ORDERS)));
     same(&names(w.told_of(run).await?), &vec![run_name.clone(), run_name])?;
     same(&names(w.told_of(job).await?), &vec![job_name])
@@ -204,20 +205,20 @@ async fn lifecycle_events_of_removed_and_purged_instances_keep_their_names(w: &m
 async fn the_feed_distinguishes_a_replaced_run_from_the_new_one(w: &mut World) -> Checked {
     let old = w.driven("a").await?;
     w.commit(&w.new_commit(old, 0, 1)).await?;
-    let again = Start { on_conflict: OnConflict::Replace, workflow: name("refund"), ..w.new_start("a") };
+    let again = StartWrite { on_conflict: OnConflict::Replace, workflow: name("refund"), ..w.new_start("a") };
     w.start(&again).await?;
     let new = w.held("a").await?.num;
     // Entries are removed with their run.
-    let of = |lines: Vec<Told>| lines.into_iter().map(|told| (told.workflow, told.number)).collect::<Vec<_>>();
+    let of = |lines: Vec<FeedItem>| lines.into_iter().map(|item| (item.workflow, item.number)).collect::<Vec<_>>();
     same(&of(w.told_of(old).await?), &vec![(name("checkout"), 2)])?;
     same(&of(w.told_of(new).await?), &vec![(name("refund"), 1)])
 }
 
 async fn jobs_report_only_the_events_they_write(w: &mut World) -> Checked {
     let job = w.driven_job(ORDER, &["one"]).await?.num;
-    w.turned(&Turn { news: vec![], state: Some(asleep(at(5))), ..w.new_turn(job, 0) }).await?;
+    w.turned(&Turn { lifecycle: vec![], state: Some(asleep(at(5))), ..w.new_turn(job, 0) }).await?;
     w.claim(&[job]).await?;
-    w.turned(&Turn { news: vec![], state: Some(released(Status::Stuck)), ..w.new_turn(job, 0) }).await?;
+    w.turned(&Turn { lifecycle: vec![], state: Some(released(Status::Stuck)), ..w.new_turn(job, 0) }).await?;
     same(&w.feed().await?, &vec![])
 }
 
@@ -229,10 +230,10 @@ fn trim(before: i64, now: i64) -> Write {
 async fn an_event_dated_in_the_future_is_as_old_as_those_around_it(w: &mut World) -> Checked {
     let job = w.driven_job(ORDER, &[]).await?.num;
     for (before, millis) in [(0, 90_000), (1, 2_000), (2, 95_000), (3, 3_000), (4, 99_000), (5, 2_000)] {
-        let news = vec![News::new(NewsKind::JobExecuted, at(millis))];
-        w.turned(&Turn { news, ..w.new_turn(job, before) }).await?;
+        let records = vec![LifecycleRecord::new(LifecycleRecordKind::JobExecuted, at(millis))];
+        w.turned(&Turn { lifecycle: records, ..w.new_turn(job, before) }).await?;
     }
-    let numbers = async |w: &World| Ok::<_, String>(w.feed().await?.iter().map(|told| told.number).collect::<Vec<_>>());
+    let numbers = async |w: &World| Ok::<_, String>(w.feed().await?.iter().map(|item| item.number).collect::<Vec<_>>());
     same(&w.write(trim(1_000, 5_000)).await?, &Answer::Trimmed(0))?;
     same(&w.write(trim(2_500, 5_000)).await?, &Answer::Trimmed(2))?;
     same(&numbers(w).await?, &vec![3, 4, 5, 6])?;
@@ -245,24 +246,24 @@ async fn trimming_removes_only_older_events(w: &mut World) -> Checked {
     w.commit(&w.new_commit(run, 0, 1)).await?;
     let job = w.driven_job(ORDER, &[]).await?.num;
     for (before, millis) in [(0, 2_000), (1, 3_000), (2, 4_000)] {
-        let news = vec![News::new(NewsKind::JobExecuted, at(millis))];
-        w.turned(&Turn { news, is_removed: before == 2, ..w.new_turn(job, before) }).await?;
+        let records = vec![LifecycleRecord::new(LifecycleRecordKind::JobExecuted, at(millis))];
+        w.turned(&Turn { lifecycle: records, is_removed: before == 2, ..w.new_turn(job, before) }).await?;
     }
     same(&w.write(trim(0, 9_000)).await?, &Answer::Trimmed(0))?;
     same(&w.feed().await?.len(), &5)?;
     same(&w.write(trim(3_000, 9_000)).await?, &Answer::Trimmed(2))?;
-    let numbers: Vec<_> = w.feed().await?.into_iter().map(|told| (told.num, told.number, told.id)).collect();
+    let numbers: Vec<_> = w.feed().await?.into_iter().map(|item| (item.num, item.number, item.id)).collect();
     // Entries belong to the journal, and stay as long as it does.
     same(&numbers, &vec![(run, 3, name("a")), (job, 2, name(ORDER)), (job, 3, name(ORDER))])?;
     same(&w.write(trim(i64::MAX, i64::MAX)).await?, &Answer::Trimmed(2))?;
     same(&words(&w.feed().await?), &strings(&["step 1"]))?;
-    let last = w.feed().await?.last().map(|told| told.pos);
+    let last = w.feed().await?.last().map(|item| item.pos);
     let next = w.pending("b").await?;
-    ensure(w.told_of(next).await?.first().map(|told| told.pos) > last, || "an old position was reused".to_owned())
+    ensure(w.told_of(next).await?.first().map(|item| item.pos) > last, || "an old position was reused".to_owned())
 }
 
 async fn marks_are_kept(w: &mut World) -> Checked {
-    let mark = async |w: &World, text: &str| told(w.store().mark(Some(&name(text))).await);
+    let mark = async |w: &World, text: &str| in_words(w.store().mark(Some(&name(text))).await);
     same(&mark(w, "sink").await?, &None)?;
     for value in [7, 3, u64::from(u32::MAX) + 9] {
         same(&w.write(Write::Mark(name("sink"), value)).await?, &Answer::Done)?;
@@ -279,12 +280,12 @@ async fn the_end_of_the_feed_is_known(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     for seq in 0..3 {
         w.commit(&w.new_commit(num, seq, 1)).await?;
-        let end = told(w.store().mark(None).await)?.unwrap_or(0);
-        let last = w.feed().await?.last().map_or(0, |told| told.pos);
+        let end = in_words(w.store().mark(None).await)?.unwrap_or(0);
+        let last = w.feed().await?.last().map_or(0, |item| item.pos);
         ensure(end >= last, || format!("{end} before {last}"))?;
         w.commit(&w.new_state(num, seq + 1, asleep(at(5)))).await?;
         w.claim(&[num]).await?;
-        same(&words(&told(w.store().feed(end, 9).await)?), &strings(&["run paused", "run resumed"]))?;
+        same(&words(&in_words(w.store().feed(end, 9).await)?), &strings(&["run paused", "run resumed"]))?;
     }
     Ok(())
 }

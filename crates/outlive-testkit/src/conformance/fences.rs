@@ -2,7 +2,7 @@
 
 use outlive_core::status::Status;
 use outlive_core::store::ErrorKind;
-use outlive_core::store::commit::{Answer, Claim, Commit, Epoch, Start, Write};
+use outlive_core::store::commit::{Answer, Claim, Commit, Epoch, StartWrite, Write};
 use outlive_core::store::query::Wake;
 
 use super::world::{Checked, NOW, World, asleep, at, ensure, released, same, signal, step_done};
@@ -85,7 +85,7 @@ async fn a_claim_after_a_release_is_fenced(w: &mut World) -> Checked {
 async fn a_start_under_an_earlier_lease_is_left_to_the_next(w: &mut World) -> Checked {
     let old = w.epoch;
     w.restart(at(2_000)).await?;
-    w.start(&Start { owner: old, ..w.new_start("a") }).await?;
+    w.start(&StartWrite { owner: old, ..w.new_start("a") }).await?;
     let held = w.held("a").await?;
     same(&(held.status, held.owner, held.wake), &(Status::Pending, Epoch(0), Some(NOW)))
 }

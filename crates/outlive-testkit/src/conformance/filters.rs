@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use outlive_core::status::{Status, StatusKind};
-use outlive_core::store::commit::Start;
+use outlive_core::store::commit::StartWrite;
 use outlive_core::store::query::{Filter, Instance};
 use outlive_core::time::Timestamp;
 
-use super::world::{Checked, World, at, name, released, same, told};
+use super::world::{Checked, World, at, in_words, name, released, same};
 use crate::random::Random;
 
 cases![
@@ -27,8 +27,8 @@ cases![
 
 /// Returns the ids that match, sorted; list and count must agree.
 async fn matching(w: &World, filter: &Filter) -> Checked<Vec<String>> {
-    let page = told(w.store().list(filter, None, 100_000).await)?;
-    let counts = told(w.store().count(filter).await)?;
+    let page = in_words(w.store().list(filter, None, 100_000).await)?;
+    let counts = in_words(w.store().count(filter).await)?;
     for kind in StatusKind::ALL {
         let listed = page.instances.iter().filter(|instance| instance.status.kind() == kind).count() as u64;
         same(&(kind, counts.of(kind)), &(kind, listed))?;
@@ -53,7 +53,7 @@ async fn start_all(w: &World, ids: &[&str]) -> Checked {
 
 async fn a_workflow_filter_matches_the_whole_name(w: &mut World) -> Checked {
     for (id, workflow) in [("a", "check"), ("b", "checkout"), ("c", "Checkout"), ("d", "check%")] {
-        w.start(&Start { workflow: name(workflow), ..w.new_start(id) }).await?;
+        w.start(&StartWrite { workflow: name(workflow), ..w.new_start(id) }).await?;
     }
     means(w, &Filter::runs().workflow("check"), &["a"]).await?;
     means(w, &Filter::runs().workflow("checkout"), &["b"]).await?;
@@ -65,13 +65,13 @@ async fn filters_match_runs_unless_jobs_are_requested(w: &mut World) -> Checked 
     let runs = ["checkout", "task", "taskorders", "Task:orders", "tasks:orders", "_ask:orders", "a task:orders"];
     let jobs = ["task:orders", "continuous:beat", "debounce:hooks", "pool:mail", "pool::"];
     for workflow in runs.into_iter().chain(jobs) {
-        w.start(&Start { workflow: name(workflow), ..w.new_start(workflow) }).await?;
+        w.start(&StartWrite { workflow: name(workflow), ..w.new_start(workflow) }).await?;
     }
     let all: Vec<&str> = runs.into_iter().chain(jobs).collect();
     means(w, &Filter::runs(), &runs).await?;
     means(w, &Filter::jobs(), &jobs).await?;
     means(w, &Filter::all(), &all).await?;
-    let names: Vec<String> = told(w.store().jobs().await)?.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = in_words(w.store().jobs().await)?.iter().map(ToString::to_string).collect();
     same(
         &names,
         &["continuous:beat", "debounce:hooks", "pool::", "pool:mail", "task:orders"].map(str::to_owned).to_vec(),
@@ -132,7 +132,7 @@ async fn an_empty_prefix_matches_everything(w: &mut World) -> Checked {
 
 async fn start_tagged(w: &World, id: &str, tags: &[(&str, &str)]) -> Checked {
     let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    w.start(&Start { tags, ..w.new_start(id) }).await?;
+    w.start(&StartWrite { tags, ..w.new_start(id) }).await?;
     Ok(())
 }
 
@@ -162,7 +162,7 @@ async fn tags_are_compared_literally(w: &mut World) -> Checked {
 }
 
 async fn start_at(w: &World, id: &str, moment: Timestamp) -> Checked {
-    w.start(&Start { at: moment, ..w.new_start(id) }).await?;
+    w.start(&StartWrite { at: moment, ..w.new_start(id) }).await?;
     Ok(())
 }
 
@@ -191,7 +191,7 @@ async fn lists_and_counts_agree_with_a_scan_for_random_filters(w: &mut World) ->
     for i in 0..80 {
         let tags: BTreeMap<String, String> = random.tags();
         let workflow = name(random.pick(&["checkout", "refund", "task:refund"]));
-        let start = Start { tags, workflow, at: at(random.below(20)), ..w.new_start(&random.id(i)) };
+        let start = StartWrite { tags, workflow, at: at(random.below(20)), ..w.new_start(&random.id(i)) };
         w.start(&start).await?;
         let status = random.pick(&[Status::Completed, Status::Failed, Status::Stuck, Status::Running]);
         if random.is(2) {

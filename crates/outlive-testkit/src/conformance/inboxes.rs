@@ -3,10 +3,10 @@
 use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Commit, NewState, Refusal, Send, Write};
+use outlive_core::store::commit::{Answer, Commit, NewState, Refusal, SendWrite, Write};
 
 use super::world::{
-    Checked, NOW, World, asleep, at, cancel, ensure, json, name, refused, released, same, signal, told,
+    Checked, NOW, World, asleep, at, cancel, ensure, in_words, json, name, refused, released, same, signal,
 };
 
 cases![
@@ -44,7 +44,7 @@ async fn messages_are_kept_in_order_of_arrival(w: &mut World) -> Checked {
     let words = ["c", "a", "b", "e", "d"];
     let sends = words.iter().flat_map(|word| ["a", "b"].map(|id| w.new_send(id, signal(word))));
     // Later messages carry an earlier time by their sender's clock; order of arrival is what counts.
-    let sends = (0..).zip(sends).map(|(i, send)| Write::Send(Send { at: at(1_000 - i), ..send })).collect();
+    let sends = (0..).zip(sends).map(|(i, send)| Write::Message(SendWrite { at: at(1_000 - i), ..send })).collect();
     w.batch(sends).await?;
     texts(w, a, &words).await?;
     texts(w, b, &words).await
@@ -62,7 +62,7 @@ async fn every_kind_of_message_is_kept_as_sent(w: &mut World) -> Checked {
         Message::Resume,
     ];
     for (millis, message) in (-2..).zip(&messages) {
-        w.send(&Send { at: at(millis), ..w.new_send("a", message.clone()) }).await?;
+        w.send(&SendWrite { at: at(millis), ..w.new_send("a", message.clone()) }).await?;
     }
     let inbox = w.inbox(num).await?;
     let want: Vec<Inbound> = (-2..)
@@ -92,11 +92,11 @@ async fn an_inbox_is_read_from_a_position(w: &mut World) -> Checked {
     let first = w.signalled("a", "one").await?;
     w.signalled("a", "two").await?;
     let last = w.signalled("a", "three").await?;
-    same(&told(w.store().inbox(num, 0, usize::MAX).await)?.len(), &3)?;
-    same(&told(w.store().inbox(num, first, usize::MAX).await)?.len(), &2)?;
-    same(&told(w.store().inbox(num, first, 1).await)?.len(), &1)?;
-    same(&told(w.store().inbox(num, last, usize::MAX).await)?.len(), &0)?;
-    same(&told(w.store().inbox(InstanceNum(num.0 + 1), 0, usize::MAX).await)?.len(), &0)
+    same(&in_words(w.store().inbox(num, 0, usize::MAX).await)?.len(), &3)?;
+    same(&in_words(w.store().inbox(num, first, usize::MAX).await)?.len(), &2)?;
+    same(&in_words(w.store().inbox(num, first, 1).await)?.len(), &1)?;
+    same(&in_words(w.store().inbox(num, last, usize::MAX).await)?.len(), &0)?;
+    same(&in_words(w.store().inbox(InstanceNum(num.0 + 1), 0, usize::MAX).await)?.len(), &0)
 }
 
 async fn taken_messages_are_gone_and_the_others_stay(w: &mut World) -> Checked {
@@ -147,7 +147,7 @@ async fn is_told_of_the_unseen(w: &World, state: NewState) -> Checked {
     let before = w.snapshot().await?;
     let state = Some(NewState { seen: Some(seen), ..state });
     let answer = w.commit(&Commit { state, taken: vec![seen], ..w.new_commit(num, 0, 1) }).await?;
-    same(&answer, &Answer::Unseen(told(w.store().inbox(num, seen, usize::MAX).await)?))?;
+    same(&answer, &Answer::Unseen(in_words(w.store().inbox(num, seen, usize::MAX).await)?))?;
     same(&w.snapshot().await?, &before)
 }
 
@@ -202,7 +202,7 @@ async fn a_message_to_an_earlier_run_of_the_id_is_refused(w: &mut World) -> Chec
     w.purge("a").await?;
     let new = w.pending("a").await?;
     for num in [old, InstanceNum(new.0 + 1)] {
-        let send = Send { num: Some(num), ..w.new_send("a", signal("hello")) };
+        let send = SendWrite { num: Some(num), ..w.new_send("a", signal("hello")) };
         refused(&w.send(&send).await?, Refusal::NotFound)?;
     }
     texts(w, new, &[]).await
@@ -210,7 +210,7 @@ async fn a_message_to_an_earlier_run_of_the_id_is_refused(w: &mut World) -> Chec
 
 async fn a_message_to_the_current_run_of_the_id_is_kept(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
-    w.send(&Send { num: Some(num), ..w.new_send("a", signal("hello")) }).await?;
+    w.send(&SendWrite { num: Some(num), ..w.new_send("a", signal("hello")) }).await?;
     texts(w, num, &["hello"]).await
 }
 
@@ -226,8 +226,8 @@ async fn a_message_to_an_ended_run_is_refused_with_its_status(w: &mut World) -> 
     Ok(())
 }
 
-fn keyed(w: &World, id: &str, text: &str) -> Send {
-    Send { dedup: Some(name("order 7")), ..w.new_send(id, signal(text)) }
+fn keyed(w: &World, id: &str, text: &str) -> SendWrite {
+    SendWrite { dedup: Some(name("order 7")), ..w.new_send(id, signal(text)) }
 }
 
 /// Checks that the result says the message already existed, at `first` or at an unknown position.
@@ -242,7 +242,7 @@ async fn a_second_message_with_the_same_key_is_not_kept(w: &mut World) -> Checke
     w.send(&keyed(w, "a", "first")).await?;
     let first = w.inbox(num).await?[0].pos;
     was_there(&w.send(&keyed(w, "a", "second")).await?, num, first)?;
-    w.send(&Send { dedup: Some(name("order 8")), ..w.new_send("a", signal("third")) }).await?;
+    w.send(&SendWrite { dedup: Some(name("order 8")), ..w.new_send("a", signal("third")) }).await?;
     w.signalled("a", "fourth").await?;
     texts(w, num, &["first", "third", "fourth"]).await
 }
@@ -267,7 +267,7 @@ async fn a_key_belongs_to_one_instance(w: &mut World) -> Checked {
 async fn a_key_sent_twice_in_one_batch_is_kept_once(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let (first, second) = (keyed(w, "a", "first"), keyed(w, "a", "second"));
-    let answers = w.batch(vec![Write::Send(first), Write::Send(second)]).await?;
+    let answers = w.batch(vec![Write::Message(first), Write::Message(second)]).await?;
     let pos = w.inbox(num).await?[0].pos;
     same(&answers[0], &Answer::Sent { num, pos, before: 0, is_new: true })?;
     was_there(&answers[1], num, pos)?;

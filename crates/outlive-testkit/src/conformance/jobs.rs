@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::queue::{Dead, Depth, Moved, Push, PushTarget, QueuePage, QueueRead, Queued, Spot};
 use outlive_core::store::commit::{Answer, Turn, Write};
-use outlive_core::store::query::{Line, Told};
+use outlive_core::store::query::{FeedContent, FeedItem};
 
-use super::world::{Checked, NOW, World, at, json, name, told};
+use super::world::{Checked, NOW, World, at, in_words, json, name};
 
 /// Instances of two jobs: one keeps its events in an inbox, the other in a queue.
 pub(crate) const ORDER: &str = "task:orders:1";
@@ -62,8 +62,8 @@ impl World {
 
     /// A turn that reports one lifecycle event and changes nothing else.
     pub(crate) fn new_turn(&self, num: InstanceNum, before: u64) -> Turn {
-        let news = vec![News::new(NewsKind::JobExecuted, NOW)];
-        Turn { news, ..Turn::new(num, self.epoch, before) }
+        let records = vec![LifecycleRecord::new(LifecycleRecordKind::JobExecuted, NOW)];
+        Turn { lifecycle: records, ..Turn::new(num, self.epoch, before) }
     }
 
     pub(crate) async fn turn(&self, turn: &Turn) -> Checked<Answer> {
@@ -93,7 +93,7 @@ impl World {
 
     /// Returns what is ready in a queue at a time, up to a limit.
     pub(crate) async fn page(&self, num: InstanceNum, millis: i64, limit: usize) -> Checked<QueuePage> {
-        told(self.store().queue(num, QueueRead { now: at(millis), after: None, limit }).await)
+        in_words(self.store().queue(num, QueueRead { now: at(millis), after: None, limit }).await)
     }
 
     /// Returns the payloads of everything that is ready now.
@@ -102,20 +102,20 @@ impl World {
     }
 
     pub(crate) async fn depth(&self, job: &str) -> Checked<Depth> {
-        told(self.store().depth(&name(job), NOW).await)
+        in_words(self.store().depth(&name(job), NOW).await)
     }
 
     pub(crate) async fn dead(&self, job: &str) -> Checked<Vec<Dead>> {
-        told(self.store().dead(&name(job), 0, 1_000).await)
+        in_words(self.store().dead(&name(job), 0, 1_000).await)
     }
 
-    pub(crate) async fn feed(&self) -> Checked<Vec<Told>> {
-        told(self.store().feed(0, 1_000_000).await)
+    pub(crate) async fn feed(&self) -> Checked<Vec<FeedItem>> {
+        in_words(self.store().feed(0, 1_000_000).await)
     }
 
     /// Returns the lifecycle events of an instance, even if its id belongs to another one by now.
-    pub(crate) async fn told_of(&self, num: InstanceNum) -> Checked<Vec<Told>> {
-        Ok(self.feed().await?.into_iter().filter(|told| told.num == num).collect())
+    pub(crate) async fn told_of(&self, num: InstanceNum) -> Checked<Vec<FeedItem>> {
+        Ok(self.feed().await?.into_iter().filter(|item| item.num == num).collect())
     }
 }
 
@@ -123,8 +123,8 @@ impl World {
 pub(crate) async fn twice(w: &World, write: Write) -> Checked<(Answer, Answer)> {
     // The same batch object again, which identifies a repeat when nothing else does.
     let batch = Arc::new(vec![write]);
-    let first = told(w.store().write(batch.clone()).await)?;
-    let second = told(w.store().write(batch).await)?;
+    let first = in_words(w.store().write(batch.clone()).await)?;
+    let second = in_words(w.store().write(batch).await)?;
     match (&first[..], &second[..]) {
         ([first], [second]) => Ok((first.clone(), second.clone())),
         _ => Err(format!("the same write returned {first:?}, then {second:?}")),
@@ -184,14 +184,14 @@ pub(crate) fn letter(id: &str, pos: u64, event: &Event) -> Dead {
 }
 
 /// Describes a feed event in a word or two.
-pub(crate) fn word(told: &Told) -> String {
-    match &told.line {
-        Line::Entry(entry) => entry.op.to_string(),
-        Line::News(news) => news.kind.as_str().to_owned(),
+pub(crate) fn word(item: &FeedItem) -> String {
+    match &item.content {
+        FeedContent::Entry(entry) => entry.op.to_string(),
+        FeedContent::Lifecycle(records) => records.kind.as_str().to_owned(),
     }
 }
 
-pub(crate) fn words(lines: &[Told]) -> Vec<String> {
+pub(crate) fn words(lines: &[FeedItem]) -> Vec<String> {
     lines.iter().map(word).collect()
 }
 

@@ -7,7 +7,7 @@ use outlive_core::store::commit::{Answer, Refusal, Turn, Write};
 use outlive_core::time::Timestamp;
 
 use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strings};
-use super::world::{Checked, World, asleep, at, ensure, json, name, refused, released, same, told};
+use super::world::{Checked, World, asleep, at, ensure, in_words, json, name, refused, released, same};
 
 cases![
     a_dead_letter_is_kept_as_written,
@@ -33,12 +33,12 @@ async fn given_up(w: &World, id: &str, events: &[Event]) -> Checked<Vec<Dead>> {
     let push = outlive_core::queue::Push { events: events.to_vec(), ..w.new_push(id, &[]) };
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
-    let news = w.held(id).await?.news;
+    let records = w.held(id).await?.reported;
     let dead: Vec<Dead> = pushed.positions.iter().zip(events).map(|(pos, event)| letter(id, *pos, event)).collect();
     let queue = pushed.positions.iter().zip(events).map(|(pos, event)| moved(*pos, event, None)).collect();
     let state = Some(asleep(at(9_000)));
     let taken = pushed.positions.clone();
-    w.turned(&Turn { queue, taken, dead: dead.clone(), state, ..w.new_turn(pushed.num, news) }).await?;
+    w.turned(&Turn { queue, taken, dead: dead.clone(), state, ..w.new_turn(pushed.num, records) }).await?;
     Ok(dead)
 }
 
@@ -62,7 +62,7 @@ async fn a_dead_letter_is_kept_as_written(w: &mut World) -> Checked {
 async fn dead_letters_survive_their_instance_and_a_crash(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[event("one"), event("two")]).await?;
     let held = w.held(MAIL).await?;
-    w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.news) }).await?;
+    w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.reported) }).await?;
     w.restart(at(0)).await?;
     same(&w.find(MAIL).await?, &None)?;
     same(&w.dead(MAILS).await?, &dead)?;
@@ -72,7 +72,7 @@ async fn dead_letters_survive_their_instance_and_a_crash(w: &mut World) -> Check
 async fn dead_letters_are_listed_by_page(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &["a", "b", "c"].map(event)).await?;
     given_up(w, "pool:letters:main", &[event("other")]).await?;
-    let page = async |after, limit| told(w.store().dead(&name(MAILS), after, limit).await);
+    let page = async |after, limit| in_words(w.store().dead(&name(MAILS), after, limit).await);
     same(&page(0, 2).await?, &dead[..2].to_vec())?;
     same(&page(dead[1].pos, 2).await?, &dead[2..].to_vec())?;
     same(&page(dead[2].pos, 2).await?, &vec![])?;
@@ -100,8 +100,8 @@ async fn a_letter_is_not_rejected_for_its_own_key(w: &mut World) -> Checked {
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
     let dead = vec![letter(ORDER, pushed.positions[0], &push.events[0])];
-    let (num, news, state) = (pushed.num, w.held(ORDER).await?.news, Some(asleep(at(9_000))));
-    w.turned(&Turn { taken: pushed.positions, dead: dead.clone(), state, ..w.new_turn(num, news) }).await?;
+    let (num, records, state) = (pushed.num, w.held(ORDER).await?.reported, Some(asleep(at(9_000))));
+    w.turned(&Turn { taken: pushed.positions, dead: dead.clone(), state, ..w.new_turn(num, records) }).await?;
     same(&w.write(bury(ORDERS, WhichLetters::All, true)).await?, &Answer::Buried { count: 1, nums: vec![num] })?;
     same(&w.events(num).await?, &strings(&["one"]))?;
     ensure(w.inbox(num).await?[0].pos > dead[0].pos, || "an old position was reused".to_owned())?;
@@ -123,7 +123,7 @@ async fn a_letter_whose_key_is_taken_stays(w: &mut World) -> Checked {
 async fn a_retry_recreates_the_instance(w: &mut World) -> Checked {
     let dead = given_up(w, ORDER, &[event("one"), event("two")]).await?;
     let held = w.held(ORDER).await?;
-    w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.news) }).await?;
+    w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.reported) }).await?;
     let answer = w.write(bury(ORDERS, WhichLetters::All, true)).await?;
     let again = w.held(ORDER).await?;
     same(&answer, &Answer::Buried { count: 2, nums: vec![again.num] })?;
@@ -167,7 +167,7 @@ async fn an_unknown_letter_is_refused(w: &mut World) -> Checked {
 async fn a_letter_of_an_ended_instance_stays(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[event("a")]).await?;
     let held = w.held(MAIL).await?;
-    w.turned(&Turn { state: Some(released(Status::Completed)), ..w.new_turn(held.num, held.news) }).await?;
+    w.turned(&Turn { state: Some(released(Status::Completed)), ..w.new_turn(held.num, held.reported) }).await?;
     for letters in [WhichLetters::All, WhichLetters::One(dead[0].pos)] {
         same(&w.write(bury(MAILS, letters, true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
     }
@@ -182,7 +182,7 @@ async fn a_letter_that_fails_again_is_a_new_letter(w: &mut World) -> Checked {
     w.claim(&[held.num]).await?;
     let again = letter(MAIL, queued[0].pos, &event("a"));
     let queue = vec![moved(queued[0].pos, &event("a"), None)];
-    w.turned(&Turn { queue, dead: vec![again.clone()], ..w.new_turn(held.num, held.news) }).await?;
+    w.turned(&Turn { queue, dead: vec![again.clone()], ..w.new_turn(held.num, held.reported) }).await?;
     ensure(again.pos > dead[0].pos, || format!("{again:?}"))?;
     same(&(w.dead(MAILS).await?, w.depth(MAILS).await?), &(vec![again], Depth { queued: 0, delayed: 0, dead: 1 }))
 }

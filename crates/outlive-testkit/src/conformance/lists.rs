@@ -2,10 +2,10 @@
 
 use outlive_core::id::InstanceNum;
 use outlive_core::status::{Status, StatusKind};
-use outlive_core::store::commit::{OnConflict, Start, Write};
+use outlive_core::store::commit::{OnConflict, StartWrite, Write};
 use outlive_core::store::query::{Counts, Filter, Page};
 
-use super::world::{Checked, WAITING, World, at, cancel, ensure, json, name, released, same, told};
+use super::world::{Checked, WAITING, World, at, cancel, ensure, in_words, json, name, released, same};
 
 cases![
     an_empty_store_lists_and_counts_nothing,
@@ -21,11 +21,11 @@ cases![
 ];
 
 async fn page(w: &World, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Checked<Page> {
-    told(w.store().list(filter, before, limit).await)
+    in_words(w.store().list(filter, before, limit).await)
 }
 
 async fn count(w: &World, filter: &Filter) -> Checked<Counts> {
-    told(w.store().count(filter).await)
+    in_words(w.store().count(filter).await)
 }
 
 /// Returns the ids on all pages of this size.
@@ -61,7 +61,7 @@ async fn an_empty_store_lists_and_counts_nothing(w: &mut World) -> Checked {
 async fn a_list_is_newest_first(w: &mut World) -> Checked {
     // By number, not by the time on the sender's clock.
     for (id, millis) in [("a", 30), ("b", 10), ("c", 20)] {
-        w.start(&Start { at: at(millis), ..w.new_start(id) }).await?;
+        w.start(&StartWrite { at: at(millis), ..w.new_start(id) }).await?;
     }
     same(&ids_by_page(w, &Filter::runs(), 10).await?, &["c", "b", "a"].map(str::to_owned).to_vec())?;
     same(&page(w, &Filter::runs(), None, 10).await?.instances[0], &w.held("c").await?)
@@ -86,7 +86,7 @@ async fn the_last_page_says_that_it_is_the_last(w: &mut World) -> Checked {
 async fn a_page_is_filled_with_what_matches(w: &mut World) -> Checked {
     for i in 0..40 {
         let workflow = name(if i % 10 == 0 { "rare" } else { "common" });
-        w.start(&Start { workflow, ..w.new_start(&format!("run {i}")) }).await?;
+        w.start(&StartWrite { workflow, ..w.new_start(&format!("run {i}")) }).await?;
     }
     let rare = Filter::runs().workflow("rare");
     same(&page(w, &rare, None, 3).await?.instances.len(), &3)?;
@@ -153,7 +153,7 @@ async fn counts_follow_purges_and_replacements(w: &mut World) -> Checked {
     w.purge("a").await?;
     counts(w, &[(StatusKind::Completed, 1), (StatusKind::Running, 1)]).await?;
     for id in ["b", "c"] {
-        let start = Start { on_conflict: OnConflict::Replace, input: json("2"), ..w.new_start(id) };
+        let start = StartWrite { on_conflict: OnConflict::Replace, input: json("2"), ..w.new_start(id) };
         w.start(&start).await?;
     }
     counts(w, &[(StatusKind::Pending, 2)]).await

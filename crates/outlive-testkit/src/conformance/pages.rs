@@ -2,12 +2,12 @@
 
 use outlive_core::event::Event;
 use outlive_core::payload::Payload;
-use outlive_core::store::commit::{Start, Turn};
+use outlive_core::store::commit::{StartWrite, Turn};
 use outlive_core::store::page::{PAGE_BYTES, Weight};
 use outlive_core::store::query::Filter;
 
 use super::jobs::{MAIL, MAILS, letter, moved};
-use super::world::{Checked, World, ensure, name, same, told};
+use super::world::{Checked, World, ensure, in_words, name, same};
 
 cases![
     a_page_of_the_feed_is_bounded_by_bytes,
@@ -37,7 +37,7 @@ macro_rules! pages {
     (|$after:ident| $read:expr, $key:expr) => {{
         let (mut $after, mut lens) = (0, Vec::new());
         loop {
-            let page = told($read.await)?;
+            let page = in_words($read.await)?;
             is_bounded(&page)?;
             let Some(last) = page.last() else { break lens };
             $after = $key(last);
@@ -58,7 +58,7 @@ async fn written(w: &World, payload: &Payload, count: u64) -> Checked<outlive_co
 
 async fn a_page_of_the_feed_is_bounded_by_bytes(w: &mut World) -> Checked {
     written(w, &large(), COUNT).await?;
-    let lens = pages!(|after| w.store().feed(after, 1_000), |last: &outlive_core::store::query::Told| last.pos);
+    let lens = pages!(|after| w.store().feed(after, 1_000), |last: &outlive_core::store::query::FeedItem| last.pos);
     same(&(lens.iter().sum::<u64>(), lens.len()), &(COUNT + 1, 2))
 }
 
@@ -81,11 +81,11 @@ async fn a_page_of_an_inbox_is_bounded_by_bytes(w: &mut World) -> Checked {
 
 async fn a_page_of_a_list_is_bounded_by_bytes(w: &mut World) -> Checked {
     for n in 0..COUNT {
-        w.start(&Start { input: large(), ..w.new_start(&format!("run {n}")) }).await?;
+        w.start(&StartWrite { input: large(), ..w.new_start(&format!("run {n}")) }).await?;
     }
     let (mut before, mut seen) = (None, Vec::new());
     loop {
-        let page = told(w.store().list(&Filter::runs(), before, 1_000).await)?;
+        let page = in_words(w.store().list(&Filter::runs(), before, 1_000).await)?;
         is_bounded(&page.instances)?;
         seen.extend(page.instances.iter().map(|instance| instance.num.0));
         before = page.next;
@@ -103,8 +103,8 @@ async fn a_page_of_dead_letters_is_bounded_by_bytes(w: &mut World) -> Checked {
     let of_each = || pushed.positions.iter().zip(&events);
     let dead = of_each().map(|(pos, event)| letter(MAIL, *pos, event)).collect();
     let queue = of_each().map(|(pos, event)| moved(*pos, event, None)).collect();
-    let news = w.held(MAIL).await?.news;
-    w.turned(&Turn { queue, dead, ..w.new_turn(pushed.num, news) }).await?;
+    let records = w.held(MAIL).await?.reported;
+    w.turned(&Turn { queue, dead, ..w.new_turn(pushed.num, records) }).await?;
     let job = name(MAILS);
     let lens = pages!(|after| w.store().dead(&job, after, 1_000), |last: &outlive_core::queue::Dead| last.pos);
     same(&(lens.iter().sum::<u64>(), lens.len()), &(COUNT, 2))

@@ -15,7 +15,7 @@ use outlive_core::store::commit::{Answer, Claimed, Epoch, Write};
 use outlive_core::store::query::{Filter, Instance, Wake};
 use outlive_core::time::Timestamp;
 
-use super::world::{Checked, at, same, told};
+use super::world::{Checked, at, in_words, same};
 
 /// The pair. All input and output uses the first store's numbers.
 pub(crate) struct Pair {
@@ -60,20 +60,20 @@ impl<T: Ord + Copy> Both<T> {
 
 impl Pair {
     pub(crate) async fn new(first: Arc<dyn Store>, second: Arc<dyn Store>) -> Checked<Self> {
-        let epoch = told(first.lease(at(0)).await)?;
-        let epoch_second = told(second.lease(at(0)).await)?;
+        let epoch = in_words(first.lease(at(0)).await)?;
+        let epoch_second = in_words(second.lease(at(0)).await)?;
         let (nums, positions, letters) = (Both::new(), Both::new(), Both::new());
         Ok(Self { first, second, epoch, epoch_second, nums, positions, letters })
     }
 
     pub(crate) async fn release(&self) -> Checked {
-        told(self.first.release(self.epoch).await)?;
-        told(self.second.release(self.epoch_second).await)
+        in_words(self.first.release(self.epoch).await)?;
+        in_words(self.second.release(self.epoch_second).await)
     }
 
     pub(crate) async fn lease(&mut self, now: Timestamp) -> Checked {
-        self.epoch = told(self.first.lease(now).await)?;
-        self.epoch_second = told(self.second.lease(now).await)?;
+        self.epoch = in_words(self.first.lease(now).await)?;
+        self.epoch_second = in_words(self.second.lease(now).await)?;
         Ok(())
     }
 
@@ -81,8 +81,8 @@ impl Pair {
     pub(crate) async fn write(&mut self, batch: &[Write]) -> Checked {
         batch.iter().for_each(|write| self.learn_letters(write));
         let for_second = batch.iter().map(|write| self.write_for_second(write)).collect();
-        let first = told(self.first.write(Arc::new(batch.to_vec())).await)?;
-        let second = told(self.second.write(Arc::new(for_second)).await)?;
+        let first = in_words(self.first.write(Arc::new(batch.to_vec())).await)?;
+        let second = in_words(self.second.write(Arc::new(for_second)).await)?;
         same(&(first.len(), second.len()), &(batch.len(), batch.len()))?;
         for ((write, first), second) in batch.iter().zip(first).zip(second) {
             let (first, second) = self.comparable(write, first, second);
@@ -95,13 +95,13 @@ impl Pair {
     /// Compares the contents of both stores, and returns them: instances, and positions of dead letters.
     pub(crate) async fn compare(&mut self) -> Checked<(Vec<Held>, Vec<u64>)> {
         let all = Filter::all();
-        let first = told(self.first.list(&all, None, 1_000_000).await)?.instances;
-        let second = told(self.second.list(&all, None, 1_000_000).await)?.instances;
+        let first = in_words(self.first.list(&all, None, 1_000_000).await)?.instances;
+        let second = in_words(self.second.list(&all, None, 1_000_000).await)?.instances;
         let second: Vec<Instance> = second.into_iter().map(|instance| self.instance(instance)).collect();
         same(&second, &first)?;
-        let wakes = told(self.second.wakes(Timestamp::MAX, usize::MAX).await)?;
+        let wakes = in_words(self.second.wakes(Timestamp::MAX, usize::MAX).await)?;
         let wakes: Vec<Wake> = wakes.iter().map(|wake| self.wake(*wake)).collect();
-        same(&wakes, &told(self.first.wakes(Timestamp::MAX, usize::MAX).await)?)?;
+        same(&wakes, &in_words(self.first.wakes(Timestamp::MAX, usize::MAX).await)?)?;
         let mut held = Vec::new();
         for instance in first {
             held.push(self.compare_one(instance).await?);
@@ -111,12 +111,12 @@ impl Pair {
 
     async fn compare_one(&mut self, instance: Instance) -> Checked<Held> {
         let (num, num_second) = (instance.num, self.num_second(instance.num));
-        let by_id = told(self.second.instance(&instance.id).await)?.map(|found| self.instance(found));
+        let by_id = in_words(self.second.instance(&instance.id).await)?.map(|found| self.instance(found));
         same(&by_id.as_ref(), &Some(&instance))?;
-        let entries = told(self.first.journal(num, 0, usize::MAX).await)?;
-        same(&told(self.second.journal(num_second, 0, usize::MAX).await)?, &entries)?;
-        let inbox = told(self.first.inbox(num, 0, usize::MAX).await)?;
-        let inbox_second = told(self.second.inbox(num_second, 0, usize::MAX).await)?;
+        let entries = in_words(self.first.journal(num, 0, usize::MAX).await)?;
+        same(&in_words(self.second.journal(num_second, 0, usize::MAX).await)?, &entries)?;
+        let inbox = in_words(self.first.inbox(num, 0, usize::MAX).await)?;
+        let inbox_second = in_words(self.second.inbox(num_second, 0, usize::MAX).await)?;
         self.learn_inbox(num, &inbox, &inbox_second);
         same(&self.inbox(num, inbox_second), &inbox)?;
         let queue = self.compare_queue(num).await?;
@@ -126,13 +126,13 @@ impl Pair {
 
     /// Compares a page and the counts of what matches.
     pub(crate) async fn query(&self, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Checked {
-        let first = told(self.first.list(filter, before, limit).await)?;
+        let first = in_words(self.first.list(filter, before, limit).await)?;
         let before = before.map(|num| self.num_second(num));
-        let second = told(self.second.list(filter, before, limit).await)?;
+        let second = in_words(self.second.list(filter, before, limit).await)?;
         let instances: Vec<Instance> = second.instances.into_iter().map(|instance| self.instance(instance)).collect();
         let next = second.next.map(|num| self.num(num));
         same(&(filter, instances, next), &(filter, first.instances, first.next))?;
-        let (first, second) = (told(self.first.count(filter).await)?, told(self.second.count(filter).await)?);
+        let (first, second) = (in_words(self.first.count(filter).await)?, in_words(self.second.count(filter).await)?);
         same(&StatusKind::ALL.map(|kind| second.of(kind)), &StatusKind::ALL.map(|kind| first.of(kind)))
     }
 }
@@ -159,7 +159,7 @@ impl Pair {
         let mut write = write.clone();
         match &mut write {
             Write::Start(start) => start.owner = self.epoch_second(start.owner),
-            Write::Send(send) => send.num = send.num.map(|num| self.num_second(num)),
+            Write::Message(send) => send.num = send.num.map(|num| self.num_second(num)),
             Write::Commit(commit) => {
                 let num = commit.num;
                 commit.num = self.num_second(num);

@@ -2,7 +2,7 @@
 
 use outlive_core::queue::{Push, PushTarget};
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, NewState, Refusal, Send, Turn, Write};
+use outlive_core::store::commit::{Answer, NewState, Refusal, SendWrite, Turn, Write};
 use outlive_core::time::Timestamp;
 
 use super::jobs::{MAIL, MAILS, ORDER, ORDERS, Pushed, event, keyed, moved, strings, twice};
@@ -244,7 +244,8 @@ async fn a_push_to_an_instance_driven_here_sets_no_wake(w: &mut World) -> Checke
 }
 
 async fn any_message_makes_a_pending_job_due_at_once(w: &mut World) -> Checked {
-    let start = outlive_core::store::commit::Start { workflow: name(ORDERS), due: at(9_000), ..w.new_start(ORDER) };
+    let start =
+        outlive_core::store::commit::StartWrite { workflow: name(ORDERS), due: at(9_000), ..w.new_start(ORDER) };
     w.start(&start).await?;
     same(&w.held(ORDER).await?.wake, &Some(at(9_000)))?;
     w.send(&w.new_send(ORDER, signal("hello"))).await?;
@@ -258,7 +259,7 @@ async fn a_job_that_ends_has_no_events_left(w: &mut World) -> Checked {
     let stuck = w.driven_job("pool:mail:other", &["one", "two"]).await?;
     w.turned(&Turn { state: Some(released(Status::Stuck)), ..w.new_turn(stuck.num, 0) }).await?;
     same(&w.depth(MAILS).await?.queued, &2)?;
-    let answer = w.send(&Send { num: Some(stuck.num), ..w.new_send("pool:mail:other", cancel("no")) }).await?;
+    let answer = w.send(&SendWrite { num: Some(stuck.num), ..w.new_send("pool:mail:other", cancel("no")) }).await?;
     ensure(matches!(answer, Answer::Sent { .. }), || format!("{answer:?}"))?;
     same(&(w.ready(stuck.num).await?, w.depth(MAILS).await?.queued), &(vec![], 0))
 }

@@ -6,7 +6,7 @@ use outlive_core::queue::{Depth, Push, QueueRead, Queued};
 use outlive_core::store::commit::{Turn, Write};
 
 use super::jobs::{MAIL, MAILS, delayed, event, laned, moved, strings, texts, urgent};
-use super::world::{Checked, NOW, World, at, ensure, same, told};
+use super::world::{Checked, NOW, World, at, ensure, in_words, same};
 
 cases![
     the_highest_priority_goes_first,
@@ -36,7 +36,7 @@ async fn queued(w: &World, events: Vec<Event>) -> Checked<(InstanceNum, Vec<u64>
 
 async fn after(w: &World, num: InstanceNum, lane: &str, limit: usize) -> Checked<Vec<String>> {
     let read = QueueRead { now: NOW, after: Some(lane.to_owned()), limit };
-    Ok(texts(&told(w.store().queue(num, read).await)?.events))
+    Ok(texts(&in_words(w.store().queue(num, read).await)?.events))
 }
 
 async fn the_highest_priority_goes_first(w: &mut World) -> Checked {

@@ -3,7 +3,7 @@
 use outlive_core::journal::Entry;
 use outlive_core::message::Message;
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Commit, NewState, OnConflict, Send, Start, Write};
+use outlive_core::store::commit::{Answer, Commit, NewState, OnConflict, SendWrite, StartWrite, Write};
 use outlive_core::time::Timestamp;
 
 use super::world::{
@@ -60,7 +60,7 @@ async fn twice(w: &World, commit: Commit) -> Checked {
 
 async fn a_repeated_start_returns_the_first_result(w: &mut World) -> Checked {
     for on_conflict in [OnConflict::Join, OnConflict::Reject, OnConflict::Replace] {
-        let start = Start { on_conflict, ..w.new_start(&format!("{on_conflict:?}")) };
+        let start = StartWrite { on_conflict, ..w.new_start(&format!("{on_conflict:?}")) };
         let first = w.start(&start).await?;
         again(w, Write::Start(start), &first).await?;
     }
@@ -68,7 +68,7 @@ async fn a_repeated_start_returns_the_first_result(w: &mut World) -> Checked {
 }
 
 async fn a_repeated_start_returns_the_first_result_after_the_run_ended(w: &mut World) -> Checked {
-    let start = Start { owner: w.epoch, on_conflict: OnConflict::Reject, ..w.new_start("a") };
+    let start = StartWrite { owner: w.epoch, on_conflict: OnConflict::Reject, ..w.new_start("a") };
     let first = w.start(&start).await?;
     let num = w.held("a").await?.num;
     w.commit(&w.new_state(num, 0, released(Status::Failed))).await?;
@@ -77,7 +77,7 @@ async fn a_repeated_start_returns_the_first_result_after_the_run_ended(w: &mut W
 
 async fn a_repeated_replacing_start_replaces_nothing(w: &mut World) -> Checked {
     w.driven("a").await?;
-    let start = Start { owner: w.epoch, on_conflict: OnConflict::Replace, ..w.new_start("a") };
+    let start = StartWrite { owner: w.epoch, on_conflict: OnConflict::Replace, ..w.new_start("a") };
     let first = w.start(&start).await?;
     let num = w.held("a").await?.num;
     w.commit(&w.new_commit(num, 0, 2)).await?;
@@ -97,7 +97,7 @@ async fn a_repeated_message_is_kept_once(w: &mut World) -> Checked {
     let send = w.new_send("a", signal("once"));
     let first = w.send(&send).await?;
     w.signalled("a", "between").await?;
-    again(w, Write::Send(send), &first).await?;
+    again(w, Write::Message(send), &first).await?;
     same(&w.signals(num).await?, &vec!["once".to_owned(), "between".to_owned()])
 }
 
@@ -110,7 +110,7 @@ async fn a_repeated_message_names_the_one_before_it(w: &mut World) -> Checked {
     let first = w.send(&send).await?;
     let is_named = matches!(&first, Answer::Sent { num: of, before: named, .. } if (*of, *named) == (num, before));
     ensure(is_named, || format!("{first:?} does not name {before}"))?;
-    again(w, Write::Send(send), &first).await
+    again(w, Write::Message(send), &first).await
 }
 
 async fn a_repeated_message_is_not_kept_after_it_was_taken(w: &mut World) -> Checked {
@@ -119,7 +119,7 @@ async fn a_repeated_message_is_not_kept_after_it_was_taken(w: &mut World) -> Che
     let first = w.send(&send).await?;
     let taken = w.inbox(num).await?.iter().map(|inbound| inbound.pos).collect();
     same(&w.commit(&Commit { taken, ..w.new_commit(num, 0, 1) }).await?, &Answer::Done)?;
-    again(w, Write::Send(send), &first).await?;
+    again(w, Write::Message(send), &first).await?;
     same(&w.inbox(num).await?, &Vec::new())
 }
 
@@ -130,14 +130,14 @@ async fn a_repeated_message_returns_the_first_result_after_the_run_ended(w: &mut
     let taken = w.inbox(num).await?.iter().map(|inbound| inbound.pos).collect();
     let state = Some(released(Status::Cancelled));
     same(&w.commit(&Commit { taken, state, ..w.new_commit(num, 0, 1) }).await?, &Answer::Done)?;
-    again(w, Write::Send(send), &first).await
+    again(w, Write::Message(send), &first).await
 }
 
 async fn a_repeated_message_with_a_key_returns_the_first_result(w: &mut World) -> Checked {
     w.pending("a").await?;
-    let send = Send { dedup: Some(name("key")), ..w.new_send("a", signal("once")) };
+    let send = SendWrite { dedup: Some(name("key")), ..w.new_send("a", signal("once")) };
     let first = w.send(&send).await?;
-    again(w, Write::Send(send), &first).await
+    again(w, Write::Message(send), &first).await
 }
 
 async fn a_repeated_cancel_of_a_stuck_run_returns_the_first_result(w: &mut World) -> Checked {
@@ -145,14 +145,14 @@ async fn a_repeated_cancel_of_a_stuck_run_returns_the_first_result(w: &mut World
         w.with_status(id, Status::Stuck).await?;
         let send = w.new_send(id, message);
         let first = w.send(&send).await?;
-        again(w, Write::Send(send), &first).await?;
+        again(w, Write::Message(send), &first).await?;
     }
     Ok(())
 }
 
 async fn equal_messages_with_different_tokens_are_all_kept(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
-    let sends = (0..3).map(|_| Write::Send(w.new_send("a", signal("same")))).collect();
+    let sends = (0..3).map(|_| Write::Message(w.new_send("a", signal("same")))).collect();
     w.batch(sends).await?;
     same(&w.signals(num).await?, &vec!["same".to_owned(); 3])
 }
@@ -176,7 +176,7 @@ async fn a_repeated_pause_keeps_the_wake_of_a_message_in_between(w: &mut World) 
     let state = Some(NewState { seen: Some(0), ..asleep(at(5_000)) });
     let pause = Commit { state, ..w.new_commit(num, 0, 1) };
     same(&w.commit(&pause).await?, &Answer::Done)?;
-    w.send(&Send { at: at(2_000), ..w.new_send("a", signal("wake up")) }).await?;
+    w.send(&SendWrite { at: at(2_000), ..w.new_send("a", signal("wake up")) }).await?;
     again(w, Write::Commit(pause), &Answer::Done).await?;
     same(&w.held("a").await?.wake, &Some(Timestamp::AT_ONCE))
 }
@@ -248,8 +248,8 @@ async fn a_repeated_batch_returns_the_first_results(w: &mut World) -> Checked {
     let batch = vec![
         Write::Start(w.new_start("b")),
         Write::Commit(w.new_commit(num, 0, 1)),
-        Write::Send(w.new_send("b", signal("hello"))),
-        Write::Send(w.new_send("nobody", signal("hello"))),
+        Write::Message(w.new_send("b", signal("hello"))),
+        Write::Message(w.new_send("nobody", signal("hello"))),
     ];
     all_again(w, batch).await
 }
@@ -264,7 +264,7 @@ async fn a_repeated_batch_with_two_commits_of_one_run_succeeds(w: &mut World) ->
 
 async fn a_repeated_start_and_message_are_known_after_a_crash(w: &mut World) -> Checked {
     let (start, send) = (w.new_start("a"), w.new_send("a", signal("once")));
-    let batch = vec![Write::Start(start), Write::Send(send)];
+    let batch = vec![Write::Start(start), Write::Message(send)];
     let first = w.batch(batch.clone()).await?;
     w.restart(at(2_000)).await?;
     let before = w.snapshot().await?;

@@ -1,7 +1,7 @@
 //! Promises about creating an instance.
 
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Epoch, OnConflict, Refusal, Start, Write};
+use outlive_core::store::commit::{Answer, Epoch, OnConflict, Refusal, StartWrite, Write};
 use outlive_core::store::query::{Instance, Wake};
 
 use super::world::{Checked, NOW, World, at, json, name, refused, same, signal};
@@ -27,12 +27,12 @@ cases![
 async fn a_start_keeps_everything_it_was_given(w: &mut World) -> Checked {
     let tags = [("shop", "paris"), ("", "empty key"), ("empty value", "")];
     let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    let start = Start { seed: u64::MAX, token: u64::MAX, tags, due: at(5_000), ..w.new_start("a") };
+    let start = StartWrite { seed: u64::MAX, token: u64::MAX, tags, due: at(5_000), ..w.new_start("a") };
     let answer = w.start(&start).await?;
     let held = w.held("a").await?;
     same(&answer, &Answer::Started { num: held.num, created: true, is_driven: false })?;
     let want = Instance {
-        news: 1,
+        reported: 1,
         num: held.num,
         id: name("a"),
         workflow: name("checkout"),
@@ -54,7 +54,7 @@ async fn a_start_keeps_everything_it_was_given(w: &mut World) -> Checked {
 }
 
 async fn a_start_is_pending_and_due_at_its_time(w: &mut World) -> Checked {
-    w.start(&Start { due: at(5_000), ..w.new_start("a") }).await?;
+    w.start(&StartWrite { due: at(5_000), ..w.new_start("a") }).await?;
     let held = w.held("a").await?;
     same(&w.wakes().await?, &vec![Wake { due: at(5_000), num: held.num }])?;
     same(&(held.status, held.started_at), &(Status::Pending, None))
@@ -69,7 +69,7 @@ async fn an_owned_start_is_running_and_has_no_wake(w: &mut World) -> Checked {
 }
 
 async fn a_start_for_an_epoch_that_is_not_current_is_pending(w: &mut World) -> Checked {
-    w.start(&Start { owner: Epoch(w.epoch.0 + 9), ..w.new_start("a") }).await?;
+    w.start(&StartWrite { owner: Epoch(w.epoch.0 + 9), ..w.new_start("a") }).await?;
     let held = w.held("a").await?;
     same(&(held.status, held.owner), &(Status::Pending, Epoch(0)))?;
     same(&(held.started_at, held.wake), &(None, Some(NOW)))
@@ -79,7 +79,7 @@ async fn a_start_of_the_same_workflow_and_input_joins_and_changes_nothing(w: &mu
     let num = w.pending("a").await?;
     let before = w.snapshot().await?;
     let tags = [("other".to_owned(), "tag".to_owned())].into();
-    let second = Start { tags, seed: 99, at: at(9_000), due: at(9_000), owner: w.epoch, ..w.new_start("a") };
+    let second = StartWrite { tags, seed: 99, at: at(9_000), due: at(9_000), owner: w.epoch, ..w.new_start("a") };
     same(&w.start(&second).await?, &Answer::Started { num, created: false, is_driven: false })?;
     same(&w.snapshot().await?, &before)
 }
@@ -87,14 +87,14 @@ async fn a_start_of_the_same_workflow_and_input_joins_and_changes_nothing(w: &mu
 async fn a_start_with_another_input_is_a_conflict(w: &mut World) -> Checked {
     w.pending("a").await?;
     let before = w.snapshot().await?;
-    let answer = w.start(&Start { input: json("2"), ..w.new_start("a") }).await?;
+    let answer = w.start(&StartWrite { input: json("2"), ..w.new_start("a") }).await?;
     refused(&answer, Refusal::Conflict { workflow: name("checkout") })?;
     same(&w.snapshot().await?, &before)
 }
 
 async fn a_start_of_another_workflow_is_a_conflict_that_names_the_first(w: &mut World) -> Checked {
     w.pending("a").await?;
-    let answer = w.start(&Start { workflow: name("refund"), ..w.new_start("a") }).await?;
+    let answer = w.start(&StartWrite { workflow: name("refund"), ..w.new_start("a") }).await?;
     refused(&answer, Refusal::Conflict { workflow: name("checkout") })
 }
 
@@ -107,13 +107,13 @@ async fn a_start_joins_a_run_that_has_ended(w: &mut World) -> Checked {
 async fn a_rejecting_start_is_refused_if_the_id_is_taken(w: &mut World) -> Checked {
     w.pending("a").await?;
     let before = w.snapshot().await?;
-    let answer = w.start(&Start { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
+    let answer = w.start(&StartWrite { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
     refused(&answer, Refusal::Taken)?;
     same(&w.snapshot().await?, &before)
 }
 
 async fn a_rejecting_start_is_accepted_if_the_id_is_free(w: &mut World) -> Checked {
-    let answer = w.start(&Start { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
+    let answer = w.start(&StartWrite { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
     let num = w.held("a").await?.num;
     same(&answer, &Answer::Started { num, created: true, is_driven: false })
 }
@@ -123,7 +123,7 @@ async fn a_replacing_start_leaves_nothing_of_the_old_instance(w: &mut World) -> 
     w.commit(&w.new_commit(old, 0, 3)).await?;
     w.signalled("a", "for the old one").await?;
     w.restart(at(4_000)).await?;
-    let second = Start { input: json("2"), on_conflict: OnConflict::Replace, ..w.new_start("a") };
+    let second = StartWrite { input: json("2"), on_conflict: OnConflict::Replace, ..w.new_start("a") };
     let answer = w.start(&second).await?;
     let held = w.held("a").await?;
     same(&answer, &Answer::Started { num: held.num, created: true, is_driven: false })?;
@@ -138,14 +138,14 @@ async fn a_replacing_start_leaves_nothing_of_the_old_instance(w: &mut World) -> 
 }
 
 async fn a_replacing_start_of_a_free_id_starts(w: &mut World) -> Checked {
-    let answer = w.start(&Start { on_conflict: OnConflict::Replace, ..w.new_start("a") }).await?;
+    let answer = w.start(&StartWrite { on_conflict: OnConflict::Replace, ..w.new_start("a") }).await?;
     let num = w.held("a").await?.num;
     same(&answer, &Answer::Started { num, created: true, is_driven: false })
 }
 
 async fn a_replaced_run_cannot_commit_any_more(w: &mut World) -> Checked {
     let old = w.driven("a").await?;
-    let second = Start { on_conflict: OnConflict::Replace, owner: w.epoch, ..w.new_start("a") };
+    let second = StartWrite { on_conflict: OnConflict::Replace, owner: w.epoch, ..w.new_start("a") };
     w.start(&second).await?;
     let before = w.snapshot().await?;
     same(&w.commit(&w.new_commit(old, 0, 1)).await?, &Answer::Fenced)?;
@@ -154,7 +154,7 @@ async fn a_replaced_run_cannot_commit_any_more(w: &mut World) -> Checked {
 
 async fn two_starts_of_one_id_in_one_batch_create_one_instance(w: &mut World) -> Checked {
     let (first, second) = (w.new_start("a"), w.new_start("a"));
-    let message = Write::Send(w.new_send("a", signal("hello")));
+    let message = Write::Message(w.new_send("a", signal("hello")));
     let answers = w.batch(vec![Write::Start(first), message, Write::Start(second)]).await?;
     let num = w.held("a").await?.num;
     same(&answers[0], &Answer::Started { num, created: true, is_driven: false })?;

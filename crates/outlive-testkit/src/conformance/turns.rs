@@ -3,11 +3,13 @@
 use outlive_core::event::Event;
 use outlive_core::queue::{Depth, Moved, Push, Spot};
 use outlive_core::status::{Status, StatusKind};
-use outlive_core::store::commit::{Answer, Epoch, NewState, OnConflict, Refusal, Start, Turn, Write};
+use outlive_core::store::commit::{Answer, Epoch, NewState, OnConflict, Refusal, StartWrite, Turn, Write};
 use outlive_core::time::Timestamp;
 
 use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strings, twice, words};
-use super::world::{Checked, World, asleep, at, driven_on, ensure, json, name, refused, released, same, signal, told};
+use super::world::{
+    Checked, World, asleep, at, driven_on, ensure, in_words, json, name, refused, released, same, signal,
+};
 
 cases![
     a_turn_applies_all_its_changes,
@@ -50,11 +52,11 @@ async fn a_turn_applies_all_its_changes(w: &mut World) -> Checked {
     same(&w.ready(pushed.num).await?, &strings(&["three"]))?;
     same(&w.inbox(pushed.num).await?.len(), &0)?;
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 1 })?;
-    same(&told(w.store().reply(p[0]).await)?, &Some(json("\"yes\"")))?;
+    same(&in_words(w.store().reply(p[0]).await)?, &Some(json("\"yes\"")))?;
     let held = w.held(MAIL).await?;
     let record = Some(json("{\"n\":1}"));
     // An event is left in its queue.
-    same(&(held.outcome, held.wake, held.owner, held.news), &(record, Some(Timestamp::AT_ONCE), Epoch(0), 1))?;
+    same(&(held.outcome, held.wake, held.owner, held.reported), &(record, Some(Timestamp::AT_ONCE), Epoch(0), 1))?;
     same(&words(&w.told_of(pushed.num).await?), &strings(&["job executed"]))
 }
 
@@ -113,7 +115,7 @@ async fn busy(w: &World) -> Checked<Turn> {
         replies: vec![(p[0], json("1"))],
         writes: vec![
             Write::Push(w.new_push(ORDER, &["for you"])),
-            Write::Send(w.new_send("run", signal("hello"))),
+            Write::Message(w.new_send("run", signal("hello"))),
             Write::Start(w.new_start("child")),
         ],
         ..w.new_turn(pushed.num, 0)
@@ -160,7 +162,7 @@ async fn a_removing_turn_that_pushes_to_its_own_id_creates_a_fresh_instance(w: &
 }
 
 async fn a_repeated_turn_without_lifecycle_events_is_applied_once(w: &mut World) -> Checked {
-    let turn = Turn { news: vec![], ..busy(w).await? };
+    let turn = Turn { lifecycle: vec![], ..busy(w).await? };
     let first = w.turn(&turn).await?;
     same(&w.turn(&turn).await?, &first)?;
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 1 })?;
@@ -174,7 +176,7 @@ async fn a_state_of_a_turn_is_refused_while_there_is_an_unseen_message(w: &mut W
     let state = Some(NewState { seen: Some(seen), ..asleep(at(9_000)) });
     let writes = vec![Write::Push(w.new_push(MAIL, &["not yet"]))];
     let turn = Turn { taken: vec![seen], state, writes, ..w.new_turn(pushed.num, 0) };
-    same(&w.turn(&turn).await?, &Answer::Unseen(told(w.store().inbox(pushed.num, seen, usize::MAX).await)?))?;
+    same(&w.turn(&turn).await?, &Answer::Unseen(in_words(w.store().inbox(pushed.num, seen, usize::MAX).await)?))?;
     same(&w.snapshot().await?, &before)?;
     w.turned(&Turn { taken: pushed.positions, ..turn }).await?;
     same(&w.held(ORDER).await?.wake, &Some(at(9_000)))
@@ -197,7 +199,7 @@ async fn what_a_turn_sends_is_written_with_it(w: &mut World) -> Checked {
 async fn to_be_refused(w: &World) -> Checked<Vec<(Turn, Refusal)>> {
     w.with_status("over", Status::Completed).await?;
     let turn = Turn { state: Some(asleep(at(5_000))), ..busy(w).await? };
-    let taken = Start { on_conflict: OnConflict::Reject, ..w.new_start("run") };
+    let taken = StartWrite { on_conflict: OnConflict::Reject, ..w.new_start("run") };
     let bury = outlive_core::queue::ResolveDeadLetters {
         job: name(MAILS),
         letters: outlive_core::queue::WhichLetters::One(99),
@@ -205,8 +207,8 @@ async fn to_be_refused(w: &World) -> Checked<Vec<(Turn, Refusal)>> {
         at: at(1),
     };
     let writes = [
-        (Write::Send(w.new_send("nobody", signal("x"))), Refusal::NotFound),
-        (Write::Send(w.new_send("over", signal("x"))), Refusal::Status(Status::Completed)),
+        (Write::Message(w.new_send("nobody", signal("x"))), Refusal::NotFound),
+        (Write::Message(w.new_send("over", signal("x"))), Refusal::Status(Status::Completed)),
         (Write::Start(taken), Refusal::Taken),
         (Write::ResolveDeadLetters(bury), Refusal::NotFound),
     ];
@@ -223,13 +225,13 @@ async fn a_refused_send_refuses_the_whole_turn(w: &mut World) -> Checked {
         refused(&w.turn(&Turn { is_removed: true, ..turn }).await?, why)?;
         same(&w.snapshot().await?, &before)?;
     }
-    let counts = told(w.store().count(&outlive_core::store::query::Filter::all()).await)?;
+    let counts = in_words(w.store().count(&outlive_core::store::query::Filter::all()).await)?;
     same(&(counts.of(StatusKind::Pending), counts.total()), &(1, 3))
 }
 
 async fn a_refused_turn_uses_up_no_number(w: &mut World) -> Checked {
     let turns = to_be_refused(w).await?;
-    let last = w.feed().await?.last().map(|told| told.pos);
+    let last = w.feed().await?.last().map(|item| item.pos);
     let mut refused: Vec<Write> = turns.into_iter().map(|(turn, _)| Write::Turn(Box::new(turn))).collect();
     // Later writes of the same batch behave as if the turn had never been there.
     let num = w.held(MAIL).await?.num;
@@ -239,7 +241,7 @@ async fn a_refused_turn_uses_up_no_number(w: &mut World) -> Checked {
     same(&answers[4], &Answer::Turned(vec![]))?;
     ensure(matches!(answers[5], Answer::Pushed { created: true, before: 0, .. }), || format!("{:?}", answers[5]))?;
     w.restart(at(0)).await?;
-    let since: Vec<_> = w.feed().await?.into_iter().filter(|told| Some(told.pos) > last).collect();
+    let since: Vec<_> = w.feed().await?.into_iter().filter(|item| Some(item.pos) > last).collect();
     same(&(since.len(), since[0].num, since[0].number), &(1, num, 1))?;
     same(&w.depth(MAILS).await?, &Depth { queued: 2, delayed: 0, dead: 0 })?;
     same(&w.events(w.held(ORDER).await?.num).await?, &strings(&["first"]))
@@ -254,7 +256,7 @@ async fn what_a_turn_sends_to_itself_wakes_it(w: &mut World) -> Checked {
         same(&w.held(id).await?.wake, &Some(Timestamp::AT_ONCE))?;
         // An owner that keeps the instance learns of it from the result.
         w.claim(&[pushed.num]).await?;
-        let writes = vec![Write::Send(w.new_send(id, signal("for myself")))];
+        let writes = vec![Write::Message(w.new_send(id, signal("for myself")))];
         w.turned(&Turn { writes, state: Some(driven_on()), ..w.new_turn(pushed.num, 1) }).await?;
         same(&w.held(id).await?.wake, &None)?;
     }
@@ -298,7 +300,7 @@ async fn queued_events_wake_their_instance(w: &mut World) -> Checked {
 async fn a_turn_that_replaces_its_own_instance_is_fenced(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &["one"]).await?;
     let before = w.snapshot().await?;
-    let start = Start { on_conflict: OnConflict::Replace, workflow: name(ORDERS), ..w.new_start(ORDER) };
+    let start = StartWrite { on_conflict: OnConflict::Replace, workflow: name(ORDERS), ..w.new_start(ORDER) };
     let turn = Turn {
         writes: vec![Write::Start(start)],
         state: Some(asleep(at(9_000))),
@@ -320,12 +322,12 @@ async fn a_removed_instance_leaves_only_its_lifecycle_events(w: &mut World) -> C
         same(&(w.find(id).await?, w.wakes().await?), &(None, vec![]))?;
         same(&(w.inbox(num).await?.len(), w.ready(num).await?.len()), &(0, 0))?;
         let lines = w.told_of(num).await?;
-        same(&lines.iter().map(|told| (told.id.as_str(), told.number)).collect::<Vec<_>>(), &vec![(id, 1), (id, 2)])?;
+        same(&lines.iter().map(|item| (item.id.as_str(), item.number)).collect::<Vec<_>>(), &vec![(id, 1), (id, 2)])?;
         let job = lines[0].workflow.as_str();
         ensure(id.starts_with(job), || format!("the lifecycle event names job {job:?}"))?;
         same(&w.depth(job).await?, &Depth::default())?;
     }
-    same(&told(w.store().count(&outlive_core::store::query::Filter::all()).await)?.total(), &0)
+    same(&in_words(w.store().count(&outlive_core::store::query::Filter::all()).await)?.total(), &0)
 }
 
 async fn an_id_can_be_reused_after_a_removal(w: &mut World) -> Checked {
@@ -337,7 +339,7 @@ async fn an_id_can_be_reused_after_a_removal(w: &mut World) -> Checked {
     ensure(second.created && second.num > first.num && second.positions[0] > 0, || format!("{second:?}"))?;
     w.claim(&[second.num]).await?;
     w.turned(&w.new_turn(second.num, 0)).await?;
-    let numbers: Vec<_> = w.feed().await?.iter().map(|told| (told.num, told.number)).collect();
+    let numbers: Vec<_> = w.feed().await?.iter().map(|item| (item.num, item.number)).collect();
     same(&numbers, &vec![(first.num, 1), (second.num, 1)])
 }
 
@@ -347,7 +349,7 @@ async fn a_turn_survives_a_crash(w: &mut World) -> Checked {
     let before = w.snapshot().await?;
     w.restart(at(0)).await?;
     same(&w.snapshot().await?, &before)?;
-    let last = w.feed().await?.last().map_or(0, |told| told.pos);
+    let last = w.feed().await?.last().map_or(0, |item| item.pos);
     w.claim(&[turn.num]).await?;
     w.turned(&w.new_turn(turn.num, 1)).await?;
     let lines = w.told_of(turn.num).await?;
@@ -359,7 +361,7 @@ async fn a_lifecycle_event_is_progress(w: &mut World) -> Checked {
     w.restart(at(0)).await?;
     w.claim(&[pushed.num]).await?;
     same(&w.held(ORDER).await?.recoveries, &1)?;
-    w.turned(&Turn { news: vec![], state: Some(driven_on()), ..w.new_turn(pushed.num, 0) }).await?;
+    w.turned(&Turn { lifecycle: vec![], state: Some(driven_on()), ..w.new_turn(pushed.num, 0) }).await?;
     same(&w.held(ORDER).await?.recoveries, &1)?;
     w.turned(&w.new_turn(pushed.num, 0)).await?;
     same(&w.held(ORDER).await?.recoveries, &0)
@@ -368,11 +370,11 @@ async fn a_lifecycle_event_is_progress(w: &mut World) -> Checked {
 async fn replies_to_events_are_kept(w: &mut World) -> Checked {
     let pushed = w.driven_job(MAIL, &["one", "two"]).await?;
     let p = &pushed.positions;
-    same(&told(w.store().reply(p[0]).await)?, &None)?;
+    same(&in_words(w.store().reply(p[0]).await)?, &None)?;
     let queue = vec![moved(p[0], &event("one"), None)];
     w.turned(&Turn { queue, replies: vec![(p[0], json("[1]"))], ..w.new_turn(pushed.num, 0) }).await?;
     w.turned(&Turn { is_removed: true, ..w.new_turn(pushed.num, 1) }).await?;
     w.die().await?;
-    same(&told(w.store().reply(p[0]).await)?, &Some(json("[1]")))?;
-    same(&told(w.store().reply(p[1]).await)?, &None)
+    same(&in_words(w.store().reply(p[0]).await)?, &Some(json("[1]")))?;
+    same(&in_words(w.store().reply(p[1]).await)?, &None)
 }

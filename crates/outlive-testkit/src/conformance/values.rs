@@ -5,11 +5,11 @@ use outlive_core::journal::Entry;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Commit, NewState, Send, Start};
+use outlive_core::store::commit::{Answer, Commit, NewState, SendWrite, StartWrite};
 use outlive_core::store::query::Wake;
 use outlive_core::time::Timestamp;
 
-use super::world::{Checked, World, asleep, at, json, name, of_run, released, same, step_done, told};
+use super::world::{Checked, World, asleep, at, in_words, json, name, of_run, released, same, step_done};
 
 cases![
     a_payload_of_a_mebibyte_is_kept_everywhere,
@@ -28,7 +28,7 @@ fn big(letter: &str) -> Payload {
 }
 
 async fn a_payload_of_a_mebibyte_is_kept_everywhere(w: &mut World) -> Checked {
-    let start = Start { input: big("a"), owner: w.epoch, ..w.new_start("a") };
+    let start = StartWrite { input: big("a"), owner: w.epoch, ..w.new_start("a") };
     w.start(&start).await?;
     let num = w.held("a").await?.num;
     w.send(&w.new_send("a", Message::Signal { name: name("big"), payload: big("é") })).await?;
@@ -45,10 +45,10 @@ async fn a_payload_of_a_mebibyte_is_kept_everywhere(w: &mut World) -> Checked {
 
 async fn the_ends_of_time_are_kept_everywhere(w: &mut World) -> Checked {
     for (id, end, other) in [("a", Timestamp::MIN, Timestamp::MAX), ("b", Timestamp::MAX, Timestamp::MIN)] {
-        w.start(&Start { at: end, due: other, ..w.new_start(id) }).await?;
+        w.start(&StartWrite { at: end, due: other, ..w.new_start(id) }).await?;
         let held = w.held(id).await?;
         same(&(held.created_at, held.wake), &(end, Some(other)))?;
-        w.send(&Send { at: end, ..w.new_send(id, Message::Pause) }).await?;
+        w.send(&SendWrite { at: end, ..w.new_send(id, Message::Pause) }).await?;
         same(&w.inbox(held.num).await?[0].at, &end)?;
         let entry = Entry { at: end, started: Some(other), due: Some(end), ..of_run(1) };
         let status = Status::Sleeping { until: end };
@@ -67,12 +67,12 @@ async fn the_ends_of_time_are_kept_everywhere(w: &mut World) -> Checked {
 async fn wakes_at_the_ends_of_time_are_in_order(w: &mut World) -> Checked {
     let mut want = Vec::new();
     for (id, due) in [("a", Timestamp::MAX), ("b", at(0)), ("c", Timestamp::MIN), ("d", at(-1))] {
-        w.start(&Start { due, ..w.new_start(id) }).await?;
+        w.start(&StartWrite { due, ..w.new_start(id) }).await?;
         want.push(Wake { due, num: w.held(id).await?.num });
     }
     want.sort();
     same(&w.wakes().await?, &want)?;
-    same(&told(w.store().wakes(Timestamp::MIN, 10).await)?, &want[..1].to_vec())
+    same(&in_words(w.store().wakes(Timestamp::MIN, 10).await)?, &want[..1].to_vec())
 }
 
 async fn ids_of_any_script_are_kept_apart(w: &mut World) -> Checked {
@@ -137,7 +137,7 @@ async fn json_text_is_kept_as_written(w: &mut World) -> Checked {
     ];
     for (i, text) in texts.into_iter().enumerate() {
         let id = format!("run {i}");
-        w.start(&Start { input: json(text), ..w.new_start(&id) }).await?;
+        w.start(&StartWrite { input: json(text), ..w.new_start(&id) }).await?;
         let held = w.held(&id).await?;
         same(&held.input, &json(text))?;
         let entry = Entry { payload: Some(json(text)), ..of_run(1) };
@@ -150,7 +150,7 @@ async fn json_text_is_kept_as_written(w: &mut World) -> Checked {
 async fn notes_and_tags_hold_any_text(w: &mut World) -> Checked {
     let text = "line one\nline two\t\"quoted\" 'single' \\ % é 🦀 \u{7f}";
     let tags = [(text.to_owned(), text.to_owned()), ("plain".to_owned(), text.repeat(50))].into();
-    let start = Start { tags, owner: w.epoch, ..w.new_start("a") };
+    let start = StartWrite { tags, owner: w.epoch, ..w.new_start("a") };
     w.start(&start).await?;
     let num = w.held("a").await?.num;
     let note = Some(text.repeat(100));
@@ -162,12 +162,12 @@ async fn notes_and_tags_hold_any_text(w: &mut World) -> Checked {
 async fn seeds_and_tokens_use_all_their_bits(w: &mut World) -> Checked {
     for (i, bits) in [0, 1, u64::MAX, i64::MAX as u64, 1 << 63].into_iter().enumerate() {
         let id = format!("run {i}");
-        let start = Start { seed: bits, token: bits, ..w.new_start(&id) };
+        let start = StartWrite { seed: bits, token: bits, ..w.new_start(&id) };
         let first = w.start(&start).await?;
         let held = w.held(&id).await?;
         same(&held.seed, &bits)?;
         same(&w.start(&start).await?, &first)?;
-        let send = Send { token: bits, ..w.new_send(&id, Message::Pause) };
+        let send = SendWrite { token: bits, ..w.new_send(&id, Message::Pause) };
         let first = w.send(&send).await?;
         same(&w.send(&send).await?, &first)?;
         same(&w.inbox(held.num).await?.len(), &1)?;

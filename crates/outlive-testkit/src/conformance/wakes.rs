@@ -3,12 +3,12 @@
 use outlive_core::id::InstanceNum;
 use outlive_core::message::Message;
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Commit, NewState, Send, Start};
+use outlive_core::store::commit::{Commit, NewState, SendWrite, StartWrite};
 use outlive_core::store::query::Wake;
 use outlive_core::time::Timestamp;
 
 use super::world::{
-    BY_HAND, Checked, WAITING, World, asleep, at, cancel, driven_on, ensure, released, same, signal, told,
+    BY_HAND, Checked, WAITING, World, asleep, at, cancel, driven_on, ensure, in_words, released, same, signal,
 };
 
 cases![
@@ -43,7 +43,7 @@ async fn due(w: &World, id: &str) -> Checked<Option<Timestamp>> {
 async fn wakes_come_in_order_of_due_time_then_number(w: &mut World) -> Checked {
     let mut want = Vec::new();
     for (i, millis) in [50, 10, 50, -10, 10, 0, 50].into_iter().enumerate() {
-        w.start(&Start { due: at(millis), ..w.new_start(&format!("run {i}")) }).await?;
+        w.start(&StartWrite { due: at(millis), ..w.new_start(&format!("run {i}")) }).await?;
         want.push(Wake { due: at(millis), num: w.held(&format!("run {i}")).await?.num });
     }
     want.sort();
@@ -52,10 +52,10 @@ async fn wakes_come_in_order_of_due_time_then_number(w: &mut World) -> Checked {
 
 async fn wakes_are_listed_up_to_a_moment_and_a_limit(w: &mut World) -> Checked {
     for millis in 1..=5 {
-        w.start(&Start { due: at(millis), ..w.new_start(&format!("run {millis}")) }).await?;
+        w.start(&StartWrite { due: at(millis), ..w.new_start(&format!("run {millis}")) }).await?;
     }
     let wakes = async |until: i64, limit: usize| -> Checked<Vec<i64>> {
-        let wakes = told(w.store().wakes(at(until), limit).await)?;
+        let wakes = in_words(w.store().wakes(at(until), limit).await)?;
         Ok(wakes.iter().map(|wake| wake.due.as_millis()).collect())
     };
     same(&wakes(3, 10).await?, &vec![1, 2, 3])?;
@@ -66,13 +66,13 @@ async fn wakes_are_listed_up_to_a_moment_and_a_limit(w: &mut World) -> Checked {
 
 async fn the_next_page_of_wakes_begins_after_the_last(w: &mut World) -> Checked {
     for (i, millis) in [5, 0, 5, 5, 9, 5, 0].into_iter().enumerate() {
-        w.start(&Start { due: at(millis), ..w.new_start(&format!("run {i}")) }).await?;
+        w.start(&StartWrite { due: at(millis), ..w.new_start(&format!("run {i}")) }).await?;
     }
     let all = w.wakes().await?;
     for limit in 1..=8 {
         let (mut read, mut last) = (Vec::new(), Wake::FIRST);
         loop {
-            let page = told(w.store().wakes_after(last, at(5), limit).await)?;
+            let page = in_words(w.store().wakes_after(last, at(5), limit).await)?;
             let Some(next) = page.last() else { break };
             last = *next;
             read.extend(page);
@@ -80,7 +80,7 @@ async fn the_next_page_of_wakes_begins_after_the_last(w: &mut World) -> Checked 
         same(&read, &all[..6].to_vec())?;
     }
     let past = Wake { due: at(5), num: InstanceNum(u64::MAX >> 1) };
-    same(&told(w.store().wakes_after(past, at(9), 9).await)?, &all[6..].to_vec())
+    same(&in_words(w.store().wakes_after(past, at(9), 9).await)?, &all[6..].to_vec())
 }
 
 async fn a_pause_replaces_the_wake(w: &mut World) -> Checked {
@@ -138,13 +138,13 @@ async fn a_claim_removes_the_wake(w: &mut World) -> Checked {
 
 async fn a_message_makes_a_paused_run_due(w: &mut World) -> Checked {
     w.with_status("a", WAITING).await?;
-    w.send(&Send { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
+    w.send(&SendWrite { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
     same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;
     same(&w.held("a").await?.status, &WAITING)
 }
 
 async fn a_message_makes_a_pending_run_due(w: &mut World) -> Checked {
-    w.start(&Start { due: at(5_000), ..w.new_start("a") }).await?;
+    w.start(&StartWrite { due: at(5_000), ..w.new_start("a") }).await?;
     w.send(&w.new_send("a", cancel("never mind"))).await?;
     let due = due(w, "a").await?;
     ensure(due.is_some_and(|due| due <= Timestamp::AT_ONCE), || format!("{due:?}"))?;
@@ -179,20 +179,20 @@ async fn messages_that_end_a_run_are_due_before_all_others(w: &mut World) -> Che
     ensure(sent.is_sorted() && sent[0] < sent[2], || format!("{sent:?}"))?;
     let order: Vec<InstanceNum> = w.wakes().await?.iter().map(|wake| wake.num).collect();
     same(&order, &vec![nums[0], nums[2], nums[1]])?;
-    let ends = told(w.store().wakes(Wake::PAST_MESSAGES.due, 9).await)?;
+    let ends = in_words(w.store().wakes(Wake::PAST_MESSAGES.due, 9).await)?;
     same(&ends.len(), &2)
 }
 
 async fn a_message_makes_a_run_due_whenever_its_wake_was(w: &mut World) -> Checked {
     w.paused_until("a", at(2_000)).await?;
-    w.send(&Send { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
+    w.send(&SendWrite { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
     same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))
 }
 
 async fn several_messages_make_a_run_due_at_once(w: &mut World) -> Checked {
     w.paused_until("a", at(9_000)).await?;
     for millis in [3_000, 4_000, 2_000] {
-        w.send(&Send { at: at(millis), ..w.new_send("a", signal("hello")) }).await?;
+        w.send(&SendWrite { at: at(millis), ..w.new_send("a", signal("hello")) }).await?;
     }
     same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))
 }

@@ -15,9 +15,9 @@ use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::status::Status;
 use outlive_core::store::Store;
 use outlive_core::store::commit::{
-    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Refusal, Reopen, Send, Start, Write,
+    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Refusal, Reopen, SendWrite, StartWrite, Write,
 };
-use outlive_core::store::query::{Filter, Instance, Told, Wake};
+use outlive_core::store::query::{FeedItem, Filter, Instance, Wake};
 use outlive_core::time::Timestamp;
 
 use super::Home;
@@ -44,7 +44,7 @@ pub(crate) struct World {
 pub(crate) struct Snapshot {
     instances: Vec<(Instance, Vec<Entry>, Vec<Inbound>, QueuePage)>,
     wakes: Vec<Wake>,
-    feed: Vec<Told>,
+    feed: Vec<FeedItem>,
     /// For each job that exists or existed.
     jobs: Vec<(Name, Depth, Vec<Dead>)>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// Removes the lifecycle events of an instance that is gone.
     pub(crate) fn without_news_of(mut self, num: InstanceNum) -> Self {
-        self.feed.retain(|told| told.num != num);
+        self.feed.retain(|item| item.num != num);
         self
     }
 }
@@ -71,12 +71,12 @@ impl World {
     }
 
     pub(crate) async fn lease(&mut self, now: Timestamp) -> Checked<Epoch> {
-        self.epoch = told(self.store().lease(now).await)?;
+        self.epoch = in_words(self.store().lease(now).await)?;
         Ok(self.epoch)
     }
 
     pub(crate) async fn release(&self, epoch: Epoch) -> Checked {
-        told(self.store().release(epoch).await)
+        in_words(self.store().release(epoch).await)
     }
 
     /// Reopens the store without a lease, as if the process had died.
@@ -97,7 +97,7 @@ impl World {
 impl World {
     pub(crate) async fn batch(&self, writes: Vec<Write>) -> Checked<Vec<Answer>> {
         let count = writes.len();
-        let answers = told(self.store().write(Arc::new(writes)).await)?;
+        let answers = in_words(self.store().write(Arc::new(writes)).await)?;
         same(&answers.len(), &count)?;
         Ok(answers)
     }
@@ -106,12 +106,12 @@ impl World {
         self.batch(vec![write]).await?.pop().ok_or_else(|| "no result".to_owned())
     }
 
-    pub(crate) async fn start(&self, start: &Start) -> Checked<Answer> {
+    pub(crate) async fn start(&self, start: &StartWrite) -> Checked<Answer> {
         self.write(Write::Start(start.clone())).await
     }
 
-    pub(crate) async fn send(&self, send: &Send) -> Checked<Answer> {
-        self.write(Write::Send(send.clone())).await
+    pub(crate) async fn send(&self, send: &SendWrite) -> Checked<Answer> {
+        self.write(Write::Message(send.clone())).await
     }
 
     pub(crate) async fn commit(&self, commit: &Commit) -> Checked<Answer> {
@@ -142,8 +142,8 @@ impl World {
     }
 
     /// A start of `id` that is due and has no owner.
-    pub(crate) fn new_start(&self, id: &str) -> Start {
-        Start {
+    pub(crate) fn new_start(&self, id: &str) -> StartWrite {
+        StartWrite {
             id: name(id),
             workflow: name("checkout"),
             input: json("1"),
@@ -157,8 +157,8 @@ impl World {
         }
     }
 
-    pub(crate) fn new_send(&self, id: &str, message: Message) -> Send {
-        Send { id: name(id), num: None, message, at: NOW, dedup: None, token: self.token() }
+    pub(crate) fn new_send(&self, id: &str, message: Message) -> SendWrite {
+        SendWrite { id: name(id), num: None, message, at: NOW, dedup: None, token: self.token() }
     }
 
     /// `count` entries after `seq_before`, without a new state.
@@ -175,7 +175,7 @@ impl World {
 
 /// Instances in a given state.
 impl World {
-    async fn started(&self, start: Start) -> Checked<InstanceNum> {
+    async fn started(&self, start: StartWrite) -> Checked<InstanceNum> {
         match self.start(&start).await? {
             Answer::Started { num, created: true, .. } => Ok(num),
             other => Err(format!("the start of {:?} returned {other:?}", start.id)),
@@ -187,7 +187,7 @@ impl World {
     }
 
     pub(crate) async fn driven(&self, id: &str) -> Checked<InstanceNum> {
-        self.started(Start { owner: self.epoch, ..self.new_start(id) }).await
+        self.started(StartWrite { owner: self.epoch, ..self.new_start(id) }).await
     }
 
     /// An instance with an empty journal, in the given state.
@@ -217,7 +217,7 @@ impl World {
 /// Reading.
 impl World {
     pub(crate) async fn find(&self, id: &str) -> Checked<Option<Instance>> {
-        told(self.store().instance(&name(id)).await)
+        in_words(self.store().instance(&name(id)).await)
     }
 
     pub(crate) async fn held(&self, id: &str) -> Checked<Instance> {
@@ -225,11 +225,11 @@ impl World {
     }
 
     pub(crate) async fn journal(&self, num: InstanceNum) -> Checked<Vec<Entry>> {
-        told(self.store().journal(num, 0, usize::MAX).await)
+        in_words(self.store().journal(num, 0, usize::MAX).await)
     }
 
     pub(crate) async fn inbox(&self, num: InstanceNum) -> Checked<Vec<Inbound>> {
-        told(self.store().inbox(num, 0, usize::MAX).await)
+        in_words(self.store().inbox(num, 0, usize::MAX).await)
     }
 
     /// Returns the payloads of the signals in an inbox.
@@ -238,11 +238,11 @@ impl World {
     }
 
     pub(crate) async fn wakes(&self) -> Checked<Vec<Wake>> {
-        told(self.store().wakes(Timestamp::MAX, usize::MAX).await)
+        in_words(self.store().wakes(Timestamp::MAX, usize::MAX).await)
     }
 
     pub(crate) async fn all(&self) -> Checked<Vec<Instance>> {
-        Ok(told(self.store().list(&Filter::all(), None, 1_000_000).await)?.instances)
+        Ok(in_words(self.store().list(&Filter::all(), None, 1_000_000).await)?.instances)
     }
 
     pub(crate) async fn snapshot(&self) -> Checked<Snapshot> {
@@ -250,18 +250,18 @@ impl World {
         for instance in self.all().await? {
             let (entries, inbox) = (self.journal(instance.num).await?, self.inbox(instance.num).await?);
             let read = QueueRead { now: Timestamp::MAX, after: None, limit: 1_000 };
-            let queue = told(self.store().queue(instance.num, read).await)?;
+            let queue = in_words(self.store().queue(instance.num, read).await)?;
             instances.push((instance, entries, inbox, queue));
         }
-        let feed = told(self.store().feed(0, 1_000_000).await)?;
-        let names: BTreeSet<&Name> = (feed.iter().map(|told| &told.workflow))
+        let feed = in_words(self.store().feed(0, 1_000_000).await)?;
+        let names: BTreeSet<&Name> = (feed.iter().map(|item| &item.workflow))
             .chain(instances.iter().map(|(instance, ..)| &instance.workflow))
             .filter(|workflow| JobKind::of(workflow).is_some())
             .collect();
         let mut jobs = Vec::new();
         for job in names {
-            let depth = told(self.store().depth(job, NOW).await)?;
-            jobs.push((job.clone(), depth, told(self.store().dead(job, 0, 1_000).await)?));
+            let depth = in_words(self.store().depth(job, NOW).await)?;
+            jobs.push((job.clone(), depth, in_words(self.store().dead(job, 0, 1_000).await)?));
         }
         Ok(Snapshot { instances, wakes: self.wakes().await?, feed, jobs })
     }
@@ -286,7 +286,7 @@ pub(crate) fn refused(answer: &Answer, why: Refusal) -> Checked {
 }
 
 /// Turns a store's error into a finding.
-pub(crate) fn told<T>(answered: Result<T, outlive_core::store::Error>) -> Checked<T> {
+pub(crate) fn in_words<T>(answered: Result<T, outlive_core::store::Error>) -> Checked<T> {
     answered.map_err(|error| format!("{:?}: {}", error.kind, error.message))
 }
 

@@ -8,7 +8,7 @@ use outlive::store::Store;
 use outlive::{Entry, EntryKind, Payload, Status, Timestamp};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::Message;
-use outlive_core::store::commit::{Commit, NewState, OnConflict, Send, Start, Write};
+use outlive_core::store::commit::{Commit, NewState, OnConflict, SendWrite, StartWrite, Write};
 use outlive_core::store::memory::MemoryStore;
 use outlive_core::store::query::Instance;
 
@@ -144,14 +144,14 @@ impl Recorded {
         let (workflow, input) = (self.instance.workflow.clone(), self.instance.input.clone());
         let (id, tags, on_conflict, seed) =
             (self.instance.id.clone(), Default::default(), OnConflict::Join, self.instance.seed);
-        let start = Start { id, workflow, input, seed, tags, at, due: at, on_conflict, token: 1, owner: epoch };
+        let start = StartWrite { id, workflow, input, seed, tags, at, due: at, on_conflict, token: 1, owner: epoch };
         let is_taken = |entry: &&Entry| entry.kind == EntryKind::SignalTaken;
         let taken: Vec<u64> = entries.iter().filter(is_taken).filter_map(position).collect();
         let sent = if self.is_early { self.signals.len() } else { taken.len() };
         let sends = self.signals[..sent].iter().zip(2..).map(|((name, value), token)| {
             let message =
                 Message::Signal { name: Name::recorded(name), payload: Payload::recorded(&value.to_string()) };
-            Write::Send(Send { id: Name::recorded(ID), num: None, message, at, dedup: None, token })
+            Write::Message(SendWrite { id: Name::recorded(ID), num: None, message, at, dedup: None, token })
         });
         let state = stop.rest.map(|(status, at)| {
             let wake = status.until();

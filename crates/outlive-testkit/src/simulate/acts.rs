@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use outlive::{CancelOutcome, Client, Error, OnConflict, Payload, Status};
 use outlive_core::id::{Epoch, Name};
 use outlive_core::message::Message;
-use outlive_core::store::commit::{Answer, Refusal, Send, Start, Write};
+use outlive_core::store::commit::{Answer, Refusal, SendWrite, StartWrite, Write};
 use outlive_core::time::Timestamp;
 
 use super::orders::Order;
@@ -134,10 +134,11 @@ impl Act {
     /// The same action as writes from another process.
     pub(super) fn writes(&self, number: usize, now: Timestamp, token: u64) -> Vec<Write> {
         let id = Name::recorded(&self.run);
-        let send =
-            |message, dedup| vec![Write::Send(Send { id: id.clone(), num: None, message, at: now, dedup, token })];
+        let send = |message, dedup| {
+            vec![Write::Message(SendWrite { id: id.clone(), num: None, message, at: now, dedup, token })]
+        };
         match &self.wish {
-            Wish::Start { workflow, input } => vec![Write::Start(Start {
+            Wish::Start { workflow, input } => vec![Write::Start(StartWrite {
                 id: id.clone(),
                 workflow: Name::recorded(workflow),
                 input: input.clone(),

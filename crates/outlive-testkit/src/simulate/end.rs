@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outlive::{Engine, Entry, EntryKind, Payload, Status, Timestamp};
 use outlive_core::id::Name;
 use outlive_core::kind::JobKind;
-use outlive_core::lifecycle::NewsKind;
+use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_core::store::query::Query;
 
 use crate::words::{of_inbox, of_journal};
@@ -220,7 +220,7 @@ pub(super) fn check_orders(end: &End, plan: &Sim) -> Result<(), String> {
         let Some(is_to_stop) = acts.filter_map(|act| act.wish.is_to_stop()).next() else { continue };
         let is_stopped = job.record.as_ref().map(|record| record.is_stopped);
         // A handler may have terminated it, or an earlier action took effect later.
-        let is_terminated = job.news.last() == Some(&NewsKind::JobTerminated.as_str());
+        let is_terminated = job.lifecycle.last() == Some(&LifecycleRecordKind::JobTerminated.as_str());
         if is_stopped != is_to_stop && !(is_stopped.is_none() && is_terminated) {
             return Err(format!("{id} should have is_stopped {is_to_stop:?}, but has {:?}", job.record));
         }

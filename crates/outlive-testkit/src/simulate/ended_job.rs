@@ -6,9 +6,9 @@ use outlive::{Payload, Timestamp};
 use outlive_core::id::Name;
 use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
-use outlive_core::lifecycle::News;
+use outlive_core::lifecycle::LifecycleRecord;
 use outlive_core::queue::Dead;
-use outlive_core::store::query::{Line, Query, Told};
+use outlive_core::store::query::{FeedContent, FeedItem, Query};
 use serde::de::DeserializeOwned;
 
 use crate::words::last_lines;
@@ -26,7 +26,7 @@ const LETTERS_MAX: usize = 100_000;
 /// ```
 /// use outlive_testkit::simulate::EndedJob;
 /// fn is_all_handled(mail: &EndedJob) -> bool {
-///     mail.dead_letters.is_empty() && mail.news.iter().filter(|news| **news == "job executed").count() == mail.events.len()
+///     mail.dead_letters.is_empty() && mail.lifecycle.iter().filter(|news| **news == "job executed").count() == mail.events.len()
 /// }
 /// ```
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct EndedJob {
     /// Its record; `None` if the instance is gone.
     pub record: Option<Record>,
     /// Names of its lifecycle events, in order.
-    pub news: Vec<&'static str>,
+    pub lifecycle: Vec<&'static str>,
     /// Events that were accepted for it, by position.
     pub events: BTreeMap<u64, Payload>,
     /// Its dead letters, except for those that were retried.
@@ -94,12 +94,12 @@ pub(super) async fn look(
     let mut kept: BTreeMap<Name, Kept> = all.into_iter().map(|kept| (kept.instance.id.clone(), kept)).collect();
     let feed = store.feed(0, usize::MAX >> 1).await.map_err(|error| error.to_string())?;
     ids.extend(kept.keys().cloned());
-    ids.extend(feed.iter().filter(|told| JobKind::of(&told.id).is_some()).map(|told| told.id.clone()));
+    ids.extend(feed.iter().filter(|item| JobKind::of(&item.id).is_some()).map(|item| item.id.clone()));
     let mut jobs = BTreeMap::new();
     for id in ids {
         let kept = kept.remove(&id);
         let dead = dead_letters(store, &id).await?;
-        let lines: Vec<&Told> = feed.iter().filter(|told| told.id == id).collect();
+        let lines: Vec<&FeedItem> = feed.iter().filter(|item| item.id == id).collect();
         let life = Life {
             id: &id,
             lines: &lines,
@@ -115,11 +115,11 @@ pub(super) async fn look(
 }
 
 /// Formats lifecycle events, one line each.
-fn told(lines: &[&Told]) -> String {
-    let line = |told: &&Told| match &told.line {
-        Line::News(News { at, kind, attempt, detail }) => {
+fn told(lines: &[&FeedItem]) -> String {
+    let line = |item: &&FeedItem| match &item.content {
+        FeedContent::Lifecycle(LifecycleRecord { at, kind, attempt, detail }) => {
             let detail = detail.as_ref().map_or(String::new(), ToString::to_string);
-            format!("    {} of {}: {at} {} {attempt} {detail}", told.number, told.num, kind.as_str())
+            format!("    {} of {}: {at} {} {attempt} {detail}", item.number, item.num, kind.as_str())
         }
         other => format!("    {other:?}"),
     };
@@ -127,14 +127,14 @@ fn told(lines: &[&Told]) -> String {
     format!("\n{}", last_lines(lines.iter().map(String::as_str)).trim_end())
 }
 
-fn ended(id: &Name, kept: Option<Kept>, dead: Vec<Dead>, lines: &[&Told], acceptance: &Acceptance) -> EndedJob {
+fn ended(id: &Name, kept: Option<Kept>, dead: Vec<Dead>, lines: &[&FeedItem], acceptance: &Acceptance) -> EndedJob {
     let events = acceptance.events.iter().filter(|(_, accepted)| accepted.id == *id);
-    let news = lines.iter().filter_map(|told| match &told.line {
-        Line::News(news) => Some(news.kind.as_str()),
+    let records = lines.iter().filter_map(|item| match &item.content {
+        FeedContent::Lifecycle(record) => Some(record.kind.as_str()),
         _ => None,
     });
     EndedJob {
-        news: news.collect(),
+        lifecycle: records.collect(),
         events: events.map(|(pos, accepted)| (*pos, accepted.payload.clone())).collect(),
         dead_letters: dead,
         next_run: kept.as_ref().and_then(|kept| kept.instance.wake),

@@ -12,7 +12,7 @@ use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
 use outlive_core::store::memory::MemoryStore;
-use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::query::{Counts, FeedItem, Filter, Instance, Page, Query, Suspect, Wake};
 use outlive_core::store::{Answered, Error, Store};
 use outlive_core::time::Timestamp;
 use tokio::sync::{Notify, oneshot};
@@ -198,7 +198,7 @@ impl Query for Gate {
         self.store.jobs()
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         self.store.feed(after, limit)
     }
 

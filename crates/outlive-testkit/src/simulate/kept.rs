@@ -6,7 +6,7 @@ use outlive::{Status, Timestamp};
 use outlive_core::id::{Epoch, InstanceNum, Name};
 use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
-use outlive_core::lifecycle::NewsKind;
+use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_core::message::Inbound;
 use outlive_core::store::commit::{Answer, Write};
 use outlive_core::store::query::{Filter, Instance, Query};
@@ -36,8 +36,9 @@ impl Since {
     pub(super) fn written(&mut self, batch: &[Write], answers: &[Answer]) {
         for pair in batch.iter().zip(answers) {
             let (Write::Turn(turn), Answer::Turned(_)) = pair else { continue };
-            let done =
-                turn.news.iter().filter(|news| matches!(news.kind, NewsKind::JobExecuted | NewsKind::EventHandled));
+            let done = turn.lifecycle.iter().filter(|news| {
+                matches!(news.kind, LifecycleRecordKind::JobExecuted | LifecycleRecordKind::EventHandled)
+            });
             *self.done.entry(turn.num).or_default() += done.count() as u64;
         }
     }

@@ -6,9 +6,9 @@ use outlive::Timestamp;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{FlushReason, HandlerKind};
 use outlive_core::kind::JobKind;
-use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use outlive_core::queue::Dead;
-use outlive_core::store::query::{Line, Told};
+use outlive_core::store::query::{FeedContent, FeedItem};
 
 use super::accepted::Acceptance;
 use super::kept::Kept;
@@ -17,7 +17,7 @@ use super::skew::shifted;
 /// A job instance id and everything known about it. Several instances may have had that id.
 pub(super) struct Life<'a> {
     pub(super) id: &'a Name,
-    pub(super) lines: &'a [&'a Told],
+    pub(super) lines: &'a [&'a FeedItem],
     pub(super) kept: Option<&'a Kept>,
     pub(super) dead: &'a [Dead],
     pub(super) acceptance: &'a Acceptance,
@@ -58,13 +58,13 @@ impl Life<'_> {
     pub(super) fn check(&self) -> Result<(), String> {
         let mut instances: BTreeMap<InstanceNum, Instance> = BTreeMap::new();
         let mut ends = Ends::default();
-        for told in self.lines {
-            let one = instances.entry(told.num).or_default();
+        for item in self.lines {
+            let one = instances.entry(item.num).or_default();
             one.number += 1;
-            if told.number != one.number {
-                return Err(format!("lifecycle event {} is numbered {}", one.number, told.number));
+            if item.number != one.number {
+                return Err(format!("lifecycle event {} is numbered {}", one.number, item.number));
             }
-            if let Line::News(news) = &told.line {
+            if let FeedContent::Lifecycle(news) = &item.content {
                 one.tell(news, self, &mut ends)?;
             }
         }
@@ -79,16 +79,16 @@ impl Life<'_> {
     /// Checks that the counts of an instance match its lifecycle events.
     fn check_counts(&self, instances: &BTreeMap<InstanceNum, Instance>) -> Result<(), String> {
         let Some(Kept { instance, record, .. }) = self.kept else { return Ok(()) };
-        let Some(told) = instances.get(&instance.num) else { return Ok(()) };
-        if told.is_terminated {
+        let Some(item) = instances.get(&instance.num) else { return Ok(()) };
+        if item.is_terminated {
             return Err("it was terminated, but still exists".to_owned());
         }
         let kind = JobKind::of(self.id);
-        if matches!(kind, Some(JobKind::Continuous | JobKind::Task)) && record.runs != told.runs {
-            return Err(format!("it counts {} runs, but reported {}", record.runs, told.runs));
+        if matches!(kind, Some(JobKind::Continuous | JobKind::Task)) && record.runs != item.runs {
+            return Err(format!("it counts {} runs, but reported {}", record.runs, item.runs));
         }
-        if kind == Some(JobKind::Task) && record.events != told.handled {
-            return Err(format!("it counts {} events, but reported {}", record.events, told.handled));
+        if kind == Some(JobKind::Task) && record.events != item.handled {
+            return Err(format!("it counts {} events, but reported {}", record.events, item.handled));
         }
         Ok(())
     }
@@ -96,7 +96,7 @@ impl Life<'_> {
     /// Checks that every started instance exists or was terminated.
     fn check_starts(&self, instances: &BTreeMap<InstanceNum, Instance>) -> Result<(), String> {
         let started = self.acceptance.started.get(self.id).copied().unwrap_or(0);
-        let terminated: usize = instances.values().map(|told| told.terminations).sum();
+        let terminated: usize = instances.values().map(|item| item.terminations).sum();
         match terminated + usize::from(self.kept.is_some()) {
             found if JobKind::of(self.id) != Some(JobKind::Continuous) || found == started => Ok(()),
             _ => Err(format!("it was started {started} times and terminated {terminated} times")),
@@ -111,7 +111,7 @@ impl Life<'_> {
         let mut accepted_count = 0;
         for (pos, accepted) in self.acceptance.events.iter().filter(|(_, accepted)| accepted.id == *self.id) {
             accepted_count += 1;
-            let is_gone = instances.get(&accepted.num).is_some_and(|told| told.terminations > 0);
+            let is_gone = instances.get(&accepted.num).is_some_and(|item| item.terminations > 0);
             if ends.done.contains(pos) || is_gone {
                 continue;
             }
@@ -120,9 +120,9 @@ impl Life<'_> {
                 (Some(_), None) if !is_retried => {
                     return Err(format!("event {pos} was given up, but is not a dead letter"));
                 }
-                (Some(attempts), Some(told)) if attempts != told => {
+                (Some(attempts), Some(item)) if attempts != item => {
                     return Err(format!(
-                        "event {pos} was given up after {attempts} attempts, but its dead letter says {told}"
+                        "event {pos} was given up after {attempts} attempts, but its dead letter says {item}"
                     ));
                 }
                 _ => {}
@@ -134,7 +134,7 @@ impl Life<'_> {
         // A retried dead letter is a new event that replaces the old one. A terminated instance takes its events with
         // it.
         let (done, dead) = (ends.done.len() as u64, dead.len() as u64);
-        let is_terminated = instances.values().any(|told| told.terminations > 0);
+        let is_terminated = instances.values().any(|item| item.terminations > 0);
         match done + dead + queued {
             found if found == accepted_count || (is_terminated && found < accepted_count) => Ok(()),
             _ => Err(format!("{accepted_count} events were accepted: {done} done, {dead} given up, {queued} queued")),
@@ -147,7 +147,7 @@ impl Life<'_> {
         let dead: u64 = self.dead.iter().map(|dead| dead.event.batch.max(1)).sum();
         let (flushed, cleared) = (ends.flushed, ends.cleared);
         // A terminated instance takes its events with it.
-        let is_terminated = instances.values().any(|told| told.terminations > 0);
+        let is_terminated = instances.values().any(|item| item.terminations > 0);
         match flushed + cleared + dead {
             left if left == accepted || (is_terminated && left < accepted) => Ok(()),
             _ => Err(format!("{accepted} events were accepted: {flushed} flushed, {cleared} cleared, {dead} given up")),
@@ -156,36 +156,36 @@ impl Life<'_> {
 }
 
 impl Instance {
-    fn tell(&mut self, news: &News, life: &Life<'_>, ends: &mut Ends) -> Result<(), String> {
+    fn tell(&mut self, news: &LifecycleRecord, life: &Life<'_>, ends: &mut Ends) -> Result<(), String> {
         let (kind, skew_max_ms) = (JobKind::of(life.id), life.skew_max_ms);
         let detail: Detail = news.detail.as_ref().and_then(|detail| detail.decode().ok()).unwrap_or_default();
         let hooks = [HandlerKind::Error, HandlerKind::Idle].map(HandlerKind::as_str);
         let is_hook = detail.handler.as_deref().is_some_and(|handler| hooks.contains(&handler));
         let pos = detail.event.unwrap_or(0);
         match news.kind {
-            NewsKind::JobFailed if is_hook => {}
-            NewsKind::JobFailed => self.failed(news, &detail, ends)?,
-            NewsKind::JobExecuted | NewsKind::EventHandled => {
+            LifecycleRecordKind::JobFailed if is_hook => {}
+            LifecycleRecordKind::JobFailed => self.failed(news, &detail, ends)?,
+            LifecycleRecordKind::JobExecuted | LifecycleRecordKind::EventHandled => {
                 self.next_attempt(pos, news)?;
                 if pos > 0 && (!ends.done.insert(pos) || ends.given_up.contains_key(&pos)) {
                     return Err(format!("event {pos} was done twice"));
                 }
-                self.runs += u64::from(news.kind == NewsKind::JobExecuted);
-                self.handled += u64::from(news.kind == NewsKind::EventHandled);
+                self.runs += u64::from(news.kind == LifecycleRecordKind::JobExecuted);
+                self.handled += u64::from(news.kind == LifecycleRecordKind::EventHandled);
                 let is_counted = matches!(kind, Some(JobKind::Continuous | JobKind::Task));
                 if is_counted && detail.run.is_some_and(|run| run != self.runs) {
                     return Err(format!("run {} is reported as number {:?}", self.runs, detail.run));
                 }
             }
-            NewsKind::JobTerminated => {
+            LifecycleRecordKind::JobTerminated => {
                 let (number, terminations) = (self.number, self.terminations + 1);
                 *self = Self { number, terminations, is_terminated: true, ..Self::default() };
             }
-            NewsKind::JobStarted => self.is_terminated = false,
+            LifecycleRecordKind::JobStarted => self.is_terminated = false,
             // A failed execution is not retried.
-            NewsKind::JobStopped if kind == Some(JobKind::Continuous) => self.tried.clear(),
-            NewsKind::DebounceStarted => self.flush_at = detail.at.map(|due| shifted(due, -2 * skew_max_ms)),
-            NewsKind::DebounceFlushed => {
+            LifecycleRecordKind::JobStopped if kind == Some(JobKind::Continuous) => self.tried.clear(),
+            LifecycleRecordKind::DebounceStarted => self.flush_at = detail.at.map(|due| shifted(due, -2 * skew_max_ms)),
+            LifecycleRecordKind::DebounceFlushed => {
                 let timed = [FlushReason::Window, FlushReason::Quiet].map(FlushReason::as_str);
                 let is_timed = detail.reason.as_deref().is_some_and(|reason| timed.contains(&reason));
                 if let Some(due) = self.flush_at.take().filter(|due| is_timed && news.at < *due) {
@@ -193,7 +193,7 @@ impl Instance {
                 }
                 ends.flushed += detail.events.unwrap_or(0);
             }
-            NewsKind::DebounceCleared => {
+            LifecycleRecordKind::DebounceCleared => {
                 self.tried.clear();
                 ends.cleared += detail.events.unwrap_or(0);
             }
@@ -202,7 +202,7 @@ impl Instance {
         Ok(())
     }
 
-    fn failed(&mut self, news: &News, detail: &Detail, ends: &mut Ends) -> Result<(), String> {
+    fn failed(&mut self, news: &LifecycleRecord, detail: &Detail, ends: &mut Ends) -> Result<(), String> {
         let pos = detail.event.unwrap_or(0);
         self.next_attempt(pos, news)?;
         match detail.retry_at {
@@ -217,7 +217,7 @@ impl Instance {
     }
 
     /// Checks that a finished attempt is the one after the last, and not early.
-    fn next_attempt(&mut self, pos: u64, news: &News) -> Result<(), String> {
+    fn next_attempt(&mut self, pos: u64, news: &LifecycleRecord) -> Result<(), String> {
         let (failed, due) = self.tried.remove(&pos).unwrap_or((0, Timestamp::AT_ONCE));
         let what = if pos == 0 { "execute".to_owned() } else { format!("event {pos}") };
         if news.attempt != failed + 1 {

@@ -12,7 +12,7 @@ use outlive_core::id::{Epoch, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::queue::{Push, PushTarget, ResolveDeadLetters, WhichLetters};
-use outlive_core::store::commit::{Send, Start, Write};
+use outlive_core::store::commit::{SendWrite, StartWrite, Write};
 use outlive_core::time::Timestamp;
 use serde_json::Value;
 
@@ -112,7 +112,7 @@ impl Order {
         };
         let send = |message| {
             let (id, token) = (id.clone(), token.wrapping_add(1));
-            Write::Send(Send { id, num: None, message, at: now, dedup: None, token })
+            Write::Message(SendWrite { id, num: None, message, at: now, dedup: None, token })
         };
         let keyed = |event: &Payload, key: Option<String>| {
             vec![Event { dedup: key.as_deref().map(Name::recorded), ..Event::new(event.clone()) }]
@@ -122,7 +122,7 @@ impl Order {
             Self::Add(event, key) => push(keyed(event, key.clone()), PushTarget::Inbox),
             Self::Push(events) => push(events.iter().map(|event| event.to_event(now)).collect(), PushTarget::Queue),
             Self::Begin(state) => {
-                let start = Start {
+                let start = StartWrite {
                     input: state.clone(),
                     id: id.clone(),
                     workflow: job.clone(),

@@ -227,7 +227,7 @@ fn whatever_goes_wrong_each_event_leaves_in_one_batch() {
                 let place = left.iter().position(|other| *other == n);
                 left.remove(place.ok_or_else(|| format!("{n} was flushed more often than added"))?);
             }
-            let is_cleared = hooks.news.contains(&"debounce cleared");
+            let is_cleared = hooks.lifecycle.contains(&"debounce cleared");
             same("what was lost", left.is_empty() || is_cleared, true)?;
             same(
                 "an attempt",

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use outlive_core::id::Name;
-use outlive_core::store::query::{Line, Told};
+use outlive_core::store::query::{FeedContent, FeedItem};
 
 use super::event::{Cursor, LifecycleEvent};
 use super::kind::LifecycleKind;
@@ -40,17 +40,17 @@ impl Live {
     }
 
     /// Adds the attempts that began before this feed entry.
-    pub(super) fn before(&self, told: &Told, waiting: &mut VecDeque<LifecycleEvent>) {
-        if let Line::Entry(entry) = &told.line {
-            waiting.extend(self.take(|_, begun| begun.num == told.num && begun.seq < entry.seq));
+    pub(super) fn before(&self, item: &FeedItem, waiting: &mut VecDeque<LifecycleEvent>) {
+        if let FeedContent::Entry(entry) = &item.content {
+            waiting.extend(self.take(|_, begun| begun.num == item.num && begun.seq < entry.seq));
         }
     }
 
     /// Adds the attempts that began right after this feed entry, before it was committed.
-    pub(super) fn behind(&self, told: &Told, waiting: &mut VecDeque<LifecycleEvent>) {
-        if let Line::Entry(entry) = &told.line {
+    pub(super) fn behind(&self, item: &FeedItem, waiting: &mut VecDeque<LifecycleEvent>) {
+        if let FeedContent::Entry(entry) = &item.content {
             let is_next = |begun: &Begun| begun.seq == entry.seq && !begun.is_durable;
-            waiting.extend(self.take(|_, begun| begun.num == told.num && is_next(begun)));
+            waiting.extend(self.take(|_, begun| begun.num == item.num && is_next(begun)));
         }
     }
 
@@ -103,10 +103,10 @@ mod tests {
     }
 
     /// A feed entry for a journal entry of run 1.
-    fn line(seq: u64) -> Told {
+    fn line(seq: u64) -> FeedItem {
         let entry = Entry::of_run(seq, Timestamp::AT_ONCE, EntryKind::Retried);
         let (id, workflow) = (Name::recorded("run-1"), Name::recorded("shop"));
-        Told { pos: seq, num: InstanceNum(1), id, workflow, number: seq, line: Line::Entry(entry) }
+        FeedItem { pos: seq, num: InstanceNum(1), id, workflow, number: seq, content: FeedContent::Entry(entry) }
     }
 
     fn live() -> (Arc<Attempts>, Live) {
@@ -123,10 +123,10 @@ mod tests {
     }
 
     /// What comes out before a feed entry, and after it.
-    fn around(live: &Live, told: &Told) -> (usize, usize) {
+    fn around(live: &Live, item: &FeedItem) -> (usize, usize) {
         let (mut before, mut behind) = (VecDeque::new(), VecDeque::new());
-        live.before(told, &mut before);
-        live.behind(told, &mut behind);
+        live.before(item, &mut before);
+        live.behind(item, &mut behind);
         (before.len(), behind.len())
     }
 

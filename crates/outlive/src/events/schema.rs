@@ -6,14 +6,14 @@ use std::path::Path;
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
-use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use outlive_core::payload::Payload;
-use outlive_core::store::query::{Line, Told};
+use outlive_core::store::query::{FeedContent, FeedItem};
 use outlive_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::convert;
 use super::event::LifecycleEvent;
-use super::told;
 
 const AT: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const LATER: Timestamp = Timestamp::from_millis(1_700_000_001_000);
@@ -47,12 +47,12 @@ fn entry(kind: EntryKind, is_full: bool) -> Entry {
 }
 
 /// Returns a lifecycle record of a kind with everything it can have, or with as little as it can.
-fn news(kind: NewsKind, is_full: bool) -> News {
+fn lifecycle_record(kind: LifecycleRecordKind, is_full: bool) -> LifecycleRecord {
     let detail = match kind {
-        _ if !is_full => return News::new(kind, AT),
-        NewsKind::RunPaused => Payload::encode(&("sleeping", LATER)).expect("a pause serializes"),
-        NewsKind::RunFailed => failure().to_payload(),
-        NewsKind::RunCancelled | NewsKind::RunStuck => Payload::recorded("\"why\""),
+        _ if !is_full => return LifecycleRecord::new(kind, AT),
+        LifecycleRecordKind::RunPaused => Payload::encode(&("sleeping", LATER)).expect("a pause serializes"),
+        LifecycleRecordKind::RunFailed => failure().to_payload(),
+        LifecycleRecordKind::RunCancelled | LifecycleRecordKind::RunStuck => Payload::recorded("\"why\""),
         _ => Detail {
             event: Some(1),
             events: Some(2),
@@ -70,21 +70,23 @@ fn news(kind: NewsKind, is_full: bool) -> News {
         }
         .to_payload(),
     };
-    News { attempt: 2, ..News::new(kind, AT).with(detail) }
+    LifecycleRecord { attempt: 2, ..LifecycleRecord::new(kind, AT).with(detail) }
 }
 
-fn told_of(line: Line) -> Told {
+fn item_of(content: FeedContent) -> FeedItem {
     let (id, workflow) = (Name::recorded("order-42"), Name::recorded("checkout"));
-    Told { pos: 9, num: InstanceNum(7), id, workflow, number: 5, line }
+    FeedItem { pos: 9, num: InstanceNum(7), id, workflow, number: 5, content }
 }
 
 /// Returns the events of each kind of feed entry, full and bare.
 fn samples() -> Vec<(String, Vec<LifecycleEvent>)> {
     let both = [true, false];
-    let entries = EntryKind::ALL.into_iter().flat_map(|kind| both.map(|full| Line::Entry(entry(kind, full))));
-    let news = NewsKind::ALL.iter().flat_map(|kind| both.map(|full| Line::News(news(*kind, full))));
-    let lines = entries.chain(news);
-    lines.map(|line| (format!("{line:?}"), told::events(&told_of(line)))).collect()
+    let entries = EntryKind::ALL.into_iter().flat_map(|kind| both.map(|full| FeedContent::Entry(entry(kind, full))));
+    let records = LifecycleRecordKind::ALL
+        .iter()
+        .flat_map(|kind| both.map(|full| FeedContent::Lifecycle(lifecycle_record(*kind, full))));
+    let contents = entries.chain(records);
+    contents.map(|content| (format!("{content:?}"), convert::events(&item_of(content)))).collect()
 }
 
 /// Returns the schema of a value, by example.
@@ -153,7 +155,8 @@ fn every_line_that_a_store_can_tell_is_an_event() {
 
 #[test]
 fn one_line_that_tells_of_two_things_has_two_numbers_and_a_place_between() {
-    let events = told::events(&told_of(Line::News(news(NewsKind::RunBegun, false))));
+    let events =
+        convert::events(&item_of(FeedContent::Lifecycle(lifecycle_record(LifecycleRecordKind::RunBegun, false))));
     let ids: Vec<_> = events.iter().map(|event| (event.id.as_str(), event.number, event.kind.as_str())).collect();
     assert_eq!(ids, [("7-4", 4, "run.queued"), ("7-5", 5, "run.started")]);
     assert_eq!((events[0].cursor.pos(), events[1].cursor.pos()), (8, 9));
@@ -162,7 +165,7 @@ fn one_line_that_tells_of_two_things_has_two_numbers_and_a_place_between() {
 
 #[test]
 fn names_are_told_as_the_code_has_them() {
-    let event = told::events(&told_of(Line::Entry(entry(EntryKind::StepDone, true)))).remove(0);
+    let event = convert::events(&item_of(FeedContent::Entry(entry(EntryKind::StepDone, true)))).remove(0);
     let json = serde_json::to_value(&event).expect("events serialize");
     assert_eq!((json["step"].as_str(), json["operation"].as_str()), (Some("charge"), Some("a%2Fb/step:charge[42]#2")));
 }

@@ -65,7 +65,7 @@ pub(super) struct RunLine {
     #[serde(default)]
     blamed: u32,
     #[serde(default)]
-    news: u64,
+    reported: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     wake: Option<i64>,
     #[serde(default)]
@@ -134,7 +134,7 @@ impl RunLine {
             tags: instance.tags.clone(),
             recoveries: instance.recoveries,
             blamed: instance.blamed,
-            news: instance.news,
+            reported: instance.reported,
             wake: instance.wake.map(Timestamp::as_millis),
             journal: entries.iter().map(EntryLine::of).collect(),
             journal_damage: journal.as_ref().err().cloned(),
@@ -172,7 +172,7 @@ impl RunLine {
             tags: self.tags,
             recoveries: self.recoveries,
             blamed: self.blamed,
-            news: self.news,
+            reported: self.reported,
             // The owner is a fact about the process it was read from, not about the run.
             owner: Epoch(0),
             wake: self.wake.map(Timestamp::from_millis),

@@ -213,8 +213,8 @@ impl JobClient {
         if JobKind::of(&id) == Some(JobKind::Pool) && self.shared.store.instance(&id).await?.is_none() {
             self.open_pool(&id).await?;
         }
-        let send = commit::Send { id: id.clone(), num: None, message, at, dedup: None, token };
-        match self.shared.committer.write(Write::Send(send)).await {
+        let send = commit::SendWrite { id: id.clone(), num: None, message, at, dedup: None, token };
+        match self.shared.committer.write(Write::Message(send)).await {
             Ok(Answer::Sent { num, pos, .. }) => Ok(Accepted { num, id, created: false, positions: vec![pos], reply }),
             other => {
                 self.shared.replies.forget(token);
@@ -244,14 +244,14 @@ impl JobClient {
         }
         loop {
             // Subscribed before the store is read, so no change in between is missed.
-            let news = self.shared.waiters.news(accepted.num, patience.until());
+            let wait = self.shared.waiters.wait_for(accepted.num, patience.until());
             match self.look(&accepted.id, accepted.num, pos).await? {
                 Some(Reply::Held { .. }) if patience.outlasts_holds() => {}
                 Some(reply) => return Ok(reply),
                 None => {}
             }
             self.shared.committer.check()?;
-            news.await;
+            wait.await;
         }
     }
 
@@ -293,8 +293,8 @@ impl JobClient {
             }
             None => {
                 // No instance has this number, so only a change of the store ends the wait.
-                let news = self.shared.waiters.news(InstanceNum(0), Until::Changed);
-                Box::pin(async move { drop(news.await) })
+                let wait = self.shared.waiters.wait_for(InstanceNum(0), Until::Changed);
+                Box::pin(async move { drop(wait.await) })
             }
         }
     }
@@ -329,10 +329,10 @@ impl JobClient {
         let wait = async {
             while let Some(instance) = self.instance(id).await? {
                 // Subscribed before the inbox is read, so no change in between is missed.
-                let news = self.shared.waiters.news(instance.num, Until::Changed);
+                let wait = self.shared.waiters.wait_for(instance.num, Until::Changed);
                 let Some((PendingOrders { ends: Some(_), .. }, _)) = self.ordered(id).await? else { break };
                 self.shared.committer.check()?;
-                news.await;
+                wait.await;
             }
             Ok(())
         };

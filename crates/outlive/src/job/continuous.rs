@@ -257,7 +257,7 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
         let input = self.client.encode("the state", state)?;
         self.client.check(&input)?;
         let whole = JobKind::instance(job, id)?;
-        let start = || commit::Start {
+        let start = || commit::StartWrite {
             id: whole.clone(),
             workflow: job.clone(),
             input: input.clone(),

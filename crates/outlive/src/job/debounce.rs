@@ -380,7 +380,10 @@ impl JobClient {
                 return Ok((waiting.len() as u64, None));
             }
             let again = self.instance(id).await?;
-            if again.as_ref().is_some_and(|again| again.news != instance.news || again.outcome != instance.outcome) {
+            if again
+                .as_ref()
+                .is_some_and(|again| again.reported != instance.reported || again.outcome != instance.outcome)
+            {
                 // Something was taken between the two reads and is in neither.
                 found = again;
                 continue;

@@ -562,7 +562,7 @@ impl<E: Serialize + DeserializeOwned> WorkerPoolClient<E> {
     /// If the store cannot be read; [`Error::Status`] if the pool is paused and not empty.
     pub async fn wait_idle(&self) -> Result<(), Error> {
         loop {
-            let news = self.client.drained();
+            let wait = self.client.drained();
             let status = self.status().await?;
             if status.ready + status.running + status.delayed == 0 {
                 return Ok(());
@@ -573,7 +573,7 @@ impl<E: Serialize + DeserializeOwned> WorkerPoolClient<E> {
                 return Err(Error::Status { id, status, way_out: "`resume` it first" });
             }
             self.client.shared.committer.check()?;
-            news.await;
+            wait.await;
         }
     }
 

@@ -39,7 +39,7 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 /// The way to the store for all writes of a process.
 pub(crate) struct Committer {
     queue: Mutex<Queue>,
-    news: Notify,
+    wakeup: Notify,
     /// Rung whenever something is durable.
     pub(crate) bell: Arc<Bell>,
     begun: Instant,
@@ -158,7 +158,7 @@ impl Committer {
         let warnings = Mutex::new(Throttle::new(WARN_EVERY));
         Arc::new(Self {
             queue: Mutex::default(),
-            news: Notify::new(),
+            wakeup: Notify::new(),
             bell: Arc::default(),
             begun: Instant::now(),
             warnings,
@@ -181,7 +181,7 @@ impl Committer {
         queue.activity += 1;
         drop(queue);
         if is_first {
-            self.news.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
@@ -192,7 +192,7 @@ impl Committer {
         queue.closed.get_or_insert(why);
         queue.batches.clear();
         drop(queue);
-        self.news.notify_one();
+        self.wakeup.notify_one();
         self.bell.ring();
         is_first
     }
@@ -256,7 +256,7 @@ impl Committer {
                     continue;
                 }
                 (None, false) => {
-                    self.news.notified().await;
+                    self.wakeup.notified().await;
                     continue;
                 }
             };

@@ -11,7 +11,7 @@ use tokio::sync::futures::Notified;
 #[derive(Default)]
 pub(crate) struct Bell {
     listeners: AtomicUsize,
-    news: Notify,
+    wakeup: Notify,
     /// Notified when the first listener arrives.
     pub(crate) begun: Notify,
 }
@@ -20,7 +20,7 @@ impl Bell {
     /// Notifies all listeners that the feed may have grown.
     pub(crate) fn ring(&self) {
         if self.listeners.load(Ordering::Relaxed) > 0 {
-            self.news.notify_waiters();
+            self.wakeup.notify_waiters();
         }
     }
 
@@ -44,10 +44,10 @@ pub(crate) struct Listener(Arc<Bell>);
 impl Listener {
     /// Waits for the next ring, from this call on. A subscriber that reads the feed after this call and then waits
     /// misses nothing.
-    pub(crate) fn news(&self) -> Pin<Box<Notified<'_>>> {
-        let mut news = Box::pin(self.0.news.notified());
-        news.as_mut().enable();
-        news
+    pub(crate) fn changed(&self) -> Pin<Box<Notified<'_>>> {
+        let mut changed = Box::pin(self.0.wakeup.notified());
+        changed.as_mut().enable();
+        changed
     }
 }
 

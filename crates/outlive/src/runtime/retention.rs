@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::store::commit::{Age, Answer, Trim, Write};
-use outlive_core::store::query::Line;
+use outlive_core::store::query::FeedContent;
 use outlive_core::time::Timestamp;
 
 use crate::error::Error;
@@ -59,9 +59,9 @@ impl Retention {
         loop {
             let page = self.worker.store.feed(after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(false) };
-            let ages = page.iter().map(|told| match &told.line {
-                Line::Entry(entry) => trim.age(entry.at),
-                Line::News(news) => trim.age(news.at),
+            let ages = page.iter().map(|item| match &item.content {
+                FeedContent::Entry(entry) => trim.age(entry.at),
+                FeedContent::Lifecycle(record) => trim.age(record.at),
             });
             if let Some(age) = ages.into_iter().find(|age| *age != Age::Ahead) {
                 return Ok(age == Age::Old);

@@ -712,8 +712,8 @@ impl<S: RunHost> Drop for RunDriver<S> {
 
 /// Converts the error of a workflow. Formatting it is user code too.
 fn failed(error: BoxError) -> RunEnd {
-    let told = panics::catch(move || failure_of(&error));
-    told.map_or_else(
+    let failure = panics::catch(move || failure_of(&error));
+    failure.map_or_else(
         |panic| RunEnd::Stuck(format!("the workflow's error {panic}; fix it and restart the program")),
         RunEnd::Failed,
     )

@@ -93,7 +93,7 @@ impl Waiters {
 
     /// Waits, from now on, for the end of an instance. Resolves to `None` if it may have ended and the store must be
     /// read.
-    pub(crate) fn news(&self, num: InstanceNum, until: Until) -> News<'_> {
+    pub(crate) fn wait_for(&self, num: InstanceNum, until: Until) -> InstanceWait<'_> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.lock();
         let is_first = waiting.is_empty();
@@ -102,7 +102,7 @@ impl Waiters {
         if is_first {
             self.begun.notify_one();
         }
-        News { waiters: self, num, until, receiver }
+        InstanceWait { waiters: self, num, until, receiver }
     }
 
     /// Reports the end of a run to those who wait for it.
@@ -135,14 +135,14 @@ impl Waiters {
 }
 
 /// A wait for the end of an instance.
-pub(crate) struct News<'a> {
+pub(crate) struct InstanceWait<'a> {
     waiters: &'a Waiters,
     num: InstanceNum,
     until: Until,
     receiver: oneshot::Receiver<End>,
 }
 
-impl Future for News<'_> {
+impl Future for InstanceWait<'_> {
     type Output = Option<End>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<End>> {
@@ -150,7 +150,7 @@ impl Future for News<'_> {
     }
 }
 
-impl Drop for News<'_> {
+impl Drop for InstanceWait<'_> {
     /// Leaves nothing behind, as the run may not end for years.
     fn drop(&mut self) {
         if self.receiver.is_terminated() {

@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Wakes {
     inner: Mutex<WakeTable>,
     /// Notified when there is something to look at earlier than expected.
-    pub(crate) news: Notify,
+    pub(crate) wakeup: Notify,
 }
 
 struct WakeTable {
@@ -67,7 +67,7 @@ impl Wakes {
     pub(crate) fn new() -> Self {
         let (timers, stored, started) = (BTreeSet::new(), BTreeSet::new(), Timestamp::MIN);
         let inner = WakeTable { timers, stored, horizon: Wake::FIRST, is_stale: false, started, pages: 0 };
-        Self { inner: Mutex::new(inner), news: Notify::new() }
+        Self { inner: Mutex::new(inner), wakeup: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, WakeTable> {
@@ -81,7 +81,7 @@ impl Wakes {
         inner.timers.insert(Wake { due, num });
         drop(inner);
         if is_first {
-            self.news.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
@@ -106,7 +106,7 @@ impl Wakes {
         }
         drop(inner);
         if is_first {
-            self.news.notify_one();
+            self.wakeup.notify_one();
         }
     }
 

@@ -31,7 +31,7 @@ use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::{
-    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Reopen, Send, Start, Write,
+    Answer, Claim, Claimed, Commit, Epoch, NewState, OnConflict, Reopen, SendWrite, StartWrite, Write,
 };
 use outlive_core::store::page::whole_inbox;
 use outlive_core::store::query::{Filter, Wake};
@@ -99,7 +99,7 @@ pub(crate) struct Worker {
     /// Instances that are due and wait for a place.
     claims: Mutex<Claims>,
     /// Notified when a place is free or something is to be claimed.
-    pub(crate) news: Notify,
+    pub(crate) wakeup: Notify,
     is_stopping: AtomicBool,
     /// Whether another process has ever written.
     has_foreign: AtomicBool,
@@ -152,7 +152,7 @@ impl Worker {
             is_recovering: AtomicBool::new(false),
             heard: Mutex::new(Wake::FIRST),
             claims: Mutex::default(),
-            news: Notify::new(),
+            wakeup: Notify::new(),
             is_stopping: AtomicBool::new(false),
             has_foreign: AtomicBool::new(false),
             activity: AtomicU64::new(0),
@@ -180,8 +180,8 @@ impl Worker {
                 biased;
                 // The sleep may end early, as the clock may have been set back; then the loop looks again.
                 () = self.env.clock.sleep_toward(next) => {}
-                () = self.wakes.news.notified() => {}
-                () = self.news.notified() => {}
+                () = self.wakes.wakeup.notified() => {}
+                () = self.wakeup.notified() => {}
                 () = self.store.changed() => {
                     self.has_foreign.store(true, Ordering::Relaxed);
                     if let Err(error) = self.look_outside().await {
@@ -267,7 +267,7 @@ impl Worker {
 
     /// Wakes a due instance if it is in memory, otherwise queues a claim.
     fn wake(&self, wake: Wake) {
-        let is_told = match self.residency.mailbox(wake.num) {
+        let is_posted = match self.residency.mailbox(wake.num) {
             // Another process may have sent it a message.
             Some(mailbox) if wake.is_of_message() => {
                 self.read_inbox(wake.num, &mailbox);
@@ -276,7 +276,7 @@ impl Worker {
             Some(mailbox) => mailbox.post(|_| {}),
             None => false,
         };
-        if !is_told {
+        if !is_posted {
             self.queue_due(wake.num);
             if wake < Wake::PAST_MESSAGES {
                 // It was asked to end.
@@ -289,7 +289,7 @@ impl Worker {
     pub(crate) fn read_inbox(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
         let (store, mailbox, this) = (self.store.clone(), mailbox.clone(), self.this.clone());
         tokio::spawn(async move {
-            let is_told = loop {
+            let is_posted = loop {
                 match whole_inbox(&*store, num).await {
                     Ok(inbox) => {
                         break mailbox.post(|arrivals| {
@@ -307,7 +307,7 @@ impl Worker {
                 tokio::time::sleep(RETRY).await;
             };
             // It has left memory in the meantime.
-            if let Some(worker) = this.upgrade().filter(|_| !is_told) {
+            if let Some(worker) = this.upgrade().filter(|_| !is_posted) {
                 worker.queue_due(num);
             }
         });
@@ -330,7 +330,7 @@ impl Worker {
 
     fn queue_claim(&self, num: InstanceNum) {
         if !self.has_to_wait(num) && self.claims().add(num) {
-            self.news.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
@@ -353,7 +353,7 @@ impl Worker {
     fn unreserve(&self, count: usize) {
         self.residency.unreserve(count);
         if count > 0 && self.has_claims() {
-            self.news.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
@@ -386,11 +386,11 @@ impl Worker {
             if let Some(mailbox) = self.residency.mailbox(num) {
                 // A message led to a claim while the instance came into memory another way.
                 self.unreserve(1);
-                let is_told = mailbox.post(|arrivals| {
+                let is_posted = mailbox.post(|arrivals| {
                     arrivals.rare().inbox.extend(one.inbox.unwrap_or_default());
                     arrivals.is_claimed = true;
                 });
-                if !is_told {
+                if !is_posted {
                     self.queue_claim(num);
                 }
             } else {
@@ -515,7 +515,7 @@ impl Worker {
 
     // ---- writes reported by the committer ----
 
-    fn started(&self, start: &Start, num: InstanceNum, is_driven: bool) {
+    fn started(&self, start: &StartWrite, num: InstanceNum, is_driven: bool) {
         if start.on_conflict == OnConflict::Replace {
             let follower = self.follower.clone();
             tokio::spawn(async move { follower.look().await });
@@ -544,17 +544,17 @@ impl Worker {
         self.spawn(info, Brought::new(start.input.clone()));
     }
 
-    fn sent(&self, send: &Send, num: InstanceNum, pos: u64, before: u64) {
+    fn sent(&self, send: &SendWrite, num: InstanceNum, pos: u64, before: u64) {
         let inbound = Inbound { pos, at: send.at, message: send.message.clone() };
-        let told = self
+        let is_posted = self
             .residency
             .mailbox(num)
             .is_some_and(|mailbox| mailbox.post(|arrivals| arrivals.rare().messages.push((inbound, before))));
-        if !told {
+        if !is_posted {
             self.queue_due(num);
             if send.message.is_end() {
                 self.claims().hurry(num);
-                self.news.notify_one();
+                self.wakeup.notify_one();
             }
         }
     }
@@ -597,7 +597,7 @@ impl Worker {
         self.residency.abort();
         self.stopped();
         self.rested.notify_waiters();
-        self.news.notify_one();
+        self.wakeup.notify_one();
     }
 }
 
@@ -643,7 +643,7 @@ impl WriteListener for Worker {
             }
             // The instance may be gone, or the lease may be lost.
             (Write::Commit(_) | Write::Turn(_), Answer::Fenced) => self.check_lease(),
-            (Write::Send(send), Answer::Sent { num, pos, before, is_new: true }) => {
+            (Write::Message(send), Answer::Sent { num, pos, before, is_new: true }) => {
                 self.replies.place(send.token, *num, *pos);
                 self.sent(send, *num, *pos, *before)
             }
@@ -746,6 +746,6 @@ impl RunHost for WorkerHost {
             // The run may come back, here or elsewhere.
             self.worker.waiters.ask(cell.info.num);
         }
-        self.worker.news.notify_one();
+        self.worker.wakeup.notify_one();
     }
 }

@@ -436,8 +436,8 @@ async fn a_run_that_was_ended_while_nobody_executed_runs_none_of_its_steps_again
         let reason = "gone".to_owned();
         let message = if is_cancel { Message::Cancel { reason } } else { Message::Terminate { reason } };
         let id = Name::new("run id", "r").unwrap();
-        let send = commit::Send { id, num: None, message, at: TestClock::new().now(), dedup: None, token: 1 };
-        store.write(Arc::new(vec![Write::Send(send)])).await.unwrap();
+        let send = commit::SendWrite { id, num: None, message, at: TestClock::new().now(), dedup: None, token: 1 };
+        store.write(Arc::new(vec![Write::Message(send)])).await.unwrap();
         let after = bench_on(store).await;
         let run: Run<String> = after.test.get_run("r").await.unwrap();
         assert_cancelled(&after.test, &run, "gone").await;

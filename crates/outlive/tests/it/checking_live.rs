@@ -11,7 +11,7 @@ use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
-use outlive_core::store::query::{Counts, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::query::{Counts, FeedItem, Instance, Page, Query, Suspect, Wake};
 use outlive_testkit::{TestEngine, check};
 
 /// A store whose lists are of an earlier moment than all else it says.
@@ -65,7 +65,7 @@ impl Query for Late {
         self.store.jobs()
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         self.store.feed(after, limit)
     }
 

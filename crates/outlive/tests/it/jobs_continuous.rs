@@ -4,7 +4,7 @@ use outlive::clock::Clock;
 use outlive::job::{Continuous, ContinuousBuilder, ContinuousCtx, JobStatus, Missed};
 use outlive::prelude::*;
 use outlive_core::id::Name;
-use outlive_core::lifecycle::NewsKind;
+use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_core::message::Message;
 use outlive_core::store::commit::{self, Write};
 use outlive_testkit::{TestClock, TestEngine};
@@ -180,7 +180,7 @@ async fn a_retry_goes_before_the_schedule_and_ticks_due_meanwhile_are_one_run_af
     let executed: Vec<(u32, Option<u64>)> = told(test.store(), "continuous:beat:a")
         .await
         .into_iter()
-        .filter(|(kind, ..)| *kind == NewsKind::JobExecuted)
+        .filter(|(kind, ..)| *kind == LifecycleRecordKind::JobExecuted)
         .map(|(_, attempt, detail)| (attempt, detail.run))
         .collect();
     assert_eq!(executed, [(3, Some(1)), (1, Some(2)), (1, Some(3))]);
@@ -544,8 +544,8 @@ async fn trigger_over_downtime_is_one_run_beside_what_the_policy_says() {
         test.advance(2_500).await;
         // As another process sends it, while nobody executes.
         let (id, at) = (Name::recorded("continuous:beat:a"), test.clock().now());
-        let send = commit::Send { id, num: None, message: Message::Trigger, at, dedup: None, token: 77 };
-        test.store().write(vec![Write::Send(send)].into()).await.unwrap();
+        let send = commit::SendWrite { id, num: None, message: Message::Trigger, at, dedup: None, token: 77 };
+        test.store().write(vec![Write::Message(send)].into()).await.unwrap();
         book.take();
         down(&mut test, 10_000, 1_000, missed, &book).await;
         let notes = book.take();

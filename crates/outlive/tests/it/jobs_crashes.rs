@@ -102,7 +102,7 @@ struct Stage {
 #[derive(PartialEq, Debug)]
 struct Story {
     ledger: BTreeSet<String>,
-    news: Vec<String>,
+    lifecycle: Vec<String>,
     rows: Vec<String>,
     dead: Vec<String>,
 }
@@ -182,7 +182,7 @@ impl Stage {
             dead.sort();
         }
         rows.push(format!("{notes:?}"));
-        Story { ledger: self.book.notes().into_iter().collect(), news, rows, dead }
+        Story { ledger: self.book.notes().into_iter().collect(), lifecycle: news, rows, dead }
     }
 }
 

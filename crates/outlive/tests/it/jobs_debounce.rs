@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlive::job::{Debounce, DebounceBuilder, DebounceCtx, FlushReason, JobStatus};
 use outlive::prelude::*;
-use outlive_core::lifecycle::NewsKind;
+use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_testkit::TestEngine;
 
 use crate::jobs_kit::{Book, contents, failures, others, perform, told};
@@ -76,7 +76,7 @@ async fn assert_gone(test: &TestEngine) {
 
 async fn flushed(test: &TestEngine) -> Vec<String> {
     let news = told(test.store(), "debounce:hooks:a").await.into_iter();
-    news.filter(|(kind, ..)| *kind == NewsKind::DebounceFlushed)
+    news.filter(|(kind, ..)| *kind == LifecycleRecordKind::DebounceFlushed)
         .map(|(_, _, detail)| format!("{} by {}", detail.events.unwrap(), detail.reason.unwrap()))
         .collect()
 }
@@ -119,7 +119,7 @@ async fn each_way_to_flush_is_the_same_path_with_its_reason() {
     assert_eq!(book.take(), ["q by quiet#1", "w1,w2,w3 by window#1", "m1,m2,m3,m4 by max events#1", "h by manual#1"]);
     assert_eq!(flushed(&test).await, ["1 by quiet", "3 by window", "4 by max events", "1 by manual"]);
     let news = told(test.store(), "debounce:hooks:a").await;
-    assert_eq!(news.iter().filter(|(kind, ..)| *kind == NewsKind::DebounceStarted).count(), 4);
+    assert_eq!(news.iter().filter(|(kind, ..)| *kind == LifecycleRecordKind::DebounceStarted).count(), 4);
     assert_gone(&test).await;
     let none = test.job(HOOKS).flush("a").await;
     assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
@@ -174,7 +174,7 @@ async fn clear_forgets_the_batch_and_its_window() {
     test.advance("1 minute").await;
     assert!(book.take().is_empty());
     let news = told(test.store(), "debounce:hooks:a").await;
-    assert_eq!(news.last().unwrap().0, NewsKind::DebounceCleared);
+    assert_eq!(news.last().unwrap().0, LifecycleRecordKind::DebounceCleared);
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn a_clear_says_how_many_events_it_dropped_and_counts_nothing_else() {
     test.job(HOOKS).flush("a").await.unwrap();
     test.job(HOOKS).clear("a").await.unwrap();
     let told = told(test.store(), "debounce:hooks:a").await.into_iter();
-    let cleared: Vec<_> = told.filter(|(kind, ..)| *kind == NewsKind::DebounceCleared).collect();
+    let cleared: Vec<_> = told.filter(|(kind, ..)| *kind == LifecycleRecordKind::DebounceCleared).collect();
     assert_eq!(cleared.iter().map(|(_, _, detail)| detail.events).collect::<Vec<_>>(), [Some(2)]);
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use outlive::prelude::*;
 use outlive::store::Store;
-use outlive_core::lifecycle::{Detail, NewsKind};
-use outlive_core::store::query::Line;
+use outlive_core::lifecycle::{Detail, LifecycleRecordKind};
+use outlive_core::store::query::FeedContent;
 use outlive_testkit::TestEngine;
 use tokio::sync::Semaphore;
 
@@ -97,11 +97,11 @@ pub(crate) fn others(engine: outlive::Builder) -> outlive::Builder {
     engine.job(NOTES.on_event(keep).execute(nothing)).workflow("waiter", waiter)
 }
 
-/// What the world was told of an instance: kind, attempt, detail.
-pub(crate) async fn told(store: &Arc<dyn Store>, id: &str) -> Vec<(NewsKind, u32, Detail)> {
+/// What the world was item of an instance: kind, attempt, detail.
+pub(crate) async fn told(store: &Arc<dyn Store>, id: &str) -> Vec<(LifecycleRecordKind, u32, Detail)> {
     let feed = store.feed(0, 1_000_000).await.unwrap();
-    let of = |told: outlive_core::store::query::Told| match told.line {
-        Line::News(news) if told.id.as_str() == id => {
+    let of = |item: outlive_core::store::query::FeedItem| match item.content {
+        FeedContent::Lifecycle(news) if item.id.as_str() == id => {
             let detail = news.detail.as_ref().and_then(Detail::from_payload).unwrap_or_default();
             Some((news.kind, news.attempt, detail))
         }
@@ -110,11 +110,11 @@ pub(crate) async fn told(store: &Arc<dyn Store>, id: &str) -> Vec<(NewsKind, u32
     feed.into_iter().filter_map(of).collect()
 }
 
-/// The failures the world was told of, and the ends of retries: `failed 1: no`, `exhausted 3: no`.
+/// The failures the world was item of, and the ends of retries: `failed 1: no`, `exhausted 3: no`.
 pub(crate) async fn failures(test: &TestEngine, id: &str) -> Vec<String> {
-    let line = |(kind, attempt, detail): (NewsKind, u32, Detail)| match kind {
-        NewsKind::JobFailed => Some(format!("failed {attempt}: {}", detail.error.unwrap_or_default())),
-        NewsKind::JobExhausted => Some(format!(
+    let line = |(kind, attempt, detail): (LifecycleRecordKind, u32, Detail)| match kind {
+        LifecycleRecordKind::JobFailed => Some(format!("failed {attempt}: {}", detail.error.unwrap_or_default())),
+        LifecycleRecordKind::JobExhausted => Some(format!(
             "exhausted {attempt} by {}: {}",
             detail.reason.unwrap_or_default(),
             detail.error.unwrap_or_default()

@@ -14,7 +14,7 @@ use outlive_core::queue::{Dead, Depth, Push, PushTarget, QueuePage, QueueRead};
 use outlive_core::status::Status;
 use outlive_core::store::Answered;
 use outlive_core::store::commit::{Answer, Epoch, NewState, Reopen, Turn, Write};
-use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::query::{Counts, FeedItem, Filter, Instance, Page, Query, Suspect, Wake};
 use outlive_core::time::Timestamp;
 
 pub(crate) struct SlowQueue(Arc<dyn Store>);
@@ -93,7 +93,7 @@ impl Query for SlowQueue {
         self.0.dead(job, after, limit)
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         self.0.feed(after, limit)
     }
 

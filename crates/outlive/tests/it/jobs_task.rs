@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlive::job::{JobStatus, Task, TaskCtx};
 use outlive::prelude::*;
-use outlive_core::lifecycle::NewsKind;
+use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_testkit::TestEngine;
 
 use crate::jobs_kit::{Book, NOTES, contents, failures, others, perform, told};
@@ -137,7 +137,7 @@ async fn attempts_are_numbered_from_one_in_contexts_and_in_the_feed() {
     let handled: Vec<u32> = told(test.store(), "task:orders:a")
         .await
         .into_iter()
-        .filter(|(kind, ..)| *kind == NewsKind::EventHandled)
+        .filter(|(kind, ..)| *kind == LifecycleRecordKind::EventHandled)
         .map(|(_, attempt, _)| attempt)
         .collect();
     assert_eq!(handled, [3], "the attempt that succeeded");
@@ -332,7 +332,11 @@ async fn terminate_from_any_handler_leaves_nothing_and_is_not_retried() {
             assert!(book.take().is_empty(), "{handler}{ending}: called again after {calls} calls");
             assert!(test.job(TASK).dead().await.unwrap().is_empty(), "{handler}{ending}");
             let news = told(test.store(), "task:orders:a").await;
-            assert_eq!(news.iter().filter(|(kind, ..)| *kind == NewsKind::JobTerminated).count(), 1, "{handler}");
+            assert_eq!(
+                news.iter().filter(|(kind, ..)| *kind == LifecycleRecordKind::JobTerminated).count(),
+                1,
+                "{handler}"
+            );
             send(&test, "a", "add 5").await;
             assert_eq!(state(&test, "a").await, Some(5), "{handler}: a late event begins anew");
         }

@@ -12,7 +12,7 @@ use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
-use outlive_core::store::query::{Counts, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::query::{Counts, FeedItem, Instance, Page, Query, Suspect, Wake};
 use outlive_core::store::touched::{Touch, Touched};
 use outlive_sqlite::{Options, SqliteStore};
 use tokio::task::JoinSet;
@@ -114,7 +114,7 @@ impl Query for Counted {
         self.store.jobs()
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         self.store.feed(after, limit)
     }
 

@@ -9,9 +9,9 @@ use crate::queue::{
     Dead, Depth, Push, PushTarget, QueuePage, QueueRead, Queued, ResolveDeadLetters, Spot, WhichLetters, take_turns,
 };
 use crate::status::Status;
-use crate::store::commit::{Age, Answer, Epoch, Refusal, Start, Trim, Turn};
+use crate::store::commit::{Age, Answer, Epoch, Refusal, StartWrite, Trim, Turn};
 use crate::store::page;
-use crate::store::query::{Line, Told, Urgency, Wake};
+use crate::store::query::{FeedContent, FeedItem, Urgency, Wake};
 use crate::time::Timestamp;
 
 use super::row::Row;
@@ -43,7 +43,7 @@ impl Rows {
             return Answer::Refused(Refusal::Status(held.status));
         }
         let created = found.is_none();
-        let num = found.unwrap_or_else(|| self.create(&Start::of_push(push)));
+        let num = found.unwrap_or_else(|| self.create(&StartWrite::of_push(push)));
         let Some(row) = self.instances.get_mut(&num) else {
             return Answer::Refused(Refusal::NotFound);
         };
@@ -68,16 +68,16 @@ impl Rows {
         if self.lease != Some(turn.epoch) {
             return Answer::Fenced;
         }
-        let after = turn.before + turn.news.iter().map(|news| news.kind.count()).sum::<u64>();
+        let after = turn.before + turn.lifecycle.iter().map(|record| record.kind.count()).sum::<u64>();
         let Some(row) = self.instances.get_mut(&turn.num) else {
             let is_done = turn.is_removed && self.gone.get(&turn.num) == Some(&after);
             return if is_done { self.answer_again(turn) } else { Answer::Fenced };
         };
-        let told = row.instance.news;
-        if after > turn.before && told == after {
+        let reported = row.instance.reported;
+        if after > turn.before && reported == after {
             return self.answer_again(turn);
         }
-        if !row.is_open() || told != turn.before {
+        if !row.is_open() || reported != turn.before {
             return Answer::Fenced;
         }
         let unseen = row.unseen_by(turn.state.as_ref(), &turn.taken);
@@ -119,7 +119,7 @@ impl Rows {
     /// Applies a turn that passed all checks. `wake` is set if the turn sent something to its own instance, which its
     /// owner has not seen.
     fn take_turn(&mut self, turn: &Turn, wake: Option<Timestamp>) {
-        turn.news.iter().for_each(|news| self.tell(turn.num, news.clone()));
+        turn.lifecycle.iter().for_each(|record| self.report(turn.num, record.clone()));
         self.dead.extend(turn.dead.iter().map(|dead| (dead.pos, dead.clone())));
         self.replies.extend(turn.replies.iter().cloned());
         let Some(row) = self.instances.get_mut(&turn.num) else { return };
@@ -193,13 +193,13 @@ impl Rows {
 
     pub(super) fn trim(&mut self, trim: &Trim) -> Answer {
         let count = self.feed.len();
-        let ages = self.feed.values().filter_map(|told| match &told.line {
-            Line::News(news) => Some((told.pos, trim.age(news.at))),
-            Line::Entry(_) => None,
+        let ages = self.feed.values().filter_map(|item| match &item.content {
+            FeedContent::Lifecycle(record) => Some((item.pos, trim.age(record.at))),
+            FeedContent::Entry(_) => None,
         });
         let last = ages.take_while(|(_, age)| *age != Age::Kept).filter(|(_, age)| *age == Age::Old).last();
         let last = last.map_or(0, |(pos, _)| pos);
-        self.feed.retain(|pos, told| *pos > last || matches!(told.line, Line::Entry(_)));
+        self.feed.retain(|pos, item| *pos > last || matches!(item.content, FeedContent::Entry(_)));
         Answer::Trimmed((count - self.feed.len()) as u64)
     }
 
@@ -243,8 +243,8 @@ impl Rows {
         jobs.into_iter().cloned().collect()
     }
 
-    pub(super) fn feed_after(&self, after: u64, limit: usize) -> Vec<Told> {
-        page::fill(self.feed.range(after.saturating_add(1)..).map(|(_, told)| told.clone()), limit)
+    pub(super) fn feed_after(&self, after: u64, limit: usize) -> Vec<FeedItem> {
+        page::fill(self.feed.range(after.saturating_add(1)..).map(|(_, reported)| reported.clone()), limit)
     }
 
     pub(super) fn mark(&self, name: Option<&Name>) -> Option<u64> {

@@ -60,7 +60,7 @@ impl Row {
     }
 
     /// Stores a message, or ends a stuck instance at once if the message asks for that.
-    pub(super) fn accept(&mut self, pos: u64, send: &commit::Send) {
+    pub(super) fn accept(&mut self, pos: u64, send: &commit::SendWrite) {
         self.tokens.insert(send.token, pos);
         if let Some(key) = &send.dedup {
             self.keys.insert(key.clone(), pos);
@@ -155,7 +155,7 @@ impl Row {
             }
         }
         self.keys.retain(|_, pos| *pos > turn.keys_until);
-        if !turn.news.is_empty() {
+        if !turn.lifecycle.is_empty() {
             self.absolve();
         }
     }

@@ -7,16 +7,16 @@ use std::ops::Bound;
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::kind::JobKind;
-use crate::lifecycle::{News, NewsKind};
+use crate::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::Dead;
 use crate::status::{Status, StatusKind};
 use crate::store::commit::{
-    self, Absolve, Answer, Claim, Claimed, Commit, Epoch, OnConflict, Refusal, Reopen, Start, Write,
+    self, Absolve, Answer, Claim, Claimed, Commit, Epoch, OnConflict, Refusal, Reopen, StartWrite, Write,
 };
 use crate::store::page;
-use crate::store::query::{Counts, Filter, Instance, Line, Page, Suspect, Told, Urgency, Wake};
+use crate::store::query::{Counts, FeedContent, FeedItem, Filter, Instance, Page, Suspect, Urgency, Wake};
 use crate::time::Timestamp;
 
 use super::row::{Row, is_dense};
@@ -36,7 +36,7 @@ pub(super) struct Rows {
     /// The epoch that holds the lease, if any.
     pub(super) lease: Option<Epoch>,
     /// The feed, by position.
-    pub(super) feed: BTreeMap<u64, Told>,
+    pub(super) feed: BTreeMap<u64, FeedItem>,
     /// The last feed position in use; never decreases.
     pub(super) feed_last: u64,
     /// The number of lifecycle events of each removed instance.
@@ -52,7 +52,7 @@ impl Rows {
     pub(super) fn apply(&mut self, write: &Write) -> Answer {
         match write {
             Write::Start(start) => self.start(start),
-            Write::Send(send) => self.send(send),
+            Write::Message(send) => self.send(send),
             Write::Commit(commit) => self.commit(commit),
             Write::Claim(claim) => self.claim(claim),
             Write::Reopen(reopen) => self.reopen(reopen),
@@ -117,23 +117,23 @@ impl Rows {
     }
 
     /// Appends a lifecycle event to the feed.
-    pub(super) fn tell(&mut self, num: InstanceNum, news: News) {
+    pub(super) fn report(&mut self, num: InstanceNum, record: LifecycleRecord) {
         let Some(row) = self.instances.get_mut(&num) else { return };
-        row.instance.news += news.kind.count();
-        let number = row.seq_last() + row.instance.news;
+        row.instance.reported += record.kind.count();
+        let number = row.seq_last() + row.instance.reported;
         self.feed_last += 1;
         let (id, workflow) = (row.instance.id.clone(), row.instance.workflow.clone());
-        let told = Told { pos: self.feed_last, num, id, workflow, number, line: Line::News(news) };
-        self.feed.insert(self.feed_last, told);
+        let item = FeedItem { pos: self.feed_last, num, id, workflow, number, content: FeedContent::Lifecycle(record) };
+        self.feed.insert(self.feed_last, item);
     }
 
-    fn tell_entry(&mut self, num: InstanceNum, entry: &Entry) {
+    fn report_entry(&mut self, num: InstanceNum, entry: &Entry) {
         let Some(row) = self.instances.get(&num) else { return };
         self.feed_last += 1;
         let (id, workflow) = (row.instance.id.clone(), row.instance.workflow.clone());
-        let number = entry.seq + row.instance.news;
-        let line = Line::Entry(entry.clone());
-        self.feed.insert(self.feed_last, Told { pos: self.feed_last, num, id, workflow, number, line });
+        let number = entry.seq + row.instance.reported;
+        let content = FeedContent::Entry(entry.clone());
+        self.feed.insert(self.feed_last, FeedItem { pos: self.feed_last, num, id, workflow, number, content });
     }
 
     /// Appends a lifecycle event for a run's new status, if it changed to one that is reported.
@@ -142,13 +142,13 @@ impl Rows {
         if before == Some(instance.status.kind()) || JobKind::of(&instance.workflow).is_some() {
             return;
         }
-        if let Some(news) = News::of_run(before, instance.status, instance.note.as_deref(), at) {
-            let news = news.because(instance.outcome.as_ref());
-            self.tell(num, news);
+        if let Some(record) = LifecycleRecord::of_run(before, instance.status, instance.note.as_deref(), at) {
+            let record = record.because(instance.outcome.as_ref());
+            self.report(num, record);
         }
     }
 
-    fn start(&mut self, start: &Start) -> Answer {
+    fn start(&mut self, start: &StartWrite) -> Answer {
         if let Some(row) = self.row(&start.id) {
             let held = &row.instance;
             if row.token == start.token {
@@ -168,7 +168,7 @@ impl Rows {
         Answer::Started { num: self.create(start), created: true, is_driven: self.lease == Some(start.owner) }
     }
 
-    pub(super) fn create(&mut self, start: &Start) -> InstanceNum {
+    pub(super) fn create(&mut self, start: &StartWrite) -> InstanceNum {
         self.num_last += 1;
         let num = InstanceNum(self.num_last);
         let is_driven = self.lease == Some(start.owner);
@@ -189,19 +189,19 @@ impl Rows {
             blamed: 0,
             owner: if is_driven { start.owner } else { Epoch(0) },
             wake: None,
-            news: 0,
+            reported: 0,
         };
         set_wake(&mut self.wakes, &mut instance, (!is_driven).then_some(start.due));
         self.ids.insert(start.id.clone(), num);
         self.instances.insert(num, Row::new(instance, start.token));
         if JobKind::of(&start.workflow).is_none() {
-            let kind = if is_driven { NewsKind::RunBegun } else { NewsKind::RunQueued };
-            self.tell(num, News::new(kind, start.at));
+            let kind = if is_driven { LifecycleRecordKind::RunBegun } else { LifecycleRecordKind::RunQueued };
+            self.report(num, LifecycleRecord::new(kind, start.at));
         }
         num
     }
 
-    fn send(&mut self, send: &commit::Send) -> Answer {
+    fn send(&mut self, send: &commit::SendWrite) -> Answer {
         let Some(num) = self.ids.get(&send.id).copied().filter(|num| send.num.is_none_or(|asked| asked == *num)) else {
             return Answer::Refused(Refusal::NotFound);
         };
@@ -235,7 +235,7 @@ impl Rows {
         if let (true, false, Message::Cancel { reason } | Message::Terminate { reason }) =
             (has_ended, is_run, &send.message)
         {
-            self.tell(num, News::terminated(reason, send.at));
+            self.report(num, LifecycleRecord::terminated(reason, send.at));
             self.remove(&send.id);
         }
         self.tell_status(num, Some(before_status.kind()), send.at);
@@ -266,7 +266,7 @@ impl Rows {
             let wake = state.wake.filter(|_| row.is_open());
             set_wake(&mut self.wakes, &mut row.instance, wake);
         }
-        commit.entries.iter().for_each(|entry| self.tell_entry(commit.num, entry));
+        commit.entries.iter().for_each(|entry| self.report_entry(commit.num, entry));
         if let Some(state) = &commit.state {
             self.tell_status(commit.num, Some(before), state.at);
         }
@@ -333,9 +333,9 @@ impl Rows {
         (instance.recoveries, instance.blamed) = (0, 0);
         set_wake(&mut self.wakes, instance, Some(reopen.at));
         let num = instance.num;
-        self.tell_entry(num, &entry);
+        self.report_entry(num, &entry);
         if is_run {
-            self.tell(num, News::new(NewsKind::RunQueued, reopen.at));
+            self.report(num, LifecycleRecord::new(LifecycleRecordKind::RunQueued, reopen.at));
         }
         Answer::Done
     }
@@ -358,9 +358,10 @@ impl Rows {
     pub(super) fn remove(&mut self, id: &Name) {
         if let Some(mut row) = self.ids.remove(id).and_then(|num| self.instances.remove(&num)) {
             set_wake(&mut self.wakes, &mut row.instance, None);
-            self.gone.insert(row.instance.num, row.instance.news);
+            self.gone.insert(row.instance.num, row.instance.reported);
             if !row.entries.is_empty() {
-                let is_its = |told: &Told| told.num == row.instance.num && matches!(told.line, Line::Entry(_));
+                let is_its =
+                    |item: &FeedItem| item.num == row.instance.num && matches!(item.content, FeedContent::Entry(_));
                 self.feed.retain(|_, told| !is_its(told));
             }
         }

@@ -87,18 +87,14 @@ pub(super) fn all() -> impl Iterator<Item = &'static Defect> {
     [memory::DEFECTS, sqlite::DEFECTS, workflow::DEFECTS, runtime::DEFECTS].into_iter().flatten()
 }
 
-/// Puts all defects into the files of the workspace, which are given by their paths from its root. Fails at the first
-/// edit that does not fit its file any more.
+/// Puts all defects into the files of the workspace, which are given by their paths from its root. The error names
+/// every edit that does not fit its file any more.
 pub(super) fn put_into(files: &mut BTreeMap<String, String>) -> Result<(), String> {
-    for edit in SETUP {
-        edit.apply(files).map_err(|problem| format!("the switch of all defects: {problem}"))?;
-    }
-    for defect in all() {
-        for edit in defect.edits {
-            edit.apply(files).map_err(|problem| format!("defect {}: {problem}", defect.name))?;
-        }
-    }
-    mark_lock(files)
+    let switch = SETUP.iter().map(|edit| ("the switch of all defects", edit));
+    let edits = all().flat_map(|defect| defect.edits.iter().map(|edit| (defect.name, edit)));
+    let apply = |(name, edit): (&str, &Edit)| edit.apply(files).err().map(|problem| format!("{name}: {problem}"));
+    let problems: Vec<String> = switch.chain(edits).filter_map(apply).collect();
+    if problems.is_empty() { mark_lock(files) } else { Err(problems.join("\n")) }
 }
 
 /// Marks the versions of our own crates in the lock file, which are those without a source.

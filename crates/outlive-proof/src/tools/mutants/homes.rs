@@ -12,7 +12,7 @@ use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
 use outlive_core::store::memory::MemoryStore;
-use outlive_core::store::query::{Counts, Filter, Instance, Page, Query, Suspect, Told, Wake};
+use outlive_core::store::query::{Counts, FeedItem, Filter, Instance, Page, Query, Suspect, Wake};
 use outlive_core::store::{Answered, Store};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::{Durability, Options, SqliteStore};
@@ -79,7 +79,7 @@ impl Store for Guested {
     }
 
     fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
-        let is_foreign = batch.iter().all(|write| matches!(write, Write::Send(_) | Write::Push(_)));
+        let is_foreign = batch.iter().all(|write| matches!(write, Write::Message(_) | Write::Push(_)));
         if is_foreign { self.guest.write(batch) } else { self.host.write(batch) }
     }
 
@@ -141,7 +141,7 @@ impl Query for Guested {
         self.host.jobs()
     }
 
-    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<Told>> {
+    fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {
         self.host.feed(after, limit)
     }
 

@@ -47,7 +47,7 @@ pub(in crate::doctor) const RULES: [Rule; 6] = [
         name: "names in the feed",
         problem: Problem::Orphan,
         question: "SELECT whose, n || ' lifecycle events are left, but its name is gone' \
-             FROM (SELECT instance AS whose, count(*) AS n FROM news GROUP BY instance) \
+             FROM (SELECT instance AS whose, count(*) AS n FROM lifecycle GROUP BY instance) \
              WHERE NOT EXISTS (SELECT 1 FROM instance WHERE num = whose) AND NOT EXISTS (SELECT 1 FROM gone WHERE num = whose)",
         holds: "the name of an instance is kept as long as its lifecycle events",
         remedy: REPORT,
@@ -58,7 +58,7 @@ pub(in crate::doctor) const RULES: [Rule; 6] = [
         question: "SELECT num, 'it exists, but was removed at position ' || pos || ' of the feed' FROM gone \
                  WHERE EXISTS (SELECT 1 FROM instance WHERE instance.num = gone.num) \
              UNION ALL SELECT DISTINCT num, 'it was removed at position ' || gone.pos || ' of the feed, but has later lifecycle events' \
-                 FROM news CROSS JOIN gone ON gone.num = news.instance WHERE news.pos > gone.pos",
+                 FROM lifecycle CROSS JOIN gone ON gone.num = lifecycle.instance WHERE lifecycle.pos > gone.pos",
         holds: "a removed instance is gone and has no later lifecycle events",
         remedy: REPORT,
     },

@@ -3,9 +3,9 @@
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
-use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::queue::{Dead, Moved, Push, PushTarget, Queued, ResolveDeadLetters, WhichLetters};
-use outlive_core::store::commit::{Start, Trim, Turn, Write};
+use outlive_core::store::commit::{StartWrite, Trim, Turn, Write};
 
 use super::Author;
 use crate::conformance::pair::Held;
@@ -51,9 +51,9 @@ impl Author {
         let index = self.random.pick(&jobs);
         let (instance, positions) = (self.held[index].instance.clone(), self.held[index].positions.clone());
         let queue = self.held[index].queue.clone();
-        let news = (0..self.random.below(3)).map(|_| self.news()).collect();
-        let before = instance.news + u64::from(self.random.is(12));
-        let mut turn = Turn { news, ..Turn::new(instance.num, self.epoch_or_not(15), before) };
+        let records = (0..self.random.below(3)).map(|_| self.records()).collect();
+        let before = instance.reported + u64::from(self.random.is(12));
+        let mut turn = Turn { lifecycle: records, ..Turn::new(instance.num, self.epoch_or_not(15), before) };
         turn.taken.clone_from(&positions);
         turn.taken.retain(|_| self.random.is(2));
         self.shift(&mut turn, queue, &instance.id);
@@ -69,9 +69,13 @@ impl Author {
         Write::Turn(Box::new(turn))
     }
 
-    fn news(&mut self) -> News {
-        let kind = self.random.pick(&[NewsKind::JobExecuted, NewsKind::JobFailed, NewsKind::TaskScheduled]);
-        News { detail: self.some_payload(), attempt: 2, ..News::new(kind, self.moment()) }
+    fn records(&mut self) -> LifecycleRecord {
+        let kind = self.random.pick(&[
+            LifecycleRecordKind::JobExecuted,
+            LifecycleRecordKind::JobFailed,
+            LifecycleRecordKind::TaskScheduled,
+        ]);
+        LifecycleRecord { detail: self.some_payload(), attempt: 2, ..LifecycleRecord::new(kind, self.moment()) }
     }
 
     /// Finishes, gives up or retries some of the queued events.
@@ -99,7 +103,7 @@ impl Author {
     /// Returns a write that a turn sends.
     fn nested(&mut self) -> Write {
         match self.random.below(4) {
-            0 => Write::Send(self.send()),
+            0 => Write::Message(self.send()),
             1 => Write::Start(self.start()),
             _ => Write::Push(self.push()),
         }
@@ -113,9 +117,9 @@ impl Author {
     }
 
     /// Gives a start whose id belongs to a job the name of that job, most of the time.
-    pub(super) fn named(&mut self, start: Start) -> Start {
+    pub(super) fn named(&mut self, start: StartWrite) -> StartWrite {
         let is_job = JobKind::of(&start.id).is_some() && !self.random.is(3);
-        if is_job { Start { workflow: job_of(&start.id), ..start } } else { start }
+        if is_job { StartWrite { workflow: job_of(&start.id), ..start } } else { start }
     }
 
     /// Returns a write that trims the feed or sets a mark.

@@ -4,21 +4,21 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::queue::{Dead, QueuePage, QueueRead, Queued, ResolveDeadLetters, WhichLetters};
 use outlive_core::store::Store;
 use outlive_core::store::commit::{Answer, Turn, Write};
-use outlive_core::store::query::Line;
+use outlive_core::store::query::FeedContent;
 use outlive_core::time::Timestamp;
 
 use super::Pair;
-use crate::conformance::world::{Checked, at, ensure, name, same, told};
+use crate::conformance::world::{Checked, at, ensure, in_words, name, same};
 
 /// A feed event without its position.
-type Said = (InstanceNum, Name, Name, u64, Line);
+type Said = (InstanceNum, Name, Name, u64, FeedContent);
 
 impl Pair {
     /// Compares a queue: all of it, and pages that begin after a lane. Returns all of it.
     pub(super) async fn compare_queue(&mut self, num: InstanceNum) -> Checked<Vec<Queued>> {
         let all = QueueRead { now: Timestamp::MAX, after: None, limit: 1_000 };
-        let first = told(self.first.queue(num, all.clone()).await)?.events;
-        let second = told(self.second.queue(self.num_second(num), all).await)?.events;
+        let first = in_words(self.first.queue(num, all.clone()).await)?.events;
+        let second = in_words(self.second.queue(self.num_second(num), all).await)?.events;
         let num_second = self.num_second(num);
         for (one, other) in first.iter().zip(&second) {
             self.positions.learn((num, one.pos), (num_second, other.pos));
@@ -26,8 +26,8 @@ impl Pair {
         for limit in 0..4 {
             let after = [None, Some("x"), Some(""), Some("zz")][limit].map(ToOwned::to_owned);
             let read = QueueRead { now: at(10), after, limit: limit + 1 };
-            let page = told(self.first.queue(num, read.clone()).await)?;
-            let other = told(self.second.queue(num_second, read).await)?;
+            let page = in_words(self.first.queue(num, read.clone()).await)?;
+            let other = in_words(self.second.queue(num_second, read).await)?;
             same(&self.page(num_second, other), &page)?;
         }
         let second = QueuePage { events: second, next_due: None };
@@ -44,10 +44,10 @@ impl Pair {
     pub(super) async fn compare_jobs(&self) -> Checked<Vec<u64>> {
         let mut letters = Vec::new();
         for job in ["task:a", "pool:b"].map(name) {
-            let depth = told(self.first.depth(&job, at(10)).await)?;
-            same(&(&job, told(self.second.depth(&job, at(10)).await)?), &(&job, depth))?;
-            let first = told(self.first.dead(&job, 0, 1_000).await)?;
-            let second = told(self.second.dead(&job, 0, 1_000).await)?;
+            let depth = in_words(self.first.depth(&job, at(10)).await)?;
+            same(&(&job, in_words(self.second.depth(&job, at(10)).await)?), &(&job, depth))?;
+            let first = in_words(self.first.dead(&job, 0, 1_000).await)?;
+            let second = in_words(self.second.dead(&job, 0, 1_000).await)?;
             let placed = |dead: Dead| Dead { pos: self.letter(dead.pos), ..dead };
             same(&second.into_iter().map(placed).collect(), &first)?;
             same(&depth.dead, &(first.len() as u64))?;
@@ -57,7 +57,7 @@ impl Pair {
         first.iter().zip(&second).try_for_each(|(one, other)| same(other, one))?;
         same(&second.len(), &first.len())?;
         let mark = Some(name("sink"));
-        same(&told(self.second.mark(mark.as_ref()).await)?, &told(self.first.mark(mark.as_ref()).await)?)?;
+        same(&in_words(self.second.mark(mark.as_ref()).await)?, &in_words(self.first.mark(mark.as_ref()).await)?)?;
         Ok(letters)
     }
 
@@ -65,8 +65,8 @@ impl Pair {
     pub(super) async fn compare_replies(&self, write: &Write) -> Checked {
         let Write::Turn(turn) = write else { return Ok(()) };
         for (pos, _) in &turn.replies {
-            let second = told(self.second.reply(self.pos_second(turn.num, *pos)).await)?;
-            same(&second, &told(self.first.reply(*pos).await)?)?;
+            let second = in_words(self.second.reply(self.pos_second(turn.num, *pos)).await)?;
+            same(&second, &in_words(self.first.reply(*pos).await)?)?;
         }
         Ok(())
     }
@@ -149,10 +149,10 @@ impl Pair {
 
 /// Returns the whole feed, instance by instance: how the events of one batch interleave is up to the store.
 async fn feed(store: &dyn Store, num: impl Fn(InstanceNum) -> InstanceNum) -> Checked<Vec<Said>> {
-    let told = told(store.feed(0, 1_000_000).await)?;
-    ensure(told.is_sorted_by(|one, next| one.pos < next.pos), || format!("the feed is out of order: {told:?}"))?;
+    let item = in_words(store.feed(0, 1_000_000).await)?;
+    ensure(item.is_sorted_by(|one, next| one.pos < next.pos), || format!("the feed is out of order: {item:?}"))?;
     let mut said: Vec<Said> =
-        told.into_iter().map(|told| (num(told.num), told.id, told.workflow, told.number, told.line)).collect();
+        item.into_iter().map(|item| (num(item.num), item.id, item.workflow, item.number, item.content)).collect();
     said.sort_by_key(|line| line.0);
     Ok(said)
 }

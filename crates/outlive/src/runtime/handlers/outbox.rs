@@ -140,7 +140,7 @@ impl Outbox {
         let input = self.encode("the input", input)?;
         self.surroundings.names.check_input(&workflow, &input)?;
         let (now, chance) = (self.now(), &self.surroundings.chance);
-        let start = commit::Start {
+        let start = commit::StartWrite {
             id: run_id(id)?,
             workflow,
             input,
@@ -159,8 +159,8 @@ impl Outbox {
         let message =
             Message::Signal { name: Name::new("signal name", name)?, payload: self.encode("the signal", value)? };
         let (id, token) = (Name::new("run id", run)?, self.surroundings.chance.token());
-        let send = commit::Send { id, num: None, message, at: self.now(), dedup: None, token };
-        self.write(Write::Send(send)).map(drop)
+        let send = commit::SendWrite { id, num: None, message, at: self.now(), dedup: None, token };
+        self.write(Write::Message(send)).map(drop)
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct JobDriver {
     pub(crate) created_at: Timestamp,
     pub(crate) job: Job,
     /// The number of lifecycle events reported for it, as the store has it.
-    pub(crate) told: u64,
+    pub(crate) reported: u64,
     /// Whether the store records it as ours.
     pub(crate) is_owned: bool,
     /// What has arrived and is not handled yet.
@@ -192,11 +192,11 @@ impl JobDriver {
         if self.job.has_change() {
             self.commit(Standing::at_work(), Vec::new()).await?;
         }
-        let (before, told, receivers) = (self.job.checkpoint(), self.replies.clone(), Receivers::of(&writes));
+        let (before, replies, receivers) = (self.job.checkpoint(), self.replies.clone(), Receivers::of(&writes));
         self.ended(&call, end, began);
         if let Some(refusal) = self.commit(Standing::at_work(), writes).await? {
             self.job.roll_back(before, &call);
-            self.replies = told;
+            self.replies = replies;
             let failure = Failure::new(Cause::Error, receivers.refused(&refusal));
             self.ended(&call, End::Failed(failure), began);
         }
@@ -243,7 +243,7 @@ impl JobDriver {
         let change = self.job.take_change();
         match self.submit(&change, &standing, writes).await? {
             Answer::Turned(_) => {
-                self.told += change.news.iter().map(|news| news.kind.count()).sum::<u64>();
+                self.reported += change.lifecycle.iter().map(|record| record.kind.count()).sum::<u64>();
                 self.is_owned = standing.is_owned;
                 self.tell(&change);
                 if change.is_removed || change.stuck.is_some() {
@@ -274,7 +274,7 @@ impl JobDriver {
             at: self.now(),
         };
         let turn = Turn {
-            news: change.news.clone(),
+            lifecycle: change.lifecycle.clone(),
             taken: change.taken.clone(),
             dead: change.dead.clone(),
             replies: change.replies.clone(),
@@ -282,7 +282,7 @@ impl JobDriver {
             writes,
             state: Some(state),
             is_removed: change.is_removed,
-            ..Turn::new(self.num, self.worker.epoch, self.told)
+            ..Turn::new(self.num, self.worker.epoch, self.reported)
         };
         self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
         loop {
@@ -301,9 +301,9 @@ impl JobDriver {
         self.worker.waiters.ask(self.num);
         change.dead.iter().for_each(logs::dead);
         self.definition.tell(&change.exhausted);
-        let mut told: Vec<_> = std::mem::take(&mut self.replies);
+        let mut replies: Vec<_> = std::mem::take(&mut self.replies);
         for pos in &change.taken {
-            let known = told.iter().position(|(other, _)| other == pos).map(|place| told.swap_remove(place).1);
+            let known = replies.iter().position(|(other, _)| other == pos).map(|place| replies.swap_remove(place).1);
             let answer = change.replies.iter().find(|(other, _)| other == pos).map(|(_, answer)| answer.clone());
             let dead = change.dead.iter().find(|dead| dead.pos == *pos && answer.is_none());
             let record = self.job.record();
@@ -343,7 +343,7 @@ impl JobDriver {
         if !stays {
             return self.leave();
         }
-        self.worker.news.notify_one();
+        self.worker.wakeup.notify_one();
         self.wait().await?;
         self.worker.resume(self.num);
         Ok(())
@@ -400,7 +400,7 @@ pub(super) struct Receivers(String);
 impl Receivers {
     pub(super) fn of(writes: &[Write]) -> Self {
         let id = |write: &Write| match write {
-            Write::Send(send) => Some(format!("{:?}", send.id.as_str())),
+            Write::Message(send) => Some(format!("{:?}", send.id.as_str())),
             Write::Start(start) => Some(format!("{:?}", start.id.as_str())),
             Write::Push(push) => Some(format!("{:?}", push.id.as_str())),
             _ => None,

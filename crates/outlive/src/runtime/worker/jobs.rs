@@ -8,7 +8,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Job, Record, Rules};
 use outlive_core::kind::JobKind;
-use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::{Push, PushTarget, Spot};
 use outlive_core::status::Status;
@@ -74,7 +74,7 @@ impl Worker {
                     id,
                     created_at: instance.created_at,
                     job,
-                    told: instance.news,
+                    reported: instance.reported,
                     is_owned: true,
                     arrivals: Default::default(),
                     replies: Vec::new(),
@@ -92,7 +92,7 @@ impl Worker {
                     mailbox,
                     num,
                     id,
-                    told: instance.news,
+                    reported: instance.reported,
                     record: record.unwrap_or_default(),
                     seed: instance.seed,
                     seen: 0,
@@ -149,7 +149,7 @@ impl Worker {
     pub(crate) fn job_gone(&self, num: InstanceNum, mailbox: &Arc<Mailbox>) {
         self.touch();
         self.residency.leave(num, mailbox);
-        self.news.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Marks a job instance stuck, with all it has.
@@ -158,7 +158,8 @@ impl Worker {
         tracing::warn!(job = instance.id.as_str(), "job is stuck: {note}");
         let reason = Some(note.clone().into());
         let at = self.env.clock.now();
-        let news = News::new(NewsKind::JobStuck, at).with(Detail { reason, ..Detail::default() }.to_payload());
+        let record = LifecycleRecord::new(LifecycleRecordKind::JobStuck, at)
+            .with(Detail { reason, ..Detail::default() }.to_payload());
         let state = NewState {
             status: Status::Stuck,
             wake: None,
@@ -168,7 +169,11 @@ impl Worker {
             note: Some(note),
             at,
         };
-        let turn = Turn { news: vec![news], state: Some(state), ..Turn::new(instance.num, self.epoch, instance.news) };
+        let turn = Turn {
+            lifecycle: vec![record],
+            state: Some(state),
+            ..Turn::new(instance.num, self.epoch, instance.reported)
+        };
         self.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(Arc::new(Mailbox::default())));
     }
 
@@ -176,7 +181,7 @@ impl Worker {
     pub(super) fn pushed(&self, push: &Push, num: InstanceNum, positions: &[u64], before: u64) {
         self.replies.place(push.token, num, positions.first().copied().unwrap_or(0));
         let Some(mailbox) = self.residency.mailbox(num) else { return self.queue_due(num) };
-        let is_told = mailbox.post(|arrivals| {
+        let is_posted = mailbox.post(|arrivals| {
             if push.place == PushTarget::Queue {
                 arrivals.is_pushed = true;
                 let rank = push.events.iter().map(rank_of).min();
@@ -191,7 +196,7 @@ impl Worker {
                 before = *pos;
             }
         });
-        if !is_told {
+        if !is_posted {
             self.queue_due(num);
         }
     }

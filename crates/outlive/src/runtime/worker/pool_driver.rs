@@ -23,7 +23,7 @@ use outlive_core::event::Event;
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{End, Record};
-use outlive_core::lifecycle::{News, NewsKind};
+use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::{QueuePage, Queued};
 use outlive_core::status::Status;
@@ -57,7 +57,7 @@ pub(crate) struct PoolDriver {
     pub(crate) num: InstanceNum,
     pub(crate) id: Name,
     /// The number of lifecycle events reported for it, once everything that was submitted is durable.
-    pub(crate) told: u64,
+    pub(crate) reported: u64,
     pub(crate) record: Record,
     pub(crate) seed: u64,
     /// The position of the last message that was seen.
@@ -110,7 +110,7 @@ pub(crate) struct PoolWork {
     is_alone: bool,
     /// Messages that were taken, and the lifecycle events they lead to.
     taken: Vec<u64>,
-    news: Vec<News>,
+    lifecycle: Vec<LifecycleRecord>,
     is_stopping: bool,
     is_resting: bool,
     /// Another instance needs its place in memory.
@@ -220,11 +220,11 @@ impl PoolDriver {
         match inbound.message {
             Message::Pause if !self.record.is_stopped => {
                 self.record.is_stopped = true;
-                self.work.news.push(News::new(NewsKind::JobStopped, inbound.at));
+                self.work.lifecycle.push(LifecycleRecord::new(LifecycleRecordKind::JobStopped, inbound.at));
             }
             Message::Resume if self.record.is_stopped => {
                 self.record.is_stopped = false;
-                self.work.news.push(News::new(NewsKind::JobResumed, inbound.at));
+                self.work.lifecycle.push(LifecycleRecord::new(LifecycleRecordKind::JobResumed, inbound.at));
             }
             _ => {}
         }
@@ -268,7 +268,7 @@ impl PoolDriver {
             Answer::Refused(refusal) => {
                 // A write that a handler asked for was refused, so the handler has failed.
                 let Some(finished) = submitted.again else { return Err(PoolIsOver) };
-                (self.told, self.is_owned) = submitted.before;
+                (self.reported, self.is_owned) = submitted.before;
                 let problem = Receivers::of(&finished.writes).refused(&refusal);
                 if finished.events.iter().any(|(_, fate)| matches!(fate, Fate::Failed { .. })) {
                     // It was `on_dead` that asked for the write. The event is given up without it, as if `on_dead` had
@@ -482,7 +482,7 @@ impl PoolDriver {
         if !stays && self.mailbox.close_if_empty() {
             return Err(PoolIsOver);
         }
-        self.worker.news.notify_one();
+        self.worker.wakeup.notify_one();
         Ok(())
     }
 }

@@ -92,7 +92,7 @@ impl Worker {
         }
         let (num, has_recorded) = match (write, answer) {
             (Write::Commit(commit), Answer::Done) => (commit.num, !commit.entries.is_empty()),
-            (Write::Turn(turn), Answer::Turned(_)) if !turn.news.is_empty() => (turn.num, true),
+            (Write::Turn(turn), Answer::Turned(_)) if !turn.lifecycle.is_empty() => (turn.num, true),
             _ => return,
         };
         let mut suspects = self.suspects();
@@ -100,7 +100,7 @@ impl Worker {
             suspects.recorded(num);
         }
         if suspects.progressed(num) {
-            self.news.notify_one();
+            self.wakeup.notify_one();
         }
     }
 

@@ -6,7 +6,7 @@ use outlive_core::checksum::Sum;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::job::{Record, Rules};
 use outlive_core::message::Message;
-use outlive_core::store::commit::{Send, Write};
+use outlive_core::store::commit::{SendWrite, Write};
 use outlive_core::store::query::{Filter, Instance};
 
 use super::{RETRY, Worker};
@@ -69,8 +69,8 @@ impl Worker {
     /// has looked at its schedule does no harm.
     async fn stir(&self, num: InstanceNum, id: &Name) -> Result<(), Error> {
         let (at, token) = (self.env.clock.now(), self.around.chance.token());
-        let send = Send { id: id.clone(), num: Some(num), message: Message::Clear, at, dedup: None, token };
-        self.committer.write(Write::Send(send)).await.map(drop)
+        let send = SendWrite { id: id.clone(), num: Some(num), message: Message::Clear, at, dedup: None, token };
+        self.committer.write(Write::Message(send)).await.map(drop)
     }
 }
 

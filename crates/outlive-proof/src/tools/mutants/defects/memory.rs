@@ -193,8 +193,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             },
             Edit {
                 file: ROW,
-                original: "if !turn.news.is_empty() {",
-                replacement: r#"if !turn.news.is_empty() && !crate::defect::is_on("ProgressUncounted") {"#,
+                original: "if !turn.lifecycle.is_empty() {",
+                replacement: r#"if !turn.lifecycle.is_empty() && !crate::defect::is_on("ProgressUncounted") {"#,
             },
         ],
     },
@@ -203,8 +203,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A turn of a job is accepted whatever the number of its last lifecycle event is. Breaks P2.",
         edits: &[Edit {
             file: JOBS,
-            original: "|| told != turn.before {",
-            replacement: r#"|| (told != turn.before && !crate::defect::is_on("TurnUnnumbered")) {"#,
+            original: "|| reported != turn.before {",
+            replacement: r#"|| (reported != turn.before && !crate::defect::is_on("TurnUnnumbered")) {"#,
         }],
     },
     Defect {

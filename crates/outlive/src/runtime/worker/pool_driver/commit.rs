@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use outlive_core::event::Event;
-use outlive_core::job::{Exhausted, HandlerKind, Record, Verdict, failed_news};
-use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::job::{Exhausted, HandlerKind, Record, Verdict, failure_records};
+use outlive_core::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use outlive_core::queue::{Dead, Moved, Queued};
 use outlive_core::status::Status;
 use outlive_core::store::commit::{NewState, Turn, Write};
@@ -24,7 +24,7 @@ pub(super) struct Submitted {
     pub(super) begins: Vec<Vec<Queued>>,
     /// The finished call, in case the commit is refused.
     pub(super) again: Option<Finished>,
-    /// The values of `told` and `is_owned` before, in case the commit is refused.
+    /// The values of `reported` and `is_owned` before, in case the commit is refused.
     pub(super) before: (u64, bool),
     /// Whether the commit makes events wait for a time.
     pub(super) is_delaying: bool,
@@ -34,7 +34,7 @@ pub(super) struct Submitted {
 /// A commit being put together.
 #[derive(Default)]
 pub(super) struct Draft {
-    news: Vec<News>,
+    lifecycle: Vec<LifecycleRecord>,
     taken: Vec<u64>,
     moved: Vec<Moved>,
     dead: Vec<Dead>,
@@ -82,7 +82,7 @@ impl PoolDriver {
 
     pub(super) fn new_draft(&mut self) -> Draft {
         let work = &mut self.work;
-        let (taken, news) = (std::mem::take(&mut work.taken), std::mem::take(&mut work.news));
+        let (taken, lifecycle) = (std::mem::take(&mut work.taken), std::mem::take(&mut work.lifecycle));
         let mut begins = std::mem::take(&mut work.marked);
         if self.record.is_stopped || work.is_stopping {
             // They do not start any more.
@@ -92,7 +92,7 @@ impl PoolDriver {
                 work.window.push_front(queued);
             }
         }
-        Draft { taken, news, begins, ..Draft::default() }
+        Draft { taken, lifecycle, begins, ..Draft::default() }
     }
 
     /// Adds the outcome of a call to a draft.
@@ -107,8 +107,8 @@ impl PoolDriver {
                 Fate::Done => {
                     let duration_ms = u64::try_from(at.since(began).as_millis()).ok().filter(|millis| *millis > 0);
                     let detail = Detail { event: Some(pos), duration_ms, ..Detail::default() }.to_payload();
-                    let (kind, attempt) = (NewsKind::JobExecuted, event.failed + 1);
-                    draft.news.push(News { at, kind, attempt, detail: Some(detail) });
+                    let (kind, attempt) = (LifecycleRecordKind::JobExecuted, event.failed + 1);
+                    draft.lifecycle.push(LifecycleRecord { at, kind, attempt, detail: Some(detail) });
                     None
                 }
                 fate => self.failed(draft, pos, event, fate, at),
@@ -127,9 +127,9 @@ impl PoolDriver {
         logs::handler_failed(self.id.as_str(), "execute", failed, &failure);
         letter.iter().for_each(|letter| logs::dead(letter));
         let about = Detail { event: Some(pos), handler: Some("execute".into()), ..Detail::default() };
-        let (news, exhausted) = failed_news(&verdict, &failure, failed, about, at);
-        draft.news.push(news);
-        draft.news.extend(exhausted);
+        let (failed_record, exhausted) = failure_records(&verdict, &failure, failed, about, at);
+        draft.lifecycle.push(failed_record);
+        draft.lifecycle.extend(exhausted);
         draft.dead.extend(letter.map(|letter| *letter));
         match verdict {
             Verdict::Again { due, .. } => {
@@ -153,21 +153,28 @@ impl PoolDriver {
     }
 
     pub(super) fn send(&mut self, draft: Draft, again: Option<Finished>, state: Option<NewState>) {
-        let Draft { news, taken, moved, dead, writes, events, exhausted, begins } = draft;
-        let told = self.told;
+        let Draft { lifecycle, taken, moved, dead, writes, events, exhausted, begins } = draft;
+        let reported = self.reported;
         self.work.undurable.push_back(Submitted {
             events,
             taken: taken.clone(),
             exhausted,
             begins,
             again,
-            before: (told, self.is_owned),
+            before: (reported, self.is_owned),
             is_delaying: moved.iter().any(|moved| moved.to.as_ref().is_some_and(|event| event.due.is_some())),
             is_rest: state.as_ref().is_some_and(|state| !state.is_owned),
         });
-        self.told += news.iter().map(|news| news.kind.count()).sum::<u64>();
-        let turn =
-            Turn { news, taken, queue: moved, dead, writes, state, ..Turn::new(self.num, self.worker.epoch, told) };
+        self.reported += lifecycle.iter().map(|record| record.kind.count()).sum::<u64>();
+        let turn = Turn {
+            lifecycle,
+            taken,
+            queue: moved,
+            dead,
+            writes,
+            state,
+            ..Turn::new(self.num, self.worker.epoch, reported)
+        };
         self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
     }
 

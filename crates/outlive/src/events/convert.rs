@@ -2,11 +2,11 @@
 
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::journal::{Entry, EntryKind};
-use outlive_core::lifecycle::{Detail, News, NewsKind};
+use outlive_core::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use outlive_core::payload::Payload;
 use outlive_core::retry::Reason;
 use outlive_core::status::StatusKind;
-use outlive_core::store::query::{Line, Told};
+use outlive_core::store::query::{FeedContent, FeedItem};
 use outlive_core::time::Timestamp;
 use serde::Deserialize;
 
@@ -15,26 +15,28 @@ use super::kind::{JobWork, LifecycleKind, RetryScheduled};
 use outlive_core::workflow::{ParsedIdentity, unescaped};
 
 /// Returns the events of a feed entry, in order.
-pub(super) fn events(told: &Told) -> Vec<LifecycleEvent> {
+pub(super) fn events(item: &FeedItem) -> Vec<LifecycleEvent> {
     let event = |cursor, number, at, kind| LifecycleEvent {
-        id: format!("{}-{number}", told.num.0),
+        id: format!("{}-{number}", item.num.0),
         at,
         number,
-        instance: told.id.as_str().to_owned(),
-        name: told.workflow.as_str().to_owned(),
+        instance: item.id.as_str().to_owned(),
+        name: item.workflow.as_str().to_owned(),
         kind,
         cursor,
     };
-    let whole = Cursor::after(told.pos);
-    match &told.line {
-        Line::Entry(entry) => {
-            of_entry(entry).map(|kind| event(whole, told.number, entry.at, kind)).into_iter().collect()
+    let whole = Cursor::after(item.pos);
+    match &item.content {
+        FeedContent::Entry(entry) => {
+            of_entry(entry).map(|kind| event(whole, item.number, entry.at, kind)).into_iter().collect()
         }
-        Line::News(news) if news.kind == NewsKind::RunBegun => vec![
-            event(Cursor::within(told.pos), told.number.saturating_sub(1), news.at, LifecycleKind::RunQueued),
-            event(whole, told.number, news.at, LifecycleKind::RunStarted),
+        FeedContent::Lifecycle(record) if record.kind == LifecycleRecordKind::RunBegun => vec![
+            event(Cursor::within(item.pos), item.number.saturating_sub(1), record.at, LifecycleKind::RunQueued),
+            event(whole, item.number, record.at, LifecycleKind::RunStarted),
         ],
-        Line::News(news) => of_news(news).map(|kind| event(whole, told.number, news.at, kind)).into_iter().collect(),
+        FeedContent::Lifecycle(record) => {
+            of_lifecycle(record).map(|kind| event(whole, item.number, record.at, kind)).into_iter().collect()
+        }
     }
 }
 
@@ -114,53 +116,53 @@ fn retry(entry: &Entry, plan: Option<RetryPlan>) -> Option<RetryScheduled> {
 }
 
 /// Returns the event of any other feed entry. `None` for a kind that a later release has added.
-fn of_news(news: &News) -> Option<LifecycleKind> {
-    let reason = || sentence(news.detail.as_ref());
-    Some(match news.kind {
-        NewsKind::RunQueued => LifecycleKind::RunQueued,
-        NewsKind::RunStarted => LifecycleKind::RunStarted,
-        NewsKind::RunPaused => {
-            let (why, until) = paused(news.detail.as_ref());
+fn of_lifecycle(record: &LifecycleRecord) -> Option<LifecycleKind> {
+    let reason = || sentence(record.detail.as_ref());
+    Some(match record.kind {
+        LifecycleRecordKind::RunQueued => LifecycleKind::RunQueued,
+        LifecycleRecordKind::RunStarted => LifecycleKind::RunStarted,
+        LifecycleRecordKind::RunPaused => {
+            let (why, until) = paused(record.detail.as_ref());
             LifecycleKind::RunPaused { why, until }
         }
-        NewsKind::RunResumed => LifecycleKind::RunResumed,
-        NewsKind::RunCompleted => LifecycleKind::RunCompleted,
-        NewsKind::RunFailed => {
-            let kept = news.detail.as_ref().and_then(|payload| Failure::from_payload(payload).ok());
-            LifecycleKind::RunFailed { failure: kept.unwrap_or_else(|| unknown(news.detail.as_ref())) }
+        LifecycleRecordKind::RunResumed => LifecycleKind::RunResumed,
+        LifecycleRecordKind::RunCompleted => LifecycleKind::RunCompleted,
+        LifecycleRecordKind::RunFailed => {
+            let kept = record.detail.as_ref().and_then(|payload| Failure::from_payload(payload).ok());
+            LifecycleKind::RunFailed { failure: kept.unwrap_or_else(|| unknown(record.detail.as_ref())) }
         }
-        NewsKind::RunCancelled => LifecycleKind::RunCancelled { reason: reason() },
-        NewsKind::RunStuck => LifecycleKind::RunStuck { reason: reason() },
-        _ => return of_job(news),
+        LifecycleRecordKind::RunCancelled => LifecycleKind::RunCancelled { reason: reason() },
+        LifecycleRecordKind::RunStuck => LifecycleKind::RunStuck { reason: reason() },
+        _ => return of_job(record),
     })
 }
 
 /// Returns the event of a job.
-fn of_job(news: &News) -> Option<LifecycleKind> {
-    let detail = news.detail.as_ref().and_then(Detail::from_payload).unwrap_or_default();
-    let (work, attempt) = (work(&detail), news.attempt);
-    let retry = job_retry(news, &detail);
+fn of_job(record: &LifecycleRecord) -> Option<LifecycleKind> {
+    let detail = record.detail.as_ref().and_then(Detail::from_payload).unwrap_or_default();
+    let (work, attempt) = (work(&detail), record.attempt);
+    let retry = job_retry(record, &detail);
     let Detail { error, reason, at, .. } = detail;
     let reason = reason.map(String::from);
-    Some(match news.kind {
-        NewsKind::JobStarted => LifecycleKind::JobStarted { work },
-        NewsKind::JobExecuted => LifecycleKind::JobExecuted { work },
-        NewsKind::JobFailed => {
+    Some(match record.kind {
+        LifecycleRecordKind::JobStarted => LifecycleKind::JobStarted { work },
+        LifecycleRecordKind::JobExecuted => LifecycleKind::JobExecuted { work },
+        LifecycleRecordKind::JobFailed => {
             let (error, will_retry) = (error.unwrap_or_default(), retry.is_some());
             LifecycleKind::JobFailed { work, attempt, error, will_retry, retry }
         }
-        NewsKind::JobExhausted => {
+        LifecycleRecordKind::JobExhausted => {
             LifecycleKind::JobExhausted { work, attempt, error, reason: reason.unwrap_or_default() }
         }
-        NewsKind::JobTerminated => LifecycleKind::JobTerminated { work, reason },
-        NewsKind::JobStopped => LifecycleKind::JobStopped { reason },
-        NewsKind::JobResumed => LifecycleKind::JobResumed,
-        NewsKind::JobStuck => LifecycleKind::JobStuck { reason: reason.or(error).unwrap_or_default() },
-        NewsKind::EventHandled => LifecycleKind::EventHandled { work, attempt },
-        NewsKind::DebounceStarted => LifecycleKind::DebounceStarted { work, until: at },
-        NewsKind::DebounceFlushed => LifecycleKind::DebounceFlushed { work, reason },
-        NewsKind::DebounceCleared => LifecycleKind::DebounceCleared { work },
-        NewsKind::TaskScheduled => LifecycleKind::TaskScheduled { work, due: at },
+        LifecycleRecordKind::JobTerminated => LifecycleKind::JobTerminated { work, reason },
+        LifecycleRecordKind::JobStopped => LifecycleKind::JobStopped { reason },
+        LifecycleRecordKind::JobResumed => LifecycleKind::JobResumed,
+        LifecycleRecordKind::JobStuck => LifecycleKind::JobStuck { reason: reason.or(error).unwrap_or_default() },
+        LifecycleRecordKind::EventHandled => LifecycleKind::EventHandled { work, attempt },
+        LifecycleRecordKind::DebounceStarted => LifecycleKind::DebounceStarted { work, until: at },
+        LifecycleRecordKind::DebounceFlushed => LifecycleKind::DebounceFlushed { work, reason },
+        LifecycleRecordKind::DebounceCleared => LifecycleKind::DebounceCleared { work },
+        LifecycleRecordKind::TaskScheduled => LifecycleKind::TaskScheduled { work, due: at },
         _ => return None,
     })
 }
@@ -175,12 +177,12 @@ fn work(detail: &Detail) -> JobWork {
     }
 }
 
-fn job_retry(news: &News, detail: &Detail) -> Option<RetryScheduled> {
+fn job_retry(record: &LifecycleRecord, detail: &Detail) -> Option<RetryScheduled> {
     let due = detail.retry_at?;
     Some(RetryScheduled {
-        attempt: news.attempt.saturating_add(1),
+        attempt: record.attempt.saturating_add(1),
         due,
-        delay_ms: detail.delay_ms.unwrap_or_else(|| millis(news.at, due)),
+        delay_ms: detail.delay_ms.unwrap_or_else(|| millis(record.at, due)),
         base_delay_ms: detail.base_delay_ms,
         backoff: detail.backoff.as_deref().map(ToOwned::to_owned),
         jitter: detail.jitter.as_deref().map(ToOwned::to_owned),

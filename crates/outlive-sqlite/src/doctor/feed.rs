@@ -13,7 +13,7 @@ use crate::row;
 const ENTRIES: &str = "SELECT pos, instance, number, 1, seq FROM entry ORDER BY pos";
 
 /// The start of a run takes two numbers.
-const NEWS: &str = "SELECT pos, instance, number, iif(kind = 9, 2, 1), 0 FROM news ORDER BY pos";
+const LIFECYCLE: &str = "SELECT pos, instance, number, iif(kind = 9, 2, 1), 0 FROM lifecycle ORDER BY pos";
 
 /// The position up to which the feed may have been trimmed.
 const FORGOTTEN: &str = "SELECT coalesce((SELECT value FROM meta WHERE key = 'trimmed'), 0)";
@@ -21,7 +21,7 @@ const FORGOTTEN: &str = "SELECT coalesce((SELECT value FROM meta WHERE key = 'tr
 const REMEDY: &str = "no run is affected; report this";
 
 /// A row of the feed.
-struct Line {
+struct FeedRecord {
     pos: i64,
     whose: i64,
     number: i64,
@@ -32,7 +32,7 @@ struct Line {
 
 /// What is known of the feed of one instance.
 #[derive(Default)]
-struct Told {
+struct SeenFeed {
     /// The last number past the position up to which the feed may have been trimmed.
     before: Option<i64>,
     /// The largest number, and the last position.
@@ -44,31 +44,31 @@ struct Told {
 
 pub(super) fn examine(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
     let until: i64 = sheet.connection.query_row(FORGOTTEN, [], |row| row.get(0))?;
-    let mut told: HashMap<i64, Told> = HashMap::new();
-    let (mut entries, mut news) = (sheet.connection.prepare(ENTRIES)?, sheet.connection.prepare(NEWS)?);
-    let (mut entries, mut news) = (entries.query([])?, news.query([])?);
-    let (mut entry, mut other) = (next(&mut entries)?, next(&mut news)?);
+    let mut seen: HashMap<i64, SeenFeed> = HashMap::new();
+    let (mut entries, mut lifecycle) = (sheet.connection.prepare(ENTRIES)?, sheet.connection.prepare(LIFECYCLE)?);
+    let (mut entries, mut lifecycle) = (entries.query([])?, lifecycle.query([])?);
+    let (mut entry, mut other) = (next(&mut entries)?, next(&mut lifecycle)?);
     loop {
         let is_entry = match (&entry, &other) {
             (None, None) => break,
             (Some(entry), Some(other)) => entry.pos < other.pos,
             (entry, _) => entry.is_some(),
         };
-        let line = match is_entry {
+        let record = match is_entry {
             true => std::mem::replace(&mut entry, next(&mut entries)?),
-            false => std::mem::replace(&mut other, next(&mut news)?),
+            false => std::mem::replace(&mut other, next(&mut lifecycle)?),
         };
-        if let Some(line) = line {
+        if let Some(record) = record {
             sheet.count_row();
-            follow(sheet, told.entry(line.whose).or_default(), &line, until);
+            follow(sheet, seen.entry(record.whose).or_default(), &record, until);
         }
     }
-    ends(sheet, &told, until)
+    ends(sheet, &seen, until)
 }
 
-fn next(rows: &mut Rows<'_>) -> rusqlite::Result<Option<Line>> {
+fn next(rows: &mut Rows<'_>) -> rusqlite::Result<Option<FeedRecord>> {
     let number = |row: &Row<'_>, column| row::int(row, column).unwrap_or(0);
-    Ok(rows.next()?.map(|row| Line {
+    Ok(rows.next()?.map(|row| FeedRecord {
         pos: number(row, 0),
         whose: number(row, 1),
         number: number(row, 2),
@@ -78,30 +78,30 @@ fn next(rows: &mut Rows<'_>) -> rusqlite::Result<Option<Line>> {
 }
 
 /// Checks that a row follows the one before it.
-fn follow(sheet: &mut Sheet<'_>, told: &mut Told, line: &Line, until: i64) {
-    if line.pos > until {
-        let wanted = line.number - line.count;
-        let is_next = told.before.map_or(until > 0 || wanted == 0, |before| before == wanted);
-        if !is_next && sheet.id_of(line.whose).is_some() {
-            let found = format!("number {} follows number {}", line.number, told.before.unwrap_or(0));
+fn follow(sheet: &mut Sheet<'_>, seen: &mut SeenFeed, record: &FeedRecord, until: i64) {
+    if record.pos > until {
+        let wanted = record.number - record.count;
+        let is_next = seen.before.map_or(until > 0 || wanted == 0, |before| before == wanted);
+        if !is_next && sheet.id_of(record.whose).is_some() {
+            let found = format!("number {} follows number {}", record.number, seen.before.unwrap_or(0));
             let holds = "the feed numbers of an instance count up from 1 without a gap";
-            sheet.find(Problem::Feed, Some(line.whose), found, holds, REMEDY);
+            sheet.find(Problem::Feed, Some(record.whose), found, holds, REMEDY);
         }
-        told.before = Some(line.number);
+        seen.before = Some(record.number);
     }
-    told.number = told.number.max(line.number);
-    told.pos = line.pos;
-    told.seq = told.seq.max(line.seq);
+    seen.number = seen.number.max(record.number);
+    seen.pos = record.pos;
+    seen.seq = seen.seq.max(record.seq);
 }
 
 /// Checks that no row is missing at the end of an instance's feed.
-fn ends(sheet: &mut Sheet<'_>, told: &HashMap<i64, Told>, until: i64) -> rusqlite::Result<()> {
-    let mut statement = sheet.connection.prepare("SELECT num, news FROM instance")?;
+fn ends(sheet: &mut Sheet<'_>, seen: &HashMap<i64, SeenFeed>, until: i64) -> rusqlite::Result<()> {
+    let mut statement = sheet.connection.prepare("SELECT num, reported FROM instance")?;
     let mut rows = statement.query([])?;
-    let nothing = Told::default();
+    let nothing = SeenFeed::default();
     while let Some(row) = rows.next()? {
         let num = row::int(row, 0).unwrap_or(0);
-        let Told { number, pos, seq, .. } = told.get(&num).unwrap_or(&nothing);
+        let SeenFeed { number, pos, seq, .. } = seen.get(&num).unwrap_or(&nothing);
         let wanted = row::int(row, 1).unwrap_or(0) + seq;
         if *number != wanted && (until == 0 || *pos > until || *number > wanted) {
             let found = format!("its last feed number is {number}, but should be {wanted}");
