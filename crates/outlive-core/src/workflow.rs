@@ -23,30 +23,38 @@
 mod ask;
 mod attempt;
 mod control;
+mod deliveries;
 mod identity;
+mod inbox;
 mod op;
+mod ops;
 mod parsed;
 mod pause;
 mod record;
+mod recorder;
 mod signals;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 pub use identity::{base, numbered_scope, scope};
 pub use op::{Accepts, Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
 pub use parsed::{ParsedIdentity, unescaped};
+pub use recorder::Outgoing;
 
 use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};
-use crate::message::{Inbound, Message};
+use crate::message::Inbound;
 use crate::time::Timestamp;
 
+use deliveries::{Deliveries, Delivery};
 use identity::{Identities, numbered, op_words};
+use inbox::RunInbox;
 use op::{Op, Phase};
+use ops::Operations;
 use record::{Records, signal_mark};
-use signals::Signals;
+use recorder::Recorder;
 
 /// Handle of an outstanding operation. Slots are reused once the operation is closed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -93,17 +101,6 @@ pub enum Mode {
     Shadow,
 }
 
-/// Journal entries and the messages they take from the inbox, to be made durable together.
-#[derive(Debug, Default)]
-pub struct Outgoing {
-    /// The last sequence number before these entries.
-    pub seq_before: u64,
-    /// The entries, numbered without gaps.
-    pub entries: Vec<Entry>,
-    /// The inbox positions of the messages that they take.
-    pub taken: Vec<u64>,
-}
-
 /// The state machine of one run.
 ///
 /// ```
@@ -135,57 +132,32 @@ pub struct Machine {
     identities: Identities,
     /// Old names under which renamed operations are still recorded. No other operation may use them.
     renamed: BTreeSet<Arc<str>>,
-    ops: Vec<Option<Op>>,
-    free: Vec<usize>,
-    /// Outstanding operations with an undelivered outcome, ordered by delivery number.
-    queue: VecDeque<(u64, Slot)>,
-    /// The one operation that may become ready before the next quiet point.
-    current: Option<Slot>,
-    /// Operations that have their delivery but were polled while another one was current, by delivery number.
-    held: BTreeSet<(u64, Slot)>,
-    /// The number of deliveries that user code has not consumed.
-    unconsumed: usize,
+    ops: Operations,
+    deliveries: Deliveries,
+    frontier: Frontier,
+    recorder: Recorder,
+    /// Allocated with the first message or wait: many runs have neither.
+    inbox: Option<Box<RunInbox>>,
+    /// Set when the engine shuts down: nothing begins or is delivered any more.
+    is_frozen: bool,
+    /// The time of the last delivery, which is the time user code sees.
+    now: Timestamp,
+    trouble: Option<Trouble>,
+    /// The operation that most recently had its first poll, and its call site.
+    last_begun: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// What happens at the frontier of a run.
+#[derive(Default)]
+struct Frontier {
     /// Whether the last quiet point found no outstanding operation with a recorded outcome.
-    is_frontier: bool,
+    is_reached: bool,
     /// Operations that were polled before they were allowed to begin.
     idle: Vec<Slot>,
     /// Steps whose start entry is not durable yet.
     starting: Vec<Slot>,
-    /// Waits by signal name, in order of their first poll.
-    waiting: BTreeMap<Box<str>, Vec<Slot>>,
-    timers: BTreeSet<(Timestamp, Slot)>,
-    signals: Signals,
-    /// Control messages that have not been taken yet.
-    controls: VecDeque<(u64, Message)>,
-    /// Control messages that take effect with the run's next state and leave the inbox with it.
-    controls_done: Vec<u64>,
-    /// The reason of a terminate message, once there is one.
-    terminate: Option<String>,
-    /// All messages up to this inbox position have been received.
-    seen: u64,
-    /// Messages beyond `seen` that have been received too.
-    received: BTreeSet<u64>,
-    /// The reason of the cancel message, once it is taken.
-    cancel: Option<String>,
-    is_held: bool,
-    /// Set when the engine shuts down: nothing begins or is delivered any more.
-    is_frozen: bool,
-    /// Whether a message arrived since the last [`take_news`](Self::take_news).
-    has_news: bool,
-    /// The number of operations with a running body.
-    working: usize,
-    seq: u64,
-    durable: u64,
-    /// The number of the last delivered outcome.
-    delivered: u64,
-    outgoing: Outgoing,
-    /// The time of the last delivery, which is the time user code sees.
-    now: Timestamp,
     /// Operations that have to be polled again because of something the machine did.
     wakes: Vec<Slot>,
-    trouble: Option<Trouble>,
-    /// The operation that most recently had its first poll, and its call site.
-    last_begun: Option<(Arc<str>, Arc<str>)>,
 }
 
 impl Machine {
@@ -194,51 +166,35 @@ impl Machine {
     /// # Errors
     /// Returns an error if the journal is damaged.
     pub fn new(mode: Mode, seed: u64, started: Timestamp, journal: &[Entry]) -> Result<Self, Trouble> {
-        let records = Records::fold(journal).map_err(|problem| {
+        let mut records = Records::fold(journal).map_err(|problem| {
             Trouble(format!(
                 "the journal cannot be read: {problem}; restore the store from a backup, then retry the run"
             ))
         })?;
-        let mut signals = Signals::default();
-        records.given.iter().for_each(|(pos, seq)| signals.give(*pos, *seq));
-        records.refused.iter().for_each(|pos| signals.refuse(*pos));
-        Ok(Self {
+        let mut machine = Self {
             mode,
             seed,
-            seq: records.seq,
-            durable: records.seq,
-            delivered: 0,
-            outgoing: Outgoing { seq_before: records.seq, ..Outgoing::default() },
-            cancel: records.cancel.clone(),
-            records,
+            recorder: Recorder::new(records.seq),
+            inbox: None,
             identities: Identities::default(),
             renamed: BTreeSet::new(),
-            ops: Vec::new(),
-            free: Vec::new(),
-            queue: VecDeque::new(),
-            current: None,
-            held: BTreeSet::new(),
-            unconsumed: 0,
-            is_frontier: false,
-            idle: Vec::new(),
-            starting: Vec::new(),
-            waiting: BTreeMap::new(),
-            timers: BTreeSet::new(),
-            signals,
-            controls: VecDeque::new(),
-            controls_done: Vec::new(),
-            terminate: None,
-            seen: 0,
-            received: BTreeSet::new(),
-            is_held: false,
+            ops: Operations::default(),
+            deliveries: Deliveries::default(),
+            frontier: Frontier::default(),
             is_frozen: false,
-            has_news: false,
-            working: 0,
             now: started,
-            wakes: Vec::new(),
             trouble: None,
             last_begun: None,
-        })
+            records: Records::default(),
+        };
+        if records.cancel.is_some() || !records.given.is_empty() || !records.refused.is_empty() {
+            let inbox = machine.inbox_mut();
+            inbox.cancel = records.cancel.take();
+            std::mem::take(&mut records.given).into_iter().for_each(|(pos, seq)| inbox.signals.give(pos, seq));
+            std::mem::take(&mut records.refused).into_iter().for_each(|pos| inbox.signals.refuse(pos));
+        }
+        machine.records = records;
+        Ok(machine)
     }
 
     // ---- called by operations ----
@@ -257,23 +213,12 @@ impl Machine {
             phase: Phase::Called,
             timer: None,
         };
-        match self.free.pop() {
-            Some(index) => {
-                self.ops[index] = Some(op);
-                Slot(index)
-            }
-            None => {
-                // Most runs have one outstanding operation at a time.
-                self.ops.reserve_exact(usize::from(self.ops.is_empty()));
-                self.ops.push(Some(op));
-                Slot(self.ops.len() - 1)
-            }
-        }
+        self.ops.insert(op)
     }
 
     /// Changes the identity of an operation that was just opened, because it turns out to have a key.
     pub fn rename(&mut self, slot: Slot, base: Arc<str>) {
-        let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
+        let Some(op) = self.ops.get_mut(slot) else { return };
         debug_assert!(matches!(op.phase, Phase::Called), "a key must be set before the first poll");
         self.identities.undo(&op.identity);
         op.identity = self.identities.take(base);
@@ -292,14 +237,14 @@ impl Machine {
     /// assert_eq!(machine.deliver(), Some(slot), "the sleep is over, as recorded under its old name");
     /// ```
     pub fn alias(&mut self, slot: Slot, base: Arc<str>) {
-        if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
+        if let Some(op) = self.ops.get_mut(slot) {
             op.aliases.push(base);
         }
     }
 
     /// Begins an operation on its first poll, when its options are known: finds its record, if it has one.
     pub fn begin(&mut self, slot: Slot, spec: Spec) {
-        let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
+        let Some(op) = self.ops.get_mut(slot) else { return };
         op.spec = Some(spec);
         op.key = op.identity.text();
         self.last_begun = Some((op.key.clone(), op.site.clone()));
@@ -332,29 +277,29 @@ impl Machine {
                 op_words(&name)
             ));
         }
-        op.record = record.unwrap_or_default();
-        match op.record.outcome.take() {
+        let (record, outcome) = record.unwrap_or_default();
+        op.record = record;
+        match outcome {
             Some(found) => {
                 op.phase = Phase::Settled { seq: found.seq, at: found.at, outcome: found.outcome };
-                let place = self.queue.partition_point(|(seq, _)| *seq < found.seq);
-                self.queue.insert(place, (found.seq, slot));
+                self.deliveries.add(found.seq, slot);
             }
             None => {
                 op.phase = Phase::Idle;
-                self.idle.push(slot);
+                self.frontier.idle.push(slot);
             }
         }
     }
 
     /// Polls an operation, which must have [begun](Self::begin).
     pub fn poll(&mut self, slot: Slot, now: Timestamp) -> Polled {
-        if self.may_begin() && matches!(self.phase(slot), Some(Phase::Idle)) {
-            self.idle.retain(|other| *other != slot);
+        if self.may_begin() && matches!(self.ops.phase(slot), Some(Phase::Idle)) {
+            self.frontier.idle.retain(|other| *other != slot);
             self.begin_work(slot, now);
             // It is being polled right now, so it needs no wake.
-            self.wakes.retain(|other| *other != slot);
+            self.frontier.wakes.retain(|other| *other != slot);
         }
-        match self.phase(slot) {
+        match self.ops.phase(slot) {
             Some(Phase::Working { .. } | Phase::FallingBack { .. }) => {
                 self.attempt(slot).map_or(Polled::Pending, Polled::Work)
             }
@@ -366,39 +311,27 @@ impl Machine {
     /// Returns `true` if the operation has been polled before.
     #[must_use]
     pub fn has_begun(&self, slot: Slot) -> bool {
-        !matches!(self.phase(slot), Some(Phase::Called) | None)
+        !matches!(self.ops.phase(slot), Some(Phase::Called) | None)
     }
 
     /// Closes an operation that was consumed or dropped. An unconsumed signal returns to its place in the queue.
     pub fn close(&mut self, slot: Slot) {
-        let Some(op) = self.ops.get_mut(slot.0).and_then(Option::take) else { return };
-        self.free.push(slot.0);
+        let Some(op) = self.ops.remove(slot) else { return };
         self.identities.end(&op.identity);
-        self.working -= usize::from(op.is_working());
-        if let Some(due) = op.timer {
-            self.timers.remove(&(due, slot));
-        }
         match op.phase {
-            Phase::Idle => self.idle.retain(|other| *other != slot),
-            Phase::Starting { .. } => self.starting.retain(|other| *other != slot),
-            Phase::Settled { seq, .. } => self.queue.retain(|(other, _)| *other != seq),
-            Phase::Delivered { seq, .. } => {
-                self.held.remove(&(seq, slot));
-                self.unconsumed -= 1;
-            }
+            Phase::Idle => self.frontier.idle.retain(|other| *other != slot),
+            Phase::Starting { .. } => self.frontier.starting.retain(|other| *other != slot),
+            Phase::Settled { seq, .. } => self.deliveries.remove(seq),
+            Phase::Delivered { seq, .. } => self.deliveries.consumed(slot, seq),
             _ => {}
         }
-        if self.current == Some(slot) {
-            self.current = None;
-        }
-        if let Some(Spec::Wait { name, .. }) = &op.spec {
-            if let Some(slots) = self.waiting.get_mut(name.as_str()) {
-                slots.retain(|other| *other != slot);
-            }
+        self.deliveries.closed(slot);
+        if let (Some(Spec::Wait { name, .. }), Some(inbox)) = (&op.spec, self.inbox.as_deref_mut()) {
+            inbox.stop_waiting(name.as_str(), slot);
             if let Phase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
             | Phase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = op.phase
             {
-                self.signals.give_back(name.as_str(), pos, seq, payload);
+                inbox.signals.give_back(name.as_str(), pos, seq, payload);
             }
         }
     }
@@ -414,29 +347,19 @@ impl Machine {
     /// Delivers the next outcome at a quiet point and returns the operation to poll. Returns `None` if there is nothing
     /// to deliver.
     pub fn deliver(&mut self) -> Option<Slot> {
-        if self.is_held || self.is_frozen || self.is_over() {
+        if !self.may_deliver() || self.is_over() {
             return None;
         }
-        self.current = None;
-        // An operation that was polled out of turn goes first: no later delivery may overtake it.
-        if let Some((_, slot)) = self.held.pop_first() {
-            self.current = Some(slot);
-            return Some(slot);
-        }
-        let &(seq, slot) = self.queue.front()?;
-        if seq > self.durable {
-            return None;
-        }
-        self.queue.pop_front();
-        self.delivered = seq;
-        let op = self.ops.get_mut(slot.0).and_then(Option::as_mut)?;
-        if let Phase::Settled { at, outcome, .. } = std::mem::replace(&mut op.phase, Phase::Refused) {
+        let slot = match self.deliveries.advance(self.recorder.durable())? {
+            Delivery::Held(slot) => return Some(slot),
+            Delivery::New(slot) => slot,
+        };
+        let op = self.ops.get_mut(slot)?;
+        if let Phase::Settled { seq, at, outcome } = std::mem::replace(&mut op.phase, Phase::Refused) {
             op.phase = Phase::Delivered { seq, outcome };
-            self.unconsumed += 1;
             self.now = self.now.max(at);
         }
-        self.is_frontier = false;
-        self.current = Some(slot);
+        self.frontier.is_reached = false;
         Some(slot)
     }
 
@@ -448,62 +371,51 @@ impl Machine {
             return false;
         }
         self.take_controls(now);
-        if self.is_held || self.has_next() {
-            return !self.wakes.is_empty();
+        if self.is_held() || self.has_next() {
+            return !self.frontier.wakes.is_empty();
         }
-        self.current = None;
-        self.is_frontier = true;
-        if !self.idle.is_empty() {
-            std::mem::take(&mut self.idle).into_iter().for_each(|slot| self.begin_work(slot, now));
+        self.deliveries.end_turn();
+        self.frontier.is_reached = true;
+        if !self.frontier.idle.is_empty() {
+            std::mem::take(&mut self.frontier.idle).into_iter().for_each(|slot| self.begin_work(slot, now));
         }
         self.bind_signals(now);
         self.end_due(now);
-        !self.wakes.is_empty()
+        !self.frontier.wakes.is_empty()
     }
 
     /// Takes the operations that have to be polled again because of what the machine did.
     pub fn take_wakes(&mut self) -> Vec<Slot> {
         // Keeps the buffer if it is empty.
-        if self.wakes.is_empty() { Vec::new() } else { std::mem::take(&mut self.wakes) }
+        if self.frontier.wakes.is_empty() { Vec::new() } else { std::mem::take(&mut self.frontier.wakes) }
     }
 
     /// Receives messages without a gap: all up to the last of these have arrived. Those that cannot be acted on yet are
     /// kept.
     pub fn receive_all(&mut self, inbox: Vec<Inbound>) {
-        let last = inbox.iter().map(|inbound| inbound.pos).max().unwrap_or(0);
-        inbox.into_iter().for_each(|inbound| self.receive(inbound));
-        self.seen = self.seen.max(last);
-        let seen = self.seen;
-        self.received.retain(|pos| *pos > seen);
+        if !inbox.is_empty() {
+            self.inbox_mut().receive_all(inbox);
+        }
     }
 
     /// Receives one message. Messages from other processes with lower positions may not have been received yet.
     pub fn receive(&mut self, inbound: Inbound) {
-        if inbound.pos <= self.seen || !self.received.insert(inbound.pos) {
-            return;
-        }
-        self.has_news = true;
-        match inbound.message {
-            Message::Signal { name, payload } => self.signals.put(name.as_str(), inbound.pos, payload),
-            Message::Terminate { reason } => self.terminate = Some(reason),
-            other => self.controls.push_back((inbound.pos, other)),
-        }
+        self.inbox_mut().receive(inbound);
     }
 
     /// Marks everything up to `seq` as durable.
     pub fn durable(&mut self, seq: u64) {
-        debug_assert!(seq <= self.seq, "only entries that were handed out can become durable");
-        self.durable = self.durable.max(seq);
-        let durable = self.durable;
-        let ops = &mut self.ops;
-        let wakes = &mut self.wakes;
-        self.starting.retain(|slot| {
-            let Some(op) = ops.get_mut(slot.0).and_then(Option::as_mut) else { return false };
-            let Phase::Starting { seq, attempt, started } = op.phase else { return false };
+        self.recorder.set_durable(seq);
+        if self.frontier.starting.is_empty() {
+            return;
+        }
+        let (durable, ops, wakes) = (self.recorder.durable(), &mut self.ops, &mut self.frontier.wakes);
+        self.frontier.starting.retain(|slot| {
+            let Some(&Phase::Starting { seq, attempt, started }) = ops.phase(*slot) else { return false };
             if seq > durable {
                 return true;
             }
-            op.phase = Phase::Working { attempt, started };
+            ops.set_phase(*slot, Phase::Working { attempt, started });
             wakes.push(*slot);
             false
         });
@@ -511,59 +423,52 @@ impl Machine {
 
     /// Takes the entries that have to be made durable now.
     pub fn take_outgoing(&mut self) -> Option<Outgoing> {
-        if !self.has_outgoing() {
-            return None;
-        }
-        let next = Outgoing { seq_before: self.seq, ..Outgoing::default() };
-        Some(std::mem::replace(&mut self.outgoing, next))
+        self.recorder.take_outgoing()
     }
 
     // ---- internals ----
 
-    fn phase(&self, slot: Slot) -> Option<&Phase> {
-        self.ops.get(slot.0)?.as_ref().map(|op| &op.phase)
+    fn inbox_mut(&mut self) -> &mut RunInbox {
+        self.inbox.get_or_insert_default()
     }
 
     /// Returns `true` if an operation may begin as soon as it is polled. During a replay it may not: an outcome that is
     /// still to be delivered could drop the operation, and then it must not have run.
     fn may_begin(&self) -> bool {
-        if self.mode == Mode::Shadow || self.is_held || self.is_frozen || self.is_over() {
+        if self.mode == Mode::Shadow || !self.may_deliver() || self.is_over() {
             return false;
         }
         // An unconsumed delivery, however old, may drop an operation that is polled before it is consumed.
-        self.unconsumed == 0 && (self.is_frontier || (!self.is_replaying() && self.controls.is_empty()))
+        self.deliveries.are_consumed() && (self.frontier.is_reached || (!self.is_replaying() && !self.has_controls()))
     }
 
     /// Returns `true` if something that an earlier process recorded is still to be delivered or asked for.
     fn is_replaying(&self) -> bool {
-        let is_recorded = |(seq, _): &(u64, Slot)| *seq <= self.records.seq;
-        self.records.has_unasked() || self.queue.front().is_some_and(is_recorded)
+        self.records.has_unasked() || self.deliveries.is_next_up_to(self.records.seq)
     }
 
     /// Returns `true` if an outcome waits to be delivered.
     fn has_next(&self) -> bool {
-        self.queue.front().is_some_and(|(seq, _)| *seq <= self.durable) || !self.held.is_empty()
+        self.deliveries.has_next(self.recorder.durable())
     }
 
     /// Returns `true` if nothing may begin any more because the run is stuck or terminated.
     fn is_over(&self) -> bool {
-        self.trouble.is_some() || self.terminate.is_some()
+        self.trouble.is_some() || self.terminate_reason().is_some()
     }
 
     fn consume(&mut self, slot: Slot, seq: u64) -> Polled {
-        if self.current != Some(slot) {
-            self.held.insert((seq, slot));
+        if !self.deliveries.is_turn_of(slot, seq) {
             return Polled::Pending;
         }
-        self.current = None;
-        let op = self.ops.get_mut(slot.0).and_then(Option::as_mut);
+        let op = self.ops.get_mut(slot);
         let phase = op.map(|op| std::mem::replace(&mut op.phase, Phase::Refused));
         self.close(slot);
         match phase {
             Some(Phase::Delivered { outcome, .. }) => {
-                self.unconsumed -= 1;
-                if let Outcome::Signal { pos, .. } = outcome {
-                    self.signals.consume(pos);
+                self.deliveries.consumed(slot, seq);
+                if let (Outcome::Signal { pos, .. }, Some(inbox)) = (&outcome, self.inbox.as_deref_mut()) {
+                    inbox.signals.consume(*pos);
                 }
                 Polled::Ready(outcome)
             }
@@ -572,9 +477,11 @@ impl Machine {
     }
 
     fn begin_work(&mut self, slot: Slot, now: Timestamp) {
-        match self.op(slot).and_then(|op| op.spec.as_ref()) {
+        match self.ops.get(slot).and_then(|op| op.spec.as_ref()) {
             Some(Spec::Step(_)) => self.begin_step(slot, now),
-            Some(_) if self.cancel.is_some() => self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now),
+            Some(_) if self.cancel_reason().is_some() => {
+                self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now)
+            }
             Some(&Spec::SleepFor(duration)) => self.begin_sleep(slot, now.after(duration), now),
             Some(&Spec::SleepUntil(due)) => self.begin_sleep(slot, due, now),
             Some(Spec::Wait { name, timeout, .. }) => {
@@ -586,30 +493,23 @@ impl Machine {
     }
 
     fn end_due(&mut self, now: Timestamp) {
-        while let Some(&(due, slot)) = self.timers.first() {
-            if due > now {
-                return;
-            }
-            self.timers.pop_first();
-            let Some(op) = self.ops[slot.0].as_mut() else { continue };
-            op.timer = None;
-            match op.kind {
-                OpKind::Sleep => self.settle(slot, EntryKind::SleepDone, Outcome::Slept, now),
-                OpKind::Wait => self.settle(slot, EntryKind::WaitTimedOut, Outcome::TimedOut, now),
-                OpKind::Step => self.step_due(slot, now),
+        while let Some(slot) = self.ops.take_due(now) {
+            match self.ops.get(slot).map(|op| op.kind) {
+                Some(OpKind::Sleep) => self.settle(slot, EntryKind::SleepDone, Outcome::Slept, now),
+                Some(OpKind::Wait) => self.settle(slot, EntryKind::WaitTimedOut, Outcome::TimedOut, now),
+                Some(OpKind::Step) => self.step_due(slot, now),
+                None => {}
             }
         }
     }
 
     /// Records the outcome of an operation, which gives it a delivery number.
     fn settle(&mut self, slot: Slot, kind: EntryKind, outcome: Outcome, now: Timestamp) {
-        self.disarm(slot);
-        let waited = match self.op(slot) {
-            Some(Op { spec: Some(Spec::Wait { name, .. }), .. }) => Some(name.clone()),
-            _ => None,
-        };
-        if let Some(slots) = waited.and_then(|name| self.waiting.get_mut(name.as_str())) {
-            slots.retain(|other| *other != slot);
+        self.ops.clear_timer(slot);
+        if let Some(inbox) = self.inbox.as_deref_mut()
+            && let Some(Op { spec: Some(Spec::Wait { name, .. }), .. }) = self.ops.get(slot)
+        {
+            inbox.stop_waiting(name.as_str(), slot);
         }
         self.push(slot, kind, now, |entry| match &outcome {
             Outcome::Value(payload) => entry.payload = Some(payload.clone()),
@@ -620,74 +520,34 @@ impl Machine {
             }
             Outcome::Slept | Outcome::TimedOut | Outcome::Cancelled => {}
         });
-        let seq = self.seq;
-        self.set_phase(slot, Phase::Settled { seq, at: now, outcome });
-        self.queue.push_back((seq, slot));
+        let seq = self.recorder.seq();
+        self.ops.set_phase(slot, Phase::Settled { seq, at: now, outcome });
+        self.deliveries.add(seq, slot);
     }
 
     /// Appends an entry about an operation, with its current attempt.
     fn push(&mut self, slot: Slot, kind: EntryKind, now: Timestamp, fill: impl FnOnce(&mut Entry)) {
-        let Some(op) = self.ops.get(slot.0).and_then(Option::as_ref) else { return };
-        let (attempt, started) = match op.phase {
+        let Some(op) = self.ops.get(slot) else { return };
+        let entry = self.recorder.push(kind, &op.key, &op.site, now);
+        (entry.attempt, entry.started) = match op.phase {
             Phase::Working { attempt, started } | Phase::Starting { attempt, started, .. } => (attempt, Some(started)),
             Phase::FallingBack { attempt, started, .. } => (attempt, Some(started)),
             _ => (op.record.failed, None),
         };
-        self.seq += 1;
-        let mut entry = Entry {
-            seq: self.seq,
-            at: now,
-            kind,
-            op: op.key.clone(),
-            site: op.site.clone(),
-            attempt,
-            started,
-            due: None,
-            payload: None,
-        };
-        fill(&mut entry);
-        // Nearly every commit has a single entry.
-        self.outgoing.entries.reserve_exact(usize::from(self.outgoing.entries.is_empty()));
-        self.outgoing.entries.push(entry);
+        fill(entry);
     }
 
     /// Wakes an operation that still has a body, because the body is dropped when the operation is polled.
     fn drop_body(&mut self, slot: Slot) {
-        if self.op(slot).is_some_and(Op::is_working) {
-            self.wakes.push(slot);
-        }
-    }
-
-    fn op(&self, slot: Slot) -> Option<&Op> {
-        self.ops.get(slot.0)?.as_ref()
-    }
-
-    fn set_phase(&mut self, slot: Slot, phase: Phase) {
-        if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
-            let was = op.is_working();
-            op.phase = phase;
-            self.working = self.working + usize::from(op.is_working()) - usize::from(was);
+        if self.ops.get(slot).is_some_and(Op::is_working) {
+            self.frontier.wakes.push(slot);
         }
     }
 
     /// Sets the time at which an operation continues by itself.
     fn arm(&mut self, slot: Slot, due: Timestamp) {
-        self.set_phase(slot, Phase::Armed);
-        self.set_timer(slot, due);
-    }
-
-    fn set_timer(&mut self, slot: Slot, due: Timestamp) {
-        self.disarm(slot);
-        if let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) {
-            op.timer = Some(due);
-            self.timers.insert((due, slot));
-        }
-    }
-
-    fn disarm(&mut self, slot: Slot) {
-        if let Some(due) = self.ops.get_mut(slot.0).and_then(Option::as_mut).and_then(|op| op.timer.take()) {
-            self.timers.remove(&(due, slot));
-        }
+        self.ops.set_phase(slot, Phase::Armed);
+        self.ops.set_timer(slot, due);
     }
 }
 
@@ -695,6 +555,7 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::failure::Cause;
+    use crate::message::Message;
     use crate::payload::Payload;
 
     /// The position after the highest possible one overflowed.

@@ -6,6 +6,7 @@ use crate::payload::Payload;
 use crate::status::Status;
 use crate::time::Timestamp;
 
+use super::inbox::RunInbox;
 use super::op::{Asked, OpKind, Outcome, Phase};
 use super::{Machine, Slot, Trouble};
 
@@ -24,18 +25,18 @@ impl Machine {
     /// Returns the reason of the cancel message, once it is taken.
     #[must_use]
     pub fn cancel_reason(&self) -> Option<&str> {
-        self.cancel.as_deref()
+        self.inbox.as_ref()?.cancel.as_deref()
     }
 
     /// Returns `true` if the run is paused by hand.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.is_held
+        self.inbox.as_ref().is_some_and(|inbox| inbox.is_held)
     }
 
     /// Marks the run as paused by hand, because that was its status when it was claimed.
     pub fn hold(&mut self) {
-        self.is_held = true;
+        self.inbox_mut().is_held = true;
     }
 
     /// Stops the machine from beginning or delivering anything. Bodies that are running may finish.
@@ -46,131 +47,129 @@ impl Machine {
     /// Returns `true` if the message at `pos` has been received. Always `true` for 0, which stands for no message.
     #[must_use]
     pub fn has_received(&self, pos: u64) -> bool {
-        pos <= self.seen || self.received.contains(&pos)
+        pos == 0 || self.inbox.as_ref().is_some_and(|inbox| inbox.has_received(pos))
     }
 
     /// Makes the run look again, as if a message had arrived.
-    pub fn set_news(&mut self) {
-        self.has_news = true;
+    pub fn look_again(&mut self) {
+        self.inbox_mut().has_new = true;
     }
 
-    /// Returns `true` if a message arrived since the last [`take_news`](Self::take_news).
+    /// Returns `true` if a message arrived since the last [`take_new`](Self::take_new).
     #[must_use]
-    pub fn has_news(&self) -> bool {
-        self.has_news
+    pub fn has_new(&self) -> bool {
+        self.inbox.as_ref().is_some_and(|inbox| inbox.has_new)
     }
 
     /// Returns `true` if a message arrived since the last call, and resets the flag.
-    pub fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.has_news)
+    pub fn take_new(&mut self) -> bool {
+        self.inbox.as_mut().is_some_and(|inbox| std::mem::take(&mut inbox.has_new))
     }
 
     /// Returns `true` if the run is neither paused by hand nor frozen, so that outcomes may be delivered.
     #[must_use]
     pub fn may_deliver(&self) -> bool {
-        !self.is_held && !self.is_frozen
+        !self.is_frozen && !self.is_held()
     }
 
     /// Returns `true` if an outcome is waiting and may be delivered.
     #[must_use]
     pub fn has_deliverable(&self) -> bool {
-        !self.is_held && !self.is_frozen && !self.is_over() && self.has_next()
+        self.may_deliver() && !self.is_over() && self.has_next()
     }
 
     /// Returns the operation that the next [`deliver`](Self::deliver) makes ready.
     #[must_use]
     pub fn next_delivery(&self) -> Option<Slot> {
-        let next = self.held.first().or_else(|| self.queue.front());
-        next.filter(|_| self.has_deliverable()).map(|(_, slot)| *slot)
+        self.deliveries.next().filter(|_| self.has_deliverable())
     }
 
     /// Returns `true` if there is something to make durable.
     #[must_use]
     pub fn has_outgoing(&self) -> bool {
-        !self.outgoing.entries.is_empty() || !self.outgoing.taken.is_empty()
+        self.recorder.has_outgoing()
     }
 
     /// Returns the inbox position up to which all messages have been received.
     #[must_use]
     pub fn seen(&self) -> u64 {
-        self.seen
+        self.inbox.as_ref().map_or(0, |inbox| inbox.seen())
     }
 
     /// Returns `true` if there are control messages to [`act`](Self::act) on.
     #[must_use]
     pub fn has_controls(&self) -> bool {
-        !self.controls.is_empty()
+        self.inbox.as_ref().is_some_and(|inbox| !inbox.controls.is_empty())
     }
 
     /// Returns the reason of the terminate message, if there is one.
     #[must_use]
     pub fn terminate_reason(&self) -> Option<&str> {
-        self.terminate.as_deref()
+        self.inbox.as_ref()?.terminate.as_deref()
     }
 
     /// Returns the messages that leave the inbox with the run's next state.
     #[must_use]
     pub fn controls_done(&self) -> &[u64] {
-        &self.controls_done
+        self.inbox.as_ref().map_or(&[], |inbox| &inbox.controls_done)
     }
 
     /// Forgets the messages in [`controls_done`](Self::controls_done), once the state that took them is durable.
     pub fn forget_controls(&mut self) {
-        self.controls_done.clear();
+        self.inbox.iter_mut().for_each(|inbox| inbox.controls_done.clear());
     }
 
     /// Returns `true` if every entry is durable and no body is running, so only time or a message can move the run.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.working == 0 && self.durable == self.seq
+        self.ops.working() == 0 && self.is_durable()
     }
 
     /// Returns `true` if every entry is durable.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.durable == self.seq
+        self.recorder.is_durable()
     }
 
     /// Returns the number of the last delivered outcome; 0 before the first.
     #[must_use]
     pub fn delivered(&self) -> u64 {
-        self.delivered
+        self.deliveries.last()
     }
 
     /// Returns the last sequence number in use.
     #[must_use]
     pub fn seq(&self) -> u64 {
-        self.seq
+        self.recorder.seq()
     }
 
     /// Returns the time of the next timer, unless the run is paused by hand.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        match self.is_held {
-            true => None,
-            false => self.timers.first().map(|(due, _)| *due),
-        }
+        self.ops.timers().next().filter(|_| !self.is_held()).map(|(due, _)| due)
     }
 
     /// Returns `true` if neither time nor a signal can resume the run: it has no timer and no wait, and is not paused
     /// by hand.
     #[must_use]
     pub fn is_forsaken(&self) -> bool {
-        !self.is_held && self.timers.is_empty() && self.waiting.values().all(Vec::is_empty)
+        let has_waits = |inbox: &RunInbox| inbox.is_held || inbox.waiting.values().any(|slots| !slots.is_empty());
+        self.ops.timers().next().is_none() && !self.inbox.as_deref().is_some_and(has_waits)
     }
 
     /// Returns what a quiet run waits for: timers by due time, then waits without a timeout, at most `max` of each. The
     /// flag is `true` if there are more.
     #[must_use]
     pub fn awaited(&self, max: usize) -> (Vec<Asked>, bool) {
-        let listening = |slot: &Slot| self.op(*slot).is_some_and(|op| matches!(op.phase, Phase::Listening));
-        let timed = self.timers.iter().map(|(_, slot)| *slot);
-        let untimed = self.waiting.values().flatten().copied().filter(listening);
+        let listening = |slot: &Slot| matches!(self.ops.phase(*slot), Some(Phase::Listening));
+        let timed = self.ops.timers().map(|(_, slot)| slot);
+        let waiting = self.inbox.iter().flat_map(|inbox| inbox.waiting.values()).flatten();
+        let untimed = waiting.copied().filter(listening);
         let mut has_more = false;
         let mut found = Vec::new();
         for slots in [timed.take(max + 1).collect::<Vec<_>>(), untimed.take(max + 1).collect()] {
             has_more |= slots.len() > max;
-            found.extend(slots.iter().take(max).filter_map(|slot| self.op(*slot)).map(Asked::of));
+            found.extend(slots.iter().take(max).filter_map(|slot| self.ops.get(*slot)).map(Asked::of));
         }
         (found, has_more)
     }
@@ -178,13 +177,13 @@ impl Machine {
     /// Returns the status of a quiet run, which is paused.
     #[must_use]
     pub fn pause(&self) -> Status {
-        if self.is_held {
+        if self.is_held() {
             return Status::Paused;
         }
-        let Some(&(due, slot)) = self.timers.first() else {
+        let Some((due, slot)) = self.ops.timers().next() else {
             return Status::Waiting { until: None };
         };
-        match self.ops[slot.0].as_ref().map(|op| op.kind) {
+        match self.ops.get(slot).map(|op| op.kind) {
             Some(OpKind::Sleep) => Status::Sleeping { until: due },
             Some(OpKind::Step) => Status::Retrying { at: due },
             _ => Status::Waiting { until: Some(due) },
@@ -194,13 +193,13 @@ impl Machine {
     /// Returns `true` if the body of the operation may be running.
     #[must_use]
     pub fn is_working(&self, slot: Slot) -> bool {
-        self.op(slot).is_some_and(super::op::Op::is_working)
+        self.ops.get(slot).is_some_and(super::op::Op::is_working)
     }
 
     /// Returns `true` if at most one operation is outstanding.
     #[must_use]
     pub fn is_single(&self) -> bool {
-        self.ops.len() - self.free.len() <= 1
+        self.ops.len() <= 1
     }
 
     /// Returns `true` if the journal has operations that the code has not asked for.
@@ -217,7 +216,7 @@ impl Machine {
     /// Returns the identities of the outstanding operations that were polled, sorted.
     #[must_use]
     pub fn outstanding(&self) -> Vec<Arc<str>> {
-        let polled = self.ops.iter().flatten().filter(|op| !matches!(op.phase, Phase::Called));
+        let polled = self.ops.iter().map(|(_, op)| op).filter(|op| !matches!(op.phase, Phase::Called));
         let mut keys: Vec<_> = polled.map(|op| op.key.clone()).collect();
         keys.sort();
         keys
@@ -226,7 +225,7 @@ impl Machine {
     /// Returns the outstanding operations that were polled, sorted by identity.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
-        let polled = self.ops.iter().flatten().filter(|op| !matches!(op.phase, Phase::Called));
+        let polled = self.ops.iter().map(|(_, op)| op).filter(|op| !matches!(op.phase, Phase::Called));
         let mut asked: Vec<_> = polled.map(Asked::of).collect();
         asked.sort_by(|one, other| one.op.cmp(&other.op));
         asked
@@ -235,13 +234,13 @@ impl Machine {
     /// Returns the identity of an outstanding operation.
     #[must_use]
     pub fn key(&self, slot: Slot) -> Option<Arc<str>> {
-        self.ops.get(slot.0)?.as_ref().map(|op| op.key.clone())
+        self.ops.get(slot).map(|op| op.key.clone())
     }
 
     /// Returns the recorded value of an operation that is not delivered yet.
     #[must_use]
     pub fn recorded(&self, slot: Slot) -> Option<&Payload> {
-        match &self.ops.get(slot.0)?.as_ref()?.phase {
+        match self.ops.phase(slot)? {
             Phase::Settled { outcome: Outcome::Value(payload) | Outcome::Signal { payload, .. }, .. } => Some(payload),
             _ => None,
         }

@@ -32,7 +32,7 @@ impl AttemptPlan {
 impl Machine {
     /// Returns the current attempt of a step whose body may run.
     pub(super) fn attempt(&self, slot: Slot) -> Option<Attempt> {
-        let op = self.op(slot)?;
+        let op = self.ops.get(slot)?;
         match &op.phase {
             Phase::Working { attempt, started } => {
                 let deadline = op.step_spec().and_then(|spec| deadline(spec, *started, op.record.first_started));
@@ -47,7 +47,7 @@ impl Machine {
 
     /// Reports the result of an attempt or of the fallback. A result that comes too late to count is ignored.
     pub fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
-        let Some(op) = self.op(slot) else { return };
+        let Some(op) = self.ops.get(slot) else { return };
         match (&op.phase, result) {
             (Phase::Working { .. } | Phase::FallingBack { .. }, Ok(value)) => {
                 self.settle(slot, EntryKind::StepDone, Outcome::Value(value), now);
@@ -63,7 +63,7 @@ impl Machine {
 
     /// Begins a step where its record left off.
     pub(super) fn begin_step(&mut self, slot: Slot, now: Timestamp) {
-        let Some((op, spec)) = self.op(slot).and_then(|op| Some((op, op.step_spec()?.clone()))) else { return };
+        let Some((op, spec)) = self.ops.get(slot).and_then(|op| Some((op, op.step_spec()?.clone()))) else { return };
         let record = &op.record;
         let next = record.failed.saturating_add(1);
         if let Some(failure) = record.falling_back.clone() {
@@ -78,7 +78,7 @@ impl Machine {
         match record.started {
             // The attempt was running when the process ended.
             Some((attempt, started)) if attempt == next => {
-                self.set_phase(slot, Phase::Working { attempt, started });
+                self.ops.set_phase(slot, Phase::Working { attempt, started });
                 self.resume_attempt(slot, &spec, now);
             }
             _ => match record.due {
@@ -92,7 +92,7 @@ impl Machine {
 
     /// Starts the next attempt, unless the maximum duration of the retry policy has passed.
     fn start_next(&mut self, slot: Slot, now: Timestamp) {
-        let Some(op) = self.op(slot) else { return };
+        let Some(op) = self.ops.get(slot) else { return };
         let budget = op.step_spec().and_then(|spec| spec.retry.as_ref()?.duration_max());
         let end = budget.and_then(|budget| Some(op.record.first_started?.after(budget)));
         match (&op.record.last, end) {
@@ -117,47 +117,47 @@ impl Machine {
             let failure = Failure::new(Cause::Interrupted, message).permanent();
             return self.attempt_failed(slot, attempt.number, failure, now);
         }
-        attempt.deadline.into_iter().for_each(|deadline| self.set_timer(slot, deadline));
+        attempt.deadline.into_iter().for_each(|deadline| self.ops.set_timer(slot, deadline));
         if attempt.deadline.is_none_or(|deadline| deadline > now) {
-            return self.wakes.push(slot);
+            return self.frontier.wakes.push(slot);
         }
         // It has already timed out. It ends after timers that were due earlier, and no body runs until then.
-        if let Some(&Phase::Working { attempt, started }) = self.phase(slot) {
-            self.set_phase(slot, Phase::Starting { seq: u64::MAX, attempt, started });
+        if let Some(&Phase::Working { attempt, started }) = self.ops.phase(slot) {
+            self.ops.set_phase(slot, Phase::Starting { seq: u64::MAX, attempt, started });
         }
     }
 
     fn start_attempt(&mut self, slot: Slot, now: Timestamp) {
-        let Some(op) = self.ops.get_mut(slot.0).and_then(Option::as_mut) else { return };
+        let Some(op) = self.ops.get_mut(slot) else { return };
         op.record.first_started.get_or_insert(now);
         op.record.due = None;
         let attempt = op.record.failed.saturating_add(1);
         let Some(spec) = op.step_spec() else { return };
         let (needs_start, is_at_most_once) = (spec.needs_start(), spec.is_at_most_once);
-        self.set_phase(slot, Phase::Working { attempt, started: now });
+        self.ops.set_phase(slot, Phase::Working { attempt, started: now });
         if needs_start {
             self.push(slot, EntryKind::StepStarted, now, |_| {});
         }
         if let Some(deadline) = self.attempt(slot).and_then(|attempt| attempt.deadline) {
-            self.set_timer(slot, deadline);
+            self.ops.set_timer(slot, deadline);
         }
         if is_at_most_once {
-            let seq = self.seq;
-            self.set_phase(slot, Phase::Starting { seq, attempt, started: now });
-            self.starting.push(slot);
+            let seq = self.recorder.seq();
+            self.ops.set_phase(slot, Phase::Starting { seq, attempt, started: now });
+            self.frontier.starting.push(slot);
         } else {
-            self.wakes.push(slot);
+            self.frontier.wakes.push(slot);
         }
     }
 
     fn work(&mut self, slot: Slot, phase: Phase) {
-        self.set_phase(slot, phase);
-        self.wakes.push(slot);
+        self.ops.set_phase(slot, phase);
+        self.frontier.wakes.push(slot);
     }
 
     /// Handles a step's timer: the next attempt is due, or the current one timed out.
     pub(super) fn step_due(&mut self, slot: Slot, now: Timestamp) {
-        match self.op(slot).map(|op| &op.phase) {
+        match self.ops.get(slot).map(|op| &op.phase) {
             Some(Phase::Armed) => match self.total_deadline(slot) {
                 Some(end) if end <= now => self.time_is_up(slot, now),
                 _ => self.start_next(slot, now),
@@ -168,13 +168,13 @@ impl Machine {
     }
 
     fn total_deadline(&self, slot: Slot) -> Option<Timestamp> {
-        let op = self.op(slot)?;
+        let op = self.ops.get(slot)?;
         Some(op.record.first_started?.after(op.step_spec()?.total_timeout?))
     }
 
     /// Ends the attempt, or the whole step, because a timeout has passed.
     fn time_is_up(&mut self, slot: Slot, now: Timestamp) {
-        let Some(op) = self.op(slot) else { return };
+        let Some(op) = self.ops.get(slot) else { return };
         let Some(spec) = op.step_spec() else { return };
         let (attempt, started) = match op.phase {
             Phase::Working { attempt, started, .. } | Phase::Starting { attempt, started, .. } => (attempt, started),
@@ -195,7 +195,7 @@ impl Machine {
 
     /// Handles a failed attempt: schedules a retry or fails the step.
     fn attempt_failed(&mut self, slot: Slot, attempt: u32, failure: Failure, now: Timestamp) {
-        let Some(op) = self.op(slot) else { return };
+        let Some(op) = self.ops.get(slot) else { return };
         let Some(spec) = op.step_spec().cloned() else { return };
         let first = op.record.first_started.unwrap_or(now);
         let seed = self.seed ^ fold(&op.key);
@@ -232,7 +232,7 @@ impl Machine {
             entry.due = Some(due);
             entry.payload = Some(failure::with_note(failure, "retry", plan));
         });
-        if let Some(op) = self.ops[slot.0].as_mut() {
+        if let Some(op) = self.ops.get_mut(slot) {
             op.record.failed = attempt;
             op.record.last = Some(failure.clone().into());
             op.record.due = Some(due);
@@ -248,8 +248,8 @@ impl Machine {
 
     /// Fails the step for good, or runs its fallback if it has one.
     fn give_up(&mut self, slot: Slot, failed: FailedStep, now: Timestamp) {
-        let has_fallback = self.op(slot).and_then(|op| op.step_spec()).is_some_and(|spec| spec.has_fallback);
-        self.disarm(slot);
+        let has_fallback = self.ops.get(slot).and_then(|op| op.step_spec()).is_some_and(|spec| spec.has_fallback);
+        self.ops.clear_timer(slot);
         if !has_fallback {
             return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
         }

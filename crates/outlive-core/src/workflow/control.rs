@@ -1,63 +1,60 @@
 //! Control messages of a run: cancel, pause, resume and discard.
 
-use crate::journal::{Entry, EntryKind};
+use crate::journal::EntryKind;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
+use super::Machine;
 use super::op::{Op, Outcome, Phase};
-use super::{Machine, Slot};
 
 impl Machine {
     /// Takes the control messages in order of arrival, as [`act`](Self::act) does.
     pub fn take_controls(&mut self, now: Timestamp) {
-        while let Some((pos, message)) = self.controls.pop_front() {
+        while let Some((pos, message)) = self.inbox.as_mut().and_then(|inbox| inbox.controls.pop_front()) {
+            let has_next = self.has_next();
+            let inbox = self.inbox_mut();
             match message {
-                Message::Cancel { reason } if self.cancel.is_none() => {
-                    self.is_held = false;
-                    if self.has_next() {
+                Message::Cancel { reason } if inbox.cancel.is_none() => {
+                    inbox.is_held = false;
+                    if has_next {
                         // Recorded outcomes are delivered first; then the cancel is taken.
-                        self.controls.push_front((pos, Message::Cancel { reason }));
+                        inbox.controls.push_front((pos, Message::Cancel { reason }));
                         return;
                     }
-                    self.outgoing.taken.push(pos);
+                    self.recorder.take_message(pos);
                     self.take_cancel(reason, now);
                     continue;
                 }
                 Message::Discard { seq } => {
-                    self.outgoing.taken.push(pos);
-                    self.seq += 1;
-                    let due = Some(Timestamp::from_millis(i64::try_from(seq).unwrap_or(i64::MAX)));
-                    let entry = Entry { due, ..Entry::of_run(self.seq, now, EntryKind::SignalDiscarded) };
-                    self.outgoing.entries.push(entry);
+                    self.recorder.take_message(pos);
+                    let entry = self.recorder.push_of_run(EntryKind::SignalDiscarded, now);
+                    entry.due = Some(Timestamp::from_millis(i64::try_from(seq).unwrap_or(i64::MAX)));
                     continue;
                 }
-                Message::Pause => self.is_held = true,
-                Message::Resume => self.is_held = false,
+                Message::Pause => inbox.is_held = true,
+                Message::Resume => inbox.is_held = false,
                 _ => {}
             }
-            self.controls_done.push(pos);
+            inbox.controls_done.push(pos);
         }
     }
 
     /// Cancels every polled operation without an outcome, in order of identity. Steps that begin later can clean up.
     fn take_cancel(&mut self, reason: String, now: Timestamp) {
-        let payload = Payload::encode(&reason).ok();
-        self.cancel = Some(reason);
-        self.seq += 1;
-        self.outgoing.entries.push(Entry { payload, ..Entry::of_run(self.seq, now, EntryKind::CancelTaken) });
+        self.recorder.push_of_run(EntryKind::CancelTaken, now).payload = Payload::encode(&reason).ok();
+        self.inbox_mut().cancel = Some(reason);
         let open = |op: &Op| {
             !matches!(op.phase, Phase::Called | Phase::Settled { .. } | Phase::Delivered { .. } | Phase::Refused)
         };
-        let mut outstanding: Vec<_> = (0..self.ops.len())
-            .filter_map(|index| self.ops[index].as_ref().filter(|op| open(op)).map(|op| (op.key.clone(), Slot(index))))
-            .collect();
+        let open_ops = self.ops.iter().filter(|(_, op)| open(op));
+        let mut outstanding: Vec<_> = open_ops.map(|(slot, op)| (op.key.clone(), slot)).collect();
         outstanding.sort();
         for (_, slot) in outstanding {
             self.drop_body(slot);
             self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now);
         }
-        self.idle.clear();
-        self.starting.clear();
+        self.frontier.idle.clear();
+        self.frontier.starting.clear();
     }
 }

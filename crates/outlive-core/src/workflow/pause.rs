@@ -26,12 +26,15 @@ impl Machine {
         if self.mode == Mode::Live || !self.may_deliver() || self.is_over() || self.has_next() {
             return false;
         }
-        let mut idle = std::mem::take(&mut self.idle);
+        let mut idle = std::mem::take(&mut self.frontier.idle);
         let asked = idle.len();
         idle.retain(|slot| {
-            let Some(Spec::Wait { name, .. }) = self.op(*slot).and_then(|op| op.spec.as_ref()) else { return true };
+            let Some(Spec::Wait { name, .. }) = self.ops.get(*slot).and_then(|op| op.spec.as_ref()) else {
+                return true;
+            };
             let name = name.clone();
-            let Some((pos, payload)) = self.signals.take(name.as_str()) else { return true };
+            let taken = self.inbox.as_mut().and_then(|inbox| inbox.signals.take(name.as_str()));
+            let Some((pos, payload)) = taken else { return true };
             self.bind(*slot, pos, payload, now);
             false
         });
@@ -42,15 +45,15 @@ impl Machine {
             idle.retain(|other| *other != slot);
         }
         let has_moved = idle.len() < asked;
-        self.idle = idle;
-        self.durable = self.seq;
+        self.frontier.idle = idle;
+        self.recorder.set_durable(self.recorder.seq());
         has_moved
     }
 
     /// Returns the sleep that is due first, if all idle operations are sleeps.
     fn first_of_sleeps(&self, idle: &[Slot], now: Timestamp) -> Option<(Timestamp, Slot)> {
         let due = |slot: Slot| {
-            let op = self.op(slot)?;
+            let op = self.ops.get(slot)?;
             let due = match op.spec.as_ref()? {
                 Spec::SleepFor(duration) => now.after(*duration),
                 Spec::SleepUntil(due) => *due,
@@ -63,7 +66,7 @@ impl Machine {
     }
 
     pub(super) fn begin_sleep(&mut self, slot: Slot, due: Timestamp, now: Timestamp) {
-        let recorded = self.op(slot).and_then(|op| op.record.due);
+        let recorded = self.ops.get(slot).and_then(|op| op.record.due);
         if recorded.is_none() && due > now {
             self.push(slot, EntryKind::SleepSet, now, |entry| entry.due = Some(due));
         }
@@ -72,24 +75,20 @@ impl Machine {
     }
 
     pub(super) fn begin_wait(&mut self, slot: Slot, name: &str, limit: Option<Timestamp>, now: Timestamp) {
-        let recorded = self.op(slot).and_then(|op| op.record.due);
+        let recorded = self.ops.get(slot).and_then(|op| op.record.due);
         // A signal that this wait cannot read may be meant for a wait that begins next, so it is examined again once
         // all have begun.
-        if self.waiting.get(name).is_none_or(Vec::is_empty)
-            && self.signals.first(name).is_some_and(|payload| self.accepts(slot, payload).is_ok())
-            && let Some((pos, payload)) = self.signals.take(name)
+        if self.inbox.as_ref().is_some_and(|inbox| {
+            inbox.waiting.get(name).is_none_or(Vec::is_empty)
+                && inbox.signals.first(name).is_some_and(|payload| self.accepts(slot, payload).is_ok())
+        }) && let Some((pos, payload)) = self.inbox_mut().signals.take(name)
         {
             return self.bind(slot, pos, payload, now);
         }
-        match self.waiting.get_mut(name) {
-            Some(slots) => slots.push(slot),
-            None => {
-                self.waiting.insert(name.into(), vec![slot]);
-            }
-        }
+        self.inbox_mut().wait(name, slot);
         match (limit, recorded) {
             // Even if a timeout is recorded: a deploy removed it.
-            (None, _) => self.set_phase(slot, Phase::Listening),
+            (None, _) => self.ops.set_phase(slot, Phase::Listening),
             (Some(_), Some(due)) => self.arm(slot, due),
             (Some(due), None) => {
                 self.push(slot, EntryKind::WaitSet, now, |entry| entry.due = Some(due));
@@ -99,16 +98,18 @@ impl Machine {
     }
 
     fn bind(&mut self, slot: Slot, pos: u64, payload: Payload, now: Timestamp) {
-        self.outgoing.taken.push(pos);
+        self.recorder.take_message(pos);
         let outcome = Outcome::Signal { pos, payload };
         self.settle(slot, EntryKind::SignalTaken, outcome, now);
-        self.signals.give(pos, self.seq);
+        let seq = self.recorder.seq();
+        self.inbox_mut().signals.give(pos, seq);
     }
 
     pub(super) fn bind_signals(&mut self, now: Timestamp) {
+        let Some(inbox) = &self.inbox else { return };
         let mut bound = Vec::new();
         // Most runs have no wait, or no signal for it.
-        let names: Vec<_> = self.waiting.keys().filter(|name| self.signals.has(name)).cloned().collect();
+        let names: Vec<_> = inbox.waiting.keys().filter(|name| inbox.signals.has(name)).cloned().collect();
         for name in names {
             while let Some((slot, pos, payload)) = self.match_signal(&name, now) {
                 bound.push((slot, pos, payload));
@@ -125,18 +126,20 @@ impl Machine {
     /// wait with the name can read become dead letters.
     fn match_signal(&mut self, name: &str, now: Timestamp) -> Option<(Slot, u64, Payload)> {
         loop {
-            let slots = self.waiting.get(name)?;
+            let inbox = self.inbox.as_ref()?;
+            let slots = inbox.waiting.get(name)?;
             let first = *slots.first()?;
-            let payload = self.signals.first(name)?;
+            let payload = inbox.signals.first(name)?;
             let accepting = slots.iter().position(|slot| self.accepts(*slot, payload).is_ok());
             if let Some(place) = accepting {
-                let slot = self.waiting.get_mut(name)?.remove(place);
-                let (pos, payload) = self.signals.take(name)?;
+                let inbox = self.inbox.as_mut()?;
+                let slot = inbox.waiting.get_mut(name)?.remove(place);
+                let (pos, payload) = inbox.signals.take(name)?;
                 return Some((slot, pos, payload));
             }
             let problem = self.accepts(first, payload).err().unwrap_or_default();
-            let (pos, payload) = self.signals.take(name)?;
-            self.outgoing.taken.push(pos);
+            let (pos, payload) = self.inbox.as_mut()?.signals.take(name)?;
+            self.recorder.take_message(pos);
             self.push(first, EntryKind::SignalRefused, now, |entry| {
                 entry.payload = Some(record::refused_to(&payload, &problem));
                 entry.due = Some(record::signal_mark(pos));
@@ -146,7 +149,7 @@ impl Machine {
 
     /// Checks whether a wait can read a signal; the error says why not.
     fn accepts(&self, slot: Slot, payload: &Payload) -> Result<(), String> {
-        match self.op(slot).and_then(|op| op.spec.as_ref()) {
+        match self.ops.get(slot).and_then(|op| op.spec.as_ref()) {
             Some(Spec::Wait { accepts, .. }) => accepts(payload),
             _ => Ok(()),
         }

@@ -15,8 +15,6 @@ use super::op::{Ended, FailedStep, Outcome};
 /// What the journal says about one operation.
 #[derive(Default, Debug)]
 pub(super) struct Record {
-    /// The call site when it was recorded.
-    pub(super) site: Arc<str>,
     /// The start of its first attempt.
     pub(super) first_started: Option<Timestamp>,
     /// The last recorded start of an attempt: its number and time.
@@ -29,8 +27,16 @@ pub(super) struct Record {
     pub(super) due: Option<Timestamp>,
     /// The final failure of the attempts, if the fallback runs.
     pub(super) falling_back: Option<Box<Failure>>,
+}
+
+/// A recorded operation that the code has not asked for.
+#[derive(Default, Debug)]
+struct Unasked {
+    /// The call site when it was recorded.
+    site: Arc<str>,
+    record: Record,
     /// Its outcome, once it has one.
-    pub(super) outcome: Option<Recorded>,
+    outcome: Option<Recorded>,
 }
 
 /// A recorded outcome with its delivery number and time.
@@ -45,7 +51,7 @@ pub(super) struct Recorded {
 #[derive(Default)]
 pub(super) struct Records {
     /// The operations in the order of their first entry, each with its record until the code asks for it.
-    ops: Vec<(Arc<str>, Option<Record>)>,
+    ops: Vec<(Arc<str>, Option<Unasked>)>,
     /// The index of each operation in `ops`. The hash comes first because it compares faster than the text.
     places: BTreeMap<(u64, Arc<str>), usize>,
     /// The index of the operation that the code most likely asks for next.
@@ -111,7 +117,7 @@ impl Records {
     }
 
     /// Returns the record of an operation, creating it if necessary.
-    fn of(&mut self, op: &Arc<str>) -> &mut Record {
+    fn of(&mut self, op: &Arc<str>) -> &mut Unasked {
         let place = *self.places.entry(numbered(op)).or_insert_with(|| {
             self.ops.push((op.clone(), None));
             self.ops.len() - 1
@@ -122,20 +128,20 @@ impl Records {
     }
 
     /// Takes the record of an operation that the code asks for.
-    pub(super) fn take(&mut self, op: &Arc<str>) -> Option<Record> {
+    pub(super) fn take(&mut self, op: &Arc<str>) -> Option<(Record, Option<Recorded>)> {
         let place = match self.ops.get(self.next) {
             None if self.unasked == 0 => return None,
             Some((next, _)) if next == op => self.next,
             _ => *self.places.get(&numbered(op))?,
         };
-        let record = self.ops[place].1.take()?;
+        let Unasked { record, outcome, .. } = self.ops[place].1.take()?;
         self.next = place + 1;
         self.unasked -= 1;
         if self.unasked == 0 {
             // Nothing is left to replay: frees the memory.
             (self.ops, self.places) = Default::default();
         }
-        Some(record)
+        Some((record, outcome))
     }
 
     /// Returns `true` if there are records that the code has not asked for.
@@ -153,28 +159,28 @@ fn numbered(op: &Arc<str>) -> (u64, Arc<str>) {
     (Sum::new().text(op).whole(), op.clone())
 }
 
-impl Record {
+impl Unasked {
     fn add(&mut self, entry: &Entry) -> Result<(), String> {
         let outcome = match entry.kind {
             EntryKind::StepStarted => {
-                self.started = Some((entry.attempt, entry.at));
-                self.first_started.get_or_insert(entry.at);
+                self.record.started = Some((entry.attempt, entry.at));
+                self.record.first_started.get_or_insert(entry.at);
                 return Ok(());
             }
             EntryKind::AttemptFailed => {
-                self.failed = entry.attempt;
-                self.first_started.get_or_insert(entry.started.unwrap_or(entry.at));
-                self.last = Some(Failure::from_payload(payload_of(entry)?)?.into());
-                self.due = Some(entry.due.ok_or("failed attempt has no retry time")?);
+                self.record.failed = entry.attempt;
+                self.record.first_started.get_or_insert(entry.started.unwrap_or(entry.at));
+                self.record.last = Some(Failure::from_payload(payload_of(entry)?)?.into());
+                self.record.due = Some(entry.due.ok_or("failed attempt has no retry time")?);
                 return Ok(());
             }
             EntryKind::FallingBack => {
-                self.failed = entry.attempt;
-                self.falling_back = Some(Failure::from_payload(payload_of(entry)?)?.into());
+                self.record.failed = entry.attempt;
+                self.record.falling_back = Some(Failure::from_payload(payload_of(entry)?)?.into());
                 return Ok(());
             }
             EntryKind::SleepSet | EntryKind::WaitSet => {
-                self.due = Some(entry.due.ok_or("sleep or wait has no due time")?);
+                self.record.due = Some(entry.due.ok_or("sleep or wait has no due time")?);
                 return Ok(());
             }
             EntryKind::StepDone => Outcome::Value(payload_of(entry)?.clone()),

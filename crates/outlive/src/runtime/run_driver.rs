@@ -228,7 +228,7 @@ impl<S: RunHost> RunDriver<S> {
             rare.damage.into_iter().for_each(|sentence| state.machine.fail(sentence));
         }
         if arrivals.is_claimed {
-            state.machine.set_news();
+            state.machine.look_again();
         }
         if arrivals.is_foreign {
             let sentence = stuck::foreign(&state.machine, "was woken by");
@@ -273,7 +273,7 @@ impl<S: RunHost> RunDriver<S> {
                 self.phase = Phase::Paused;
                 self.is_leaving = !self.surroundings.paused(&self.cell, wake);
                 // A message that came in the meantime is looked at first.
-                self.is_leaving && !self.cell.lock().machine.has_news() && self.leave()
+                self.is_leaving && !self.cell.lock().machine.has_new() && self.leave()
             }
             (Answer::Done, Phase::Resuming) => {
                 self.is_leaving = false;
@@ -376,8 +376,8 @@ impl<S: RunHost> RunDriver<S> {
     }
 
     /// Wakes the next operation whose body can continue, or that the machine wants polled. One per poll, so that each
-    /// future in between is polled as often as its operations were woken; those polled with the run itself are woken
-    /// together.
+    /// future in between is polled as often as its operations were woken; those that are polled with the run itself, or
+    /// that are independent of all others, are woken together.
     fn wake_next(&mut self) -> bool {
         self.is_besides = true;
         let mut has_woken = false;
@@ -388,15 +388,18 @@ impl<S: RunHost> RunDriver<S> {
                 (self.is_woken, has_woken) = (true, true);
                 continue;
             }
-            if has_woken {
+            if has_woken && !state.regions.is_alone(waker) {
                 self.wakes.push_front(slot);
                 break;
             }
             let waker = waker.clone();
-            state.regions.expect_poll(&waker);
+            let may_continue = state.regions.expect_poll(&waker);
             drop(state);
             self.wake(&waker);
-            return true;
+            has_woken = true;
+            if !may_continue {
+                break;
+            }
         }
         has_woken
     }
@@ -410,14 +413,16 @@ impl<S: RunHost> RunDriver<S> {
             if state.is_sequential(&self.run_waker, &self.waker) {
                 state.regions.forgive();
                 self.polls_besides = 0;
-            } else if let Some(waker) = state.regions.next_owed() {
+            } else {
+                let owed = state.regions.next_owed();
                 drop(state);
-                self.is_besides = true;
-                self.wake(&waker);
-                return true;
-            } else if self.polls_besides != 0 {
-                (self.is_besides, self.is_woken) = (true, true);
-                return true;
+                if !owed.is_empty() || self.polls_besides != 0 {
+                    self.is_besides = true;
+                    self.is_woken |= owed.is_empty();
+                    owed.iter().for_each(|waker| self.wake(waker));
+                    return true;
+                }
+                state = self.cell.lock();
             }
         }
         let slot = state.machine.deliver();
@@ -493,7 +498,7 @@ impl<S: RunHost> RunDriver<S> {
         self.phase = Phase::Pausing;
         self.set_timer(None);
         let mut locked = self.cell.lock();
-        locked.machine.take_news();
+        locked.machine.take_new();
         let state = NewState {
             status,
             wake,
@@ -517,7 +522,7 @@ impl<S: RunHost> RunDriver<S> {
             self.phase = Phase::Running;
             return self.go_on();
         }
-        let has_message = state.machine.take_news();
+        let has_message = state.machine.take_new();
         state.act(now);
         self.wakes.extend(state.machine.take_wakes());
         let has_moved = state.machine.has_outgoing()

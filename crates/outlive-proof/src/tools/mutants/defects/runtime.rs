@@ -195,8 +195,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A run pauses while one of its step bodies is running. Breaks P2.",
         edits: &[Edit {
             file: ASK,
-            original: "self.working == 0 && self.durable == self.seq",
-            replacement: r#"(self.working == 0 || crate::defect::is_on("PausedAtWork")) && self.durable == self.seq"#,
+            original: "self.ops.working() == 0 && self.is_durable()",
+            replacement: r#"(self.ops.working() == 0 || crate::defect::is_on("PausedAtWork")) && self.is_durable()"#,
         }],
     },
     Defect {

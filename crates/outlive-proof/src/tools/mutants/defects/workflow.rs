@@ -4,7 +4,10 @@ use super::{Defect, Edit};
 
 const MACHINE: &str = "crates/outlive-core/src/workflow.rs";
 const ATTEMPT: &str = "crates/outlive-core/src/workflow/attempt.rs";
+const DELIVERIES: &str = "crates/outlive-core/src/workflow/deliveries.rs";
 const IDENTITY: &str = "crates/outlive-core/src/workflow/identity.rs";
+const INBOX: &str = "crates/outlive-core/src/workflow/inbox.rs";
+const OPS: &str = "crates/outlive-core/src/workflow/ops.rs";
 const PAUSE: &str = "crates/outlive-core/src/workflow/pause.rs";
 const RECORD: &str = "crates/outlive-core/src/workflow/record.rs";
 const SIGNALS: &str = "crates/outlive-core/src/workflow/signals.rs";
@@ -18,21 +21,19 @@ pub(super) const DEFECTS: &[Defect] = &[
         edits: &[
             Edit {
                 file: MACHINE,
-                original: r"self.is_frontier = false;
-        self.current = Some(slot);",
-                replacement: r#"self.is_frontier = false;
+                original: r"self.frontier.is_reached = false;
+        Some(slot)",
+                replacement: r#"self.frontier.is_reached = false;
         if crate::defect::is_on("DeliverTwo") {
             let more = self.deliver();
-            self.wakes.extend(more);
+            self.frontier.wakes.extend(more);
         }
-        self.current = Some(slot);"#,
+        Some(slot)"#,
             },
             Edit {
-                file: MACHINE,
-                original: r"-> Polled {
-        if self.current",
-                replacement: r#"-> Polled {
-        if !crate::defect::is_on("DeliverTwo") && self.current"#,
+                file: DELIVERIES,
+                original: "let is_turn = self.current == Some(slot)",
+                replacement: r#"let is_turn = self.current == Some(slot) || crate::defect::is_on("DeliverTwo")"#,
             },
         ],
     },
@@ -40,30 +41,28 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "ReadyBesides",
         breaks: "An operation is ready although another one is current. Breaks P3.",
         edits: &[Edit {
-            file: MACHINE,
-            original: r"!= Some(slot) {
-            self.held",
-            replacement: r#"!= Some(slot) && !crate::defect::is_on("ReadyBesides") {
-            self.held"#,
+            file: DELIVERIES,
+            original: "let is_turn = self.current == Some(slot)",
+            replacement: r#"let is_turn = self.current == Some(slot) || crate::defect::is_on("ReadyBesides")"#,
         }],
     },
     Defect {
         name: "NumberAtArrival",
         breaks: "Outcomes are numbered on arrival but delivered in another order. Breaks P3.",
         edits: &[Edit {
-            file: MACHINE,
-            original: "self.queue.push_back((seq, slot));",
-            replacement: r#"let place = if crate::defect::is_on("NumberAtArrival") { 0 } else { self.queue.len() };
-        self.queue.insert(place, (seq, slot));"#,
+            file: DELIVERIES,
+            original: "_ => self.queue.len(),",
+            replacement: r#"_ if crate::defect::is_on("NumberAtArrival") => 0,
+            _ => self.queue.len(),"#,
         }],
     },
     Defect {
         name: "ReplayAsAsked",
         breaks: "A replay delivers in call order instead of journal order. Breaks P3.",
         edits: &[Edit {
-            file: MACHINE,
-            original: "*seq < found.seq);",
-            replacement: r#"*seq < found.seq || crate::defect::is_on("ReplayAsAsked"));"#,
+            file: DELIVERIES,
+            original: "if *last > seq =>",
+            replacement: r#"if *last > seq && !crate::defect::is_on("ReplayAsAsked") =>"#,
         }],
     },
     Defect {
@@ -83,18 +82,18 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A step body starts in the middle of a replay. Breaks P3.",
         edits: &[Edit {
             file: MACHINE,
-            original: "self.unconsumed == 0 && (self.is_frontier",
+            original: "self.deliveries.are_consumed() && (self.frontier.is_reached",
             replacement: r#"crate::defect::is_on("BodyBeforeFrontier")
-            || self.unconsumed == 0 && (self.is_frontier"#,
+            || self.deliveries.are_consumed() && (self.frontier.is_reached"#,
         }],
     },
     Defect {
         name: "DeliverUndurable",
         breaks: "An outcome is delivered before it is durable. Breaks P1.",
         edits: &[Edit {
-            file: MACHINE,
-            original: "if seq > self.durable {",
-            replacement: r#"if seq > self.durable && !crate::defect::is_on("DeliverUndurable") {"#,
+            file: DELIVERIES,
+            original: ".filter(|(seq, _)| *seq <= durable)?",
+            replacement: r#".filter(|(seq, _)| *seq <= durable || crate::defect::is_on("DeliverUndurable"))?"#,
         }],
     },
     Defect {
@@ -178,9 +177,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A sleep starts over after a restart. Breaks P6.",
         edits: &[Edit {
             file: PAUSE,
-            original: r"let recorded = self.op(slot).and_then(|op| op.record.due);
+            original: r"let recorded = self.ops.get(slot).and_then(|op| op.record.due);
         if recorded.is_none()",
-            replacement: r#"let recorded = self.op(slot).and_then(|op| op.record.due);
+            replacement: r#"let recorded = self.ops.get(slot).and_then(|op| op.record.due);
         let recorded = recorded.filter(|_| !crate::defect::is_on("SleepRearmed"));
         if recorded.is_none()"#,
         }],
@@ -190,9 +189,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "The timeout of a wait starts over after a restart. Breaks P6.",
         edits: &[Edit {
             file: PAUSE,
-            original: r"let recorded = self.op(slot).and_then(|op| op.record.due);
+            original: r"let recorded = self.ops.get(slot).and_then(|op| op.record.due);
         // A signal that",
-            replacement: r#"let recorded = self.op(slot).and_then(|op| op.record.due);
+            replacement: r#"let recorded = self.ops.get(slot).and_then(|op| op.record.due);
         let recorded = recorded.filter(|_| !crate::defect::is_on("WaitRearmed"));
         // A signal that"#,
         }],
@@ -220,13 +219,13 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "TimerEarly",
         breaks: "Timers fire a second early. Breaks P6.",
         edits: &[Edit {
-            file: MACHINE,
-            original: "if due > now {",
-            replacement: r#"let until = match crate::defect::is_on("TimerEarly") {
-                true => now.after(std::time::Duration::from_secs(1)),
-                false => now,
-            };
-            if due > until {"#,
+            file: OPS,
+            original: "let &(due, slot) = self.timers",
+            replacement: r#"let now = match crate::defect::is_on("TimerEarly") {
+            true => now.after(std::time::Duration::from_secs(1)),
+            false => now,
+        };
+        let &(due, slot) = self.timers"#,
         }],
     },
     Defect {
@@ -234,9 +233,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A signal taken by a wait that lost its race is lost. Breaks P4.",
         edits: &[Edit {
             file: MACHINE,
-            original: "self.signals.give_back(name.as_str(), pos, seq, payload);",
+            original: "inbox.signals.give_back(name.as_str(), pos, seq, payload);",
             replacement: r#"if !crate::defect::is_on("SignalNotGivenBack") {
-                    self.signals.give_back(name.as_str(), pos, seq, payload);
+                    inbox.signals.give_back(name.as_str(), pos, seq, payload);
                 }"#,
         }],
     },
@@ -263,7 +262,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "MessageTwice",
         breaks: "A message received twice counts twice. Breaks P4.",
         edits: &[Edit {
-            file: MACHINE,
+            file: INBOX,
             original: "if inbound.pos <= self.seen || !self.received.insert(inbound.pos) {",
             replacement: r#"if (inbound.pos <= self.seen || !self.received.insert(inbound.pos))
             && !crate::defect::is_on("MessageTwice")
@@ -275,8 +274,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A replay forgets an accepted cancel. Breaks P3.",
         edits: &[Edit {
             file: MACHINE,
-            original: "cancel: records.cancel.clone(),",
-            replacement: r#"cancel: records.cancel.clone().filter(|_| !crate::defect::is_on("CancelForgotten")),"#,
+            original: "inbox.cancel = records.cancel.take();",
+            replacement: r#"inbox.cancel = records.cancel.take().filter(|_| !crate::defect::is_on("CancelForgotten"));"#,
         }],
     },
 ];

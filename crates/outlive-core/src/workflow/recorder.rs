@@ -1,0 +1,89 @@
+//! New journal entries: numbered when they are made, handed out to be committed, and then durable.
+
+use std::sync::Arc;
+
+use crate::journal::{Entry, EntryKind};
+use crate::time::Timestamp;
+
+/// Journal entries and the messages they take from the inbox, to be made durable together.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// The last sequence number before these entries.
+    pub seq_before: u64,
+    /// The entries, numbered without gaps.
+    pub entries: Vec<Entry>,
+    /// The inbox positions of the messages that they take.
+    pub taken: Vec<u64>,
+}
+
+/// Numbers the entries of a run.
+pub(super) struct Recorder {
+    /// The last number in use.
+    seq: u64,
+    /// The last number that is durable.
+    durable: u64,
+    outgoing: Outgoing,
+}
+
+impl Recorder {
+    /// Continues after the last entry of a journal.
+    pub(super) fn new(seq: u64) -> Self {
+        Self { seq, durable: seq, outgoing: Outgoing { seq_before: seq, ..Outgoing::default() } }
+    }
+
+    pub(super) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    pub(super) fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    pub(super) fn is_durable(&self) -> bool {
+        self.durable == self.seq
+    }
+
+    pub(super) fn set_durable(&mut self, seq: u64) {
+        debug_assert!(seq <= self.seq, "only entries that were handed out can become durable");
+        self.durable = self.durable.max(seq);
+    }
+
+    /// Appends an entry about an operation and returns it, for the rest of its content.
+    pub(super) fn push(&mut self, kind: EntryKind, op: &Arc<str>, site: &Arc<str>, at: Timestamp) -> &mut Entry {
+        let (op, site) = (op.clone(), site.clone());
+        self.add(Entry { seq: 0, at, kind, op, site, attempt: 0, started: None, due: None, payload: None })
+    }
+
+    /// Appends an entry about the run itself.
+    pub(super) fn push_of_run(&mut self, kind: EntryKind, at: Timestamp) -> &mut Entry {
+        self.add(Entry::of_run(0, at, kind))
+    }
+
+    fn add(&mut self, entry: Entry) -> &mut Entry {
+        self.seq += 1;
+        let entries = &mut self.outgoing.entries;
+        // Nearly every commit has a single entry.
+        entries.reserve_exact(usize::from(entries.is_empty()));
+        entries.push(Entry { seq: self.seq, ..entry });
+        let last = entries.len() - 1;
+        &mut entries[last]
+    }
+
+    /// Takes a message from the inbox with the next commit.
+    pub(super) fn take_message(&mut self, pos: u64) {
+        self.outgoing.taken.push(pos);
+    }
+
+    pub(super) fn has_outgoing(&self) -> bool {
+        !self.outgoing.entries.is_empty() || !self.outgoing.taken.is_empty()
+    }
+
+    /// Takes what has to be made durable now.
+    pub(super) fn take_outgoing(&mut self) -> Option<Outgoing> {
+        if !self.has_outgoing() {
+            return None;
+        }
+        let next = Outgoing { seq_before: self.seq, ..Outgoing::default() };
+        Some(std::mem::replace(&mut self.outgoing, next))
+    }
+}
