@@ -21,7 +21,7 @@ use crate::runtime::committer::{Committer, WriteListener};
 use crate::runtime::follower::Follower;
 use crate::runtime::handlers::Names as _;
 use crate::runtime::open;
-use crate::runtime::shared::Shared;
+use crate::runtime::shared::{Shared, Tasks};
 use crate::runtime::waiters::Waiters;
 use crate::start::Start;
 use crate::workflow::Target;
@@ -146,9 +146,9 @@ impl Client {
             waiters,
             max_payload: PAYLOAD_MAX,
             replies: Arc::default(),
-            chance: Arc::new(RandomSource::new(None)),
+            random: Arc::new(RandomSource::new(None)),
             worker: None,
-            tasks: vec![task.abort_handle(), watch.abort_handle()],
+            tasks: Tasks { committer: task.abort_handle(), finders: vec![watch.abort_handle()] },
         };
         Self { shared: Arc::new(shared) }
     }

@@ -38,7 +38,7 @@ use crate::signal::{SignalNamed, SignalValue};
 /// ```
 #[derive(Clone)]
 pub struct Ctx {
-    pub(crate) cell: Arc<ResidentRun>,
+    pub(crate) resident: Arc<ResidentRun>,
     /// The path of the scope: empty, or ending with `/`.
     scope: Arc<str>,
     /// The error in the scope's key, if there is one.
@@ -46,8 +46,8 @@ pub struct Ctx {
 }
 
 impl Ctx {
-    pub(crate) fn new(cell: Arc<ResidentRun>) -> Self {
-        Self { cell, scope: Arc::from(""), problem: None }
+    pub(crate) fn new(resident: Arc<ResidentRun>) -> Self {
+        Self { resident, scope: Arc::from(""), problem: None }
     }
 
     /// Runs a side effect and records its result. The body is an async closure, or a closure that returns a future,
@@ -163,7 +163,7 @@ impl Ctx {
     pub(crate) fn scope_of(&self, key: &str, occurrence: u32) -> Ctx {
         let wrong = || if key.is_empty() { None } else { check("scope key", key).err().map(Arc::new) };
         let problem = self.problem.clone().or_else(wrong);
-        Ctx { cell: self.cell.clone(), scope: workflow::numbered_scope(&self.scope, key, occurrence), problem }
+        Ctx { resident: self.resident.clone(), scope: workflow::numbered_scope(&self.scope, key, occurrence), problem }
     }
 
     /// Runs `f` for each item concurrently, each in its own scope, and returns the results in the order of the items.
@@ -202,7 +202,7 @@ impl Ctx {
     /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.cell.lock().machine.now()
+        self.resident.lock().machine.now()
     }
 
     /// Returns a random number that every replay draws again. Branches that race must draw from their own
@@ -237,7 +237,7 @@ impl Ctx {
     /// ```
     #[must_use]
     pub fn info(&self) -> &Info {
-        &self.cell.info
+        &self.resident.info
     }
 
     /// Returns a value that was [provided](crate::Builder::provide) to the engine.
@@ -280,24 +280,24 @@ impl Ctx {
     /// # Errors
     /// [`Error::NotProvided`] if no such value was provided.
     pub fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {
-        let found = self.cell.env.provided.get();
-        if found.is_err() && self.cell.env.unmade.contains(&std::any::TypeId::of::<T>()) {
-            self.cell.lock().unmade.get_or_insert(std::any::type_name::<T>());
+        let found = self.resident.env.provided.get();
+        if found.is_err() && self.resident.env.unmade.contains(&std::any::TypeId::of::<T>()) {
+            self.resident.lock().unmade.get_or_insert(std::any::type_name::<T>());
         }
         found
     }
 
     fn draw(&self, stream: &'static str) -> u64 {
-        let mut state = self.cell.lock();
+        let mut state = self.resident.lock();
         let count = state.draws.entry((self.scope.clone(), stream)).or_insert(0);
         *count += 1;
         let text = self.scope.bytes().chain(stream.bytes());
-        let stream = text.fold(self.cell.info.seed, |sum, byte| mix(sum ^ u64::from(byte)));
+        let stream = text.fold(self.resident.info.seed, |sum, byte| mix(sum ^ u64::from(byte)));
         mix(stream ^ *count)
     }
 
     pub(crate) fn place(&self) -> CalledFrom {
-        self.cell.place()
+        self.resident.place()
     }
 }
 

@@ -177,9 +177,8 @@ impl Engine {
     pub async fn shutdown(&self) -> Result<(), Error> {
         let _ending = self.ending.lock().await;
         self.worker.stop();
-        // Nothing more is claimed. What is still executing needs the committer, which is the last task.
-        let claiming = self.client.shared.tasks.split_last().map_or(&[][..], |(_, claiming)| claiming);
-        claiming.iter().for_each(tokio::task::AbortHandle::abort);
+        // Nothing more is claimed. What is still executing needs the committer.
+        self.client.shared.tasks.abort_finders();
         let all_gone = async {
             while !self.worker.residency.mailboxes().is_empty() {
                 self.worker.wakeup.notified().await;
@@ -203,7 +202,7 @@ impl Engine {
     /// Aborts all tasks at once and notifies waiters.
     fn halt(&self) {
         let shared = &self.client.shared;
-        shared.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+        shared.tasks.abort();
         #[cfg(feature = "http")]
         self.sinks.abort();
         self.worker.residency.abort();

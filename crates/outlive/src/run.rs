@@ -691,7 +691,7 @@ async fn send(
     dedup: Option<Name>,
 ) -> Result<bool, Error> {
     let at = shared.clock.now();
-    let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: shared.chance.token() };
+    let send = SendWrite { id: id.clone(), num: Some(num), message, at, dedup, token: shared.random.token() };
     match shared.committer.write(Write::Message(send)).await? {
         Answer::Refused(refusal) => Err(refused(id, refusal, "it no longer accepts messages")),
         Answer::Sent { is_new, .. } => Ok(is_new),

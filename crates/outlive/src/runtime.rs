@@ -1,6 +1,7 @@
 //! The runtime behind an engine: finds due work, drives instances, commits what they do, and notifies who waits for it.
 
 pub(crate) mod awaited;
+pub(crate) mod begin;
 #[cfg(feature = "tokio")]
 pub(crate) mod call;
 #[cfg(feature = "tokio")]

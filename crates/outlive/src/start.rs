@@ -228,7 +228,7 @@ impl<O> Start<O> {
             Due::At(moment) => moment,
         };
         let id =
-            self.id.unwrap_or_else(|| Name::recorded(shared.chance.id(now).hyphenated().encode_lower(&mut [0; 36])));
+            self.id.unwrap_or_else(|| Name::recorded(shared.random.id(now).hyphenated().encode_lower(&mut [0; 36])));
         // Due at once, and there is room for it: it is driven from the start, without a claim.
         let owner = match &shared.worker {
             Some(worker) if due <= now && !worker.has_claims() && worker.residency.reserve(1) == 1 => worker.epoch,
@@ -238,12 +238,12 @@ impl<O> Start<O> {
             id: id.clone(),
             workflow: self.workflow,
             input: self.input,
-            seed: shared.chance.number(),
+            seed: shared.random.number(),
             tags: self.tags,
             at: now,
             due,
             on_conflict: self.on_conflict,
-            token: shared.chance.token(),
+            token: shared.random.token(),
             owner,
         };
         let (workflow, input) = (start.workflow.clone(), start.input.clone());

@@ -17,8 +17,9 @@ use crate::instance::env::Env;
 use crate::instance::info::Info;
 use crate::instance::panics;
 use crate::instance::resident::Guesses;
+use crate::runtime::begin::NotBegun;
 use crate::runtime::registry::{Registered, Registry};
-use crate::runtime::replay::{self, Copy, CopyEnd, NotBegun};
+use crate::runtime::replay::{self, Copy, CopyEnd};
 use crate::runtime::stuck;
 use outlive_core::workflow::ParsedIdentity;
 
@@ -90,18 +91,18 @@ impl Original<'_> {
     pub(super) fn replay(&self, guesses: Guesses) -> Result<Copy, Verdict> {
         let instance = self.instance;
         let info = Info::of(instance);
-        let cell = replay::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
-        let cell = Arc::new(cell.guessing(guesses));
+        let resident = replay::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
+        let resident = Arc::new(resident.guessing(guesses));
         for inbound in self.inbox.iter().filter(|inbound| matches!(inbound.message, Message::Signal { .. })) {
-            cell.lock().machine.receive(inbound.clone());
+            resident.lock().machine.receive(inbound.clone());
         }
         // A cancel takes effect where the journal ends, and a strict run is stuck there if something is not asked for.
         let is_ending = self.inbox.iter().any(|inbound| inbound.message.is_end());
         let is_strict = self.registered.is_strict;
-        let copy = replay::replay(&*self.registered.handler, &cell, &instance.input, |machine| {
+        let copy = replay::replay(&*self.registered.handler, &resident, &instance.input, |machine| {
             !(is_ending || is_strict && machine.has_orphans())
         });
-        if let Some(type_name) = cell.lock().unmade {
+        if let Some(type_name) = resident.lock().unmade {
             return Err(Verdict::NeedsValue { type_name: type_name.to_owned() });
         }
         copy.map_err(|problem| match problem {
@@ -114,7 +115,7 @@ impl Original<'_> {
     pub(super) fn ended(&self, copy: &Copy, end: &CopyEnd) -> Result<Verdict, Verdict> {
         self.check_end(end)?;
         self.check_strict(copy, &[])?;
-        let is_cancelled = copy.cell.lock().machine.cancel_reason().is_some();
+        let is_cancelled = copy.resident.lock().machine.cancel_reason().is_some();
         match end {
             // A run that was executing may have been about to fail.
             CopyEnd::Failed(failure) if self.is_quiet() && !is_cancelled => {
@@ -174,7 +175,7 @@ impl Original<'_> {
     /// # Errors
     /// The verdict, if it cannot continue from there.
     pub(super) fn frontier(&self, copy: &Copy) -> Result<Frontier, Verdict> {
-        let state = copy.cell.lock();
+        let state = copy.resident.lock();
         if let Some(trouble) = state.machine.trouble() {
             let sentence = trouble.0.clone();
             return Err(match state.mistyped.clone() {
@@ -204,11 +205,11 @@ impl Original<'_> {
         if !self.registered.is_strict {
             return Ok(());
         }
-        stuck::strict(&copy.cell.lock().machine, asked).map_or(Ok(()), |sentence| Err(stuck(sentence)))
+        stuck::strict(&copy.resident.lock().machine, asked).map_or(Ok(()), |sentence| Err(stuck(sentence)))
     }
 
     fn orphans(&self, copy: &Copy) -> Vec<Operation> {
-        let state = copy.cell.lock();
+        let state = copy.resident.lock();
         if !state.machine.has_orphans() {
             return Vec::new();
         }

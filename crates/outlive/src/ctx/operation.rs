@@ -18,7 +18,7 @@ pub(crate) type Tie<'a, T> = PhantomData<(&'a Ctx, fn() -> T)>;
 
 /// An operation, outstanding until it is consumed or dropped.
 pub(crate) struct Operation {
-    pub(crate) cell: Arc<ResidentRun>,
+    pub(crate) resident: Arc<ResidentRun>,
     scope: Arc<str>,
     pub(crate) call: Arc<Call>,
     key: Option<Box<str>>,
@@ -33,7 +33,7 @@ impl Operation {
     /// Opens an operation when it is called, which gives it its identity.
     pub(crate) fn open(ctx: &Ctx, kind: OpKind, name: &str, location: &'static Location<'static>) -> Self {
         let mut operation = Self {
-            cell: ctx.cell.clone(),
+            resident: ctx.resident.clone(),
             scope: ctx.scope.clone(),
             call: Call::at(location, kind, name),
             key: None,
@@ -48,7 +48,7 @@ impl Operation {
             operation.problem = Some(Box::new(problem.clone()));
         } else {
             let base = operation.identity();
-            operation.slot = Some(ctx.cell.lock().machine.open(kind, base, operation.call.site.clone()));
+            operation.slot = Some(ctx.resident.lock().machine.open(kind, base, operation.call.site.clone()));
         }
         operation
     }
@@ -61,7 +61,7 @@ impl Operation {
         self.key = Some(key.into());
         if let Some(slot) = self.slot {
             let base = self.identity();
-            self.cell.lock().machine.rename(slot, base);
+            self.resident.lock().machine.rename(slot, base);
         }
     }
 
@@ -101,22 +101,22 @@ impl Operation {
             self.close();
             return Err(*error);
         }
-        let place = self.cell.place();
+        let place = self.resident.place();
         if place != CalledFrom::Workflow {
             return Err(self.out_of_scope(place));
         }
         let Some(slot) = self.slot else { return Ok(Polled::Pending) };
-        let now = self.cell.now();
-        let mut state = self.cell.lock();
+        let now = self.resident.now();
+        let mut state = self.resident.lock();
         if !state.machine.has_begun(slot) {
             let was = self.was.iter().map(|was| self.base(was));
             was.chain(self.guess()).for_each(|old| state.machine.alias(slot, old));
             state.machine.begin(slot, spec());
-            let recorded = self.cell.trial.as_ref().and_then(|_| state.machine.recorded(slot).cloned());
+            let recorded = self.resident.trial.as_ref().and_then(|_| state.machine.recorded(slot).cloned());
             if let Some(payload) = recorded {
                 drop(state);
                 let read = read(self.name(), &payload);
-                state = self.cell.lock();
+                state = self.resident.lock();
                 read.err().map(|sentence| state.unread.insert(slot, (self.words(), sentence)));
             }
         }
@@ -134,12 +134,12 @@ impl Operation {
 
     /// Returns the name it may have had before, if the check that replays this run has a guess.
     fn guess(&self) -> Option<Arc<str>> {
-        self.cell.trial.as_ref()?.get(&self.identity()).cloned()
+        self.resident.trial.as_ref()?.get(&self.identity()).cloned()
     }
 
     /// Makes the run stuck, because what is recorded for this operation does not deserialize as its type.
     pub(crate) fn get_stuck(&self, sentence: String) {
-        let mut state = self.cell.lock();
+        let mut state = self.resident.lock();
         state.mistyped.get_or_insert_with(|| self.words());
         state.machine.fail(sentence);
     }
@@ -155,7 +155,7 @@ impl Operation {
 
     fn close(&mut self) {
         if let Some(slot) = self.slot.take() {
-            self.cell.lock().close(slot);
+            self.resident.lock().close(slot);
         }
     }
 
@@ -171,7 +171,7 @@ impl Operation {
     fn out_of_scope(&self, place: CalledFrom) -> Error {
         let operation = self.words();
         if place == CalledFrom::Step {
-            self.cell.lock().is_misplaced = true;
+            self.resident.lock().is_misplaced = true;
         }
         let place = if place == CalledFrom::Step { "inside a step" } else { "outside its workflow" };
         Error::Scope { operation, place }

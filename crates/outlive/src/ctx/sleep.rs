@@ -108,6 +108,6 @@ impl Future for SleepFuture<'_> {
 
 /// Returns the error of an operation in a cancelled run.
 pub(super) fn cancelled(operation: &Operation) -> Error {
-    let state = operation.cell.lock();
+    let state = operation.resident.lock();
     Error::Cancelled { reason: state.machine.cancel_reason().unwrap_or_default().to_owned() }
 }

@@ -494,16 +494,16 @@ where
 {
     /// Polls the body of an attempt, or of the fallback; starts it first if necessary.
     fn work(mut self: Pin<&mut Self>, attempt: &workflow::Attempt) -> Poll<Result<(Payload, B::Output), Failure>> {
-        let cell = self.step.operation.cell.clone();
+        let resident = self.step.operation.resident.clone();
         let Some(slot) = self.step.operation.slot() else { return Poll::Pending };
         let has_begun = match attempt.fallback_for {
             Some(_) => self.falling_back.is_some(),
             None => self.attempt == attempt.number,
         };
-        if has_begun && !cell.take_body_wake(slot) {
+        if has_begun && !resident.take_body_wake(slot) {
             return Poll::Pending;
         }
-        let waker = self.as_mut().project().waker.take().unwrap_or_else(|| cell.take_body_waker(slot));
+        let waker = self.as_mut().project().waker.take().unwrap_or_else(|| resident.take_body_waker(slot));
         let polled = self.as_mut().poll_body(attempt, &waker);
         *self.project().waker = Some(waker);
         polled
@@ -514,7 +514,7 @@ where
         attempt: &workflow::Attempt,
         waker: &Waker,
     ) -> Poll<Result<(Payload, B::Output), Failure>> {
-        let cell = self.step.operation.cell.clone();
+        let resident = self.step.operation.resident.clone();
         let cx = &mut Context::from_waker(waker);
         let polled = match &attempt.fallback_for {
             Some(failure) => {
@@ -525,11 +525,11 @@ where
                 let this = self.as_mut().project();
                 if let Some(fallback) = this.step.fallback.take() {
                     *this.span = logs::step(this.step.operation.name(), attempt.number);
-                    let call = || cell.in_step(|| panics::catch(|| fallback(Failure::clone(failure))));
+                    let call = || resident.in_step(|| panics::catch(|| fallback(Failure::clone(failure))));
                     *this.falling_back = Some(this.span.in_scope(call)?);
                 }
                 let Some(body) = this.falling_back else { return Poll::Pending };
-                let polled = ready!(this.span.in_scope(|| cell.in_step(|| panics::poll(body.as_mut(), cx))));
+                let polled = ready!(this.span.in_scope(|| resident.in_step(|| panics::poll(body.as_mut(), cx))));
                 polled.and_then(|result| result.map_err(|error| panics::flatten(|| failure_of(&*error))))
             }
             None => {
@@ -538,11 +538,11 @@ where
                 }
                 let this = self.as_mut().project();
                 let Some(body) = this.running.as_pin_mut() else { return Poll::Pending };
-                let polled = ready!(this.span.in_scope(|| cell.in_step(|| panics::poll(body, cx))));
+                let polled = ready!(this.span.in_scope(|| resident.in_step(|| panics::poll(body, cx))));
                 polled.and_then(|result| result.map_err(|error| panics::flatten(|| this.step.failure(error))))
             }
         };
-        let max_bytes = cell.env.max_payload;
+        let max_bytes = resident.env.max_payload;
         let codec = &self.step.codec;
         Poll::Ready(polled.and_then(|value| codec.keep(&value, max_bytes)))
     }
@@ -560,16 +560,16 @@ where
         let step = this.step;
         // A test hook may have held the attempt up; then it is asked again.
         if std::mem::replace(this.attempt, attempt.number) != attempt.number {
-            step.tell_start(attempt.number);
+            step.report_start(attempt.number);
         }
         let make = |operation: &Operation| Attempt {
             number: attempt.number,
             is_retry: attempt.number > 1,
-            remaining: attempt.deadline.map(|deadline| deadline.since(operation.cell.now())),
+            remaining: attempt.deadline.map(|deadline| deadline.since(operation.resident.now())),
             idempotency_key: idempotency_key(operation),
-            hook: operation.cell.env.hook.clone(),
+            hook: operation.resident.env.hook.clone(),
         };
-        if let Some(hook) = &step.operation.cell.env.hook {
+        if let Some(hook) = &step.operation.resident.env.hook {
             let (op, key) = (identity(&step.operation), idempotency_key(&step.operation));
             match hook.before(&StepCall { waker, ..step.call(&op, attempt, &key) }) {
                 HookAction::Run => {}
@@ -578,10 +578,10 @@ where
                 HookAction::Fail(failure) => return Err(failure),
             }
         }
-        let cell = step.operation.cell.clone();
+        let resident = step.operation.resident.clone();
         let (body, operation) = (&mut step.body, &step.operation);
         *this.span = logs::step(operation.name(), attempt.number);
-        let begun = this.span.in_scope(|| cell.in_step(|| panics::catch(|| body.call(|| make(operation)))))?;
+        let begun = this.span.in_scope(|| resident.in_step(|| panics::catch(|| body.call(|| make(operation)))))?;
         this.running.set(Some(begun));
         Ok(None)
     }
@@ -597,8 +597,8 @@ where
             Err(failure) => (Err(failure), None),
         };
         *this.value = value;
-        let now = operation.cell.now();
-        operation.cell.lock().finish(slot, result, this.waker.take(), now);
+        let now = operation.resident.now();
+        operation.resident.lock().finish(slot, result, this.waker.take(), now);
     }
 
     /// Returns to user code what the machine has delivered.
@@ -628,11 +628,11 @@ where
 
     fn drop_body(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let cell = &this.step.operation.cell;
+        let resident = &this.step.operation.resident;
         if this.running.is_some() || this.falling_back.is_some() {
             // A body's destructors are part of the step; how it ended is settled before they run.
             let dropped = std::mem::replace(this.span, Span::none()).in_scope(|| {
-                cell.in_step(|| {
+                resident.in_step(|| {
                     panics::catch(|| {
                         this.running.set(None);
                         *this.falling_back = None;
@@ -651,21 +651,21 @@ where
     B: StepBody<M>,
 {
     /// Notifies subscribers in this process. A recorded start is reported when it is committed.
-    fn tell_start(&self, attempt: u32) {
+    fn report_start(&self, attempt: u32) {
         if self.spec.needs_start() {
             return;
         }
-        let (operation, cell) = (&self.operation, &self.operation.cell);
-        cell.env.attempts.tell(|| {
+        let (operation, resident) = (&self.operation, &self.operation.resident);
+        resident.env.attempts.report(|| {
             let (seq, is_durable) = {
-                let state = cell.lock();
+                let state = resident.lock();
                 (state.machine.seq(), state.machine.is_durable())
             };
             Begun {
-                at: cell.now(),
-                num: cell.info.num,
-                instance: cell.info.id.clone(),
-                workflow: cell.info.workflow.clone(),
+                at: resident.now(),
+                num: resident.info.num,
+                instance: resident.info.id.clone(),
+                workflow: resident.info.workflow.clone(),
                 step: operation.name().to_owned(),
                 operation: identity(operation),
                 attempt,
@@ -678,7 +678,7 @@ where
     /// Describes an attempt to a test hook.
     fn call<'s>(&'s self, op: &'s str, attempt: &workflow::Attempt, idempotency_key: &'s str) -> StepCall<'s> {
         StepCall {
-            run: &self.operation.cell.info.id,
+            run: &self.operation.resident.info.id,
             step: self.operation.name(),
             op,
             location: self.operation.call.location,
@@ -698,7 +698,7 @@ where
         let mut failure = failure_of(&*(self.codec.into_box)(error));
         failure.details = details;
         // A durable operation inside a step fails on every attempt, however the error was wrapped.
-        let is_misplaced = std::mem::take(&mut self.operation.cell.lock().is_misplaced);
+        let is_misplaced = std::mem::take(&mut self.operation.resident.lock().is_misplaced);
         failure.retryable &= is_retryable && !is_misplaced;
         failure
     }
@@ -762,12 +762,12 @@ fn error_of(step: String, failed: FailedStep) -> Error {
 }
 
 fn idempotency_key(operation: &Operation) -> String {
-    let info = &operation.cell.info;
+    let info = &operation.resident.info;
     format!("{}/{}/{}", info.id, info.num, identity(operation))
 }
 
 /// Returns the step's identity in the journal.
 fn identity(operation: &Operation) -> Arc<str> {
-    let key = operation.slot().and_then(|slot| operation.cell.lock().machine.key(slot));
+    let key = operation.slot().and_then(|slot| operation.resident.lock().machine.key(slot));
     key.unwrap_or_else(|| Arc::from(""))
 }

@@ -20,7 +20,7 @@ use crate::runtime::committer::Committer;
 use crate::runtime::registry::Registry;
 use crate::runtime::replies::Replies;
 use crate::runtime::retention::Retention;
-use crate::runtime::shared::Shared;
+use crate::runtime::shared::{Shared, Tasks};
 use crate::runtime::waiters::Waiters;
 use crate::runtime::worker::{Worker, WorkerParts, deploy};
 #[cfg(feature = "http")]
@@ -65,7 +65,7 @@ impl Builder {
             silence: Default::default(),
         });
         let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
-        let (replies, chance) = (Arc::new(Replies::default()), Arc::new(RandomSource::new(self.seed)));
+        let (replies, random) = (Arc::new(Replies::default()), Arc::new(RandomSource::new(self.seed)));
         let worker = Worker::new(WorkerParts {
             env,
             store: store.clone(),
@@ -73,7 +73,7 @@ impl Builder {
             registry: registry.clone(),
             waiters: waiters.clone(),
             replies: replies.clone(),
-            chance: chance.clone(),
+            random: random.clone(),
             epoch: lease(&*store, &*self.clock, self.lock_wait).await?,
             max_resident: self.max_resident,
             max_recoveries: self.max_recoveries,
@@ -91,7 +91,7 @@ impl Builder {
             waiters,
             replies,
             max_payload: self.max_payload,
-            chance,
+            random,
             worker: Some(worker.clone()),
             tasks,
         };
@@ -120,22 +120,17 @@ async fn log_start(store: &dyn Store, registry: &Registry) {
     tracing::info!(store, workflows, jobs, unfinished, stuck, pid = std::process::id(), "engine started");
 }
 
-/// Spawns the engine's tasks; the committer's is the last.
-fn spawn_tasks(
-    worker: &Arc<Worker>,
-    committer: &Arc<Committer>,
-    code: Option<u64>,
-    retention: Retention,
-) -> Vec<tokio::task::AbortHandle> {
-    let tasks = [
+/// Spawns the engine's tasks.
+fn spawn_tasks(worker: &Arc<Worker>, committer: &Arc<Committer>, code: Option<u64>, retention: Retention) -> Tasks {
+    let finders = [
         tokio::spawn(retention.run()),
         tokio::spawn(worker.clone().look_at_parked(code)),
         tokio::spawn(worker.clone().run()),
         tokio::spawn(worker.clone().reopen_stuck()),
         tokio::spawn(worker.clone().look_at_schedules()),
-        tokio::spawn(committer.clone().run(worker.store.clone(), worker.clone())),
     ];
-    tasks.map(|task| task.abort_handle()).into()
+    let committer = tokio::spawn(committer.clone().run(worker.store.clone(), worker.clone()));
+    Tasks { committer: committer.abort_handle(), finders: finders.map(|task| task.abort_handle()).into() }
 }
 
 /// Takes the lease on a store, waiting for the current owner to release it. It polls: a released lock is not announced.

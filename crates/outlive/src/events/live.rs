@@ -134,7 +134,7 @@ mod tests {
     fn what_begins_while_the_feed_is_read_waits_for_the_next_look() {
         let (attempts, mut live) = live();
         live.look();
-        attempts.tell(|| begun(1, 0, true));
+        attempts.report(|| begun(1, 0, true));
         assert_eq!(end(&live, None), (0, true), "something may have been committed before it");
         live.look();
         assert_eq!(end(&live, None), (1, true));
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn what_begins_behind_an_entry_that_is_not_committed_waits_for_it() {
         let (attempts, mut live) = live();
-        attempts.tell(|| begun(1, 3, false));
+        attempts.report(|| begun(1, 3, false));
         live.look();
         assert_eq!(end(&live, None), (0, false), "and nobody looks again before something is committed");
         assert_eq!(around(&live, &line(2)), (0, 0));
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn what_began_before_an_entry_of_its_run_comes_before_it() {
         let (attempts, live) = live();
-        attempts.tell(|| begun(1, 3, true));
-        attempts.tell(|| begun(2, 3, true));
+        attempts.report(|| begun(1, 3, true));
+        attempts.report(|| begun(2, 3, true));
         assert_eq!(around(&live, &line(3)), (0, 0), "feed entries may follow that were before it");
         assert_eq!(around(&live, &line(4)), (1, 0), "the attempt of the other run stays");
     }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn who_follows_one_run_is_told_of_its_attempts_alone() {
         let (attempts, mut live) = live();
-        (1..=3).for_each(|num| attempts.tell(|| begun(num, 0, true)));
+        (1..=3).for_each(|num| attempts.report(|| begun(num, 0, true)));
         live.look();
         assert_eq!(end(&live, Some(&Name::recorded("run-2"))), (1, true));
         assert_eq!(end(&live, None).0, 0, "attempts of other runs are not kept");
@@ -174,6 +174,6 @@ mod tests {
     fn nobody_who_listens_costs_nothing() {
         let (attempts, live) = live();
         drop(live);
-        attempts.tell(|| panic!("nobody listens"));
+        attempts.report(|| panic!("nobody listens"));
     }
 }

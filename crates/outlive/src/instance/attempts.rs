@@ -45,7 +45,7 @@ struct LiveAttempts {
 
 impl Attempts {
     /// Sends an attempt to all listeners. It is not even built if there are none.
-    pub(crate) fn tell(&self, begun: impl FnOnce() -> Begun) {
+    pub(crate) fn report(&self, begun: impl FnOnce() -> Begun) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }

@@ -284,10 +284,13 @@ pub(crate) struct RunWaker {
 }
 
 impl RunWaker {
-    pub(crate) fn new(cell: &ResidentRun) -> Arc<Self> {
-        let waker =
-            Arc::new(Self { address: cell.address(), mailbox: cell.mailbox.clone(), is_woken: AtomicBool::new(false) });
-        cell.lock().regions.set_run(&Waker::from(waker.clone()));
+    pub(crate) fn new(resident: &ResidentRun) -> Arc<Self> {
+        let waker = Arc::new(Self {
+            address: resident.address(),
+            mailbox: resident.mailbox.clone(),
+            is_woken: AtomicBool::new(false),
+        });
+        resident.lock().regions.set_run(&Waker::from(waker.clone()));
         waker
     }
 

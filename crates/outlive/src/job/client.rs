@@ -156,11 +156,11 @@ impl JobClient {
         for event in &events {
             self.check(&event.payload)?;
         }
-        let (chance, token) = (&self.shared.chance, self.shared.chance.token());
+        let (random, token) = (&self.shared.random, self.shared.random.token());
         let at = self.shared.clock.now();
         let is_awaited = self.shared.worker.is_some() && place == PushTarget::Inbox;
         let reply = is_awaited.then(|| self.shared.replies.expect(token));
-        let push = Push { id: id.clone(), job: job.clone(), events, place, at, seed: chance.number(), token };
+        let push = Push { id: id.clone(), job: job.clone(), events, place, at, seed: random.number(), token };
         let answer = self.shared.committer.write(Write::Push(push)).await;
         match answer {
             Ok(Answer::Pushed { num, created, positions, .. }) => Ok(Accepted { num, id, created, positions, reply }),
@@ -177,9 +177,9 @@ impl JobClient {
     }
 
     /// Sends a message to an instance, which acts on it now or later. With a limit, waits until it has.
-    pub(super) async fn tell(&self, id: &str, message: Message, limit: Option<Duration>) -> Result<(), Error> {
+    pub(super) async fn send_message(&self, id: &str, message: Message, limit: Option<Duration>) -> Result<(), Error> {
         let Some(limit) = limit else { return self.leave(id, message, None).await.map(drop) };
-        let token = self.shared.chance.token();
+        let token = self.shared.random.token();
         let reply = self.shared.worker.is_some().then(|| self.shared.replies.expect(token));
         let accepted = self.leave(id, message, reply.map(|reply| (token, reply))).await?;
         self.outcome_within(accepted, Patience::Taken, limit).await.map(drop)
@@ -208,7 +208,7 @@ impl JobClient {
     ) -> Result<Accepted, Error> {
         let id = JobKind::instance(self.job()?, id)?;
         let (token, reply) =
-            expected.map_or_else(|| (self.shared.chance.token(), None), |(token, reply)| (token, Some(reply)));
+            expected.map_or_else(|| (self.shared.random.token(), None), |(token, reply)| (token, Some(reply)));
         let at = self.shared.clock.now();
         if JobKind::of(&id) == Some(JobKind::Pool) && self.shared.store.instance(&id).await?.is_none() {
             self.open_pool(&id).await?;
@@ -225,9 +225,9 @@ impl JobClient {
 
     /// Creates a pool that nothing was pushed to yet, so that it can be paused before its first event.
     async fn open_pool(&self, id: &Name) -> Result<(), Error> {
-        let (job, at, chance) = (self.job()?.clone(), self.shared.clock.now(), &self.shared.chance);
+        let (job, at, random) = (self.job()?.clone(), self.shared.clock.now(), &self.shared.random);
         let (events, place) = (Vec::new(), PushTarget::Queue);
-        let push = Push { id: id.clone(), job, events, place, at, seed: chance.number(), token: chance.token() };
+        let push = Push { id: id.clone(), job, events, place, at, seed: random.number(), token: random.token() };
         self.shared.committer.write(Write::Push(push)).await.map(drop)
     }
 

@@ -261,12 +261,12 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
             id: whole.clone(),
             workflow: job.clone(),
             input: input.clone(),
-            seed: shared.chance.number(),
+            seed: shared.random.number(),
             tags: Default::default(),
             at: shared.clock.now(),
             due: Timestamp::AT_ONCE,
             on_conflict: OnConflict::Join,
-            token: shared.chance.token(),
+            token: shared.random.token(),
             owner: Epoch(0),
         };
         let created = loop {

@@ -70,7 +70,7 @@ impl IntoFuture for Order {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let limit = self.limit.get()?;
-            self.client.tell(&self.id, self.message, limit).await
+            self.client.send_message(&self.id, self.message, limit).await
         })
     }
 }

@@ -71,9 +71,9 @@ impl Queue {
     }
 
     /// Takes the next batch, unless it is so small that replies are sent first.
-    fn next(&mut self, is_telling: bool) -> Option<WriteBatch> {
+    fn next(&mut self, is_replying: bool) -> Option<WriteBatch> {
         let is_small = self.batches.len() < 2 && self.batches.iter().all(|batch| batch.writes.len() < BATCH_MIN);
-        if is_small && is_telling { None } else { self.batches.pop_front() }
+        if is_small && is_replying { None } else { self.batches.pop_front() }
     }
 
     /// Takes out the writes of callers, and leaves those of runs and jobs.
@@ -116,7 +116,7 @@ struct Written {
 
 impl Written {
     /// Sends all replies. Returns the empty batch, to reuse its memory.
-    fn tell(mut self, router: &dyn WriteListener) -> WriteBatch {
+    fn send_replies(mut self, router: &dyn WriteListener) -> WriteBatch {
         debug_assert_eq!(self.answers.len(), self.replies.len(), "there is one reply per write");
         for ((write, answer), reply) in self.writes.iter().zip(self.answers).zip(self.replies.drain(..)) {
             let mut answer = match (write, answer) {
@@ -125,7 +125,7 @@ impl Written {
                 (_, answer) => answer,
             };
             router.written(write, &mut answer);
-            reply.tell(answer);
+            reply.send(answer);
         }
         let mut writes = Arc::into_inner(self.writes).unwrap_or_default();
         writes.clear();
@@ -251,7 +251,7 @@ impl Committer {
             let batch = match (next, done.is_some()) {
                 (Some(batch), _) => batch,
                 (None, true) => {
-                    self.tell(done.take(), router);
+                    self.send_replies(done.take(), router);
                     give_way().await;
                     continue;
                 }
@@ -261,8 +261,8 @@ impl Committer {
                 }
             };
             // While the store has this batch, the replies for the last one are sent.
-            let tell = async { self.tell(done.take(), router) };
-            let (written, ()) = tokio::join!(biased; self.write_batch(batch, store, router), tell);
+            let replying = async { self.send_replies(done.take(), router) };
+            let (written, ()) = tokio::join!(biased; self.write_batch(batch, store, router), replying);
             match written {
                 Ok(written) => {
                     if std::mem::take(&mut is_refused) {
@@ -281,14 +281,14 @@ impl Committer {
                 }
             }
         }
-        self.tell(done, router);
+        self.send_replies(done, router);
     }
 
     /// Tries the writes of callers on their own while the store has no room for commits of runs, as they may make room.
     async fn write_callers(&self, store: &dyn Store, router: &dyn WriteListener) {
         let callers = self.lock().take_callers();
         if !callers.writes.is_empty() {
-            self.tell(self.write_batch(callers, store, router).await.ok(), router);
+            self.send_replies(self.write_batch(callers, store, router).await.ok(), router);
         }
     }
 
@@ -332,9 +332,9 @@ impl Committer {
         }
     }
 
-    fn tell(&self, written: Option<Written>, router: &dyn WriteListener) {
+    fn send_replies(&self, written: Option<Written>, router: &dyn WriteListener) {
         let Some(written) = written else { return };
-        let spare = written.tell(router);
+        let spare = written.send_replies(router);
         self.bell.ring();
         let mut queue = self.lock();
         queue.activity += 1;
@@ -385,7 +385,7 @@ fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dy
 }
 
 impl Reply {
-    fn tell(self, answer: Answer) {
+    fn send(self, answer: Answer) {
         match self {
             Self::Caller(caller) => {
                 // The receiver may have been dropped; the write is durable all the same.

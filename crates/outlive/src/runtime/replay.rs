@@ -14,15 +14,14 @@ use outlive_core::status::Status;
 use outlive_core::store::query::Instance;
 use outlive_core::workflow::{Asked, Machine, Mode};
 
-use crate::ctx::Ctx;
-use crate::error::{BoxError, Error, failure_of};
+use crate::error::{BoxError, failure_of};
 use crate::instance::env::Env;
 use crate::instance::info::Info;
 use crate::instance::mailbox::Mailbox;
 use crate::instance::panics;
 use crate::instance::polls::ROUND;
 use crate::instance::resident::{ResidentRun, RunWaker};
-use crate::runtime::stuck;
+use crate::runtime::begin::{NotBegun, begin};
 use crate::workflow::{Handler, WorkflowFuture};
 
 /// How many copies are compared with a run whose branches share something. An unbiased `select!` over such branches
@@ -33,45 +32,10 @@ const POLLS_MAX: u32 = 100_000;
 /// How many times a copy is taken beyond its frontier, as a loop of sleeps has no end.
 const FORESEEN_MAX: u32 = 200;
 
-/// Why a workflow function did not start.
-pub(crate) enum NotBegun {
-    /// The recorded input does not decode as its type.
-    Input(String),
-    /// It panicked.
-    Panicked(String),
-}
-
-impl NotBegun {
-    /// Returns the sentence for people.
-    pub(crate) fn into_sentence(self) -> String {
-        match self {
-            Self::Input(sentence) | Self::Panicked(sentence) => sentence,
-        }
-    }
-}
-
-/// Calls the workflow function.
-pub(crate) fn begin(
-    handler: &dyn Handler,
-    cell: &Arc<ResidentRun>,
-    input: &Payload,
-) -> Result<WorkflowFuture, NotBegun> {
-    let ctx = Ctx::new(cell.clone());
-    let begun = cell.polling(|| panics::catch(|| handler.begin(ctx, input)));
-    match begun {
-        Ok(Ok(future)) => Ok(future),
-        Ok(Err(error)) => Err(NotBegun::Input(format!(
-            "the recorded input does not read as the workflow's type: {}; fix the type and restart the program",
-            Error::decode("it".into(), input, &error)
-        ))),
-        Err(panic) => Err(NotBegun::Panicked(stuck::panicked(&panic))),
-    }
-}
-
 /// A copy that was replayed to the end of its journal.
 pub(crate) struct Copy {
-    /// The cell, whose machine knows what was not asked for.
-    pub(crate) cell: Arc<ResidentRun>,
+    /// The resident, whose machine knows what was not asked for.
+    pub(crate) resident: Arc<ResidentRun>,
     /// What the copy waits for at the end of the journal.
     pub(crate) asked: Vec<Asked>,
     /// What the copy waits for where it has stopped.
@@ -152,8 +116,8 @@ pub(crate) fn compare_end(
     env: &Arc<Env>,
     journal: &[Entry],
 ) -> Result<(), String> {
-    let cell = cell_of(Info::of(ended), env.clone(), journal)?;
-    let copy = replay(handler, &Arc::new(cell), &ended.input, |_| false).map_err(NotBegun::into_sentence)?;
+    let resident = cell_of(Info::of(ended), env.clone(), journal)?;
+    let copy = replay(handler, &Arc::new(resident), &ended.input, |_| false).map_err(NotBegun::into_sentence)?;
     let is_same = match (ended.status, &copy.end) {
         (Status::Completed, Some(CopyEnd::Completed(output))) => ended.outcome.as_ref() == Some(output),
         (Status::Failed, Some(CopyEnd::Failed(failure))) => ended.outcome == Some(failure.to_payload()),
@@ -176,8 +140,8 @@ pub(crate) fn asked(
     env: &Arc<Env>,
     journal: &[Entry],
 ) -> Result<Vec<(String, String)>, String> {
-    let cell = cell_of(Info::of(unfinished), env.clone(), journal)?;
-    let copy = replay(handler, &Arc::new(cell), &unfinished.input, |_| false).map_err(NotBegun::into_sentence)?;
+    let resident = cell_of(Info::of(unfinished), env.clone(), journal)?;
+    let copy = replay(handler, &Arc::new(resident), &unfinished.input, |_| false).map_err(NotBegun::into_sentence)?;
     Ok(copy.asked.iter().map(|asked| (asked.op.to_string(), asked.site.to_string())).collect())
 }
 
@@ -198,8 +162,8 @@ fn copies_of(
     is_same: impl Fn(&Copy) -> Result<(), String>,
 ) -> Result<(), String> {
     for _ in 0..COPIES {
-        let cell = cell_of(live.info.clone(), live.env.clone(), journal)?;
-        let copy = replay_at(Pace::Shaken, handler, &Arc::new(cell), input, |_| false);
+        let resident = cell_of(live.info.clone(), live.env.clone(), journal)?;
+        let copy = replay_at(Pace::Shaken, handler, &Arc::new(resident), input, |_| false);
         let copy = copy.map_err(NotBegun::into_sentence)?;
         is_same(&copy)?;
         if !copy.is_shared {
@@ -209,7 +173,7 @@ fn copies_of(
     Ok(())
 }
 
-/// Returns the cell that a copy of a run starts with.
+/// Returns the resident that a copy of a run starts with.
 ///
 /// # Errors
 /// A sentence, if the journal cannot be what was written.
@@ -231,44 +195,44 @@ enum Pace {
 /// starts in it: no body runs and no timer is set.
 pub(crate) fn replay(
     handler: &dyn Handler,
-    cell: &Arc<ResidentRun>,
+    resident: &Arc<ResidentRun>,
     input: &Payload,
     may_look_ahead: impl Fn(&Machine) -> bool,
 ) -> Result<Copy, NotBegun> {
-    replay_at(Pace::Plain, handler, cell, input, may_look_ahead)
+    replay_at(Pace::Plain, handler, resident, input, may_look_ahead)
 }
 
 fn replay_at(
     pace: Pace,
     handler: &dyn Handler,
-    cell: &Arc<ResidentRun>,
+    resident: &Arc<ResidentRun>,
     input: &Payload,
     may_look_ahead: impl Fn(&Machine) -> bool,
 ) -> Result<Copy, NotBegun> {
-    cell.env.silence.keep(|| replay_aloud(pace, handler, cell, input, may_look_ahead))
+    resident.env.silence.keep(|| replay_aloud(pace, handler, resident, input, may_look_ahead))
 }
 
 fn replay_aloud(
     pace: Pace,
     handler: &dyn Handler,
-    cell: &Arc<ResidentRun>,
+    resident: &Arc<ResidentRun>,
     input: &Payload,
     may_look_ahead: impl Fn(&Machine) -> bool,
 ) -> Result<Copy, NotBegun> {
-    let run_waker = RunWaker::new(cell);
+    let run_waker = RunWaker::new(resident);
     let mut polled =
-        PolledCopy { future: begin(handler, cell, input)?, waker: Waker::from(run_waker.clone()), run_waker };
+        PolledCopy { future: begin(handler, resident, input)?, waker: Waker::from(run_waker.clone()), run_waker };
     let (mut foreseen, mut asked, mut is_shared) = (0, None, false);
-    let mut end = polled.poll(cell);
+    let mut end = polled.poll(resident);
     while end.is_none() {
         if pace == Pace::Shaken
-            && let Some(shared) = polled.next_shared(cell)
+            && let Some(shared) = polled.next_shared(resident)
         {
             is_shared = true;
-            end = (0..ROUND).find_map(|_| polled.wake(cell, &shared));
+            end = (0..ROUND).find_map(|_| polled.wake(resident, &shared));
         }
-        let now = cell.now();
-        let mut state = cell.lock();
+        let now = resident.now();
+        let mut state = resident.lock();
         let mut next = state.machine.deliver();
         if next.is_none() {
             asked.get_or_insert_with(|| state.machine.asked());
@@ -281,16 +245,16 @@ fn replay_aloud(
         }
         let waker = next.and_then(|slot| state.waker(slot).cloned());
         drop(state);
-        end = end.or_else(|| waker.and_then(|waker| polled.wake(cell, &waker)));
+        end = end.or_else(|| waker.and_then(|waker| polled.wake(resident, &waker)));
     }
     let (last, unread) = {
-        let state = cell.lock();
+        let state = resident.lock();
         (state.machine.asked(), state.unread.values().next().cloned())
     };
     let asked = asked.unwrap_or_else(|| last.clone());
     // A panic while a copy is dropped is reported by the run itself.
-    let _ = cell.polling(|| panics::catch(|| drop(polled)));
-    Ok(Copy { cell: cell.clone(), asked, last, unread, end, is_ahead: foreseen > 0, is_shared })
+    let _ = resident.polling(|| panics::catch(|| drop(polled)));
+    Ok(Copy { resident: resident.clone(), asked, last, unread, end, is_ahead: foreseen > 0, is_shared })
 }
 
 /// The future of a copy, and the wakers it is polled with.
@@ -302,9 +266,9 @@ struct PolledCopy {
 
 impl PolledCopy {
     /// Polls the copy until it is quiet. Returns how it ended, if it did.
-    fn poll(&mut self, cell: &ResidentRun) -> Option<CopyEnd> {
+    fn poll(&mut self, resident: &ResidentRun) -> Option<CopyEnd> {
         for _ in 0..POLLS_MAX {
-            match cell.polling(|| panics::poll(self.future.as_mut(), &mut Context::from_waker(&self.waker))) {
+            match resident.polling(|| panics::poll(self.future.as_mut(), &mut Context::from_waker(&self.waker))) {
                 Poll::Ready(ended) => return Some(end_of(ended)),
                 Poll::Pending if self.run_waker.take() => {}
                 Poll::Pending => return None,
@@ -313,15 +277,15 @@ impl PolledCopy {
         Some(CopyEnd::Restless)
     }
 
-    fn wake(&mut self, cell: &ResidentRun, waker: &Waker) -> Option<CopyEnd> {
-        cell.polling(|| waker.wake_by_ref());
-        if self.run_waker.take() { self.poll(cell) } else { None }
+    fn wake(&mut self, resident: &ResidentRun, waker: &Waker) -> Option<CopyEnd> {
+        resident.polling(|| waker.wake_by_ref());
+        if self.run_waker.take() { self.poll(resident) } else { None }
     }
 
     /// Returns the waker of the operation to deliver next, if it is not the run's own or anything but operations holds
     /// the run's waker.
-    fn next_shared(&self, cell: &ResidentRun) -> Option<Waker> {
-        let state = cell.lock();
+    fn next_shared(&self, resident: &ResidentRun) -> Option<Waker> {
+        let state = resident.lock();
         let next = state.waker(state.machine.next_delivery()?)?;
         (!next.will_wake(&self.waker) || !state.holds_all(&self.run_waker, &self.waker)).then(|| next.clone())
     }

@@ -67,7 +67,7 @@ impl Replies {
     }
 
     /// Sends the outcome to the caller that waits for the message at a position.
-    pub(crate) fn tell(&self, pos: u64, reply: impl FnOnce() -> Reply) {
+    pub(crate) fn send(&self, pos: u64, reply: impl FnOnce() -> Reply) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }

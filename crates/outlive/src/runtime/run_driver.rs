@@ -36,6 +36,7 @@ use crate::instance::panics;
 use crate::instance::polls::ROUND;
 use crate::instance::resident::{ResidentRun, RunWaker};
 use crate::runtime::awaited;
+use crate::runtime::begin::begin;
 use crate::runtime::replay;
 use crate::runtime::stuck;
 use crate::workflow::{Handler, WorkflowFuture};
@@ -46,29 +47,29 @@ const TURNS_MAX: u32 = 256;
 /// The driver's connection to its worker: where commits go, and who is notified of the run's state.
 pub(crate) trait RunHost: Send + Sync {
     /// Makes a commit durable. The reply arrives in the mailbox.
-    fn submit(&self, cell: &Arc<ResidentRun>, commit: Commit);
+    fn submit(&self, resident: &Arc<ResidentRun>, commit: Commit);
     /// Sets a timer, because something is due for the run at this time.
-    fn set_timer(&self, cell: &ResidentRun, due: Timestamp);
+    fn set_timer(&self, resident: &ResidentRun, due: Timestamp);
     /// Clears a timer.
-    fn clear_timer(&self, cell: &ResidentRun, due: Timestamp);
+    fn clear_timer(&self, resident: &ResidentRun, due: Timestamp);
     /// Reads the whole inbox, which arrives in the mailbox.
-    fn read_inbox(&self, cell: &Arc<ResidentRun>);
+    fn read_inbox(&self, resident: &Arc<ResidentRun>);
     /// Keeps the wake of a paused run, which the store has too.
-    fn keep_wake(&self, cell: &ResidentRun, wake: Timestamp);
+    fn keep_wake(&self, resident: &ResidentRun, wake: Timestamp);
     /// Called when the run has paused and is released. Returns `true` if it stays in memory.
-    fn paused(&self, cell: &ResidentRun, wake: Option<Timestamp>) -> bool;
+    fn paused(&self, resident: &ResidentRun, wake: Option<Timestamp>) -> bool;
     /// Called when it is durable that the run has resumed.
-    fn went_on(&self, cell: &Arc<ResidentRun>);
-    /// Called when the run resumes after a pause.
-    fn resumed(&self, cell: &ResidentRun);
+    fn resumed(&self, resident: &Arc<ResidentRun>);
+    /// Called when the run resumes after a pause, before that is durable.
+    fn resuming(&self, resident: &ResidentRun);
     /// Called when the run is no longer in memory.
-    fn gone(&self, cell: &ResidentRun);
+    fn gone(&self, resident: &ResidentRun);
 }
 
 /// The task of a resident run.
 pub(crate) struct RunDriver<S: RunHost> {
-    cell: Arc<ResidentRun>,
-    surroundings: S,
+    resident: Arc<ResidentRun>,
+    host: S,
     handler: Arc<dyn Handler>,
     is_strict: bool,
     epoch: Epoch,
@@ -137,11 +138,11 @@ enum RunEnd {
 }
 
 impl<S: RunHost> RunDriver<S> {
-    pub(crate) fn new(cell: Arc<ResidentRun>, surroundings: S, begin: Begin) -> Self {
+    pub(crate) fn new(resident: Arc<ResidentRun>, host: S, begin: Begin) -> Self {
         let Begin { handler, is_strict, epoch, input, journal, new_from } = begin;
-        let run_waker = RunWaker::new(&cell);
+        let run_waker = RunWaker::new(&resident);
         let mut drive = Self {
-            surroundings,
+            host,
             handler,
             is_strict,
             epoch,
@@ -159,21 +160,21 @@ impl<S: RunHost> RunDriver<S> {
             timer: None,
             arrivals: Arrivals::default(),
             journal,
-            span: logs::run(&cell.info),
+            span: logs::run(&resident.info),
             is_replay: new_from > 0,
             new_from,
-            cell,
+            resident,
         };
         drive.begin();
         drive
     }
 
     fn begin(&mut self) {
-        let begin = || replay::begin(&*self.handler, &self.cell, &self.input);
-        let begun = self.span.in_scope(|| if self.is_replay { self.cell.env.silence.keep(begin) } else { begin() });
+        let call = || begin(&*self.handler, &self.resident, &self.input);
+        let begun = self.span.in_scope(|| if self.is_replay { self.resident.env.silence.keep(call) } else { call() });
         match begun {
             Ok(future) => self.future = Some(future),
-            Err(problem) => self.cell.lock().machine.fail(problem.into_sentence()),
+            Err(problem) => self.resident.lock().machine.fail(problem.into_sentence()),
         }
     }
 
@@ -196,7 +197,7 @@ impl<S: RunHost> RunDriver<S> {
         }
         match self.phase {
             Phase::Running => self.go_on(),
-            Phase::Paused if self.cell.lock().machine.terminate_reason().is_some() => self.go_on(),
+            Phase::Paused if self.resident.lock().machine.terminate_reason().is_some() => self.go_on(),
             Phase::Paused => {
                 self.look_up();
                 if matches!(self.phase, Phase::Paused) && (self.is_stopping || self.is_leaving) {
@@ -211,7 +212,7 @@ impl<S: RunHost> RunDriver<S> {
     /// Passes what has arrived to the machine. Returns the replies to commits with a new state.
     fn read(&mut self, rare: Option<Box<RareArrivals>>) -> Vec<Answer> {
         let arrivals = &mut self.arrivals;
-        let mut state = self.cell.lock();
+        let mut state = self.resident.lock();
         state.machine.durable(arrivals.durable);
         let (mut has_gap, mut answers) = (false, Vec::new());
         if let Some(rare) = rare {
@@ -241,7 +242,7 @@ impl<S: RunHost> RunDriver<S> {
         drop(state);
         if has_gap {
             // A message from another process came before it. Order counts, so the whole inbox is read.
-            self.surroundings.read_inbox(&self.cell);
+            self.host.read_inbox(&self.resident);
         }
         answers
     }
@@ -251,7 +252,7 @@ impl<S: RunHost> RunDriver<S> {
         match (answer, &self.phase) {
             (Answer::Unseen(messages), phase) => {
                 debug_assert!(!matches!(phase, Phase::Resuming), "a run that resumes has no unseen messages");
-                let mut state = self.cell.lock();
+                let mut state = self.resident.lock();
                 state.machine.receive_all(messages);
                 drop(state);
                 if let Phase::Ending(end) = std::mem::replace(&mut self.phase, Phase::Running) {
@@ -261,24 +262,24 @@ impl<S: RunHost> RunDriver<S> {
             }
             (Answer::Done, Phase::Ending(_)) => {
                 self.drop_future();
-                self.cell.mailbox.close();
+                self.resident.mailbox.close();
                 true
             }
             (Answer::Done, Phase::Pausing) => {
                 let wake = {
-                    let mut state = self.cell.lock();
+                    let mut state = self.resident.lock();
                     state.machine.forget_controls();
                     state.machine.next_due()
                 };
                 self.phase = Phase::Paused;
-                self.is_leaving = !self.surroundings.paused(&self.cell, wake);
+                self.is_leaving = !self.host.paused(&self.resident, wake);
                 // A message that came in the meantime is looked at first.
-                self.is_leaving && !self.cell.lock().machine.has_new() && self.leave()
+                self.is_leaving && !self.resident.lock().machine.has_new() && self.leave()
             }
             (Answer::Done, Phase::Resuming) => {
                 self.is_leaving = false;
-                self.surroundings.went_on(&self.cell);
-                self.cell.lock().machine.forget_controls();
+                self.host.resumed(&self.resident);
+                self.resident.lock().machine.forget_controls();
                 self.phase = Phase::Running;
                 false
             }
@@ -294,7 +295,7 @@ impl<S: RunHost> RunDriver<S> {
                 return self.end(end);
             }
             turns += 1;
-            let mut state = self.cell.lock();
+            let mut state = self.resident.lock();
             state.regions.end_poll();
             if let Some(trouble) = state.machine.trouble() {
                 let end = RunEnd::Stuck(trouble.0.clone());
@@ -319,12 +320,12 @@ impl<S: RunHost> RunDriver<S> {
                 }
                 continue;
             }
-            let mut state = self.cell.lock();
+            let mut state = self.resident.lock();
             if let Some(sentence) = self.strict_trouble(&state.machine) {
                 drop(state);
                 return self.end(RunEnd::Stuck(sentence));
             }
-            let has_acted = state.act(self.cell.now()) || state.machine.has_deliverable();
+            let has_acted = state.act(self.resident.now()) || state.machine.has_deliverable();
             self.wakes.extend(state.machine.take_wakes());
             drop(state);
             if !has_acted && self.wakes.is_empty() {
@@ -337,7 +338,7 @@ impl<S: RunHost> RunDriver<S> {
 
     /// Describes what is recorded and was never asked for.
     fn orphans(&self) -> Option<String> {
-        let names = stuck::orphans(&self.cell.lock().machine)?;
+        let names = stuck::orphans(&self.resident.lock().machine)?;
         Some(format!("recorded but not asked for by this version of the code: {names}"))
     }
 
@@ -353,21 +354,21 @@ impl<S: RunHost> RunDriver<S> {
             return None;
         }
         self.is_woken = false;
-        let cell = &self.cell;
+        let resident = &self.resident;
         let cx = &mut Context::from_waker(&self.waker);
         let _in_span = self.span.enter();
         for _ in 0..TURNS_MAX {
             if self.is_besides {
                 self.polls_besides = (self.polls_besides + 1) % ROUND;
             }
-            let mut poll = || cell.polling(|| panics::poll(future.as_mut(), cx));
-            match if self.is_replay { cell.env.silence.keep(poll) } else { poll() } {
+            let mut poll = || resident.polling(|| panics::poll(future.as_mut(), cx));
+            match if self.is_replay { resident.env.silence.keep(poll) } else { poll() } {
                 Poll::Ready(Ok(Ok(output))) => return Some(RunEnd::Completed(output)),
                 Poll::Ready(Ok(Err(error))) => return Some(failed(error)),
                 Poll::Ready(Err(panic)) => {
                     return Some(RunEnd::Stuck(stuck::panicked(&panic)));
                 }
-                Poll::Pending if self.run_waker.take() => cell.lock().regions.end_poll(),
+                Poll::Pending if self.run_waker.take() => resident.lock().regions.end_poll(),
                 Poll::Pending => return None,
             }
         }
@@ -382,7 +383,7 @@ impl<S: RunHost> RunDriver<S> {
         self.is_besides = true;
         let mut has_woken = false;
         while let Some(slot) = self.wakes.pop_front() {
-            let mut state = self.cell.lock();
+            let mut state = self.resident.lock();
             let Some(waker) = state.waker(slot) else { continue };
             if waker.will_wake(&self.waker) {
                 (self.is_woken, has_woken) = (true, true);
@@ -407,7 +408,7 @@ impl<S: RunHost> RunDriver<S> {
     /// Delivers one more outcome to user code, once every future has been polled as often as in a replay, or more often
     /// by a multiple of [`ROUND`].
     fn deliver_next(&mut self) -> bool {
-        let mut state = self.cell.lock();
+        let mut state = self.resident.lock();
         let is_owing = self.polls_besides != 0 || state.regions.has_debts();
         if is_owing && state.machine.has_deliverable() {
             if state.is_sequential(&self.run_waker, &self.waker) {
@@ -422,7 +423,7 @@ impl<S: RunHost> RunDriver<S> {
                     owed.iter().for_each(|waker| self.wake(waker));
                     return true;
                 }
-                state = self.cell.lock();
+                state = self.resident.lock();
             }
         }
         let slot = state.machine.deliver();
@@ -440,14 +441,14 @@ impl<S: RunHost> RunDriver<S> {
         if waker.will_wake(&self.waker) {
             return self.is_woken = true;
         }
-        self.cell.polling(|| waker.wake_by_ref());
+        self.resident.polling(|| waker.wake_by_ref());
         self.is_woken |= self.run_waker.take();
     }
 
     /// Submits what is to be made durable, with a new state if there is one.
     fn flush(&mut self, state: Option<NewState>) {
         let commit = {
-            let mut locked = self.cell.lock();
+            let mut locked = self.resident.lock();
             let outgoing = locked.machine.take_outgoing();
             if outgoing.is_none() && state.is_none() {
                 return;
@@ -457,13 +458,13 @@ impl<S: RunHost> RunDriver<S> {
             if state.is_some() {
                 taken.extend_from_slice(locked.machine.controls_done());
             }
-            Commit { num: self.cell.info.num, epoch: self.epoch, seq_before, entries, taken, state }
+            Commit { num: self.resident.info.num, epoch: self.epoch, seq_before, entries, taken, state }
         };
-        commit.entries.iter().for_each(|entry| logs::entry(&self.cell.info, entry));
-        if self.cell.env.is_paranoid {
+        commit.entries.iter().for_each(|entry| logs::entry(&self.resident.info, entry));
+        if self.resident.env.is_paranoid {
             self.journal.extend(commit.entries.iter().cloned());
         }
-        self.surroundings.submit(&self.cell, commit);
+        self.host.submit(&self.resident, commit);
     }
 
     /// Called when nothing moves by itself. Pauses the run if nothing of it is in progress, otherwise sets its next
@@ -472,7 +473,7 @@ impl<S: RunHost> RunDriver<S> {
         if self.is_stopping {
             return;
         }
-        let state = self.cell.lock();
+        let state = self.resident.lock();
         let due = state.machine.next_due();
         if !state.machine.is_quiet() {
             drop(state);
@@ -485,9 +486,9 @@ impl<S: RunHost> RunDriver<S> {
             return self.end(RunEnd::Stuck(sentence));
         }
         drop(state);
-        if self.cell.env.is_paranoid
+        if self.resident.env.is_paranoid
             && !is_held
-            && let Err(sentence) = replay::compare(&*self.handler, &self.cell, &self.input, &self.journal)
+            && let Err(sentence) = replay::compare(&*self.handler, &self.resident, &self.input, &self.journal)
         {
             return self.end(RunEnd::Stuck(sentence));
         }
@@ -497,7 +498,7 @@ impl<S: RunHost> RunDriver<S> {
     fn pause(&mut self, status: Status, wake: Option<Timestamp>) {
         self.phase = Phase::Pausing;
         self.set_timer(None);
-        let mut locked = self.cell.lock();
+        let mut locked = self.resident.lock();
         locked.machine.take_new();
         let state = NewState {
             status,
@@ -506,7 +507,7 @@ impl<S: RunHost> RunDriver<S> {
             seen: Some(locked.machine.seen()),
             outcome: None,
             note: awaited::note(&locked.machine, status),
-            at: self.cell.now(),
+            at: self.resident.now(),
         };
         drop(locked);
         self.flush(Some(state));
@@ -514,8 +515,8 @@ impl<S: RunHost> RunDriver<S> {
 
     /// Looks at what came for a paused run, and resumes it if that changes anything.
     fn look_up(&mut self) {
-        let now = self.cell.now();
-        let mut state = self.cell.lock();
+        let now = self.resident.now();
+        let mut state = self.resident.lock();
         let was_held = state.machine.is_held();
         if state.machine.trouble().is_some() {
             drop(state);
@@ -533,7 +534,7 @@ impl<S: RunHost> RunDriver<S> {
         drop(state);
         if has_moved {
             self.phase = Phase::Resuming;
-            self.surroundings.resumed(&self.cell);
+            self.host.resuming(&self.resident);
             let state = NewState {
                 status: Status::Running,
                 wake: None,
@@ -546,19 +547,19 @@ impl<S: RunHost> RunDriver<S> {
             self.flush(Some(state));
         } else if has_message {
             // The message has set the stored wake to now, so the wake must be set back to where it was.
-            self.surroundings.resumed(&self.cell);
+            self.host.resuming(&self.resident);
             self.pause(status, due);
         } else {
-            due.into_iter().for_each(|due| self.surroundings.keep_wake(&self.cell, due));
+            due.into_iter().for_each(|due| self.host.keep_wake(&self.resident, due));
         }
     }
 
     fn set_timer(&mut self, due: Option<Timestamp>) {
         if self.timer != due {
             if let Some(old) = std::mem::replace(&mut self.timer, due) {
-                self.surroundings.clear_timer(&self.cell, old);
+                self.host.clear_timer(&self.resident, old);
             }
-            due.into_iter().for_each(|due| self.surroundings.set_timer(&self.cell, due));
+            due.into_iter().for_each(|due| self.host.set_timer(&self.resident, due));
         }
     }
 
@@ -569,20 +570,20 @@ impl<S: RunHost> RunDriver<S> {
         self.set_timer(None);
         let end = self.check_end(end);
         let end = self.take_last_messages(end);
-        let now = self.cell.now();
+        let now = self.resident.now();
         let mut state = NewState {
             status: Status::Completed,
             wake: None,
             is_owned: false,
-            seen: Some(self.cell.lock().machine.seen()),
+            seen: Some(self.resident.lock().machine.seen()),
             outcome: None,
             note: None,
             at: now,
         };
-        let cancelled = self.cell.lock().machine.cancel_reason().map(ToOwned::to_owned);
+        let cancelled = self.resident.lock().machine.cancel_reason().map(ToOwned::to_owned);
         match (end.clone(), cancelled) {
             (RunEnd::Stuck(sentence), _) => {
-                tracing::warn!(run = self.cell.info.id, "run is stuck: {sentence}");
+                tracing::warn!(run = self.resident.info.id, "run is stuck: {sentence}");
                 state.status = Status::Stuck;
                 state.note = Some(sentence);
                 state.seen = None;
@@ -597,7 +598,7 @@ impl<S: RunHost> RunDriver<S> {
                 state.note = self.orphans();
             }
             (RunEnd::Failed(failure), None) => {
-                logs::run_failed(&self.cell.info, &failure);
+                logs::run_failed(&self.resident.info, &failure);
                 state.note = self.orphans();
                 state.status = Status::Failed;
                 state.outcome = Some(failure.to_payload());
@@ -613,8 +614,8 @@ impl<S: RunHost> RunDriver<S> {
 
     /// Takes the messages that were not taken yet. The future is done, so they can only change how the run ends.
     fn take_last_messages(&mut self, end: RunEnd) -> RunEnd {
-        let mut state = self.cell.lock();
-        state.machine.take_controls(self.cell.now());
+        let mut state = self.resident.lock();
+        state.machine.take_controls(self.resident.now());
         let terminated = state.machine.terminate_reason().map(|reason| RunEnd::Terminated(reason.to_owned()));
         drop(state);
         self.flush(None);
@@ -628,18 +629,18 @@ impl<S: RunHost> RunDriver<S> {
     /// would not give.
     fn check_end(&self, end: RunEnd) -> RunEnd {
         if matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_))
-            && let Some(sentence) = self.strict_trouble(&self.cell.lock().machine)
+            && let Some(sentence) = self.strict_trouble(&self.resident.lock().machine)
         {
             return RunEnd::Stuck(sentence);
         }
         let RunEnd::Completed(output) = &end else { return end };
-        if let Some(sentence) = stuck::too_long(output.len(), self.cell.env.max_payload) {
+        if let Some(sentence) = stuck::too_long(output.len(), self.resident.env.max_payload) {
             return RunEnd::Stuck(sentence);
         }
-        if !self.cell.env.is_paranoid {
+        if !self.resident.env.is_paranoid {
             return end;
         }
-        match replay::compare_result(&*self.handler, &self.cell, &self.input, &self.journal, output) {
+        match replay::compare_result(&*self.handler, &self.resident, &self.input, &self.journal, output) {
             Ok(()) => end,
             Err(sentence) => RunEnd::Stuck(sentence),
         }
@@ -647,18 +648,18 @@ impl<S: RunHost> RunDriver<S> {
 
     fn is_idle(&self) -> bool {
         !matches!(self.phase, Phase::Ending(_) | Phase::Pausing | Phase::Resuming)
-            && self.cell.lock().machine.is_quiet()
+            && self.resident.lock().machine.is_quiet()
     }
 
     /// Leaves memory, if nothing has arrived in the meantime.
     fn leave(&mut self) -> bool {
-        if !self.cell.mailbox.close_if_empty() {
+        if !self.resident.mailbox.close_if_empty() {
             return false;
         }
         self.drop_future();
         if matches!(self.phase, Phase::Paused) && self.is_awaited_elsewhere() {
             // A later wake-up would find nothing to wake.
-            let sentence = stuck::foreign(&self.cell.lock().machine, "waits for");
+            let sentence = stuck::foreign(&self.resident.lock().machine, "waits for");
             self.end(RunEnd::Stuck(sentence));
         }
         true
@@ -666,16 +667,16 @@ impl<S: RunHost> RunDriver<S> {
 
     /// Returns `true` if something still holds a waker of the run though its future is gone.
     fn is_awaited_elsewhere(&self) -> bool {
-        self.cell.lock().forget_wakers();
+        self.resident.lock().forget_wakers();
         Arc::strong_count(&self.run_waker) > 2
     }
 
     /// Drops the user's future. A panic in that can only be logged.
     fn drop_future(&mut self) {
         let future = self.future.take();
-        let drop = || self.cell.polling(|| panics::catch(|| drop(future)));
+        let drop = || self.resident.polling(|| panics::catch(|| drop(future)));
         if let Err(panic) = self.span.in_scope(drop) {
-            tracing::warn!(run = self.cell.info.id, "dropped workflow {panic}");
+            tracing::warn!(run = self.resident.info.id, "dropped workflow {panic}");
         }
     }
 }
@@ -687,7 +688,7 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
         let this = self.get_mut();
         let mut is_due = this.is_woken && matches!(this.phase, Phase::Running);
         for _ in 0..TURNS_MAX {
-            if !is_due && !this.cell.mailbox.take(cx, &mut this.arrivals) {
+            if !is_due && !this.resident.mailbox.take(cx, &mut this.arrivals) {
                 return Poll::Pending;
             }
             is_due = false;
@@ -708,10 +709,10 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
 
 impl<S: RunHost> Drop for RunDriver<S> {
     fn drop(&mut self) {
-        self.cell.mailbox.close();
+        self.resident.mailbox.close();
         self.set_timer(None);
         self.drop_future();
-        self.surroundings.gone(&self.cell);
+        self.host.gone(&self.resident);
     }
 }
 

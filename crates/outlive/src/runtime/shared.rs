@@ -8,6 +8,7 @@ use outlive_core::payload::Payload;
 use outlive_core::store::Store;
 use outlive_core::store::query::{Filter, Instance, Page};
 use serde::Serialize;
+use tokio::task::AbortHandle;
 
 use crate::clock::Clock;
 use crate::error::Error;
@@ -28,16 +29,34 @@ pub(crate) struct Shared {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) replies: Arc<Replies>,
     pub(crate) max_payload: usize,
-    pub(crate) chance: Arc<RandomSource>,
+    pub(crate) random: Arc<RandomSource>,
     /// The worker, if this process executes.
     pub(crate) worker: Option<Arc<Worker>>,
-    /// Tasks that are aborted with the last handle.
-    pub(crate) tasks: Vec<tokio::task::AbortHandle>,
+    /// The tasks behind the handles, aborted with the last of them.
+    pub(crate) tasks: Tasks,
+}
+
+/// The tasks behind a client or an engine.
+pub(crate) struct Tasks {
+    pub(crate) committer: AbortHandle,
+    /// Tasks that find work or look for changes. Nothing that is executing needs them.
+    pub(crate) finders: Vec<AbortHandle>,
+}
+
+impl Tasks {
+    pub(crate) fn abort(&self) {
+        self.abort_finders();
+        self.committer.abort();
+    }
+
+    pub(crate) fn abort_finders(&self) {
+        self.finders.iter().for_each(AbortHandle::abort);
+    }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+        self.tasks.abort();
         self.worker.iter().for_each(|worker| worker.residency.abort());
     }
 }

@@ -106,7 +106,7 @@ impl Waiters {
     }
 
     /// Reports the end of a run to those who wait for it.
-    pub(crate) fn tell(&self, num: InstanceNum, state: &NewState) {
+    pub(crate) fn notify(&self, num: InstanceNum, state: &NewState) {
         let Some(senders) = self.lock().reported.remove(&num) else { return };
         // The receiver may have been dropped.
         senders.into_iter().for_each(|sender| drop(sender.send(End::from(state))));

@@ -116,7 +116,7 @@ pub(crate) struct WorkerParts {
     pub(crate) registry: Arc<Registry>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) replies: Arc<Replies>,
-    pub(crate) chance: Arc<RandomSource>,
+    pub(crate) random: Arc<RandomSource>,
     pub(crate) epoch: Epoch,
     pub(crate) max_resident: usize,
     pub(crate) max_recoveries: u32,
@@ -127,7 +127,7 @@ impl Worker {
         let around = HandlerEnv {
             env: parts.env.clone(),
             names: parts.registry.clone(),
-            chance: parts.chance,
+            random: parts.random,
             deadlines: Default::default(),
         };
         let (bell, waiters) = (parts.committer.bell.clone(), parts.waiters.clone());
@@ -480,17 +480,17 @@ impl Worker {
             machine.hold();
         }
         let mailbox = Arc::new(Mailbox::default());
-        let cell = Arc::new(ResidentRun::new(info, self.env.clone(), mailbox, machine));
-        self.residency.enter(num, cell.info.id.clone(), cell.mailbox.clone());
+        let resident = Arc::new(ResidentRun::new(info, self.env.clone(), mailbox, machine));
+        self.residency.enter(num, resident.info.id.clone(), resident.mailbox.clone());
         if self.is_stopping() {
-            cell.mailbox.post(|arrivals| arrivals.is_stopping = true);
+            resident.mailbox.post(|arrivals| arrivals.is_stopping = true);
         }
         let Some(worker) = self.this.upgrade() else { return };
         let journal = if self.env.is_paranoid { journal } else { Vec::new() };
         let Registered { handler, is_strict } = registered;
         let begin = Begin { handler, is_strict, epoch: self.epoch, input, journal, new_from };
         let task = async move {
-            RunDriver::new(cell, WorkerHost { worker }, begin).await;
+            RunDriver::new(resident, WorkerHost { worker }, begin).await;
         };
         // With a cooperative budget, tokio's own macros would wake the run from outside.
         let task = tokio::spawn(tokio::task::unconstrained(task));
@@ -673,7 +673,7 @@ impl WriteListener for Worker {
             (Write::Commit(Commit { num, state: Some(state), .. }), Answer::Done) if End::is_in(state.status) => {
                 // A later claim, after a retry, loads a new copy.
                 self.residency.retire(*num);
-                self.waiters.tell(*num, state);
+                self.waiters.notify(*num, state);
             }
             _ => {}
         }
@@ -699,52 +699,52 @@ struct WorkerHost {
 }
 
 impl RunHost for WorkerHost {
-    fn submit(&self, cell: &Arc<ResidentRun>, commit: Commit) {
+    fn submit(&self, resident: &Arc<ResidentRun>, commit: Commit) {
         let seq = commit.seq_before + commit.entries.len() as u64;
         let has_state = commit.state.is_some();
-        let reply = Reply::Run { mailbox: cell.mailbox.clone(), seq, has_state };
+        let reply = Reply::Run { mailbox: resident.mailbox.clone(), seq, has_state };
         self.worker.committer.submit(Write::Commit(commit), reply);
     }
 
-    fn set_timer(&self, cell: &ResidentRun, due: Timestamp) {
-        self.worker.wakes.add(due, cell.info.num);
+    fn set_timer(&self, resident: &ResidentRun, due: Timestamp) {
+        self.worker.wakes.add(due, resident.info.num);
     }
 
-    fn clear_timer(&self, cell: &ResidentRun, due: Timestamp) {
-        self.worker.wakes.remove(due, cell.info.num);
+    fn clear_timer(&self, resident: &ResidentRun, due: Timestamp) {
+        self.worker.wakes.remove(due, resident.info.num);
     }
 
-    fn read_inbox(&self, cell: &Arc<ResidentRun>) {
-        self.worker.read_inbox(cell.info.num, &cell.mailbox);
+    fn read_inbox(&self, resident: &Arc<ResidentRun>) {
+        self.worker.read_inbox(resident.info.num, &resident.mailbox);
     }
 
-    fn went_on(&self, cell: &Arc<ResidentRun>) {
+    fn resumed(&self, resident: &Arc<ResidentRun>) {
         // A message from outside may have come just before, and its wake was removed with the pause.
         if self.worker.has_foreign.load(Ordering::Relaxed) {
-            self.worker.read_inbox(cell.info.num, &cell.mailbox);
+            self.worker.read_inbox(resident.info.num, &resident.mailbox);
         }
     }
 
-    fn keep_wake(&self, cell: &ResidentRun, wake: Timestamp) {
-        self.worker.wakes.add_stored(wake, cell.info.num);
+    fn keep_wake(&self, resident: &ResidentRun, wake: Timestamp) {
+        self.worker.wakes.add_stored(wake, resident.info.num);
     }
 
-    fn paused(&self, cell: &ResidentRun, wake: Option<Timestamp>) -> bool {
-        let (num, now) = (cell.info.num, self.worker.env.clock.now());
-        wake.into_iter().for_each(|wake| self.keep_wake(cell, wake));
+    fn paused(&self, resident: &ResidentRun, wake: Option<Timestamp>) -> bool {
+        let (num, now) = (resident.info.num, self.worker.env.clock.now());
+        wake.into_iter().for_each(|wake| self.keep_wake(resident, wake));
         let is_far = wake.is_some_and(|wake| wake > now.after(HORIZON));
         !self.worker.is_stopping() && self.worker.residency.pause(num, wake, is_far.then(|| now.after(IDLE)))
     }
 
-    fn resumed(&self, cell: &ResidentRun) {
-        self.worker.resume(cell.info.num);
+    fn resuming(&self, resident: &ResidentRun) {
+        self.worker.resume(resident.info.num);
     }
 
-    fn gone(&self, cell: &ResidentRun) {
+    fn gone(&self, resident: &ResidentRun) {
         self.worker.touch();
-        if self.worker.residency.leave(cell.info.num, &cell.mailbox) {
+        if self.worker.residency.leave(resident.info.num, &resident.mailbox) {
             // The run may come back, here or elsewhere.
-            self.worker.waiters.ask(cell.info.num);
+            self.worker.waiters.ask(resident.info.num);
         }
         self.worker.wakeup.notify_one();
     }

@@ -128,7 +128,7 @@ impl std::fmt::Debug for Definition {
 
 impl Definition {
     /// Reports exhausted retries to the `on_exhausted` callback.
-    pub(crate) fn tell(&self, exhausted: &[Exhausted]) {
+    pub(crate) fn report_exhausted(&self, exhausted: &[Exhausted]) {
         for info in exhausted {
             if let Some(tell) = &self.on_exhausted
                 && let Err(panic) = panics::catch(|| tell(info))

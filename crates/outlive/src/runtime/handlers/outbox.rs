@@ -24,7 +24,7 @@ use crate::workflow::{Reference, Target};
 pub(crate) struct HandlerEnv {
     pub(crate) env: Arc<Env>,
     pub(crate) names: Arc<dyn Names>,
-    pub(crate) chance: Arc<RandomSource>,
+    pub(crate) random: Arc<RandomSource>,
     pub(crate) deadlines: Deadlines,
 }
 
@@ -53,13 +53,13 @@ pub(crate) struct Asked {
 
 /// Collects what a handler asks for.
 pub(crate) struct Outbox {
-    surroundings: Arc<HandlerEnv>,
+    env: Arc<HandlerEnv>,
     asked: Mutex<Asked>,
 }
 
 impl Outbox {
-    pub(crate) fn new(surroundings: Arc<HandlerEnv>) -> Self {
-        Self { surroundings, asked: Mutex::default() }
+    pub(crate) fn new(env: Arc<HandlerEnv>) -> Self {
+        Self { env, asked: Mutex::default() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Asked> {
@@ -82,21 +82,21 @@ impl Outbox {
     }
 
     pub(crate) fn env(&self) -> &Env {
-        &self.surroundings.env
+        &self.env.env
     }
 
     /// Waits for a deadline.
     pub(crate) async fn deadline(&self, at: Timestamp) {
-        let _known = self.surroundings.deadlines.add(at);
-        self.surroundings.env.clock.sleep_until(at).await;
+        let _known = self.env.deadlines.add(at);
+        self.env.env.clock.sleep_until(at).await;
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.surroundings.env.clock.now()
+        self.env.env.clock.now()
     }
 
     fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
-        encode(what, value, self.surroundings.env.max_payload)
+        encode(what, value, self.env.env.max_payload)
     }
 
     pub(crate) fn push_value<E: Serialize>(
@@ -121,35 +121,35 @@ impl Outbox {
 
     /// Pushes an event with the commit. Returns the index of the write.
     pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: PushTarget) -> Result<usize, Error> {
-        self.surroundings.names.check_event(job, &event.payload)?;
-        let chance = &self.surroundings.chance;
+        self.env.names.check_event(job, &event.payload)?;
+        let random = &self.env.random;
         let push = Push {
             id: JobKind::instance(job, id)?,
             job: job.clone(),
             events: vec![event],
             place,
             at: self.now(),
-            seed: chance.number(),
-            token: chance.token(),
+            seed: random.number(),
+            token: random.token(),
         };
         self.write(Write::Push(push))
     }
 
     pub(crate) fn start<T: Target<M>, M>(&self, target: T, input: &T::Input, id: &str) -> Result<(), Error> {
-        let workflow = self.surroundings.names.name_of(target.reference())?;
+        let workflow = self.env.names.name_of(target.reference())?;
         let input = self.encode("the input", input)?;
-        self.surroundings.names.check_input(&workflow, &input)?;
-        let (now, chance) = (self.now(), &self.surroundings.chance);
+        self.env.names.check_input(&workflow, &input)?;
+        let (now, random) = (self.now(), &self.env.random);
         let start = commit::StartWrite {
             id: run_id(id)?,
             workflow,
             input,
-            seed: chance.number(),
+            seed: random.number(),
             tags: Default::default(),
             at: now,
             due: Timestamp::AT_ONCE,
             on_conflict: OnConflict::Join,
-            token: chance.token(),
+            token: random.token(),
             owner: Epoch(0),
         };
         self.write(Write::Start(start)).map(drop)
@@ -158,7 +158,7 @@ impl Outbox {
     pub(crate) fn signal<T: Serialize + ?Sized>(&self, run: &str, name: &str, value: &T) -> Result<(), Error> {
         let message =
             Message::Signal { name: Name::new("signal name", name)?, payload: self.encode("the signal", value)? };
-        let (id, token) = (Name::new("run id", run)?, self.surroundings.chance.token());
+        let (id, token) = (Name::new("run id", run)?, self.env.random.token());
         let send = commit::SendWrite { id, num: None, message, at: self.now(), dedup: None, token };
         self.write(Write::Message(send)).map(drop)
     }

@@ -136,11 +136,11 @@ impl Worker {
             (Err(error), _) | (_, Err(error)) if error.kind == ErrorKind::Corrupt => return Ok(false),
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),
         };
-        let Ok(cell) = replay::cell_of(Info::of(instance), self.env.clone(), &journal) else { return Ok(false) };
-        let cell = Arc::new(cell);
-        let replay = || replay::replay(&*registered.handler, &cell, &instance.input, |_| false);
+        let Ok(resident) = replay::cell_of(Info::of(instance), self.env.clone(), &journal) else { return Ok(false) };
+        let resident = Arc::new(resident);
+        let replay = || replay::replay(&*registered.handler, &resident, &instance.input, |_| false);
         let Ok(copy) = panics::quietly(replay) else { return Ok(false) };
-        let state = copy.cell.lock();
+        let state = copy.resident.lock();
         let is_in_trouble = state.machine.trouble().is_some()
             || registered.is_strict && stuck::strict(&state.machine, &replay::names(&copy.asked)).is_some();
         let stays = |asked: &Asked| stays(asked, &inbox);

@@ -137,14 +137,14 @@ impl JobDriver {
             // A message from another process came before it. Order counts, so the whole inbox is read.
             self.worker.read_inbox(self.num, &self.mailbox);
         }
-        self.tell_held();
+        self.notify_held();
         Ok(())
     }
 
     /// Notifies callers whose messages are held up.
-    fn tell_held(&self) {
+    fn notify_held(&self) {
         for (pos, event_count) in self.job.held() {
-            self.worker.replies.tell(pos, || replies::Reply::Held { event_count });
+            self.worker.replies.send(pos, || replies::Reply::Held { event_count });
         }
     }
 
@@ -245,7 +245,7 @@ impl JobDriver {
             Answer::Turned(_) => {
                 self.reported += change.lifecycle.iter().map(|record| record.kind.count()).sum::<u64>();
                 self.is_owned = standing.is_owned;
-                self.tell(&change);
+                self.notify(&change);
                 if change.is_removed || change.stuck.is_some() {
                     self.worker.replies.drop_all_of(self.num);
                     return Err(JobIsOver);
@@ -297,17 +297,17 @@ impl JobDriver {
     }
 
     /// Notifies those who wait for what is durable now.
-    fn tell(&mut self, change: &Change) {
+    fn notify(&mut self, change: &Change) {
         self.worker.waiters.ask(self.num);
         change.dead.iter().for_each(logs::dead);
-        self.definition.tell(&change.exhausted);
+        self.definition.report_exhausted(&change.exhausted);
         let mut replies: Vec<_> = std::mem::take(&mut self.replies);
         for pos in &change.taken {
             let known = replies.iter().position(|(other, _)| other == pos).map(|place| replies.swap_remove(place).1);
             let answer = change.replies.iter().find(|(other, _)| other == pos).map(|(_, answer)| answer.clone());
             let dead = change.dead.iter().find(|dead| dead.pos == *pos && answer.is_none());
             let record = self.job.record();
-            self.worker.replies.tell(*pos, || match (dead, known) {
+            self.worker.replies.send(*pos, || match (dead, known) {
                 (Some(dead), _) => replies::Reply::GivenUp { failure: dead.failure.clone() },
                 (None, Some(replies::Reply::Taken { event_count, next, .. })) => {
                     replies::Reply::Taken { answer, event_count, next }
@@ -316,7 +316,7 @@ impl JobDriver {
             });
         }
         // Events that were tried and stay are reported too.
-        self.tell_held();
+        self.notify_held();
     }
 
     /// Releases the instance until a time or a message, and keeps it in memory briefly.

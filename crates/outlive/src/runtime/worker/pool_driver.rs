@@ -248,9 +248,9 @@ impl PoolDriver {
                 }
                 for pos in &submitted.taken {
                     let taken = || replies::Reply::Taken { answer: None, event_count: 0, next: None };
-                    self.worker.replies.tell(*pos, taken);
+                    self.worker.replies.send(*pos, taken);
                 }
-                self.definition.tell(&submitted.exhausted);
+                self.definition.report_exhausted(&submitted.exhausted);
                 let now = self.now();
                 submitted.begins.into_iter().for_each(|events| self.begin_marked(events, now));
                 if submitted.is_rest {

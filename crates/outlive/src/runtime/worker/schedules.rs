@@ -22,7 +22,7 @@ impl Worker {
     pub(crate) async fn look_at_schedules(self: Arc<Self>) {
         for (job, schedule) in self.schedules() {
             loop {
-                match self.tell_schedule(&job, &schedule).await {
+                match self.apply_schedule(&job, &schedule).await {
                     Ok(()) => break,
                     Err(Error::Shutdown | Error::Fenced { .. }) => return,
                     // The store is in trouble; this can wait until it is not.
@@ -40,7 +40,7 @@ impl Worker {
         self.registry.all_jobs().filter_map(of).collect()
     }
 
-    async fn tell_schedule(&self, job: &Name, schedule: &str) -> Result<(), Error> {
+    async fn apply_schedule(&self, job: &Name, schedule: &str) -> Result<(), Error> {
         let mark = Name::recorded(&format!("schedule:{job}"));
         let sum = u64::from(Sum::new().text(schedule).end());
         if self.store.mark(Some(&mark)).await? == Some(sum) {
@@ -68,7 +68,7 @@ impl Worker {
     /// Loads an instance by a message that has no effect on it. The message is durable, so a crash before the instance
     /// has looked at its schedule does no harm.
     async fn stir(&self, num: InstanceNum, id: &Name) -> Result<(), Error> {
-        let (at, token) = (self.env.clock.now(), self.around.chance.token());
+        let (at, token) = (self.env.clock.now(), self.around.random.token());
         let send = SendWrite { id: id.clone(), num: Some(num), message: Message::Clear, at, dedup: None, token };
         self.committer.write(Write::Message(send)).await.map(drop)
     }

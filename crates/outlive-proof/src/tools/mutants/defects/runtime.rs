@@ -94,8 +94,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A run ends despite a message it has not seen. Breaks P4.",
         edits: &[Edit {
             file: DRIVE,
-            original: "seen: Some(self.cell.lock().machine.seen()),",
-            replacement: r#"seen: Some(self.cell.lock().machine.seen())
+            original: "seen: Some(self.resident.lock().machine.seen()),",
+            replacement: r#"seen: Some(self.resident.lock().machine.seen())
                 .filter(|_| !outlive_core::defect::is_on("EndPassesMessage")),"#,
         }],
     },
@@ -104,10 +104,10 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A cancel that is pending when the code ends is not taken. Breaks P4.",
         edits: &[Edit {
             file: DRIVE,
-            original: r"state.machine.take_controls(self.cell.now());
+            original: r"state.machine.take_controls(self.resident.now());
         let terminated",
             replacement: r#"if !outlive_core::defect::is_on("LastCancelDropped") {
-            state.machine.take_controls(self.cell.now());
+            state.machine.take_controls(self.resident.now());
         }
         let terminated"#,
         }],
@@ -133,9 +133,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "The wake of a paused run is forgotten. Breaks P6.",
         edits: &[Edit {
             file: WORKER,
-            original: "self.worker.wakes.add_stored(wake, cell.info.num);",
+            original: "self.worker.wakes.add_stored(wake, resident.info.num);",
             replacement: r#"if !outlive_core::defect::is_on("WakeForgotten") {
-            self.worker.wakes.add_stored(wake, cell.info.num);
+            self.worker.wakes.add_stored(wake, resident.info.num);
         }"#,
         }],
     },
@@ -144,9 +144,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "The timer of a run with a running step body is not set. Breaks P6.",
         edits: &[Edit {
             file: WORKER,
-            original: "self.worker.wakes.add(due, cell.info.num);",
+            original: "self.worker.wakes.add(due, resident.info.num);",
             replacement: r#"if !outlive_core::defect::is_on("TimerUnset") {
-            self.worker.wakes.add(due, cell.info.num);
+            self.worker.wakes.add(due, resident.info.num);
         }"#,
         }],
     },
@@ -204,10 +204,10 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "The random numbers of a run do not come from its seed. Breaks P3.",
         edits: &[Edit {
             file: CTX,
-            original: "let stream = text.fold(self.cell.info.seed, |sum",
+            original: "let stream = text.fold(self.resident.info.seed, |sum",
             replacement: r#"let seed = match outlive_core::defect::is_on("RandomUnseeded") {
-            true => self.cell.address() as u64,
-            false => self.cell.info.seed,
+            true => self.resident.address() as u64,
+            false => self.resident.info.seed,
         };
         let stream = text.fold(seed, |sum"#,
         }],
@@ -217,10 +217,10 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A run sees the clock of the machine instead of the time of its last delivery. Breaks P3.",
         edits: &[Edit {
             file: CTX,
-            original: "self.cell.lock().machine.now()",
+            original: "self.resident.lock().machine.now()",
             replacement: r#"match outlive_core::defect::is_on("TimeUnrecorded") {
-            true => self.cell.now(),
-            false => self.cell.lock().machine.now(),
+            true => self.resident.now(),
+            false => self.resident.lock().machine.now(),
         }"#,
         }],
     },
