@@ -101,7 +101,7 @@ impl Wake {
     /// Returns when an instance that was due at `before` is due after a message at `pos`.
     ///
     /// ```
-    /// # use outlive_core::{query::{Urgency, Wake}, time::Timestamp};
+    /// # use outlive_core::{store::query::{Urgency, Wake}, time::Timestamp};
     /// let in_an_hour = Some(Timestamp::from_millis(3_600_000));
     /// assert_eq!(Wake::by_message(in_an_hour, 3, Urgency::Low), Timestamp::AT_ONCE);
     /// assert_eq!(Wake::by_message(in_an_hour, 3, Urgency::High), Wake::of_message(3));
