@@ -11,13 +11,14 @@
 //! failure that waits for `on_error`, a retry, and only then new work. The kinds of job differ in the last part alone:
 //! a continuous job follows its schedule, a debounce collects events into a batch, and a task handles one event after
 //! another. One handler runs at a time, so whatever is being retried holds up the events behind it. Worker pools, which
-//! run many handlers at once, do not use this machine.
+//! run many handlers at once, have a machine of their own: [`Pool`].
 //!
-//! The machine is pure: the time, the seed and the messages are passed in, and changes come out.
+//! Both machines are pure: the time, the seed and the messages are passed in, and changes come out.
 
 mod call;
 mod continuous;
 mod debounce;
+mod pool;
 mod record;
 mod retrying;
 mod task;
@@ -27,6 +28,10 @@ use std::collections::VecDeque;
 pub use self::call::{Call, Done, End, Exhausted, FlushReason, HandlerKind, Planned};
 pub use self::continuous::ContinuousRules;
 pub use self::debounce::DebounceRules;
+pub use self::pool::{
+    Dispatch, EventJudge, Fate, Finished, Handling, Pool, PoolChange, PoolDurable, PoolNeed, PoolRules, PoolSetup,
+    PoolTurn, RefusedTurn,
+};
 pub use self::record::{Record, Retrying, Troubled};
 pub use self::retrying::{Policy, Verdict, failure_records};
 pub use self::task::TaskRules;

@@ -3,4 +3,5 @@
 
 mod jobs;
 mod patterns;
+mod pool;
 mod zones;

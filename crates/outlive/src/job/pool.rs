@@ -9,7 +9,7 @@ use std::time::Duration;
 use outlive_core::duration::IntoDuration;
 use outlive_core::event::Event;
 use outlive_core::id::Name;
-use outlive_core::job::{Exhausted, Policy};
+use outlive_core::job::{Exhausted, Policy, PoolRules};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
@@ -30,7 +30,7 @@ use crate::instance::codec;
 use crate::runtime::call::Call;
 use crate::runtime::handlers::{
     CallContext, Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, Outbox,
-    PoolCall, PoolHandlers, PoolRules, RetryTest, Settings, Unfinished, Work, erase, run,
+    PoolCall, PoolHandlers, RetryTest, Settings, Unfinished, Work, erase, run,
 };
 
 contract! {

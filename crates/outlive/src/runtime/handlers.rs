@@ -7,7 +7,7 @@ mod outbox;
 mod setting;
 
 pub use self::define::{Definition, Executes, JobDefinition, Unfinished};
-pub(crate) use self::define::{PoolRules, Settings, Work};
+pub(crate) use self::define::{Settings, Work};
 pub(crate) use self::handler::{
     CallPolicy, Calling, Ended, Erased, HandlerCall, Handlers, PoolCall, PoolHandlers, erase, run,
 };

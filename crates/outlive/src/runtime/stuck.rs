@@ -18,12 +18,6 @@ pub(crate) fn deadly(recoveries: u32) -> String {
     format!("it crashed the process {recoveries} times without making progress; fix the code, then retry")
 }
 
-/// Describes an event of a pool that crashes the process.
-#[cfg(feature = "tokio")]
-pub(crate) fn deadly_event(deaths: u32) -> String {
-    format!("the process died {deaths} times while handling this event; fix the handler, then retry the dead letter")
-}
-
 /// Describes a job that is not registered.
 #[cfg(feature = "tokio")]
 pub(crate) fn unregistered_job(job: &str, known: &str) -> String {

@@ -83,7 +83,7 @@ pub(crate) struct Worker {
     /// When the clock was last read, in milliseconds.
     looked_at: AtomicI64,
     /// The pools in memory, by job.
-    pools: Mutex<BTreeMap<Name, jobs::Pool>>,
+    pools: Mutex<BTreeMap<Name, jobs::ResidentPool>>,
     /// Notified when a pool has nothing left to do.
     pub(crate) rested: Notify,
     pub(crate) epoch: Epoch,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::id::Name;
-use outlive_core::job::{Exhausted, Policy, Rules};
+use outlive_core::job::{Exhausted, Policy, PoolRules, Rules};
 use outlive_core::kind::JobKind;
 
 use super::handler::{CallPolicy, Handlers, PoolHandlers};
@@ -106,18 +106,6 @@ pub(crate) enum Work {
     Single(Rules),
     /// Many handlers at a time.
     Pool(PoolRules, Arc<dyn PoolHandlers>),
-}
-
-/// The settings of a pool.
-#[derive(Clone, Debug)]
-pub(crate) struct PoolRules {
-    pub(crate) policy: Policy,
-    /// How many handlers run at a time.
-    pub(crate) concurrency: usize,
-    /// The most events passed to one call.
-    pub(crate) batch: usize,
-    /// At most this many calls start within any period of this length.
-    pub(crate) rate: Option<(usize, Duration)>,
 }
 
 impl std::fmt::Debug for Definition {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::job::{Job, Record, Rules};
+use outlive_core::job::{Job, Pool, PoolRules, PoolSetup, Record, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use outlive_core::message::{Inbound, Message};
@@ -17,14 +17,14 @@ use outlive_core::store::query::Instance;
 
 use super::Worker;
 use super::job_driver::JobDriver;
-use super::pool_driver::PoolDriver;
+use super::pool_driver::{PoolCaller, PoolDriver};
 use crate::instance::mailbox::Mailbox;
 use crate::runtime::committer::Reply;
 use crate::runtime::handlers::{Definition, Work};
 use crate::runtime::stuck;
 
 /// A pool in memory: the number of events being handled, and its mailbox.
-pub(super) type Pool = (Arc<AtomicUsize>, Arc<Mailbox>);
+pub(super) type ResidentPool = (Arc<AtomicUsize>, Arc<Mailbox>);
 
 /// How many more deaths a pool is allowed: the first, for which nothing was blamed, the last, and one in `on_dead`.
 const POOL_PATIENCE: u32 = 3;
@@ -85,21 +85,24 @@ impl Worker {
             Work::Pool(rules, handlers) => {
                 let running: Arc<AtomicUsize> = Arc::default();
                 self.pools().insert(definition.job.clone(), (running.clone(), mailbox.clone()));
+                let pool = self.pool_of(rules, instance, record);
+                let caller = PoolCaller {
+                    handlers: handlers.clone(),
+                    care: definition.care.clone(),
+                    around: self.around.clone(),
+                    id,
+                    judge: pool.judge(),
+                };
                 let pooling = PoolDriver {
                     worker,
-                    rules: rules.clone(),
-                    handlers: handlers.clone(),
                     mailbox,
                     num,
-                    id,
-                    reported: instance.reported,
-                    record: record.unwrap_or_default(),
-                    seed: instance.seed,
-                    seen: 0,
-                    is_owned: true,
-                    recoveries: instance.recoveries,
+                    pool,
+                    caller: Arc::new(caller),
+                    reported: (instance.reported, 0),
                     running,
-                    work: Default::default(),
+                    tasks: Default::default(),
+                    is_evicted: false,
                     definition,
                 };
                 tokio::spawn(pooling.drive())
@@ -123,7 +126,19 @@ impl Worker {
         job
     }
 
-    fn pools(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Pool>> {
+    /// Restores the machine of a pool.
+    fn pool_of(&self, rules: &PoolRules, instance: &Instance, record: Option<Record>) -> Pool {
+        Pool::new(PoolSetup {
+            rules: rules.clone(),
+            id: instance.id.clone(),
+            record: record.unwrap_or_default(),
+            seed: instance.seed,
+            recoveries: instance.recoveries,
+            max_recoveries: self.max_recoveries,
+        })
+    }
+
+    fn pools(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, ResidentPool>> {
         self.pools.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 

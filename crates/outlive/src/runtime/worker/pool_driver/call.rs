@@ -1,0 +1,100 @@
+//! Calls the handlers of a pool, and shows the events that are given up to `on_dead`.
+
+use std::sync::Arc;
+
+use outlive_core::id::Name;
+use outlive_core::job::{Dispatch, End, EventJudge, Fate, Finished, Handling};
+use outlive_core::queue::{Dead, Queued};
+use outlive_core::store::commit::Write;
+use outlive_core::time::Timestamp;
+use tracing::Instrument;
+
+use crate::instance::logs;
+use crate::runtime::handlers::{CallPolicy, Calling, Ended, HandlerEnv, PoolCall, PoolHandlers};
+
+/// Calls the handlers of a pool. Shared by all of its calls.
+pub(crate) struct PoolCaller {
+    pub(crate) handlers: Arc<dyn PoolHandlers>,
+    pub(crate) care: CallPolicy,
+    pub(crate) around: Arc<HandlerEnv>,
+    pub(crate) id: Name,
+    pub(crate) judge: Arc<EventJudge>,
+}
+
+impl PoolCaller {
+    /// Starts a call. The future runs it to its end, and decides the fate of each event.
+    pub(super) fn call(self: Arc<Self>, call: Dispatch) -> impl Future<Output = Finished> + Send + 'static {
+        let span = logs::job(self.id.as_str(), "execute", call.attempt());
+        let failed = |failure| Ended { end: End::Failed(failure), writes: Vec::new() }.at_once();
+        let calling = match &call.handling {
+            Handling::Execute => span.in_scope(|| Calling::begin(|| self.handlers.call(self.given(&call)))),
+            Handling::Fail(failure) | Handling::Bury(failure) => failed(failure.clone()),
+        };
+        async move {
+            let Ended { end, writes } = calling.instrument(span).await;
+            let mut finished = self.judge.decide(call.events, end, call.began, self.now());
+            finished.writes = writes;
+            if !matches!(call.handling, Handling::Bury(_)) {
+                finished.writes.extend(self.show_dead(&finished).await);
+            }
+            self.log(&finished);
+            finished
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.around.env.clock.now()
+    }
+
+    /// Returns the input of the handler.
+    fn given(&self, call: &Dispatch) -> PoolCall {
+        let readable = |queued: &Queued| Some((queued.pos, queued.event.as_ref().ok()?.clone()));
+        PoolCall {
+            around: self.around.clone(),
+            care: self.care.clone(),
+            id: self.id.clone(),
+            handler: "execute",
+            events: call.events.iter().filter_map(readable).collect(),
+            pushed_at: call.events.first().map_or(call.began, |queued| queued.at),
+            started_at: call.began,
+        }
+    }
+
+    /// Shows the events that are given up to `on_dead`, one after another. Returns the writes it asked for.
+    async fn show_dead(&self, finished: &Finished) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for (queued, letter) in finished.dead() {
+            writes.extend(self.show(queued, letter).await);
+        }
+        writes
+    }
+
+    async fn show(&self, queued: &Queued, letter: &Dead) -> Vec<Write> {
+        let given = PoolCall {
+            around: self.around.clone(),
+            care: CallPolicy { retry_if: None, ..self.care.clone() },
+            id: self.id.clone(),
+            handler: "on_dead",
+            events: vec![(queued.pos, letter.event.clone())],
+            pushed_at: queued.at,
+            started_at: self.now(),
+        };
+        let span = logs::job(self.id.as_str(), "on_dead", 1);
+        let Some(calling) = span.in_scope(|| self.handlers.dead(given, letter)) else { return Vec::new() };
+        let Ended { end, writes } = calling.instrument(span).await;
+        if let End::Failed(failure) = end {
+            logs::handler_failed(self.id.as_str(), "on_dead", 1, &failure);
+        }
+        writes
+    }
+
+    /// Logs failures and dead letters.
+    fn log(&self, finished: &Finished) {
+        for (_, fate) in &finished.events {
+            if let Fate::Failed { failure, failed, letter, .. } = fate {
+                logs::handler_failed(self.id.as_str(), "execute", *failed, failure);
+                letter.iter().for_each(|letter| logs::dead(letter));
+            }
+        }
+    }
+}
