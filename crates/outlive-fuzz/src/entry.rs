@@ -37,7 +37,7 @@ pub fn run(bytes: &[u8]) {
             assert!(read.as_ref() == Ok(&inbound) || is_damaged && read.is_err(), "{inbound:?} as {read:?}");
         }
         2 => {
-            let columns: Vec<Value> = (0..18).map(|_| value(&mut bytes)).collect();
+            let columns: Vec<Value> = (0..19).map(|_| value(&mut bytes)).collect();
             let (instance, _) = reader.instance(&columns).expect("SQLite accepts any columns");
             // Formatting it must not panic.
             let _ = (format!("{instance:?}"), instance.status.to_string(), instance.is_early(instance.created_at));

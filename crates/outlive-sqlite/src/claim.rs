@@ -86,7 +86,8 @@ impl Batch<'_> {
             let facts = Facts {
                 seq: journal.last().map_or(0, |last| last.seq),
                 status: instance.status.kind(),
-                recoveries: row::stored_recoveries(&instance),
+                recoveries: instance.recoveries,
+                blamed: instance.blamed,
                 inbox_last: inbox.last().map_or(0, |last| last.pos),
                 reported: instance.reported,
             };
@@ -100,16 +101,14 @@ impl Batch<'_> {
         if !self.holds(absolve.epoch) {
             return Ok(Answer::Fenced);
         }
-        let sql = "UPDATE instance SET recoveries = ?2 \
-             WHERE num = ?1 AND recoveries & 4294967295 > ?2 AND status IN (0, 1, 2, 7, 8, 9)";
+        let sql = "UPDATE instance SET recoveries = ?2, blamed = 0 \
+             WHERE num = ?1 AND recoveries > ?2 AND status IN (0, 1, 2, 7, 8, 9)";
         let mut statement = self.connection.prepare_cached(sql)?;
         for num in &absolve.nums {
             statement.execute(params![num.0.cast_signed(), absolve.max_recoveries])?;
-            let is_guilty = |known: &&mut Facts| {
-                known.is_open() && row::recoveries(Some(known.recoveries)).0 > absolve.max_recoveries
-            };
-            if let Some(known) = self.ledger.known(num.0).filter(is_guilty) {
-                known.recoveries = i64::from(absolve.max_recoveries);
+            let is_suspect = |known: &&mut Facts| known.is_open() && known.recoveries > absolve.max_recoveries;
+            if let Some(known) = self.ledger.known(num.0).filter(is_suspect) {
+                (known.recoveries, known.blamed) = (absolve.max_recoveries, 0);
             }
         }
         Ok(Answer::Done)

@@ -16,7 +16,8 @@ use crate::ledger::{Facts, QUEUED};
 use crate::row;
 
 const ENTER: &str = "UPDATE instance SET status = ?2, until = ?3, owner = ?4, wake = ?5, outcome = ?6, note = ?7, \
-     ended_at = ?8, started_at = coalesce(started_at, ?9), recoveries = ?10, reported = ?11 WHERE num = ?1";
+     ended_at = ?8, started_at = coalesce(started_at, ?9), recoveries = ?10, blamed = ?11, reported = ?12 \
+     WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn commit(&mut self, commit: &Commit) -> rusqlite::Result<Answer> {
@@ -118,7 +119,7 @@ impl Batch<'_> {
         facts.seq += commit.entries.len() as u64;
         let is_progress = !commit.entries.is_empty() && facts.recoveries > 0;
         if is_progress {
-            facts.recoveries = 0;
+            (facts.recoveries, facts.blamed) = (0, 0);
         }
         match &commit.state {
             Some(state) => {
@@ -126,9 +127,8 @@ impl Batch<'_> {
                 return self.enter(num, state, facts, workflow);
             }
             None if is_progress => {
-                let mut statement =
-                    self.connection.prepare_cached("UPDATE instance SET recoveries = 0 WHERE num = ?1")?;
-                statement.execute([num.cast_signed()])?;
+                let sql = "UPDATE instance SET recoveries = 0, blamed = 0 WHERE num = ?1";
+                self.connection.prepare_cached(sql)?.execute([num.cast_signed()])?;
             }
             None => {}
         }
@@ -173,6 +173,7 @@ impl Batch<'_> {
             millis(state.status.is_ended().then_some(state.at)),
             millis((state.status == Status::Running).then_some(state.at)),
             facts.recoveries,
+            facts.blamed,
             facts.reported.cast_signed(),
         ])?;
         if state.status.is_ended() && (facts.inbox_last > 0 || JobKind::of(&workflow).is_some()) {

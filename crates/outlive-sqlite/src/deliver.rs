@@ -17,8 +17,8 @@ use crate::feed::Change;
 use crate::ledger::Facts;
 use crate::row;
 
-const CREATE: &str = "INSERT INTO instance (num, status, owner, wake, recoveries, created_at, started_at, seed, token, \
-     sum, id, workflow, tags, input, reported) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
+const CREATE: &str = "INSERT INTO instance (num, status, owner, wake, recoveries, blamed, created_at, started_at, \
+     seed, token, sum, id, workflow, tags, input, reported) VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
      ON CONFLICT (id) DO NOTHING";
 
 const LABEL: &str = "INSERT INTO tag (key, value, num) VALUES (?1, ?2, ?3)";
@@ -121,6 +121,7 @@ impl Batch<'_> {
                 seq: 0,
                 status,
                 recoveries: 0,
+                blamed: 0,
                 inbox_last: 0,
                 reported: queued.map_or(0, LifecycleRecordKind::count),
             };

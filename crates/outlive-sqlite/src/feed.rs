@@ -234,7 +234,7 @@ fn lifecycle_record(row: &Row<'_>) -> Option<LifecycleRecord> {
     Some(LifecycleRecord {
         at: row::time(row, 3).unwrap_or_default(),
         kind: row::int(row, 4).and_then(|code| u8::try_from(code).ok()).and_then(LifecycleRecordKind::from_code)?,
-        attempt: row::int(row, 5).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX),
+        attempt: row::count(row, 5),
         detail: row::optional_text(row, 6).map(|json| Payload::recorded(&json)),
     })
 }

@@ -13,7 +13,6 @@ use rusqlite::params;
 
 use crate::batch::Batch;
 use crate::place::{self, Identity, links, private};
-use crate::row;
 
 /// How often taking the lock is retried when others remove the file or ask who holds it at that moment.
 const TAKES_MAX: u32 = 100;
@@ -253,9 +252,9 @@ fn held(store: &Path, file: &mut File) -> Error {
 impl Batch<'_> {
     /// Begins a new epoch, and makes instances due that were driven in an earlier one.
     pub(crate) fn take_over(&mut self, now: Timestamp) -> rusqlite::Result<(u64, usize)> {
-        let sql =
-            "UPDATE instance SET wake = ?1, owner = 0, recoveries = recoveries + iif(num = ?2, ?3, 1) WHERE owner <> 0";
-        let values = params![now.as_millis(), self.culprit()?, row::BLAMED];
+        let sql = "UPDATE instance SET wake = ?1, owner = 0, recoveries = recoveries + 1, blamed = blamed + (num IS ?2) \
+             WHERE owner <> 0";
+        let values = params![now.as_millis(), self.culprit()?];
         let driven = self.connection.prepare_cached(sql)?.execute(values)?;
         self.ledger.marks.epoch += 1;
         self.ledger.drop_all_facts();
@@ -264,9 +263,7 @@ impl Batch<'_> {
 
     /// Returns the instance that alone can be blamed for a crash: the only driven one of the most suspicious sort.
     fn culprit(&self) -> rusqlite::Result<Option<i64>> {
-        // The upper half of the column is what it was blamed for before, which makes it no more suspicious.
-        let sql = "SELECT num, min(recoveries & 4294967295, 2) AS sort FROM instance WHERE owner <> 0 \
-             ORDER BY sort DESC LIMIT 2";
+        let sql = "SELECT num, min(recoveries, 2) AS sort FROM instance WHERE owner <> 0 ORDER BY sort DESC LIMIT 2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let worst = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let worst: Vec<(i64, i64)> = worst.collect::<rusqlite::Result<_>>()?;

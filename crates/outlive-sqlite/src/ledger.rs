@@ -13,7 +13,8 @@ use crate::row;
 const FACTS_MAX: usize = 262_144;
 
 const LOAD: &str = "SELECT status, recoveries, workflow, (SELECT max(seq) FROM entry WHERE instance = num), \
-     (SELECT max(pos) FROM inbox WHERE instance = num AND rank = 0 AND lane = ''), reported FROM instance WHERE num = ?1";
+     (SELECT max(pos) FROM inbox WHERE instance = num AND rank = 0 AND lane = ''), reported, blamed FROM instance \
+     WHERE num = ?1";
 
 const COUNT: &str = "INSERT INTO counter (workflow, status, n) VALUES (?1, ?2, ?3) \
      ON CONFLICT DO UPDATE SET n = n + excluded.n";
@@ -23,7 +24,7 @@ const COUNT: &str = "INSERT INTO counter (workflow, status, n) VALUES (?1, ?2, ?
 const FEED_STEP: u64 = 1 << 16;
 
 /// Like [`LOAD`], for an instance whose journal or inbox cannot be read.
-const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL, reported FROM instance WHERE num = ?1";
+const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL, reported, blamed FROM instance WHERE num = ?1";
 
 /// What a commit needs to know about an instance.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +32,10 @@ pub(crate) struct Facts {
     /// The number of its last journal entry.
     pub(crate) seq: u64,
     pub(crate) status: StatusKind,
-    /// As stored in the column; 0 if there are none.
-    pub(crate) recoveries: i64,
+    /// How often a process died while driving it since it last made progress.
+    pub(crate) recoveries: u32,
+    /// How many of those crashes are blamed on it alone.
+    pub(crate) blamed: u32,
     /// No message is past this position; 0 if there is none at all.
     pub(crate) inbox_last: u64,
     /// How many feed numbers its lifecycle events have taken, besides those of its entries.
@@ -306,7 +309,8 @@ fn load(connection: &Connection, num: u64, sql: &str) -> rusqlite::Result<Option
         let facts = Facts {
             // An unknown status counts as stuck: nothing is written to such an instance.
             status: row::int(row, 0).and_then(row::status_kind).unwrap_or(StatusKind::Stuck),
-            recoveries: row::int(row, 1).unwrap_or(i64::MAX),
+            recoveries: row::count(row, 1),
+            blamed: row::count(row, 6),
             seq: row::int(row, 3).unwrap_or(0).cast_unsigned(),
             inbox_last: row::int(row, 4).unwrap_or(0).cast_unsigned(),
             reported: row::int(row, 5).unwrap_or(0).cast_unsigned(),

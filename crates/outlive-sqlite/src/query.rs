@@ -23,7 +23,8 @@ const WAKES_AT: &str = "SELECT wake, num FROM instance WHERE wake IS NOT NULL AN
 const WAKES_PAST: &str =
     "SELECT wake, num FROM instance WHERE wake IS NOT NULL AND wake > ?1 AND wake <= ?2 ORDER BY wake, num LIMIT ?3";
 
-const SUSPECTS: &str = "SELECT num, recoveries FROM instance WHERE wake IS NOT NULL AND wake <= ?1 AND recoveries & 4294967295 > 1 ORDER BY wake, num";
+const SUSPECTS: &str =
+    "SELECT num, recoveries FROM instance WHERE wake IS NOT NULL AND wake <= ?1 AND recoveries > 1 ORDER BY wake, num";
 
 impl Query for SqliteReader {
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
@@ -116,8 +117,7 @@ fn wakes(connection: &Connection, after: Wake, until: Timestamp, limit: usize) -
 fn suspects(connection: &Connection, until: Timestamp) -> rusqlite::Result<Vec<Suspect>> {
     let mut statement = connection.prepare_cached(SUSPECTS)?;
     let found = statement.query_map([until.as_millis()], |row| {
-        let (recoveries, _) = row::recoveries(row::int(row, 1));
-        Ok(Suspect { num: InstanceNum(row.get::<_, i64>(0)?.cast_unsigned()), recoveries })
+        Ok(Suspect { num: InstanceNum(row.get::<_, i64>(0)?.cast_unsigned()), recoveries: row::count(row, 1) })
     })?;
     found.collect()
 }

@@ -172,7 +172,7 @@ pub(crate) fn dead(connection: &Connection, job: &Name, after: u64, limit: usize
             job: job.clone(),
             id: Name::recorded(&row::text(row, 1)),
             at: row::time(row, 2).unwrap_or_default(),
-            attempts: row::int(row, 3).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX),
+            attempts: row::count(row, 3),
             failure: Payload::recorded(&row::text(row, 6)),
             event: Event::from_parts(text.as_deref(), payload.clone()).unwrap_or_else(|| Event::new(payload)),
             place: if row::int(row, 4) == Some(1) { PushTarget::Queue } else { PushTarget::Inbox },

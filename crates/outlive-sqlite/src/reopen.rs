@@ -13,7 +13,7 @@ use crate::row::{self, Read};
 
 /// The outcome of a job is its record, with which it continues.
 const OPEN: &str = "UPDATE instance SET status = ?2, wake = ?3, outcome = iif(?5, outcome, NULL), note = NULL, \
-     ended_at = NULL, recoveries = 0, reported = ?4 WHERE num = ?1";
+     ended_at = NULL, recoveries = 0, blamed = 0, reported = ?4 WHERE num = ?1";
 
 impl Batch<'_> {
     pub(crate) fn reopen(&mut self, reopen: &Reopen) -> rusqlite::Result<Answer> {

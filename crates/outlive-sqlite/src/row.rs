@@ -22,7 +22,7 @@ use crate::error;
 macro_rules! select_instance {
     () => {
         "SELECT num, status, owner, wake, until, recoveries, created_at, started_at, ended_at, seed, sum, id, \
-         workflow, tags, note, input, outcome, reported FROM instance WHERE "
+         workflow, tags, note, input, outcome, reported, blamed FROM instance WHERE "
     };
 }
 
@@ -84,14 +84,13 @@ pub(crate) fn instance(row: &Row<'_>) -> Read {
         }
         Some(_) => None,
     };
-    let (recoveries, blamed) = recoveries(int(row, 5));
     let instance = Instance {
         num: InstanceNum(int(row, 0).unwrap_or(0).cast_unsigned()),
         status: Status::from_parts(kind.unwrap_or(StatusKind::Stuck), time(row, 4)),
         owner: Epoch(int(row, 2).unwrap_or(0).cast_unsigned()),
         wake: time(row, 3),
-        recoveries,
-        blamed,
+        recoveries: count(row, 5),
+        blamed: count(row, 18),
         created_at,
         started_at: time(row, 7),
         ended_at: time(row, 8),
@@ -119,22 +118,6 @@ impl Read {
 /// Returns the status kind for the code in a column.
 pub(crate) fn status_kind(code: i64) -> Option<StatusKind> {
     u8::try_from(code).ok().and_then(StatusKind::from_code)
-}
-
-/// What a recovery adds to the stored number if the instance is blamed for it.
-pub(crate) const BLAMED: i64 = (1 << 32) + 1;
-
-/// Splits a stored number into the recoveries of an instance and those it is blamed for, which start at bit 32. An
-/// invalid number counts as the maximum: it certainly does not stand for progress.
-pub(crate) fn recoveries(stored: Option<i64>) -> (u32, u32) {
-    let stored = stored.filter(|stored| *stored >= 0).map_or(u64::MAX, i64::cast_unsigned);
-    #[expect(clippy::cast_possible_truncation, reason = "splits the number into its halves")]
-    (stored as u32, (stored >> 32) as u32)
-}
-
-/// Returns the recoveries of an instance as stored in their column.
-pub(crate) fn stored_recoveries(instance: &Instance) -> i64 {
-    i64::from(instance.blamed) << 32 | i64::from(instance.recoveries)
 }
 
 /// Returns tags as stored in their column: `None` if there are none.
@@ -239,7 +222,7 @@ pub(crate) fn entry(row: &Row<'_>, expected: u64) -> Result<Entry, String> {
         kind,
         op: text(row, 3).into(),
         site: text(row, 4).into(),
-        attempt: int(row, 5).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX),
+        attempt: count(row, 5),
         started: time(row, 6),
         due: time(row, 7),
         payload: optional_text(row, 8).map(|json| Payload::recorded(&json)),
@@ -311,6 +294,12 @@ pub(crate) fn int(row: &Row<'_>, column: usize) -> Option<i64> {
         Ok(ValueRef::Integer(value)) => Some(value),
         _ => None,
     }
+}
+
+/// Returns the count in a column. An invalid one reads as the maximum: no attempts and no crashes is what it certainly
+/// does not stand for.
+pub(crate) fn count(row: &Row<'_>, column: usize) -> u32 {
+    int(row, column).and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX)
 }
 
 pub(crate) fn time(row: &Row<'_>, column: usize) -> Option<Timestamp> {

@@ -438,8 +438,8 @@ mod tests {
         let common = (rare.len()..count).map(|n| (format!("common-{n}"), None));
         let rare = rare.iter().map(|id| ((*id).to_owned(), Some(r#"{"shop":"paris"}"#)));
         for (num, (id, tags)) in (1..).zip(rare.chain(common)) {
-            let sql = "INSERT INTO instance (num, status, owner, recoveries, created_at, seed, token, sum, reported, id, \
-                 workflow, tags, input) VALUES (?1, 4, 0, 0, ?1, 0, 0, 0, 0, ?2, 'checkout', ?3, 'null')";
+            let sql = "INSERT INTO instance (num, status, owner, recoveries, blamed, created_at, seed, token, sum, reported, \
+                 id, workflow, tags, input) VALUES (?1, 4, 0, 0, 0, ?1, 0, 0, 0, 0, ?2, 'checkout', ?3, 'null')";
             connection.prepare_cached(sql).unwrap().execute(params![num, id, tags]).unwrap();
             if tags.is_some() {
                 connection.execute("INSERT INTO tag (key, value, num) VALUES ('shop', 'paris', ?1)", [num]).unwrap();

@@ -29,6 +29,7 @@ CREATE TABLE instance (
     wake        INTEGER,
     until       INTEGER,
     recoveries  INTEGER NOT NULL,
+    blamed      INTEGER NOT NULL,
     created_at  INTEGER NOT NULL,
     started_at  INTEGER,
     ended_at    INTEGER,

@@ -134,7 +134,7 @@ impl Batch<'_> {
             statement.execute(params![num.cast_signed(), turn.keys_until.cast_signed()])?;
         }
         if !turn.lifecycle.is_empty() {
-            facts.recoveries = 0;
+            (facts.recoveries, facts.blamed) = (0, 0);
         }
         self.end_turn(turn, facts, wake)
     }
@@ -180,9 +180,9 @@ impl Batch<'_> {
     }
 
     fn keep_count(&self, num: u64, facts: &Facts) -> rusqlite::Result<()> {
-        let mut statement =
-            self.connection.prepare_cached("UPDATE instance SET reported = ?2, recoveries = ?3 WHERE num = ?1")?;
-        statement.execute(params![num.cast_signed(), facts.reported.cast_signed(), facts.recoveries])?;
+        let sql = "UPDATE instance SET reported = ?2, recoveries = ?3, blamed = ?4 WHERE num = ?1";
+        let values = params![num.cast_signed(), facts.reported.cast_signed(), facts.recoveries, facts.blamed];
+        self.connection.prepare_cached(sql)?.execute(values)?;
         Ok(())
     }
 

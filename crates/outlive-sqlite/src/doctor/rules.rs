@@ -50,7 +50,7 @@ pub(super) const RULES: [Rule; 15] = [
         problem: Problem::Mark,
         question: "SELECT NULL, CASE WHEN value IS NULL THEN 'the mark \"' || wanted || '\" is missing' ELSE \
                  'the mark \"' || wanted || '\" is ' || value || ', but ' || used || ' is in use' END \
-             FROM (SELECT 'schema' AS wanted, 3 AS used \
+             FROM (SELECT 'schema' AS wanted, 4 AS used \
                  UNION ALL SELECT 'epoch', (SELECT max(owner) FROM instance WHERE owner <> 0) \
                  UNION ALL SELECT 'num', (SELECT max(num) FROM (SELECT max(num) AS num FROM instance UNION ALL SELECT max(num) FROM gone)) \
                  UNION ALL SELECT 'pushed', NULL \
@@ -77,6 +77,7 @@ pub(super) const RULES: [Rule; 15] = [
                  WHEN status = 3 AND note IS NULL THEN 'it is stuck, and nothing says why' \
                  WHEN status IN (1, 2, 4, 5, 7, 8, 9) AND started_at IS NULL THEN 'its status is ' || status || ' and it never began' \
                  WHEN recoveries < 0 THEN 'it recovered ' || recoveries || ' times' \
+                 WHEN blamed NOT BETWEEN 0 AND recoveries THEN 'it is blamed for ' || blamed || ' of ' || recoveries || ' crashes' \
              END AS found FROM instance WHERE found IS NOT NULL",
         ),
         // The outcome of a job is its record, which it may or may not have.

@@ -111,7 +111,7 @@ async fn what_a_killed_process_left_in_the_log_is_examined_too() {
 }
 
 /// What is done to a sound store, the problem it makes, about whom, and words of what is said.
-const DAMAGE: [(&str, Problem, Option<&str>, &str); 36] = [
+const DAMAGE: [(&str, Problem, Option<&str>, &str); 37] = [
     ("DELETE FROM tag", Problem::Tag, Some("pending"), "is not in the tag index"),
     ("UPDATE tag SET num = 2", Problem::Tag, Some("running"), "which is not its tag"),
     ("UPDATE instance SET input = '1' WHERE id = 'asleep'", Problem::Row, Some("asleep"), "checksum"),
@@ -139,6 +139,12 @@ const DAMAGE: [(&str, Problem, Option<&str>, &str); 36] = [
     ("UPDATE instance SET note = NULL WHERE id = 'stuck'", Problem::Status, Some("stuck"), "nothing says why"),
     ("UPDATE instance SET started_at = NULL WHERE id = 'waiting'", Problem::Status, Some("waiting"), "never began"),
     ("UPDATE instance SET recoveries = -1 WHERE id = 'waiting'", Problem::Status, Some("waiting"), "-1 times"),
+    (
+        "UPDATE instance SET blamed = 1 WHERE id = 'waiting'",
+        Problem::Status,
+        Some("waiting"),
+        "blamed for 1 of 0 crashes",
+    ),
     (
         "DELETE FROM entry WHERE seq = 1 AND op = 'step:charge#1' AND instance = 2",
         Problem::Journal,

@@ -138,8 +138,8 @@ async fn one_suspect_among_others_is_blamed(w: &mut World) -> Checked {
     same(&(w.held("a").await?.blamed, w.held("b").await?.blamed, w.held("newer").await?.blamed), &(2, 0, 0))
 }
 
-/// SQLite keeps recoveries and blame in one column, and compared the whole of it: an instance that was once blamed was
-/// blamed again for a crash that another one may have caused.
+/// What broke: SQLite kept recoveries and blame in one column, and compared the whole of it: an instance that was once
+/// blamed was blamed again for a crash that another one may have caused.
 async fn earlier_blame_does_not_make_a_suspect(w: &mut World) -> Checked {
     let a = w.driven("a").await?;
     w.restart(at(2_000)).await?;

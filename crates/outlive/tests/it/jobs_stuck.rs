@@ -58,7 +58,7 @@ async fn who_asks_a_task_that_is_set_aside_as_it_comes_into_memory_is_told() {
     engine.shutdown().await.unwrap();
     let sql = rusqlite::Connection::open(&path).unwrap();
     // As if it had taken the process down again and again.
-    assert_eq!(sql.execute("UPDATE instance SET recoveries = 9 << 32", []).unwrap(), 1);
+    assert_eq!(sql.execute("UPDATE instance SET recoveries = 9, blamed = 9", []).unwrap(), 1);
     drop(sql);
     let engine = open().await.unwrap();
     let numbers = engine.job(NUMBERS);

@@ -82,11 +82,11 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "SQLite: a new lease does not release the instances of the dead owner. Breaks P5.",
         edits: &[Edit {
             file: LEASE,
-            original: r"let values = params![now.as_millis(), self.culprit()?, row::BLAMED];
+            original: r"let values = params![now.as_millis(), self.culprit()?];
         let driven = self.connection.prepare_cached(sql)?.execute(values)?;",
             replacement: r#"let mut driven = 0;
         if !outlive_core::defect::is_on("SqliteFreesNobody") {
-            let values = params![now.as_millis(), self.culprit()?, row::BLAMED];
+            let values = params![now.as_millis(), self.culprit()?];
             driven = self.connection.prepare_cached(sql)?.execute(values)?;
         }"#,
         }],
