@@ -18,7 +18,7 @@ mod unix {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use crate::place::Identity;
+    use crate::place::FileIdentity;
 
     /// The longest socket path that every Unix accepts.
     const NAME_MAX: usize = 100;
@@ -30,7 +30,7 @@ mod unix {
         socket: Arc<UnixDatagram>,
         is_over: Arc<AtomicBool>,
         /// The socket file that `path` led to when it was bound.
-        identity: Option<Identity>,
+        identity: Option<FileIdentity>,
     }
 
     impl Doorbell {
@@ -47,10 +47,10 @@ mod unix {
                 Ok(_) => return Err(io::Error::other("another file has its name")),
                 Err(_) => {}
             }
-            let name = Name::of(&path)?;
+            let name = SocketPath::of(&path)?;
             let socket = Arc::new(UnixDatagram::bind(&name.path)?);
             let is_over = Arc::new(AtomicBool::new(false));
-            let identity = Identity::at(&path);
+            let identity = FileIdentity::at(&path);
             let bell = Self { path, socket, is_over, identity };
             // Every user that can write the store can ring.
             let mode = fs::metadata(store)?.permissions().mode() & 0o666;
@@ -74,7 +74,7 @@ mod unix {
             self.is_over.store(true, Ordering::SeqCst);
             // Unblocks the receiving thread.
             let _ = self.socket.shutdown(std::net::Shutdown::Both);
-            if Identity::at(&self.path) == self.identity {
+            if FileIdentity::at(&self.path) == self.identity {
                 let _ = fs::remove_file(&self.path);
             }
         }
@@ -85,7 +85,7 @@ mod unix {
     pub(crate) struct Ringer {
         path: PathBuf,
         /// Created on first use.
-        way: Option<(UnixDatagram, Name)>,
+        way: Option<(UnixDatagram, SocketPath)>,
     }
 
     impl Ringer {
@@ -108,7 +108,7 @@ mod unix {
             if self.way.is_none() {
                 let socket = UnixDatagram::unbound()?;
                 socket.set_nonblocking(true)?;
-                self.way = Some((socket, Name::of(&self.path)?));
+                self.way = Some((socket, SocketPath::of(&self.path)?));
             }
             let Some((socket, name)) = &self.way else { return Ok(()) };
             socket.send_to(&[0], &name.path).map(drop)
@@ -117,13 +117,13 @@ mod unix {
 
     /// A socket path short enough for the system.
     #[derive(Debug)]
-    struct Name {
+    struct SocketPath {
         path: PathBuf,
         /// Kept open while the path is in use, as the path may refer to its descriptor.
         _folder: Option<File>,
     }
 
-    impl Name {
+    impl SocketPath {
         /// Shortens a path that is too long for a socket: Linux has a short name for each open directory.
         fn of(path: &Path) -> io::Result<Self> {
             if path.as_os_str().len() <= NAME_MAX {

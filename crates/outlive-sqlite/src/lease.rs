@@ -1,4 +1,4 @@
-//! The lease: a lock on a file next to the store, which the kernel releases when its holder dies, and the epoch.
+//! The lease: a lock on a file next to the store, which the kernel releases when its holder dies.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -8,11 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use outlive_core::store::{Error, ErrorKind};
-use outlive_core::time::Timestamp;
-use rusqlite::params;
 
-use crate::batch::Batch;
-use crate::place::{self, Identity, links, private};
+use crate::place::{self, FileIdentity, links, private};
 
 /// How often taking the lock is retried when others remove the file or ask who holds it at that moment.
 const TAKES_MAX: u32 = 100;
@@ -111,7 +108,7 @@ impl Lock {
                 // Records this process, and the file it executes in case that is renamed. The lock holds even if this
                 // cannot be written.
                 let pid = std::process::id();
-                let text = Identity::at(store).map_or_else(|| pid.to_string(), |file| format!("{pid}\n{file}\n"));
+                let text = FileIdentity::at(store).map_or_else(|| pid.to_string(), |file| format!("{pid}\n{file}\n"));
                 let _ = lock.file.set_len(0).and_then(|()| lock.file.write_all(text.as_bytes()));
                 return Ok(lock);
             }
@@ -136,7 +133,7 @@ impl Lock {
 
     /// Returns `true` if the name still leads to the file that is locked here.
     fn is_in_place(&self) -> bool {
-        self.file.metadata().is_ok_and(|locked| Identity::at(&self.path) == Some(Identity::of(&locked)))
+        self.file.metadata().is_ok_and(|locked| FileIdentity::at(&self.path) == Some(FileIdentity::of(&locked)))
     }
 }
 
@@ -203,13 +200,13 @@ pub(crate) fn check_home(path: &Path, home: &Path) -> Result<(), Error> {
     let (here, there) = (path_of(path), path_of(home));
     let is_plain = fs::symlink_metadata(&there).is_ok_and(|found| found.is_file());
     // The same directory by another route, such as a bind mount, has the same lock and the same WAL.
-    if !cfg!(unix) || !is_plain || Identity::at(&here) == Identity::at(&there) {
+    if !cfg!(unix) || !is_plain || FileIdentity::at(&here) == FileIdentity::at(&there) {
         return Ok(());
     }
     let Ok(mut file) = File::open(&there) else { return Ok(()) };
     let (pid, store) = holder(&mut file);
     // The lock is tried only after this check, so that it does not get in the way of a process about to take it.
-    if store.is_none() || store != Identity::at(path) {
+    if store.is_none() || store != FileIdentity::at(path) {
         return Ok(());
     }
     match file.try_lock_shared() {
@@ -227,7 +224,7 @@ pub(crate) fn check_home(path: &Path, home: &Path) -> Result<(), Error> {
 }
 
 /// Reads a lock file: the process that holds it, and the store that it executes.
-fn holder(file: &mut File) -> (Option<u32>, Option<Identity>) {
+fn holder(file: &mut File) -> (Option<u32>, Option<FileIdentity>) {
     let mut text = String::new();
     if file.read_to_string(&mut text).is_err() {
         return (None, None);
@@ -247,40 +244,4 @@ fn held(store: &Path, file: &mut File) -> Error {
     let message =
         format!("{} is executed by {who}; stop it, or use `Client::open` to read and signal", store.display());
     Error::new(ErrorKind::Locked { pid }, message)
-}
-
-impl Batch<'_> {
-    /// Begins a new epoch, and makes instances due that were driven in an earlier one.
-    pub(crate) fn take_over(&mut self, now: Timestamp) -> rusqlite::Result<(u64, usize)> {
-        let sql = "UPDATE instance SET wake = ?1, owner = 0, recoveries = recoveries + 1, blamed = blamed + (num IS ?2) \
-             WHERE owner <> 0";
-        let values = params![now.as_millis(), self.culprit()?];
-        let driven = self.connection.prepare_cached(sql)?.execute(values)?;
-        self.ledger.marks.epoch += 1;
-        self.ledger.drop_all_facts();
-        Ok((self.ledger.marks.epoch, driven))
-    }
-
-    /// Returns the instance that alone can be blamed for a crash: the only driven one of the most suspicious sort.
-    fn culprit(&self) -> rusqlite::Result<Option<i64>> {
-        let sql = "SELECT num, min(recoveries, 2) AS sort FROM instance WHERE owner <> 0 ORDER BY sort DESC LIMIT 2";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let worst = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let worst: Vec<(i64, i64)> = worst.collect::<rusqlite::Result<_>>()?;
-        Ok(match worst[..] {
-            [(num, _)] => Some(num),
-            [(num, first), (_, second)] if first > second => Some(num),
-            _ => None,
-        })
-    }
-
-    /// Makes instances due that are still driven, for the next holder. Does nothing if a later holder has taken over.
-    pub(crate) fn let_go(&mut self) -> rusqlite::Result<()> {
-        if self.epoch == 0 {
-            return Ok(());
-        }
-        self.connection.prepare_cached("UPDATE instance SET wake = 0, owner = 0 WHERE owner <> 0")?.execute([])?;
-        self.ledger.drop_all_facts();
-        Ok(())
-    }
 }

@@ -16,40 +16,25 @@
 //! # }
 //! ```
 
-mod batch;
-mod checkpoint;
-mod claim;
-mod commit;
-mod deliver;
 pub mod doctor;
 mod doorbell;
 mod error;
-mod feed;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod home;
 mod lease;
-mod ledger;
 mod open;
 mod place;
-mod push;
-mod query;
-mod queue;
-mod reader;
-mod remove;
-mod reopen;
+mod read;
 mod row;
-mod scan;
 mod schema;
 mod still;
 mod store;
-mod turn;
-mod view;
 mod watch;
-mod writer;
+mod write;
 
 pub use lease::Executor;
 pub use open::{Durability, Options};
+pub use read::SqliteReader;
 pub use store::SqliteStore;
-pub use view::SqliteReader;

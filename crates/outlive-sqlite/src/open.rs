@@ -187,7 +187,7 @@ impl Options {
 }
 
 /// The writing connection, and how it makes acknowledged writes durable.
-pub(crate) struct Opened {
+pub(crate) struct WriterConnection {
     pub(crate) connection: Connection,
     /// The settings, read back.
     pub(crate) durability: String,
@@ -200,7 +200,7 @@ static OPENING: Mutex<()> = Mutex::new(());
 ///
 /// # Errors
 /// Returns an error if the file cannot serve as a store, with the reason and what to do.
-pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
+pub(crate) fn writer(path: &Path, options: &Options) -> Result<WriterConnection, Error> {
     let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     check_library()?;
     check_place(path, options.absent)?;
@@ -218,11 +218,11 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Opened, Error> {
     if let Content::Empty = content {
         schema::prepare(&connection, path)?;
     }
-    Ok(Opened { connection, durability })
+    Ok(WriterConnection { connection, durability })
 }
 
 /// A reading connection.
-pub(crate) struct Reading {
+pub(crate) struct ReaderConnection {
     pub(crate) connection: Connection,
     /// The file as it was when opened, if SQLite reads it as immutable.
     pub(crate) still: Option<Still>,
@@ -232,7 +232,7 @@ pub(crate) struct Reading {
 ///
 /// # Errors
 /// Returns an error if the file is gone or cannot be read.
-pub(crate) fn reader(path: &Path, options: &Options) -> Result<Reading, Error> {
+pub(crate) fn reader(path: &Path, options: &Options) -> Result<ReaderConnection, Error> {
     let reading = reading(path, options)?;
     reading.connection.execute_batch(READER).map_err(|e| error::on_open(path, &e))?;
     Ok(reading)
@@ -241,7 +241,7 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Reading, Error> {
 /// Opens a reading connection. A view also works on a file that cannot be written: SQLite keeps two more files next to
 /// one that it reads, and does without them only if it may treat the file as immutable. A handle that also writes the
 /// file does not do this: the file does change, and the error is temporary.
-fn reading(path: &Path, options: &Options) -> Result<Reading, Error> {
+fn reading(path: &Path, options: &Options) -> Result<ReaderConnection, Error> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
     match connection.query_row("PRAGMA application_id", [], |_| Ok(())) {
         Err(e)
@@ -251,10 +251,10 @@ fn reading(path: &Path, options: &Options) -> Result<Reading, Error> {
             let still = Still::of(path).ok_or_else(|| error::unreadable_log(path, &e))?;
             let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             let connection = connect(still.uri().as_ref(), access, options)?;
-            Ok(Reading { connection, still: Some(still) })
+            Ok(ReaderConnection { connection, still: Some(still) })
         }
         // The next read meets any other error again, and reports it.
-        _ => Ok(Reading { connection, still: None }),
+        _ => Ok(ReaderConnection { connection, still: None }),
     }
 }
 

@@ -4,8 +4,14 @@ use std::fmt;
 use std::fs::{self, Metadata, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use outlive_core::store::{Error, ErrorKind};
+
+use crate::watch;
+
+/// How long the path of an open store is trusted before it is checked again.
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// Returns the path of a store's file: absolute, and on Unix free of symbolic links, so that everybody who opens the
 /// file finds the same lock and the same WAL next to it. The file need not exist yet.
@@ -72,9 +78,9 @@ pub(crate) fn private(options: &mut OpenOptions) -> &OpenOptions {
 
 /// The identity of a file, independent of its name. Where the system has none, all files count as the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Identity(u64, u64);
+pub(crate) struct FileIdentity(u64, u64);
 
-impl Identity {
+impl FileIdentity {
     #[cfg(unix)]
     pub(crate) fn of(file: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
@@ -92,17 +98,52 @@ impl Identity {
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for FileIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.0, self.1)
     }
 }
 
-impl FromStr for Identity {
+impl FromStr for FileIdentity {
     type Err = std::num::ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (device, file) = text.split_once(':').unwrap_or((text, ""));
         Ok(Self(device.parse()?, file.parse()?))
+    }
+}
+
+/// The path of an open store, and whether it still leads to the file that was opened.
+#[derive(Debug)]
+pub(crate) struct OpenPath {
+    path: PathBuf,
+    opened: Option<FileIdentity>,
+    is_moved: bool,
+    checked_at: Instant,
+}
+
+impl OpenPath {
+    /// Remembers the file that the path leads to now.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { opened: FileIdentity::at(&path), is_moved: false, checked_at: watch::now(), path }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns `true` if the path led to another file, or to none, at the last check.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.is_moved
+    }
+
+    /// Returns `true` if the last check is too old, or found the file moved.
+    pub(crate) fn is_check_due(&self) -> bool {
+        self.is_moved || self.checked_at.elapsed() >= CHECK_EVERY
+    }
+
+    pub(crate) fn check(&mut self) {
+        self.checked_at = watch::now();
+        self.is_moved = FileIdentity::at(&self.path) != self.opened;
     }
 }

@@ -52,7 +52,7 @@ pub(crate) const ALL_MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum,
 const WAY_OUT: &str = "restore the file from a backup, or purge the instance";
 
 /// An instance, and what is wrong with its row, if anything.
-pub(crate) struct Read {
+pub(crate) struct InstanceRow {
     pub(crate) instance: Instance,
     pub(crate) damage: Option<String>,
     /// `false` if the status is unknown; it then reads as stuck.
@@ -60,17 +60,17 @@ pub(crate) struct Read {
 }
 
 /// Reads the instance with this number.
-pub(crate) fn by_num(connection: &Connection, num: u64) -> rusqlite::Result<Option<Read>> {
+pub(crate) fn by_num(connection: &Connection, num: u64) -> rusqlite::Result<Option<InstanceRow>> {
     connection.prepare_cached(BY_NUM)?.query_row([num.cast_signed()], |row| Ok(instance(row))).optional()
 }
 
 /// Reads the instance with this id.
-pub(crate) fn by_id(connection: &Connection, id: &Name) -> rusqlite::Result<Option<Read>> {
+pub(crate) fn by_id(connection: &Connection, id: &Name) -> rusqlite::Result<Option<InstanceRow>> {
     connection.prepare_cached(BY_ID)?.query_row([id.as_str()], |row| Ok(instance(row))).optional()
 }
 
 /// Reads the instance of a row.
-pub(crate) fn instance(row: &Row<'_>) -> Read {
+pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
     let kind = int(row, 1).and_then(status_kind);
     let (id, workflow, input) = (text(row, 11), text(row, 12), text(row, 15));
     let tags = optional_text(row, 13);
@@ -103,10 +103,10 @@ pub(crate) fn instance(row: &Row<'_>) -> Read {
         outcome: optional_text(row, 16).map(|json| Payload::recorded(&json)),
         reported: int(row, 17).unwrap_or(0).cast_unsigned(),
     };
-    Read { instance, damage, is_status_known: kind.is_some() }
+    InstanceRow { instance, damage, is_status_known: kind.is_some() }
 }
 
-impl Read {
+impl InstanceRow {
     /// Returns the instance for display: if something is wrong with the row, that replaces its note.
     pub(crate) fn annotated(self) -> Instance {
         let mut instance = self.instance;

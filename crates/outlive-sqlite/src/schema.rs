@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use outlive_core::id::Name;
 use outlive_core::store::{Error, ErrorKind};
 use rusqlite::Connection;
 
@@ -12,6 +13,15 @@ pub(crate) const VERSION: i64 = 4;
 
 /// "Outl" in the file's header, which distinguishes our files from those of other applications.
 pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
+
+/// Counter codes besides those of statuses: events in the queues of a job, and its dead letters.
+pub(crate) const QUEUED: u8 = 20;
+pub(crate) const DEAD: u8 = 21;
+
+/// Returns the key of a user's mark in `meta`, which also holds the store's own marks.
+pub(crate) fn mark_key(name: &Name) -> String {
+    format!("mark:{name}")
+}
 
 /// Small columns that change come first and long texts last, so that reading the former never touches the pages the
 /// latter overflow to. Wakes are an index on the instance rather than a table, so that the two cannot disagree.

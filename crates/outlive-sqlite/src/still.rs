@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use outlive_core::store::{Error, ErrorKind};
 
-use crate::place::Identity;
+use crate::place::FileIdentity;
 
 /// A file as it was when it was opened for reading without a WAL and without locks.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Still {
 /// What changes whenever the file does. A program that writes it creates a WAL first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct FileState {
-    identity: Identity,
+    identity: FileIdentity,
     bytes: u64,
     modified: Option<SystemTime>,
     log_bytes: u64,
@@ -65,7 +65,12 @@ impl FileState {
     fn at(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok()?;
         let log_bytes = fs::metadata(log_of(path)).map_or(0, |log| log.len());
-        Some(Self { identity: Identity::of(&found), bytes: found.len(), modified: found.modified().ok(), log_bytes })
+        Some(Self {
+            identity: FileIdentity::of(&found),
+            bytes: found.len(),
+            modified: found.modified().ok(),
+            log_bytes,
+        })
     }
 }
 

@@ -21,13 +21,11 @@ use outlive_core::time::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::error;
-use crate::feed;
-use crate::open::{self, Opened, Options};
-use crate::place::{self, Identity};
-use crate::reader;
-use crate::view::SqliteReader;
-use crate::watch::{Ear, Watch};
-use crate::writer::{ReplyTo, Writer, WriterRequest};
+use crate::open::{self, Options, WriterConnection};
+use crate::place::{self, FileIdentity};
+use crate::read::{SqliteReader, feed, threads};
+use crate::watch::{Watch, WriteListener};
+use crate::write::{ReplyTo, Writer, WriterRequest};
 
 /// A store in one SQLite file. Any number of handles and processes may read, start runs and send messages; the one that
 /// holds the [`lease`](Store::lease) may execute.
@@ -45,7 +43,7 @@ use crate::writer::{ReplyTo, Writer, WriterRequest};
 /// # }
 /// ```
 pub struct SqliteStore {
-    ear: Arc<Ear>,
+    listener: Arc<WriteListener>,
     threads: Arc<Threads>,
 }
 
@@ -55,20 +53,20 @@ struct Threads {
     is_shared: bool,
     options: Options,
     /// The file that the path led to when it was opened.
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
     durability: String,
     watch: Arc<Watch>,
     reader: SqliteReader,
     /// Declared last because fields drop in order: only a writing connection can clean up when it is the last to close.
-    writer: Hand,
+    writer: WriterHandle,
 }
 
 /// The threads shared by handles of this process.
 static SHARED: Mutex<Vec<Weak<Threads>>> = Mutex::new(Vec::new());
 
 /// The channel to the writer thread, which ends when this is dropped.
-struct Hand {
-    jobs: Sender<WriterRequest>,
+struct WriterHandle {
+    requests: Sender<WriterRequest>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -106,7 +104,7 @@ impl SqliteStore {
     /// ```
     pub fn shared(path: &Path, options: Options) -> Result<Self, Error> {
         let path = place::canonical(path)?;
-        let identity = Identity::at(&path);
+        let identity = FileIdentity::at(&path);
         // Held until the file is open: of two concurrent callers, the second shares.
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |threads: &Arc<Threads>| {
@@ -142,22 +140,22 @@ impl SqliteStore {
     }
 
     fn of(threads: Arc<Threads>) -> Self {
-        Self { ear: Ear::new(&threads.watch), threads }
+        Self { listener: WriteListener::new(&threads.watch), threads }
     }
 }
 
 impl Threads {
     fn start(path: &Path, options: Options, is_shared: bool) -> Result<Self, Error> {
         let path = place::canonical(path)?;
-        let Opened { connection, durability } = open::writer(&path, &options)?;
+        let WriterConnection { connection, durability } = open::writer(&path, &options)?;
         let watch = Arc::new(Watch::default());
-        let (jobs, asked) = mpsc::channel();
-        let writer = Writer::new(path.clone(), options.clone(), connection, asked, watch.clone())?;
+        let (requests, received) = mpsc::channel();
+        let writer = Writer::new(path.clone(), options.clone(), connection, received, watch.clone())?;
         let reader = SqliteReader::start(path.clone(), &options)?;
         let thread = thread::Builder::new().name("outlive-writer".to_owned()).spawn(move || writer.run());
-        let thread = thread.map_err(|e| reader::no_thread(&path, &e))?;
-        let writer = Hand { jobs, thread: Some(thread) };
-        Ok(Self { is_shared, options, identity: Identity::at(&path), durability, watch, reader, writer })
+        let thread = thread.map_err(|e| threads::no_thread(&path, &e))?;
+        let writer = WriterHandle { requests, thread: Some(thread) };
+        Ok(Self { is_shared, options, identity: FileIdentity::at(&path), durability, watch, reader, writer })
     }
 }
 
@@ -179,7 +177,7 @@ impl SqliteStore {
     #[doc(hidden)]
     #[must_use]
     pub fn looks(&self) -> u64 {
-        self.threads.watch.looks()
+        self.threads.watch.polls()
     }
 
     /// For tests: returns `true` if the writer polls for foreign writes because somebody waits for them.
@@ -191,12 +189,12 @@ impl SqliteStore {
 
     fn ask<T: Send + 'static>(
         &self,
-        job: impl FnOnce(ReplyTo<T>) -> WriterRequest + Send + 'static,
+        request: impl FnOnce(ReplyTo<T>) -> WriterRequest + Send + 'static,
     ) -> Answered<'_, T> {
         let (reply, answer) = oneshot::channel();
         Box::pin(async move {
             // If the writer is gone, so is `reply`, and the caller gets that error.
-            self.threads.writer.give(job(reply));
+            self.threads.writer.send(request(reply));
             answer.await.unwrap_or_else(|_| Err(error::gone(self.path())))
         })
     }
@@ -224,8 +222,8 @@ impl Store for SqliteStore {
     }
 
     fn write(&self, batch: Arc<Vec<Write>>) -> Answered<'_, Vec<Answer>> {
-        let ear = Arc::downgrade(&self.ear);
-        self.ask(move |reply| WriterRequest::Write(batch, ear, reply))
+        let listener = Arc::downgrade(&self.listener);
+        self.ask(move |reply| WriterRequest::Write(batch, listener, reply))
     }
 
     fn release(&self, epoch: Epoch) -> Answered<'_, ()> {
@@ -234,7 +232,7 @@ impl Store for SqliteStore {
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         // If the writer is gone, the next write reports it.
-        self.ear.changed(|| self.threads.writer.give(WriterRequest::Watch))
+        self.listener.changed(|| self.threads.writer.send(WriterRequest::Watch))
     }
 
     fn touched(&self, after: u64, touch: Touch) -> Answered<'_, Option<Touched>> {
@@ -308,17 +306,17 @@ impl Query for SqliteStore {
     }
 }
 
-impl Hand {
-    fn give(&self, job: WriterRequest) {
-        let _ = self.jobs.send(job);
+impl WriterHandle {
+    fn send(&self, request: WriterRequest) {
+        let _ = self.requests.send(request);
     }
 }
 
-impl Drop for Hand {
+impl Drop for WriterHandle {
     /// Waits for the writer, so that the lock is released and the file closed when this returns.
     fn drop(&mut self) {
         // The doorbell also holds a sender, so the channel does not close by itself.
-        self.give(WriterRequest::Close);
+        self.send(WriterRequest::Close);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -14,7 +14,7 @@ pub(crate) const NET: Duration = Duration::from_secs(1);
 
 /// Without a doorbell, the poll interval is a hundredth of the time since others last wrote, within bounds. A write is
 /// thus noticed late by at most a hundredth of the time it took to come.
-const LOOK_MIN: Duration = Duration::from_millis(1);
+const POLL_MIN: Duration = Duration::from_millis(1);
 const SHARE: u32 = 100;
 
 /// The upper bound for an executor: senders expect it to react.
@@ -23,8 +23,8 @@ pub(crate) const EXECUTOR_MAX: Duration = Duration::from_millis(10);
 pub(crate) const CLIENT_MAX: Duration = Duration::from_millis(100);
 
 /// Returns the time until the next poll, `quiet` after others last wrote.
-pub(crate) fn look_in(quiet: Duration, max: Duration) -> Duration {
-    (quiet / SHARE).clamp(LOOK_MIN, max)
+pub(crate) fn next_poll_in(quiet: Duration, max: Duration) -> Duration {
+    (quiet / SHARE).clamp(POLL_MIN, max)
 }
 
 /// Returns the time used to space polls, which no run ever sees.
@@ -36,25 +36,25 @@ pub(crate) fn now() -> Instant {
 /// Connects the writer, which notices foreign writes, with the handles that share it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    ears: Mutex<Vec<Weak<Ear>>>,
+    listeners: Mutex<Vec<Weak<WriteListener>>>,
     /// How many callers wait.
     waiting: AtomicUsize,
     /// `true` while the writer polls. It stops by itself when nobody waits.
     is_on: AtomicBool,
     /// How often the writer has polled.
-    looks: AtomicU64,
+    polls: AtomicU64,
 }
 
 /// The listening end of one handle.
 #[derive(Debug)]
-pub(crate) struct Ear {
+pub(crate) struct WriteListener {
     watch: Arc<Watch>,
     wakeup: Notify,
 }
 
 impl Watch {
-    fn ears(&self) -> MutexGuard<'_, Vec<Weak<Ear>>> {
-        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listeners(&self) -> MutexGuard<'_, Vec<Weak<WriteListener>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns `true` if the writer should poll. If nobody waits, turns polling off.
@@ -77,44 +77,45 @@ impl Watch {
     }
 
     /// Counts one more poll.
-    pub(crate) fn count_look(&self) {
-        self.looks.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_poll(&self) {
+        self.polls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns how often the writer has polled.
-    pub(crate) fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.load(Ordering::Relaxed)
     }
 
     /// Notifies every handle that others have written.
-    pub(crate) fn tell(&self) {
-        // The lock is released before the ears are dropped: dropping the last reference to one takes the lock.
-        let ears: Vec<Arc<Ear>> = self.ears().iter().filter_map(Weak::upgrade).collect();
-        ears.iter().for_each(|ear| ear.ring());
+    pub(crate) fn notify(&self) {
+        // The lock is released before the listeners are dropped: dropping the last reference to one takes the lock.
+        let listeners: Vec<Arc<WriteListener>> = self.listeners().iter().filter_map(Weak::upgrade).collect();
+        listeners.iter().for_each(|listener| listener.wake());
     }
 
     /// Notifies all other handles that `writer` has written.
-    pub(crate) fn tell_others(&self, writer: &Weak<Ear>) {
-        let ears = self.ears();
-        if ears.len() < 2 {
+    pub(crate) fn notify_others(&self, writer: &Weak<WriteListener>) {
+        let listeners = self.listeners();
+        if listeners.len() < 2 {
             return;
         }
-        let others: Vec<Arc<Ear>> = ears.iter().filter(|ear| !ear.ptr_eq(writer)).filter_map(Weak::upgrade).collect();
-        drop(ears);
-        others.iter().for_each(|ear| ear.ring());
+        let others: Vec<Arc<WriteListener>> =
+            listeners.iter().filter(|listener| !listener.ptr_eq(writer)).filter_map(Weak::upgrade).collect();
+        drop(listeners);
+        others.iter().for_each(|listener| listener.wake());
     }
 }
 
-impl Ear {
+impl WriteListener {
     /// Listens for writes by others from now on.
     pub(crate) fn new(watch: &Arc<Watch>) -> Arc<Self> {
-        let ear = Arc::new(Self { watch: watch.clone(), wakeup: Notify::new() });
-        watch.ears().push(Arc::downgrade(&ear));
-        ear
+        let listener = Arc::new(Self { watch: watch.clone(), wakeup: Notify::new() });
+        watch.listeners().push(Arc::downgrade(&listener));
+        listener
     }
 
     /// Wakes all callers that wait on the handle, and the next one to wait, which may have been about to.
-    fn ring(&self) {
+    fn wake(&self) {
         self.wakeup.notify_waiters();
         self.wakeup.notify_one();
     }
@@ -130,14 +131,14 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for WriteListener {
     fn drop(&mut self) {
-        self.watch.ears().retain(|ear| ear.strong_count() > 0);
+        self.watch.listeners().retain(|listener| listener.strong_count() > 0);
     }
 }
 
 /// A caller that waits; dropping it stops waiting.
-struct WaitGuard(Arc<Ear>);
+struct WaitGuard(Arc<WriteListener>);
 
 impl Drop for WaitGuard {
     fn drop(&mut self) {

@@ -2,13 +2,14 @@
 
 use super::{Defect, Edit};
 
-const BATCH: &str = "crates/outlive-sqlite/src/batch.rs";
-const COMMIT: &str = "crates/outlive-sqlite/src/commit.rs";
-const DELIVER: &str = "crates/outlive-sqlite/src/deliver.rs";
-const LEASE: &str = "crates/outlive-sqlite/src/lease.rs";
-const LEDGER: &str = "crates/outlive-sqlite/src/ledger.rs";
-const PUSH: &str = "crates/outlive-sqlite/src/push.rs";
-const TURN: &str = "crates/outlive-sqlite/src/turn.rs";
+const BATCH: &str = "crates/outlive-sqlite/src/write/batch.rs";
+const CACHE: &str = "crates/outlive-sqlite/src/write/cache.rs";
+const COMMIT: &str = "crates/outlive-sqlite/src/write/commit.rs";
+const INBOX: &str = "crates/outlive-sqlite/src/write/inbox.rs";
+const LEASE: &str = "crates/outlive-sqlite/src/write/lease.rs";
+const MESSAGE: &str = "crates/outlive-sqlite/src/write/message.rs";
+const PUSH: &str = "crates/outlive-sqlite/src/write/push.rs";
+const TURN: &str = "crates/outlive-sqlite/src/write/turn.rs";
 
 pub(super) const DEFECTS: &[Defect] = &[
     Defect {
@@ -27,9 +28,9 @@ pub(super) const DEFECTS: &[Defect] = &[
             Edit {
                 file: COMMIT,
                 original: r"match &commit.state {
-            Some(state) => {",
+        Some(state) => {",
                 replacement: r#"match commit.state.as_ref().filter(|_| !outlive_core::defect::is_on("SqliteHalved")) {
-            Some(state) => {"#,
+        Some(state) => {"#,
             },
             Edit {
                 file: TURN,
@@ -42,7 +43,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "SqlitePassesMessage",
         breaks: "SQLite: a run pauses or ends despite a message it has not seen. Breaks P4.",
         edits: &[Edit {
-            file: COMMIT,
+            file: INBOX,
             original: "if facts.inbox_last <= seen {",
             replacement: r#"if facts.inbox_last <= seen || outlive_core::defect::is_on("SqlitePassesMessage") {"#,
         }],
@@ -52,17 +53,17 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "SQLite: dedup keys are ignored. Breaks P4.",
         edits: &[
             Edit {
-                file: DELIVER,
+                file: MESSAGE,
                 original: r"= &send.dedup
-            && let",
+        && let",
                 replacement: r#"= send.dedup.as_ref().filter(|_| !outlive_core::defect::is_on("SqliteDedupIgnored"))
-            && let"#,
+        && let"#,
             },
             Edit {
                 file: PUSH,
-                original: "&& self.pos_of_key(receiver.num, key)?.is_some()",
-                replacement: r#"&& self.pos_of_key(receiver.num, key)?.is_some()
-                && !outlive_core::defect::is_on("SqliteDedupIgnored")"#,
+                original: "&& inbox::pos_of_key(batch.connection, receiver.num, key)?.is_some()",
+                replacement: r#"&& inbox::pos_of_key(batch.connection, receiver.num, key)?.is_some()
+            && !outlive_core::defect::is_on("SqliteDedupIgnored")"#,
             },
         ],
     },
@@ -70,11 +71,11 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "SqliteWakesNobody",
         breaks: "SQLite: a message does not wake its receiver. Breaks P4.",
         edits: &[Edit {
-            file: DELIVER,
+            file: INBOX,
             original: "|| receiver.status == Status::Stuck {",
             replacement: r#"|| receiver.status == Status::Stuck
-            || outlive_core::defect::is_on("SqliteWakesNobody")
-        {"#,
+        || outlive_core::defect::is_on("SqliteWakesNobody")
+    {"#,
         }],
     },
     Defect {
@@ -82,20 +83,20 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "SQLite: a new lease does not release the instances of the dead owner. Breaks P5.",
         edits: &[Edit {
             file: LEASE,
-            original: r"let values = params![now.as_millis(), self.culprit()?];
-        let driven = self.connection.prepare_cached(sql)?.execute(values)?;",
+            original: r"let values = params![now.as_millis(), culprit(batch.connection)?];
+    let driven = batch.connection.prepare_cached(sql)?.execute(values)?;",
             replacement: r#"let mut driven = 0;
-        if !outlive_core::defect::is_on("SqliteFreesNobody") {
-            let values = params![now.as_millis(), self.culprit()?];
-            driven = self.connection.prepare_cached(sql)?.execute(values)?;
-        }"#,
+    if !outlive_core::defect::is_on("SqliteFreesNobody") {
+        let values = params![now.as_millis(), culprit(batch.connection)?];
+        driven = batch.connection.prepare_cached(sql)?.execute(values)?;
+    }"#,
         }],
     },
     Defect {
         name: "SqliteMarksUnkept",
         breaks: "SQLite: the last assigned numbers are not stored, so they are assigned again. Breaks P4.",
         edits: &[Edit {
-            file: LEDGER,
+            file: CACHE,
             original: "if new != kept {",
             replacement: r#"if new != kept && !outlive_core::defect::is_on("SqliteMarksUnkept") {"#,
         }],
@@ -104,7 +105,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "SqliteStaleMemory",
         breaks: "SQLite: cached state is trusted although another process has written. Breaks P4.",
         edits: &[Edit {
-            file: LEDGER,
+            file: CACHE,
             original: "|before| before == now) {",
             replacement: r#"|before| before == now) || outlive_core::defect::is_on("SqliteStaleMemory") {"#,
         }],
@@ -120,11 +121,11 @@ pub(super) const DEFECTS: &[Defect] = &[
             },
             Edit {
                 file: PUSH,
-                original: "let mut statement = self.connection.prepare_cached(KNOWN)?;",
+                original: "let mut statement = connection.prepare_cached(KNOWN)?;",
                 replacement: r#"if outlive_core::defect::is_on("SqlitePushKeptTwice") {
-            return Ok(None);
-        }
-        let mut statement = self.connection.prepare_cached(KNOWN)?;"#,
+        return Ok(None);
+    }
+    let mut statement = connection.prepare_cached(KNOWN)?;"#,
             },
         ],
     },

@@ -17,7 +17,7 @@ use outlive_core::store::query::{Counts, Filter, Instance, Page};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
-use crate::row::{self, Read};
+use crate::row::{self, InstanceRow};
 use crate::watch;
 
 /// The number of rows one read examines.
@@ -67,7 +67,7 @@ impl Listing {
                 return Ok(self.end(next));
             }
             // Skips an instance that has been purged since.
-            if let Some(instance) = row::by_num(connection, num)?.map(Read::annotated) {
+            if let Some(instance) = row::by_num(connection, num)?.map(InstanceRow::annotated) {
                 self.room.take(&instance);
                 self.instances.push(instance);
             }

@@ -1,4 +1,4 @@
-//! Reading threads, each on its own connection, so that no caller blocks and no read waits for a write.
+//! ReaderConnection threads, each on its own connection, so that no caller blocks and no read waits for a write.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,13 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::error;
-use crate::open::{self, Options, Reading};
+use crate::open::{self, Options, ReaderConnection};
 use crate::still::Still;
 
+/// A read, to be made on one of the threads.
 type Question = Box<dyn FnOnce(&Connection) + Send>;
 
-pub(crate) struct Reader {
+pub(crate) struct ReaderThreads {
     path: PathBuf,
     /// The file as it was when opened, if SQLite reads it as immutable.
     still: Option<Still>,
@@ -25,14 +26,14 @@ pub(crate) struct Reader {
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Reader {
+impl ReaderThreads {
     /// Starts `threads` threads that share one queue of reads.
     pub(crate) fn start(path: &Path, options: &Options, name: &str, threads: usize) -> Result<Self, Error> {
         let (questions, asked) = mpsc::channel::<Question>();
         let mut reader = Self { path: path.to_owned(), still: None, questions: Some(questions), threads: Vec::new() };
         let asked = Arc::new(Mutex::new(asked));
         for _ in 0..threads {
-            let Reading { connection, still } = open::reader(path, options)?;
+            let ReaderConnection { connection, still } = open::reader(path, options)?;
             let asked = asked.clone();
             reader.still = still;
             let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -86,7 +87,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for ReaderThreads {
     fn drop(&mut self) {
         self.questions = None;
         for thread in self.threads.drain(..) {
@@ -115,11 +116,11 @@ mod tests {
 
     use super::*;
 
-    fn reader(threads: usize) -> (tempfile::TempDir, Reader) {
+    fn reader(threads: usize) -> (tempfile::TempDir, ReaderThreads) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
         drop(open::writer(&path, &Options::default()).unwrap());
-        let reader = Reader::start(&path, &Options::default(), "test", threads).unwrap();
+        let reader = ReaderThreads::start(&path, &Options::default(), "test", threads).unwrap();
         (folder, reader)
     }
 

@@ -9,9 +9,8 @@ use outlive_core::store::page::Room;
 use outlive_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::batch::Batch;
-use crate::ledger::{DEAD, QUEUED};
 use crate::row;
+use crate::schema::{DEAD, QUEUED};
 
 /// The maximum number of events on a page, and so of lanes read for it.
 const PAGE_MAX: usize = 16_384;
@@ -193,13 +192,4 @@ pub(crate) fn reply(connection: &Connection, pos: u64) -> rusqlite::Result<Optio
     let mut statement = connection.prepare_cached("SELECT outcome FROM reply WHERE pos = ?1")?;
     let outcome = statement.query_row([pos.cast_signed()], |row| Ok(Payload::recorded(&row::text(row, 0))));
     outcome.optional()
-}
-
-impl Batch<'_> {
-    /// Returns the number of events in the queue of an instance.
-    pub(crate) fn queue_len(&self, num: u64) -> rusqlite::Result<i64> {
-        let mut statement =
-            self.connection.prepare_cached("SELECT count(*) FROM inbox WHERE instance = ?1 AND rank > 0")?;
-        statement.query_row([num.cast_signed()], |row| row.get(0))
-    }
 }

@@ -11,11 +11,10 @@ use outlive_core::store::{Answered, Error, ErrorKind};
 use outlive_core::time::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use crate::feed;
-use crate::queue;
-use crate::row::{self, Read};
-use crate::scan::{self, Counting, Listing};
-use crate::view::SqliteReader;
+use super::lists::{self, Counting, Listing};
+use super::view::SqliteReader;
+use super::{feed, queue};
+use crate::row::{self, InstanceRow};
 
 /// The wakes at one moment, and those after it, which together make a page. With a single condition, SQLite would start
 /// at the first wake of that moment each time, and there may be very many.
@@ -29,7 +28,7 @@ const SUSPECTS: &str =
 impl Query for SqliteReader {
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>> {
         let id = id.clone();
-        self.lookups.ask(move |connection| Ok(row::by_id(connection, &id)?.map(Read::annotated)))
+        self.lookups.ask(move |connection| Ok(row::by_id(connection, &id)?.map(InstanceRow::annotated)))
     }
 
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>> {
@@ -73,7 +72,7 @@ impl Query for SqliteReader {
     }
 
     fn jobs(&self) -> Answered<'_, Vec<Name>> {
-        self.lists.ask(scan::jobs)
+        self.lists.ask(lists::jobs)
     }
 
     fn feed(&self, after: u64, limit: usize) -> Answered<'_, Vec<FeedItem>> {

@@ -1,25 +1,15 @@
-//! The feed of lifecycle events: appended as they happen, read by position, trimmed when old.
+//! Reads the feed of lifecycle events by position, and marks.
 
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::payload::Payload;
-use outlive_core::status::{Status, StatusKind};
-use outlive_core::store::commit::{Age, Answer, Trim};
 use outlive_core::store::page::Room;
 use outlive_core::store::query::{FeedContent, FeedItem};
 use outlive_core::store::touched::{Touch, Touched};
-use outlive_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
-use crate::batch::Batch;
 use crate::row;
-
-/// The approximate number of rows trimmed in one write.
-const TRIM_MAX: u32 = 4_096;
-
-const REPORT: &str = "INSERT INTO lifecycle (pos, instance, number, at, kind, attempt, detail) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+use crate::schema;
 
 const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum, pos, instance, number \
      FROM entry WHERE pos > ?1 ORDER BY pos";
@@ -41,99 +31,12 @@ const TOUCHED_MAX: usize = 10_000;
 const END: &str =
     "SELECT max(coalesce((SELECT max(pos) FROM entry), 0), coalesce((SELECT max(pos) FROM lifecycle), 0))";
 
-/// Records the position up to which the feed may have been trimmed: past it, the numbers of an instance have no gap.
-const TRIMMED: &str = "INSERT INTO meta (key, value) VALUES ('trimmed', ?1) \
-     ON CONFLICT DO UPDATE SET value = max(value, excluded.value)";
-
-/// A change of an instance's status.
-pub(crate) struct Change<'a> {
-    pub(crate) num: u64,
-    pub(crate) workflow: &'a Name,
-    pub(crate) before: Option<StatusKind>,
-    /// The number of its last journal entry.
-    pub(crate) seq: u64,
-    pub(crate) at: Timestamp,
-    /// The outcome it ended with, if any.
-    pub(crate) outcome: Option<&'a Payload>,
-}
-
-impl Batch<'_> {
-    /// Appends a lifecycle event of an instance to the feed, under the given number.
-    pub(crate) fn report(&mut self, num: u64, number: u64, record: &LifecycleRecord) -> rusqlite::Result<()> {
-        let pos = self.ledger.next_in_feed();
-        self.connection.prepare_cached(REPORT)?.execute(params![
-            pos.cast_signed(),
-            num.cast_signed(),
-            number.cast_signed(),
-            record.at.as_millis(),
-            record.kind.code(),
-            record.attempt,
-            record.detail.as_ref().map(Payload::as_str),
-        ])?;
-        Ok(())
-    }
-
-    /// Reports the status of a run if it has changed to one worth reporting. Jobs report for themselves. Returns how
-    /// many numbers the run's lifecycle events have taken, given `reported` before.
-    pub(crate) fn report_status(
-        &mut self,
-        change: Change<'_>,
-        status: Status,
-        note: Option<&str>,
-        reported: u64,
-    ) -> rusqlite::Result<u64> {
-        if change.before == Some(status.kind()) || JobKind::of(change.workflow).is_some() {
-            return Ok(reported);
-        }
-        let Some(record) = LifecycleRecord::of_run(change.before, status, note, change.at) else { return Ok(reported) };
-        let record = record.because(change.outcome);
-        let reported = reported + record.kind.count();
-        self.report(change.num, change.seq + reported, &record)?;
-        Ok(reported)
-    }
-
-    pub(crate) fn set_mark(&mut self, name: &Name, value: u64) -> rusqlite::Result<Answer> {
-        let sql = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
-        self.connection.prepare_cached(sql)?.execute(params![key_of(name), value.cast_signed()])?;
-        Ok(Answer::Done)
-    }
-
-    /// Removes the oldest lifecycle events, and the names of removed instances that have none left.
-    pub(crate) fn trim(&mut self, trim: &Trim) -> rusqlite::Result<Answer> {
-        let mut statement = self.connection.prepare_cached("SELECT pos, at FROM lifecycle ORDER BY pos")?;
-        let mut rows = statement.query([])?;
-        let (mut seen, mut last) = (0, None);
-        while (seen < TRIM_MAX || last.is_none())
-            && let Some(row) = rows.next()?
-        {
-            seen += 1;
-            match trim.age(row::time(row, 1).unwrap_or_default()) {
-                Age::Old => last = row::int(row, 0),
-                Age::Kept => break,
-                Age::Ahead => {}
-            }
-        }
-        drop(rows);
-        let Some(last) = last else { return Ok(Answer::Trimmed(0)) };
-        let trimmed = self.connection.prepare_cached("DELETE FROM lifecycle WHERE pos <= ?1")?.execute([last])?;
-        self.connection.prepare_cached(TRIMMED)?.execute([last])?;
-        let sql = "DELETE FROM gone WHERE pos < (SELECT coalesce(min(pos), ?1) FROM lifecycle)";
-        self.connection.prepare_cached(sql)?.execute([self.ledger.marks.feed.cast_signed()])?;
-        Ok(Answer::Trimmed(trimmed as u64))
-    }
-}
-
-/// Returns the key of a user's mark; the table also holds the store's own marks.
-fn key_of(name: &Name) -> String {
-    format!("mark:{name}")
-}
-
 /// Returns the number stored under a name, or without a name the last position of the feed.
 pub(crate) fn mark(connection: &Connection, name: Option<&Name>) -> rusqlite::Result<Option<u64>> {
     let value: Option<i64> = match name {
         Some(name) => {
             let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-            statement.query_row([key_of(name)], |row| row.get(0)).optional()?
+            statement.query_row([schema::mark_key(name)], |row| row.get(0)).optional()?
         }
         None => Some(connection.prepare_cached(END)?.query_row([], |row| row.get(0))?),
     };
@@ -187,7 +90,7 @@ pub(crate) fn read(connection: &Connection, after: u64, limit: usize) -> rusqlit
     Ok(page)
 }
 
-/// A row of the feed; `line` is `None` if it is damaged.
+/// A row of the feed; `content` is `None` if it is damaged.
 struct FeedRow {
     pos: u64,
     num: u64,

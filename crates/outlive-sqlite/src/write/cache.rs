@@ -28,22 +28,22 @@ const OUTLINE: &str = "SELECT status, recoveries, workflow, NULL, NULL, reported
 
 /// What a commit needs to know about an instance.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub(super) struct InstanceFacts {
     /// The number of its last journal entry.
-    pub(crate) seq: u64,
-    pub(crate) status: StatusKind,
+    pub(super) seq: u64,
+    pub(super) status: StatusKind,
     /// How often a process died while driving it since it last made progress.
-    pub(crate) recoveries: u32,
+    pub(super) recoveries: u32,
     /// How many of those crashes are blamed on it alone.
-    pub(crate) blamed: u32,
+    pub(super) blamed: u32,
     /// No message is past this position; 0 if there is none at all.
-    pub(crate) inbox_last: u64,
+    pub(super) inbox_last: u64,
     /// How many feed numbers its lifecycle events have taken, besides those of its entries.
-    pub(crate) reported: u64,
+    pub(super) reported: u64,
 }
 
 /// The facts of an instance, and its workflow for the counters.
-type Known = (Facts, Name);
+type Known = (InstanceFacts, Name);
 
 /// Hashes instance numbers. They are assigned in order, so one multiplication spreads them well enough, and nobody can
 /// choose them.
@@ -64,35 +64,35 @@ impl Hasher for Spread {
     }
 }
 
-impl Facts {
+impl InstanceFacts {
     /// Returns `true` if the instance can be driven at all.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         !self.status.is_ended() && self.status != StatusKind::Stuck
     }
 }
 
 /// File-wide numbers that only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Marks {
+pub(super) struct Marks {
     /// The last epoch.
-    pub(crate) epoch: u64,
+    pub(super) epoch: u64,
     /// The last instance number.
-    pub(crate) num: u64,
+    pub(super) num: u64,
     /// The last inbox position, across all inboxes.
-    pub(crate) pos: u64,
+    pub(super) pos: u64,
     /// The last reserved feed position.
-    pub(crate) feed: u64,
+    pub(super) feed: u64,
     /// The inbox position at which push tokens were last discarded, shifted left by one; the last bit is the table that
     /// tokens have gone to since.
-    pub(crate) pushed: u64,
+    pub(super) pushed: u64,
 }
 
 /// The writer's cache of the file. Between batches it agrees with the file.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(super) struct WriterCache {
     /// `PRAGMA data_version` at the last check: another value means that another connection has written.
     version: Option<i64>,
-    pub(crate) marks: Marks,
+    pub(super) marks: Marks,
     /// The marks as stored in the file; they differ from `marks` only within a batch.
     marks_kept: Marks,
     facts: HashMap<u64, Known, BuildHasherDefault<Spread>>,
@@ -105,41 +105,37 @@ pub(crate) struct Ledger {
     damage: HashMap<u64, Damage>,
 }
 
-/// The ledger before a part of a batch, for restoring it.
-pub(crate) struct Saved {
+/// The cache before a part of a batch, for restoring it.
+pub(super) struct CacheState {
     marks: Marks,
     feed_left: u64,
     moves: BTreeMap<(Name, u8), i64>,
 }
 
-/// Counter codes besides those of statuses: events in the queues of a job, and its dead letters.
-pub(crate) const QUEUED: u8 = 20;
-pub(crate) const DEAD: u8 = 21;
-
 /// What is wrong with the journal and the inbox of an instance, if anything.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Damage {
-    pub(crate) journal: Option<String>,
-    pub(crate) inbox: Option<String>,
+pub(super) struct Damage {
+    pub(super) journal: Option<String>,
+    pub(super) inbox: Option<String>,
 }
 
-/// Whether another connection has written since the ledger last checked the file.
+/// Whether another connection has written since the cache last checked the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Foreign {
+pub(super) enum Foreign {
     Unchanged,
     Changed,
 }
 
-impl Ledger {
+impl WriterCache {
     /// Drops everything cached, after a batch that was not written.
-    pub(crate) fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         // The version is kept, as a foreign write that was not reported yet must still be. So is known damage.
         let (version, damage) = (self.version, std::mem::take(&mut self.damage));
         *self = Self { version, damage, ..Self::default() };
     }
 
-    /// Checks whether another connection has written since the last check.
-    pub(crate) fn look(&mut self, connection: &Connection) -> rusqlite::Result<Foreign> {
+    /// Checks whether another connection has written since the last check, and if so drops everything cached.
+    pub(super) fn refresh(&mut self, connection: &Connection) -> rusqlite::Result<Foreign> {
         let now: i64 = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let before = self.version.replace(now);
         if before.is_none_or(|before| before == now) {
@@ -151,7 +147,7 @@ impl Ledger {
 
     /// Reads the marks if they are not known. All zeros mean either that, or a store that has not been used yet, where
     /// reading them again is cheap.
-    pub(crate) fn load_marks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn load_marks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         if self.marks != Marks::default() {
             return Ok(());
         }
@@ -169,7 +165,7 @@ impl Ledger {
     }
 
     /// Returns the facts of an instance, reading them if they are not cached.
-    pub(crate) fn facts(&mut self, connection: &Connection, num: u64) -> rusqlite::Result<Option<Facts>> {
+    pub(super) fn facts(&mut self, connection: &Connection, num: u64) -> rusqlite::Result<Option<InstanceFacts>> {
         if let Some((facts, _)) = self.facts.get(&num) {
             return Ok(Some(*facts));
         }
@@ -179,38 +175,38 @@ impl Ledger {
     }
 
     /// Reads the facts of an instance except those from its journal and its inbox, which are not touched.
-    pub(crate) fn outline(&self, connection: &Connection, num: u64) -> rusqlite::Result<Option<Known>> {
+    pub(super) fn outline(&self, connection: &Connection, num: u64) -> rusqlite::Result<Option<Known>> {
         load(connection, num, OUTLINE)
     }
 
     /// Returns what is known to be wrong with an instance.
-    pub(crate) fn damage(&self, num: u64) -> Option<&Damage> {
+    pub(super) fn damage(&self, num: u64) -> Option<&Damage> {
         self.damage.get(&num)
     }
 
     /// Returns the number of instances that are known to be damaged.
-    pub(crate) fn damage_count(&self) -> usize {
+    pub(super) fn damage_count(&self) -> usize {
         self.damage.len()
     }
 
     /// Records what is wrong with an instance.
-    pub(crate) fn know_damage(&mut self, num: u64, damage: Damage) {
+    pub(super) fn know_damage(&mut self, num: u64, damage: Damage) {
         self.drop_facts(num);
         self.damage.insert(num, damage);
     }
 
     /// Forgets known damage, so that the instance is read again.
-    pub(crate) fn forget_damage(&mut self, num: u64) {
+    pub(super) fn forget_damage(&mut self, num: u64) {
         self.damage.remove(&num);
     }
 
     /// Returns the facts of an instance if they are cached.
-    pub(crate) fn known(&mut self, num: u64) -> Option<&mut Facts> {
+    pub(super) fn known(&mut self, num: u64) -> Option<&mut InstanceFacts> {
         self.facts.get_mut(&num).map(|(facts, _)| facts)
     }
 
     /// Returns the workflow of an instance, reading it if its facts are not cached.
-    pub(crate) fn workflow(&self, connection: &Connection, num: u64) -> rusqlite::Result<Name> {
+    pub(super) fn workflow(&self, connection: &Connection, num: u64) -> rusqlite::Result<Name> {
         match self.facts.get(&num) {
             Some((_, workflow)) => Ok(workflow.clone()),
             None => {
@@ -220,7 +216,7 @@ impl Ledger {
     }
 
     /// Caches the facts of an instance.
-    pub(crate) fn know(&mut self, num: u64, facts: Facts, workflow: Name) {
+    pub(super) fn know(&mut self, num: u64, facts: InstanceFacts, workflow: Name) {
         if self.facts.len() >= FACTS_MAX {
             self.facts.clear();
         }
@@ -228,24 +224,24 @@ impl Ledger {
     }
 
     /// Drops the facts of an instance that is no longer driven.
-    pub(crate) fn drop_facts(&mut self, num: u64) {
+    pub(super) fn drop_facts(&mut self, num: u64) {
         self.facts.remove(&num);
     }
 
     /// Drops the facts of all instances, after a change to all of their rows.
-    pub(crate) fn drop_all_facts(&mut self) {
+    pub(super) fn drop_all_facts(&mut self) {
         self.facts.clear();
     }
 
     /// Changes a counter of a job that is not about a status: queued events or dead letters.
-    pub(crate) fn add(&mut self, job: &Name, what: u8, by: i64) {
+    pub(super) fn add(&mut self, job: &Name, what: u8, by: i64) {
         if by != 0 {
             *self.moves.entry((job.clone(), what)).or_default() += by;
         }
     }
 
     /// Returns the next feed position, reserving more if none is left.
-    pub(crate) fn next_in_feed(&mut self) -> u64 {
+    pub(super) fn next_in_feed(&mut self) -> u64 {
         if self.feed_left == 0 {
             self.marks.feed += FEED_STEP;
             self.feed_left = FEED_STEP;
@@ -255,18 +251,18 @@ impl Ledger {
     }
 
     /// Saves the state to which a part of a batch can be rolled back.
-    pub(crate) fn save(&self) -> Saved {
-        Saved { marks: self.marks, feed_left: self.feed_left, moves: self.moves.clone() }
+    pub(super) fn save(&self) -> CacheState {
+        CacheState { marks: self.marks, feed_left: self.feed_left, moves: self.moves.clone() }
     }
 
     /// Rolls back a part of a batch. Cached facts may be stale after that, so all are dropped.
-    pub(crate) fn restore(&mut self, saved: Saved) {
+    pub(super) fn restore(&mut self, saved: CacheState) {
         (self.marks, self.feed_left, self.moves) = (saved.marks, saved.feed_left, saved.moves);
         self.facts.clear();
     }
 
     /// Moves one instance from the counter of one status to another.
-    pub(crate) fn count(&mut self, workflow: &Name, from: Option<StatusKind>, to: Option<StatusKind>) {
+    pub(super) fn count(&mut self, workflow: &Name, from: Option<StatusKind>, to: Option<StatusKind>) {
         if from == to {
             return;
         }
@@ -278,7 +274,7 @@ impl Ledger {
     }
 
     /// Writes the counters and marks that changed during the batch.
-    pub(crate) fn flush(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn flush(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         for ((workflow, status), by) in std::mem::take(&mut self.moves) {
             if by != 0 {
                 connection.prepare_cached(COUNT)?.execute(params![workflow.as_str(), status, by])?;
@@ -306,7 +302,7 @@ impl Ledger {
 fn load(connection: &Connection, num: u64, sql: &str) -> rusqlite::Result<Option<Known>> {
     let mut statement = connection.prepare_cached(sql)?;
     let read = statement.query_row([num.cast_signed()], |row| {
-        let facts = Facts {
+        let facts = InstanceFacts {
             // An unknown status counts as stuck: nothing is written to such an instance.
             status: row::int(row, 0).and_then(row::status_kind).unwrap_or(StatusKind::Stuck),
             recoveries: row::count(row, 1),

@@ -12,14 +12,14 @@ use outlive_core::store::commit::{Answer, Epoch, Write};
 use outlive_core::store::{Answered, Error, ErrorKind, Store};
 use outlive_core::time::Timestamp;
 
-use crate::open::{self, Options, Reading};
+use super::threads::ReaderThreads;
+use crate::open::{self, Options, ReaderConnection};
 use crate::place;
-use crate::reader::Reader;
 use crate::still::Still;
-use crate::watch::{Ear, Watch};
+use crate::watch::{Watch, WriteListener};
 
 /// How often the file is polled while somebody waits for changes.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// How many lists and counts can be read at once.
 const LIST_THREADS: usize = 3;
@@ -49,11 +49,11 @@ const LIST_THREADS: usize = 3;
 pub struct SqliteReader {
     path: PathBuf,
     /// For short reads about one instance, and wakes.
-    pub(crate) lookups: Reader,
+    pub(crate) lookups: ReaderThreads,
     /// For lists and counts, which may be slow.
-    pub(crate) lists: Reader,
+    pub(crate) lists: ReaderThreads,
     watch: Arc<Watch>,
-    ear: Arc<Ear>,
+    listener: Arc<WriteListener>,
 }
 
 impl SqliteReader {
@@ -92,10 +92,10 @@ impl SqliteReader {
 
     /// Starts the reading threads on a file that is known to be a store.
     pub(crate) fn start(path: PathBuf, options: &Options) -> Result<Self, Error> {
-        let lookups = Reader::start(&path, options, "outlive-lookups", 1)?;
-        let lists = Reader::start(&path, options, "outlive-lists", LIST_THREADS)?;
+        let lookups = ReaderThreads::start(&path, options, "outlive-lookups", 1)?;
+        let lists = ReaderThreads::start(&path, options, "outlive-lists", LIST_THREADS)?;
         let watch = Arc::default();
-        Ok(Self { path, lookups, lists, ear: Ear::new(&watch), watch })
+        Ok(Self { path, lookups, lists, listener: WriteListener::new(&watch), watch })
     }
 
     /// Returns the absolute path of the file.
@@ -134,9 +134,10 @@ impl Store for SqliteReader {
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        self.ear.changed(|| {
+        self.listener.changed(|| {
             let (path, watch) = (self.path.clone(), Arc::downgrade(&self.watch));
-            let thread = thread::Builder::new().name("outlive-watch".to_owned()).spawn(move || look_out(&path, &watch));
+            let thread =
+                thread::Builder::new().name("outlive-watch".to_owned()).spawn(move || poll_for_writes(&path, &watch));
             if let Err(e) = thread {
                 tracing::warn!("cannot watch {} for changes: could not start a thread ({e})", self.path.display());
             }
@@ -153,29 +154,29 @@ impl Store for SqliteReader {
 }
 
 /// Polls for foreign writes and notifies `watch`, until the last handle is gone.
-fn look_out(path: &Path, watch: &Weak<Watch>) {
-    let Reading { connection, still } = loop {
+fn poll_for_writes(path: &Path, watch: &Weak<Watch>) {
+    let ReaderConnection { connection, still } = loop {
         if watch.strong_count() == 0 {
             return;
         }
         // Readers hit the same error and report it.
         match open::reader(path, &Options::view()) {
             Ok(reading) => break reading,
-            Err(_) => thread::sleep(LOOK_EVERY),
+            Err(_) => thread::sleep(POLL_EVERY),
         }
     };
     let version = || connection.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)).ok();
     let mut seen = version();
     // Writes before this point would go unnoticed.
-    watch.upgrade().into_iter().for_each(|watch| watch.tell());
+    watch.upgrade().into_iter().for_each(|watch| watch.notify());
     while let Some(watch) = watch.upgrade() {
         let now = version();
         if now != seen || still.as_ref().is_some_and(|still: &Still| still.check().is_err()) {
             seen = now;
-            watch.tell();
+            watch.notify();
         }
         drop(watch);
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
     }
 }
 
