@@ -4,20 +4,20 @@ use std::io;
 
 use serde_json::value::RawValue;
 
-use crate::error::Error;
+use crate::error::CliError;
 use crate::typed::compact;
 
 /// Returns the JSON in an argument, or from stdin if that is `-`, without whitespace between tokens.
-pub(crate) fn json(what: &str, argument: &str) -> Result<Box<RawValue>, Error> {
+pub(crate) fn json(what: &str, argument: &str) -> Result<Box<RawValue>, CliError> {
     let text = match argument {
         "-" => io::read_to_string(io::stdin())
-            .map_err(|error| Error::said(format!("cannot read the {what} from stdin: {error}")))?,
+            .map_err(|error| CliError::message(format!("cannot read the {what} from stdin: {error}")))?,
         text => text.to_owned(),
     };
     let refuse = |error: serde_json::Error| {
         let shown: String = text.chars().take(60).collect();
         let more = if shown.len() < text.len() { "…" } else { "" };
-        Error::said(format!(
+        CliError::message(format!(
             "the {what} {shown:?}{more} is not JSON ({error}); a string needs its own quotes, as in '\"ada\"'"
         ))
     };

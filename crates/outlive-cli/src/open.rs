@@ -1,4 +1,4 @@
-//! Opens an existing store: a mistyped path never creates one.
+//! Opens an existing store, and a run or job in it: a mistyped path never creates a store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use outlive::{Client, Run};
 use outlive_sqlite::Executor;
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::CliError;
 
 /// The note about a store that no process executes.
 pub(crate) const NOBODY: &str = "no process is executing this store";
@@ -36,21 +36,21 @@ pub(crate) struct RunArgs {
 
 impl StoreArgs {
     /// Returns the absolute path of the file, which may be a store or an export.
-    pub(crate) fn path(&self) -> Result<PathBuf, Error> {
+    pub(crate) fn path(&self) -> Result<PathBuf, CliError> {
         check(&self.file)?;
         let text = self.file.to_str().unwrap_or_default();
         let path = text.strip_prefix("sqlite:").map_or(&*self.file, Path::new);
-        std::path::absolute(path).map_err(|error| Error::said(format!("{path:?} is not a file name: {error}")))
+        std::path::absolute(path).map_err(|error| CliError::message(format!("{path:?} is not a file name: {error}")))
     }
 
     /// Opens the store for writing.
-    pub(crate) fn open(&self) -> Result<Client, Error> {
+    pub(crate) fn open(&self) -> Result<Client, CliError> {
         check(&self.file)?;
         Ok(Client::open(&self.file)?)
     }
 
     /// Opens the store read-only, which also works where nothing can be written.
-    pub(crate) fn read(&self) -> Result<Client, Error> {
+    pub(crate) fn read(&self) -> Result<Client, CliError> {
         check(&self.file)?;
         Ok(Client::open_read_only(&self.file)?)
     }
@@ -74,38 +74,38 @@ impl StoreArgs {
     }
 
     /// Returns the path of the file. Refuses anything that is not a file.
-    pub(crate) fn file(&self) -> Result<PathBuf, Error> {
+    pub(crate) fn file(&self) -> Result<PathBuf, CliError> {
         check(&self.file)?;
         let text = self.file.to_str().unwrap_or_default();
         if text.starts_with("postgres:") || text.starts_with("postgresql:") {
-            return Err(Error::said(format!("{text:?} is not a file; pass a store that a program has created")));
+            return Err(CliError::message(format!("{text:?} is not a file; pass a store that a program has created")));
         }
         Ok(text.strip_prefix("sqlite:").map_or_else(|| self.file.clone(), PathBuf::from))
     }
 }
 
 impl RunArgs {
-    pub(crate) async fn open(&self) -> Result<AnyRun, Error> {
+    pub(crate) async fn open(&self) -> Result<AnyRun, CliError> {
         self.check_run()?;
         self.open_any().await
     }
 
     /// Opens it read-only.
-    pub(crate) async fn read(&self) -> Result<AnyRun, Error> {
+    pub(crate) async fn read(&self) -> Result<AnyRun, CliError> {
         self.check_run()?;
         Ok(self.store.read()?.get_run(&self.id).await?)
     }
 
-    fn check_run(&self) -> Result<(), Error> {
+    fn check_run(&self) -> Result<(), CliError> {
         if !self.is_job() {
             return Ok(());
         }
         let way_out = "`outlive job` shows it, `outlive terminate` ends it";
-        Err(Error::said(format!("{:?} is an instance of a job, not a run; {way_out}", self.id)))
+        Err(CliError::message(format!("{:?} is an instance of a job, not a run; {way_out}", self.id)))
     }
 
     /// Opens it, whether it is a run or an instance of a job.
-    pub(crate) async fn open_any(&self) -> Result<AnyRun, Error> {
+    pub(crate) async fn open_any(&self) -> Result<AnyRun, CliError> {
         Ok(self.store.open()?.get_run(&self.id).await?)
     }
 
@@ -130,87 +130,88 @@ pub(crate) struct InstanceArgs {
 }
 
 /// An instance of a job, and the client to access it.
-pub(crate) struct Opened {
+pub(crate) struct OpenedInstance {
     client: Client,
     pub(crate) job: AnyJob,
     pub(crate) id: String,
 }
 
 impl InstanceArgs {
-    pub(crate) fn open(&self) -> Result<Opened, Error> {
+    pub(crate) fn open(&self) -> Result<OpenedInstance, CliError> {
         open_instance(self.store.open()?, &self.instance)
     }
 
     /// Opens it read-only.
-    pub(crate) fn read(&self) -> Result<Opened, Error> {
+    pub(crate) fn read(&self) -> Result<OpenedInstance, CliError> {
         open_instance(self.store.read()?, &self.instance)
     }
 }
 
-pub(crate) fn open_instance(client: Client, instance: &str) -> Result<Opened, Error> {
+pub(crate) fn open_instance(client: Client, instance: &str) -> Result<OpenedInstance, CliError> {
     let (job, id) = match instance.match_indices(':').nth(1) {
         Some((colon, _)) => (client.job_by_name(&instance[..colon])?, instance[colon + 1..].to_owned()),
         None => (client.job_by_name(instance)?, String::new()),
     };
     match (job.kind(), id.as_str()) {
-        (JobKind::Pool, "") => Ok(Opened { client, job, id: "main".into() }),
-        (JobKind::Pool, other) if other != "main" => {
-            Err(Error::said(format!("a pool has one queue and no instances; write {:?} without {other:?}", job.name())))
-        }
-        (_, "") => Err(Error::said(format!(
+        (JobKind::Pool, "") => Ok(OpenedInstance { client, job, id: "main".into() }),
+        (JobKind::Pool, other) if other != "main" => Err(CliError::message(format!(
+            "a pool has one queue and no instances; write {:?} without {other:?}",
+            job.name()
+        ))),
+        (_, "") => Err(CliError::message(format!(
             "{instance:?} is a job; name an instance of it as {0}:ID (`outlive jobs FILE {0}` lists them)",
             job.name()
         ))),
-        _ => Ok(Opened { client, job, id }),
+        _ => Ok(OpenedInstance { client, job, id }),
     }
 }
 
-impl Opened {
+impl OpenedInstance {
     /// Returns the full name of the instance.
     pub(crate) fn name(&self) -> String {
         format!("{}:{}", self.job.name(), self.id)
     }
 
     /// Converts an error of the library. If there is no such job, lists the existing ones.
-    pub(crate) async fn told(&self, error: outlive::Error) -> Error {
+    pub(crate) async fn explain(&self, error: outlive::Error) -> CliError {
         match error.is_not_found() {
-            true => told(&self.client, &self.job, error).await,
+            true => explain(&self.client, &self.job, error).await,
             false => error.into(),
         }
     }
 }
 
 /// Converts the error for a job that is not found: if the store has no such job, lists the existing ones.
-pub(crate) async fn told(client: &Client, job: &AnyJob, error: outlive::Error) -> Error {
+pub(crate) async fn explain(client: &Client, job: &AnyJob, error: outlive::Error) -> CliError {
     let Ok(jobs) = client.jobs().await else { return error.into() };
     let names: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
     match (names.contains(&job.name()), names.is_empty()) {
         (true, _) => error.into(),
-        (false, true) => Error::said(format!("there is no job {:?} in this store; it has no jobs", job.name())),
+        (false, true) => CliError::message(format!("there is no job {:?} in this store; it has no jobs", job.name())),
         (false, false) => {
-            Error::said(format!("there is no job {:?} in this store; there are {}", job.name(), names.join(", ")))
+            CliError::message(format!("there is no job {:?} in this store; there are {}", job.name(), names.join(", ")))
         }
     }
 }
 
 /// Refuses a path for which the library would create a new store.
-fn check(place: &Path) -> Result<(), Error> {
+fn check(place: &Path) -> Result<(), CliError> {
     let text = place.to_str().unwrap_or_default();
     if text == "memory:" {
-        return Err(Error::said("a \"memory:\" store exists only in its own process; name a file"));
+        return Err(CliError::message("a \"memory:\" store exists only in its own process; name a file"));
     }
     if text.is_empty() || text.starts_with("postgres:") || text.starts_with("postgresql:") {
         return Ok(()); // The library reports what is wrong with these.
     }
     let path = text.strip_prefix("sqlite:").map_or(place, Path::new);
     match path.metadata() {
-        Ok(found) if found.is_file() && found.len() == 0 => {
-            Err(Error::said(format!("no such store: {path:?} is an empty file; pass one that a program has created")))
-        }
+        Ok(found) if found.is_file() && found.len() == 0 => Err(CliError::message(format!(
+            "no such store: {path:?} is an empty file; pass one that a program has created"
+        ))),
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::said(format!(
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(CliError::message(format!(
             "no such store: {path:?} does not exist; pass a file that a program has created with `Engine::open`"
         ))),
-        Err(error) => Err(Error::said(format!("cannot open store {path:?}: {error}"))),
+        Err(error) => Err(CliError::message(format!("cannot open store {path:?}: {error}"))),
     }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use outlive::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::execution_log::ExecutionLog;
+use super::folder::{ledger_in, store_in};
 use super::jobs;
-use super::ledger::Ledger;
-use super::place::{ledger_in, store_in};
-use super::scene::RUN_ID;
-use crate::error::Error as CliError;
+use super::snapshot::RUN_ID;
+use crate::error::CliError;
 
 #[derive(clap::Args)]
 pub(crate) struct ChildArgs {
@@ -20,7 +20,7 @@ pub(crate) struct ChildArgs {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct DemoOrder {
     pub(crate) item: String,
     pub(crate) cents: u32,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Approval {
     pub(crate) by: String,
 }
 
-async fn order(ctx: Ctx, order: Order) -> Result<String> {
+async fn order(ctx: Ctx, order: DemoOrder) -> Result<String> {
     let shop: &Shop = ctx.get();
     let payment = ctx.step("charge card", |attempt: Attempt| shop.charge(&order, attempt)).await?;
     let shelf = ctx
@@ -45,16 +45,16 @@ async fn order(ctx: Ctx, order: Order) -> Result<String> {
 
 /// The outside world. Every call to it is recorded in the ledger, so that calls can be counted.
 struct Shop {
-    ledger: Ledger,
+    ledger: ExecutionLog,
 }
 
 impl Shop {
-    async fn charge(&self, order: &Order, attempt: Attempt) -> Result<String> {
+    async fn charge(&self, order: &DemoOrder, attempt: Attempt) -> Result<String> {
         self.work("charge card", attempt.number, 500).await?;
         Ok(format!("paid {}.{:02}", order.cents / 100, order.cents % 100))
     }
 
-    async fn reserve(&self, order: &Order, attempt: Attempt) -> Result<String> {
+    async fn reserve(&self, order: &DemoOrder, attempt: Attempt) -> Result<String> {
         self.work("reserve stock", attempt.number, 300).await?;
         if attempt.number <= 2 {
             return Err("the warehouse does not answer".into());
@@ -62,7 +62,7 @@ impl Shop {
         Ok(format!("{} reserved", order.item))
     }
 
-    async fn ship(&self, order: &Order, attempt: Attempt) -> Result<String> {
+    async fn ship(&self, order: &DemoOrder, attempt: Attempt) -> Result<String> {
         self.work("ship", attempt.number, 900).await?;
         Ok(format!("{} is on its way", order.item))
     }
@@ -77,7 +77,7 @@ impl Shop {
 /// Executes the store until the order has ended and its jobs have nothing left to do.
 pub(crate) async fn run(args: &ChildArgs) -> std::result::Result<ExitCode, CliError> {
     std::thread::spawn(end_with_parent);
-    let shop = Shop { ledger: Ledger::at(ledger_in(&args.folder)) };
+    let shop = Shop { ledger: ExecutionLog::at(ledger_in(&args.folder)) };
     let engine = Engine::open(store_in(&args.folder)).workflow("order", order).provide(shop);
     let engine = jobs::register(engine, &args.folder).start().await?;
     let ended = engine.get_run::<String>(RUN_ID).await?.result().await;

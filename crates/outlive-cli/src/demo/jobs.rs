@@ -9,8 +9,8 @@ use outlive::job::{
 };
 use outlive::prelude::*;
 
-use super::ledger::Ledger;
-use super::place::calls_in;
+use super::execution_log::ExecutionLog;
+use super::folder::calls_in;
 
 pub(crate) const HEARTBEAT: Continuous<u32> = Continuous::new("heartbeat");
 pub(crate) const WEBHOOKS: Debounce<u32, Vec<u32>> = Debounce::new("webhooks");
@@ -26,12 +26,12 @@ pub(crate) const TALLIES: [&str; 2] = ["webhooks", "mails"];
 const LOST_MAIL: u32 = 4;
 
 /// The ledger of handler calls: a line each time one starts.
-struct Calls(Ledger);
+struct HandlerCalls(ExecutionLog);
 
 /// Registers the jobs with an engine.
 pub(crate) fn register(engine: Builder, folder: &Path) -> Builder {
     engine
-        .provide(Calls(Ledger::at(calls_in(folder))))
+        .provide(HandlerCalls(ExecutionLog::at(calls_in(folder))))
         .job(HEARTBEAT.every("250 ms").execute(beat))
         .job(WEBHOOKS.flush_after("1 second").on_event(collect).execute(flush))
         .job(MAIL.concurrency(1).retry(Retry::times(2).constant("200 ms")).execute(send))
@@ -39,7 +39,7 @@ pub(crate) fn register(engine: Builder, folder: &Path) -> Builder {
 }
 
 async fn beat(ctx: ContinuousCtx<u32>) -> Result<()> {
-    ctx.get::<Calls>().0.write("heartbeat", ctx.attempt())?;
+    ctx.get::<HandlerCalls>().0.write("heartbeat", ctx.attempt())?;
     ctx.update_state(|beats| *beats += 1);
     Ok(())
 }
@@ -50,13 +50,13 @@ async fn collect(ctx: DebounceCtx<u32, Vec<u32>>, webhook: u32) -> Result<()> {
 }
 
 async fn flush(ctx: DebounceCtx<u32, Vec<u32>>) -> Result<()> {
-    ctx.get::<Calls>().0.write("webhooks", ctx.attempt())?;
+    ctx.get::<HandlerCalls>().0.write("webhooks", ctx.attempt())?;
     tokio::time::sleep(Duration::from_millis(100)).await;
     Ok(ctx.send(TALLY, TALLIES[0], &ctx.state().unwrap_or_default().len())?)
 }
 
 async fn send(ctx: WorkerPoolCtx<u32>, mail: u32) -> Result<()> {
-    ctx.get::<Calls>().0.write("mails", ctx.attempt())?;
+    ctx.get::<HandlerCalls>().0.write("mails", ctx.attempt())?;
     tokio::time::sleep(Duration::from_millis(400)).await;
     if mail == LOST_MAIL {
         return Err("no such address".into());

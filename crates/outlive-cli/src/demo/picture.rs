@@ -5,8 +5,8 @@ use std::io;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use outlive::EntryKind;
 
-use super::scene::{RUN_ID, Scene};
-use crate::time;
+use super::snapshot::{OrderSnapshot, RUN_ID};
+use crate::output::time;
 
 /// The lines of the picture: title, operation in the journal, and the entry kind that ends it.
 const LINES: [(&str, &str, EntryKind); 5] = [
@@ -43,11 +43,11 @@ impl Picture {
         self.all.println(text)
     }
 
-    pub(crate) fn show(&self, scene: &Scene) {
+    pub(crate) fn show(&self, snapshot: &OrderSnapshot) {
         for (bar, (_, op, end)) in self.lines.iter().zip(LINES) {
-            show_line(bar, scene, op, end);
+            show_line(bar, snapshot, op, end);
         }
-        self.status.set_message(format!("run {RUN_ID} is {}", time::status(&scene.info, time::now())));
+        self.status.set_message(format!("run {RUN_ID} is {}", time::status(&snapshot.info, time::now())));
         self.status.tick();
     }
 
@@ -57,16 +57,16 @@ impl Picture {
     }
 }
 
-fn show_line(bar: &ProgressBar, scene: &Scene, op: &str, end: EntryKind) {
+fn show_line(bar: &ProgressBar, snapshot: &OrderSnapshot, op: &str, end: EntryKind) {
     let attempts =
-        scene.executions.iter().filter(|execution| op.strip_prefix("step:") == Some(&execution.step)).count();
+        snapshot.executions.iter().filter(|execution| op.strip_prefix("step:") == Some(&execution.step)).count();
     let times = match attempts {
         0 => String::new(),
         1 => "ran once".into(),
         times => format!("ran {times} times"),
     };
-    let is_begun = attempts > 0 || scene.journal.iter().any(|entry| &*entry.op == op);
-    if scene.journal.iter().any(|entry| &*entry.op == op && entry.kind == end) {
+    let is_begun = attempts > 0 || snapshot.journal.iter().any(|entry| &*entry.op == op);
+    if snapshot.journal.iter().any(|entry| &*entry.op == op && entry.kind == end) {
         bar.set_style(style("  ✓ {prefix:15} {msg:.dim}"));
         bar.set_message(times);
     } else if is_begun {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use outlive::{EntryKind, Status, Timestamp};
 
-use super::scene::Scene;
+use super::snapshot::OrderSnapshot;
 
 /// One action of the plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Act {
+pub(crate) enum DemoAction {
     /// Kill the process; the text says at which point.
     Kill(&'static str),
     Approve,
@@ -31,23 +31,23 @@ const AT_WORK: Duration = Duration::from_millis(300);
 
 impl Plan {
     /// Returns the action that is due now, if any, and marks it as done.
-    pub(crate) fn next(&mut self, scene: &Scene, now: Timestamp) -> Option<Act> {
+    pub(crate) fn next(&mut self, snapshot: &OrderSnapshot, now: Timestamp) -> Option<DemoAction> {
         let is_past = |at: Option<Timestamp>, time: Duration| at.is_some_and(|at| at.after(time) <= now);
-        let slept = scene.entry(EntryKind::SleepSet).map(|entry| entry.at);
+        let slept = snapshot.entry(EntryKind::SleepSet).map(|entry| entry.at);
         if !self.is_killed_asleep && is_past(slept, ASLEEP) {
             self.is_killed_asleep = true;
-            return Some(Act::Kill("in the middle of its sleep"));
+            return Some(DemoAction::Kill("in the middle of its sleep"));
         }
-        let waited = scene.entry(EntryKind::WaitSet).map(|entry| entry.at);
-        let is_waiting = matches!(scene.info.status, Status::Waiting { .. });
+        let waited = snapshot.entry(EntryKind::WaitSet).map(|entry| entry.at);
+        let is_waiting = matches!(snapshot.info.status, Status::Waiting { .. });
         if !self.is_approved && is_waiting && is_past(waited, WAITING) {
             self.is_approved = true;
-            return Some(Act::Approve);
+            return Some(DemoAction::Approve);
         }
-        let shipping = scene.executions_of("ship").next().map(|execution| execution.at);
+        let shipping = snapshot.executions_of("ship").next().map(|execution| execution.at);
         if !self.is_killed_at_work && is_past(shipping, AT_WORK) {
             self.is_killed_at_work = true;
-            return Some(Act::Kill("in the middle of \"ship\""));
+            return Some(DemoAction::Kill("in the middle of \"ship\""));
         }
         None
     }

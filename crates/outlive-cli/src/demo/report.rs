@@ -6,17 +6,17 @@ use comfy_table::{Table, presets};
 use outlive::{Entry, EntryKind, Status};
 use serde::Serialize;
 
-use super::ledger::Execution;
-use super::place::DemoFolder;
+use super::execution_log::Execution;
+use super::folder::DemoFolder;
 use super::processes::Processes;
-use super::scene::{RUN_ID, STEPS, Scene};
+use super::snapshot::{OrderSnapshot, RUN_ID, STEPS};
 use super::tally::Tally;
-use crate::error::Error;
-use crate::out::Out;
+use crate::error::CliError;
+use crate::output::printer::Printer;
 
 /// The result of the demo.
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct DemoReport {
     status: &'static str,
     result: Option<String>,
     kills: usize,
@@ -39,19 +39,24 @@ struct StepReport {
     executions_after_record: usize,
 }
 
-impl Report {
-    pub(crate) fn new(scene: &Scene, processes: &Processes, jobs: Tally) -> Result<Self, Error> {
-        let result = scene.info.output.as_ref().and_then(|output| output.decode().ok());
-        if scene.info.status != Status::Completed {
-            let why = scene.info.failure.as_ref().map(ToString::to_string).or_else(|| scene.info.note.clone());
-            return Err(Error::said(format!("the order is {}: {}", scene.info.status, why.unwrap_or_default())));
+impl DemoReport {
+    pub(crate) fn new(snapshot: &OrderSnapshot, processes: &Processes, jobs: Tally) -> Result<Self, CliError> {
+        let result = snapshot.info.output.as_ref().and_then(|output| output.decode().ok());
+        if snapshot.info.status != Status::Completed {
+            let why = snapshot.info.failure.as_ref().map(ToString::to_string).or_else(|| snapshot.info.note.clone());
+            return Err(CliError::message(format!(
+                "the order is {}: {}",
+                snapshot.info.status,
+                why.unwrap_or_default()
+            )));
         }
-        let steps = STEPS.into_iter().map(|step| StepReport::new(step, &scene.journal, &scene.executions)).collect();
+        let steps =
+            STEPS.into_iter().map(|step| StepReport::new(step, &snapshot.journal, &snapshot.executions)).collect();
         let (kills, processes) = (processes.kills, processes.started);
-        Ok(Self { status: scene.info.status.kind().as_str(), result, kills, processes, steps, jobs })
+        Ok(Self { status: snapshot.info.status.kind().as_str(), result, kills, processes, steps, jobs })
     }
 
-    pub(crate) fn tell(&self, place: &DemoFolder, out: Out) -> Result<ExitCode, Error> {
+    pub(crate) fn print(&self, folder: &DemoFolder, out: Printer) -> Result<ExitCode, CliError> {
         if out.is_json() {
             out.json(self)?;
         } else {
@@ -60,14 +65,14 @@ impl Report {
             self.remarks().into_iter().try_for_each(|remark| out.line(remark))?;
             out.line(format!("\nThe jobs alongside it, in the same processes:\n\n{}", self.jobs.table()))?;
             out.line(format!("\n{}\n{}\n", self.verdict(), self.jobs.verdict()))?;
-            out.line(next(place))?;
+            out.line(next(folder))?;
         }
         if self.is_well() {
             return Ok(ExitCode::SUCCESS);
         }
         let what =
             "a recorded step ran again, a step was not recorded exactly once, or a job lost or repeated an event";
-        Err(Error::said(format!("{what}; please report this output")))
+        Err(CliError::message(format!("{what}; please report this output")))
     }
 
     fn is_well(&self) -> bool {
@@ -78,7 +83,12 @@ impl Report {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["step", "attempts", "executions", "recorded"]);
         for step in &self.steps {
-            table.add_row([step.step.to_owned(), step.attempts.to_string(), step.executions.to_string(), step.told()]);
+            table.add_row([
+                step.step.to_owned(),
+                step.attempts.to_string(),
+                step.executions.to_string(),
+                step.recorded_text(),
+            ]);
         }
         table.to_string()
     }
@@ -98,13 +108,13 @@ impl Report {
 
     fn verdict(&self) -> String {
         let again: usize = self.steps.iter().map(|step| step.executions_after_record).sum();
-        let told = match again {
+        let repeats = match again {
             0 => "no recorded step ran twice".to_owned(),
             times => format!("RECORDED STEPS RAN AGAIN, {times} times"),
         };
         let kills = if self.kills == 1 { "kill" } else { "kills" };
         let processes = if self.processes == 1 { "process" } else { "processes" };
-        format!("{} {kills}, {} {processes}, {told}", self.kills, self.processes)
+        format!("{} {kills}, {} {processes}, {repeats}", self.kills, self.processes)
     }
 }
 
@@ -132,7 +142,7 @@ impl StepReport {
         self.executions > usize::try_from(self.attempts).unwrap_or(usize::MAX) && self.executions_after_record == 0
     }
 
-    fn told(&self) -> String {
+    fn recorded_text(&self) -> String {
         match (self.recorded, self.executions_after_record) {
             (1, 0) => "once".into(),
             (1, again) => format!("once, RAN AGAIN {again} times"),
@@ -142,10 +152,10 @@ impl StepReport {
 }
 
 /// Suggests what to try after the demo.
-fn next(place: &DemoFolder) -> String {
+fn next(folder: &DemoFolder) -> String {
     let outlive = std::env::args().next().unwrap_or_else(|| "outlive".into());
-    let (first, store) = if place.is_kept() {
-        (String::new(), place.store().display().to_string())
+    let (first, store) = if folder.is_kept() {
+        (String::new(), folder.store().display().to_string())
     } else {
         (format!("  {outlive} demo --keep my-demo      # the same, but keep the store\n"), "my-demo/shop.db".into())
     };
@@ -173,14 +183,14 @@ mod tests {
     fn a_body_that_was_cut_short_may_begin_again() {
         let report = StepReport::new("ship", &[entry(30, EntryKind::StepDone, 1)], &[began(10), began(20)]);
         assert!(report.is_well() && report.is_cut_short());
-        assert_eq!((report.attempts, report.executions, report.told().as_str()), (1, 2, "once"));
+        assert_eq!((report.attempts, report.executions, report.recorded_text().as_str()), (1, 2, "once"));
     }
 
     #[test]
     fn a_body_that_begins_after_its_record_is_found() {
         let report = StepReport::new("ship", &[entry(30, EntryKind::StepDone, 1)], &[began(10), began(40)]);
         assert!(!report.is_well() && !report.is_cut_short());
-        assert_eq!(report.told(), "once, RAN AGAIN 1 times");
+        assert_eq!(report.recorded_text(), "once, RAN AGAIN 1 times");
     }
 
     #[test]

@@ -6,11 +6,11 @@ use outlive::{Client, Timestamp};
 use serde::Serialize;
 use std::time::Duration;
 
+use super::execution_log::ExecutionLog;
+use super::folder::DemoFolder;
 use super::jobs::{HEARTBEAT, MAIL, SHOP, TALLIES, TALLY};
-use super::ledger::Ledger;
-use super::place::DemoFolder;
-use crate::error::Error;
-use crate::time;
+use crate::error::CliError;
+use crate::output::time;
 
 /// How many webhooks are sent, and how often.
 const WEBHOOKS: u32 = 16;
@@ -47,14 +47,14 @@ struct Counted {
 
 impl Sender {
     /// Starts the heartbeat, and pushes the mails in one commit.
-    pub(crate) async fn begin(client: &Client) -> Result<Self, Error> {
+    pub(crate) async fn begin(client: &Client) -> Result<Self, CliError> {
         client.job(HEARTBEAT).start(SHOP, &0).await?;
         client.job(MAIL).push_many((0..MAILS).map(outlive::job::Push::new)).await?;
         Ok(Self { webhooks: client.job_by_name("debounce:webhooks")?, sent: 0, next: time::now() })
     }
 
     /// Sends the next webhook if it is due, whether or not a process is there to handle it.
-    pub(crate) async fn send(&mut self, now: Timestamp) -> Result<(), Error> {
+    pub(crate) async fn send(&mut self, now: Timestamp) -> Result<(), CliError> {
         if self.sent < WEBHOOKS && now >= self.next {
             self.webhooks.send_json(SHOP, &self.sent.to_string()).await?;
             self.sent += 1;
@@ -64,12 +64,12 @@ impl Sender {
     }
 
     /// Counts what was done with everything that was sent.
-    pub(crate) async fn tally(&self, client: &Client, place: &DemoFolder) -> Result<Tally, Error> {
-        let calls = Ledger::at(place.calls())
+    pub(crate) async fn tally(&self, client: &Client, folder: &DemoFolder) -> Result<Tally, CliError> {
+        let calls = ExecutionLog::at(folder.calls())
             .read()
-            .map_err(|error| Error::said(format!("cannot read ledger {:?}: {error}", place.calls())))?;
+            .map_err(|error| CliError::message(format!("cannot read ledger {:?}: {error}", folder.calls())))?;
         let calls = |of: &str| calls.iter().filter(|call| call.step == of).count();
-        let done = async |of: &str| -> Result<u64, Error> {
+        let done = async |of: &str| -> Result<u64, CliError> {
             Ok(client.job(TALLY).state(of).await?.unwrap_or_default() as u64)
         };
         let beats = client.job(HEARTBEAT).state(SHOP).await?.unwrap_or_default().into();

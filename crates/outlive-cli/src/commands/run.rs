@@ -1,0 +1,13 @@
+//! Commands about runs.
+
+pub(super) mod cancel;
+pub(super) mod pause;
+pub(super) mod ps;
+pub(super) mod purge;
+pub(super) mod request;
+pub(super) mod resume;
+pub(super) mod retry;
+pub(super) mod show;
+pub(super) mod signal;
+pub(super) mod start;
+pub(super) mod terminate;

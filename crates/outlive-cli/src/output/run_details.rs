@@ -1,0 +1,37 @@
+//! Lays out the details of a run, one per line.
+
+use outlive::RunInfo;
+
+use crate::output::json;
+use crate::output::table::{self, Fit, Grid};
+use crate::output::time;
+
+/// Returns the details of a run as text.
+pub(crate) fn of(info: &RunInfo, fit: Fit) -> String {
+    let now = time::now();
+    let tags: Vec<String> = info.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let moment = |at| format!("{} UTC", time::moment(at));
+    let lines = [
+        ("run", Some(info.id.clone())),
+        ("workflow", Some(info.workflow.clone())),
+        ("status", Some(time::status(info, now))),
+        ("note", time::note(info).map(ToOwned::to_owned)),
+        ("tags", Some(tags.join(" ")).filter(|tags| !tags.is_empty())),
+        ("created", Some(moment(info.created_at))),
+        ("started", info.started_at.map(moment)),
+        ("ended", info.ended_at.map(moment)),
+        ("took", json::duration(info, now).map(time::length)),
+        ("recoveries", Some(info.recoveries.to_string()).filter(|_| info.recoveries > 0)),
+        ("input", Some(info.input.to_string())),
+        ("output", info.output.as_ref().map(ToString::to_string)),
+        ("failure", info.failure.as_ref().map(ToString::to_string)),
+    ];
+    let mut grid = Grid::new(fit);
+    for (name, value) in lines {
+        if let Some(value) = value {
+            let value = if name == "status" { table::status(info, now) } else { table::text(&value, fit) };
+            grid.row(vec![name.into(), value]);
+        }
+    }
+    grid.lay_out().0
+}
