@@ -52,10 +52,10 @@ pub(crate) enum Command {
     Send(send::SendArgs),
     /// Flush the batch of a debounce job now
     Flush(InstanceArgs),
-    /// List, retry or drop dead letters: events that a job gave up, or signals that a run could not read
+    /// List, retry or discard dead letters: events that a job gave up, or signals that a run could not read
     #[command(subcommand)]
     Dead(dead::DeadCommand),
-    /// Pause, resume or drain the queue of a pool
+    /// Pause or resume the queue of a pool, or wait until it is idle
     #[command(subcommand)]
     Queue(queue::QueueCommand),
     /// Print the lifecycle events of a store, and follow new ones

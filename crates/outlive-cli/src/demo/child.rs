@@ -9,7 +9,7 @@ use outlive::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::execution_log::ExecutionLog;
-use super::folder::{ledger_in, store_in};
+use super::folder::{steps_in, store_in};
 use super::jobs;
 use super::snapshot::RUN_ID;
 use crate::error::CliError;
@@ -43,9 +43,9 @@ async fn order(ctx: Ctx, order: DemoOrder) -> Result<String> {
     Ok(format!("{payment}; {shelf}; approved by {}; {parcel}", approval.by))
 }
 
-/// The outside world. Every call to it is recorded in the ledger, so that calls can be counted.
+/// The outside world. Every call to it is recorded in a log, so that calls can be counted.
 struct Shop {
-    ledger: ExecutionLog,
+    log: ExecutionLog,
 }
 
 impl Shop {
@@ -68,7 +68,7 @@ impl Shop {
     }
 
     async fn work(&self, step: &str, attempt: u32, millis: u64) -> Result<()> {
-        self.ledger.write(step, attempt)?;
+        self.log.write(step, attempt)?;
         tokio::time::sleep(Duration::from_millis(millis)).await;
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Shop {
 /// Executes the store until the order has ended and its jobs have nothing left to do.
 pub(crate) async fn run(args: &ChildArgs) -> std::result::Result<ExitCode, CliError> {
     std::thread::spawn(end_with_parent);
-    let shop = Shop { ledger: ExecutionLog::at(ledger_in(&args.folder)) };
+    let shop = Shop { log: ExecutionLog::at(steps_in(&args.folder)) };
     let engine = Engine::open(store_in(&args.folder)).workflow("order", order).provide(shop);
     let engine = jobs::register(engine, &args.folder).start().await?;
     let ended = engine.get_run::<String>(RUN_ID).await?.result().await;

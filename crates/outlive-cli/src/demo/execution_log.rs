@@ -1,4 +1,4 @@
-//! The ledger of executions: a line in a file each time a step body starts, in any process.
+//! The log of executions: a line in a file each time a step body starts, in any process.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -8,7 +8,7 @@ use outlive::Timestamp;
 
 use crate::output::time;
 
-/// A ledger file.
+/// A log file.
 pub(crate) struct ExecutionLog {
     path: PathBuf,
 }

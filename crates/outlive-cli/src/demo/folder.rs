@@ -16,8 +16,8 @@ pub(crate) fn store_in(folder: &Path) -> PathBuf {
     folder.join("shop.db")
 }
 
-pub(crate) fn ledger_in(folder: &Path) -> PathBuf {
-    folder.join("ledger.txt")
+pub(crate) fn steps_in(folder: &Path) -> PathBuf {
+    folder.join("steps.txt")
 }
 
 pub(crate) fn calls_in(folder: &Path) -> PathBuf {
@@ -59,8 +59,8 @@ impl DemoFolder {
         store_in(self.path())
     }
 
-    pub(crate) fn ledger(&self) -> PathBuf {
-        ledger_in(self.path())
+    pub(crate) fn steps(&self) -> PathBuf {
+        steps_in(self.path())
     }
 
     pub(crate) fn calls(&self) -> PathBuf {

@@ -25,7 +25,7 @@ pub(crate) const TALLIES: [&str; 2] = ["webhooks", "mails"];
 /// The mail that cannot be delivered.
 const LOST_MAIL: u32 = 4;
 
-/// The ledger of handler calls: a line each time one starts.
+/// The log of handler calls: a line each time one starts.
 struct HandlerCalls(ExecutionLog);
 
 /// Registers the jobs with an engine.

@@ -1,4 +1,4 @@
-//! The report of the demo, computed only from the journal, the ledgers and the state of the jobs.
+//! The report of the demo, computed only from the journal, the logs of executions and the state of the jobs.
 
 use std::process::ExitCode;
 

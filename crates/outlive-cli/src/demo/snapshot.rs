@@ -23,9 +23,9 @@ impl OrderSnapshot {
         // The status is read first: if the order has ended, the other two are then complete.
         let info = run.info().await?;
         let journal = run.journal().await?;
-        let executions = ExecutionLog::at(folder.ledger())
+        let executions = ExecutionLog::at(folder.steps())
             .read()
-            .map_err(|error| CliError::message(format!("cannot read ledger {:?}: {error}", folder.ledger())))?;
+            .map_err(|error| CliError::message(format!("cannot read execution log {:?}: {error}", folder.steps())))?;
         Ok(Self { info, journal, executions })
     }
 

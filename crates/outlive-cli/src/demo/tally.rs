@@ -67,7 +67,7 @@ impl Sender {
     pub(crate) async fn tally(&self, client: &Client, folder: &DemoFolder) -> Result<Tally, CliError> {
         let calls = ExecutionLog::at(folder.calls())
             .read()
-            .map_err(|error| CliError::message(format!("cannot read ledger {:?}: {error}", folder.calls())))?;
+            .map_err(|error| CliError::message(format!("cannot read execution log {:?}: {error}", folder.calls())))?;
         let calls = |of: &str| calls.iter().filter(|call| call.step == of).count();
         let done = async |of: &str| -> Result<u64, CliError> {
             Ok(client.job(TALLY).state(of).await?.unwrap_or_default() as u64)

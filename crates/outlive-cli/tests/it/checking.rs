@@ -168,7 +168,7 @@ async fn what_keeps_a_check_from_being_made_is_exit_code_3_and_says_why() {
     let notes = folder.path().join("notes.txt");
     std::fs::write(&notes, "milk, tea").unwrap();
     let table = [
-        (shop.file(), "none", "it started no engine that may be asked"),
+        (shop.file(), "none", "it started no engine with `.check_from_env()`"),
         (shop.file(), "none", "this program starts no engine"),
         (shop.file(), "twice", "workflow \"order\" is registered twice"),
         (notes, "same", "line 1: this is neither a store nor an export"),

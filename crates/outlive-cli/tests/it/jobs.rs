@@ -168,14 +168,14 @@ async fn terminate_ends_a_job_and_leaves_runs_alone() {
 }
 
 #[tokio::test]
-async fn what_a_pool_gave_up_is_listed_tried_again_and_dropped() {
+async fn dead_letters_of_a_pool_are_listed_retried_and_discarded() {
     let (shop, reaches) = open().await;
     reaches.store(false, Ordering::SeqCst);
     for to in [r#""ada""#, r#""bob""#, r#""cid""#] {
         shop.tell(&["send", "pool:mail", to]).await.well();
     }
-    let drained = ask_two(&shop, &["queue", "drain", "mail", "--timeout", "10 s"]).await;
-    assert_eq!((&drained["pool"]["ready"], &drained["pool"]["dead"]), (&json!(0), &json!(3)));
+    let idle = ask_two(&shop, &["queue", "wait-idle", "mail", "--timeout", "10 s"]).await;
+    assert_eq!((&idle["pool"]["ready"], &idle["pool"]["dead"]), (&json!(0), &json!(3)));
     let dead = ask_two(&shop, &["dead", "list", "pool:mail"]).await["dead"].clone();
     assert_eq!((&dead[0]["event"], &dead[0]["attempts"]), (&json!("ada"), &json!(2)));
     assert_eq!(dead[0]["failure"]["message"], "ada does not answer");
@@ -187,7 +187,8 @@ async fn what_a_pool_gave_up_is_listed_tried_again_and_dropped() {
     assert_eq!(out, "1 dead letter of \"pool:mail\" retried\n");
     until(&shop, &["job", "pool:mail"], |job| job["pool"]["ready"] == 0 && job["pool"]["dead"] == 2).await;
     let number = dead[0]["number"].to_string();
-    assert_eq!(ask_two(&shop, &["dead", "drop", "pool:mail", &number]).await["count"], 1);
+    let out = tell_two(&shop, &["dead", "discard", "pool:mail", &number]).await.well();
+    assert_eq!(out, "1 dead letter of \"pool:mail\" discarded\n");
     assert_eq!(ask_two(&shop, &["dead", "retry", "pool:mail", "--all"]).await["count"], 1);
     until(&shop, &["job", "pool:mail"], |job| job["pool"]["ready"] == 0 && job["pool"]["dead"] == 0).await;
     let out = tell_two(&shop, &["dead", "list", "pool:mail"]).await.well();
@@ -198,16 +199,16 @@ async fn what_a_pool_gave_up_is_listed_tried_again_and_dropped() {
 async fn a_paused_queue_keeps_its_events_until_it_is_resumed() {
     let (shop, _) = open().await;
     shop.tell(&["send", "pool:mail", r#""ada""#]).await.well();
-    tell_two(&shop, &["queue", "drain", "pool:mail"]).await.well();
+    tell_two(&shop, &["queue", "wait-idle", "pool:mail"]).await.well();
     tell_two(&shop, &["queue", "pause", "mail"]).await.well();
     until(&shop, &["job", "pool:mail"], |job| job["pool"]["paused"] == true).await;
     shop.tell(&["send", "pool:mail", r#""bob""#]).await.well();
     let shown = shop.ask(&["job", "pool:mail"]).await;
     assert_eq!((&shown["pool"]["ready"], &shown["inbox"][0]["event"]), (&json!(1), &json!("bob")));
-    let error = tell_two(&shop, &["queue", "drain", "mail"]).await.error();
-    assert!(error.contains("is paused with 1 events") && error.contains("queue resume"), "{error}");
+    let error = tell_two(&shop, &["queue", "wait-idle", "mail"]).await.error();
+    assert!(error.contains("is paused with 1 event in it") && error.contains("queue resume"), "{error}");
     tell_two(&shop, &["queue", "resume", "mail"]).await.well();
-    tell_two(&shop, &["queue", "drain", "mail", "--timeout", "10 s"]).await.well();
+    tell_two(&shop, &["queue", "wait-idle", "mail", "--timeout", "10 s"]).await.well();
 }
 
 #[tokio::test]

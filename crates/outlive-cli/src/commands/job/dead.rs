@@ -1,5 +1,6 @@
-//! `outlive dead`: lists, retries or drops dead letters of jobs and runs.
+//! `outlive dead`: lists, retries or discards dead letters of jobs and runs.
 
+mod resolution;
 mod signals;
 
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use self::resolution::Resolution;
 use crate::error::CliError;
 use crate::open::{self, AnyRun, StoreArgs};
 use crate::output::json::raw;
@@ -24,8 +26,8 @@ pub(crate) enum DeadCommand {
     List(DeadListArgs),
     /// Retry dead letters
     Retry(DeadLetterArgs),
-    /// Drop dead letters
-    Drop(DeadLetterArgs),
+    /// Discard dead letters
+    Discard(DeadLetterArgs),
 }
 
 #[derive(clap::Args)]
@@ -74,8 +76,8 @@ type Letter = DeadLetter<serde_json::Value>;
 pub(crate) async fn run(command: &DeadCommand, out: Printer) -> Result<ExitCode, CliError> {
     match command {
         DeadCommand::List(args) => list(args, out).await?,
-        DeadCommand::Retry(args) => bury(args, true, out).await?,
-        DeadCommand::Drop(args) => bury(args, false, out).await?,
+        DeadCommand::Retry(args) => resolve(args, Resolution::Retry, out).await?,
+        DeadCommand::Discard(args) => resolve(args, Resolution::Discard, out).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -119,21 +121,24 @@ async fn list(args: &DeadListArgs, out: Printer) -> Result<(), CliError> {
     out.line(grid.lay_out().0)
 }
 
-async fn bury(args: &DeadLetterArgs, is_retry: bool, out: Printer) -> Result<(), CliError> {
+async fn resolve(args: &DeadLetterArgs, resolution: Resolution, out: Printer) -> Result<(), CliError> {
     let client = args.owner.store.open()?;
     if let Some(run) = args.owner.run(&client).await? {
-        return signals::bury(&run, args.number, is_retry, out).await;
+        return signals::resolve(&run, args.number, resolution, out).await;
     }
     let job = client.job_by_name(&args.owner.owner)?;
-    let resolve = if is_retry { job.retry_dead() } else { job.discard_dead() };
+    let resolving = match resolution {
+        Resolution::Retry => job.retry_dead(),
+        Resolution::Discard => job.discard_dead(),
+    };
     let done = match args.number {
-        Some(number) => resolve.only(number).await,
-        None => resolve.await,
+        Some(number) => resolving.only(number).await,
+        None => resolving.await,
     };
     let count = match (done, args.number) {
         (Err(error), Some(number)) if error.is_not_found() => {
             known(&client, &job).await?;
-            let way_out = "`outlive dead list` shows which it has";
+            let way_out = "`outlive dead list` lists them";
             return Err(CliError::message(format!("job {:?} has no dead letter {number}; {way_out}", job.name())));
         }
         (done, _) => done?,
@@ -142,8 +147,10 @@ async fn bury(args: &DeadLetterArgs, is_retry: bool, out: Printer) -> Result<(),
         known(&client, &job).await?;
     }
     let words = if count == 1 { "1 dead letter".into() } else { format!("{count} dead letters") };
-    let what = if is_retry { "retried" } else { "dropped" };
-    out.result(format!("{words} of {:?} {what}", job.name()), &json!({ "job": job.name(), "count": count }))
+    out.result(
+        format!("{words} of {:?} {}", job.name(), resolution.done()),
+        &json!({ "job": job.name(), "count": count }),
+    )
 }
 
 /// Returns an error if the store has no such job.

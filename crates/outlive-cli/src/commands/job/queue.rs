@@ -1,4 +1,4 @@
-//! `outlive queue`: pauses, resumes or drains the queue of a pool.
+//! `outlive queue`: pauses or resumes the queue of a pool, or waits until it is idle.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) enum QueueCommand {
     /// Resume a paused queue
     Resume(QueueArgs),
     /// Wait until every event is handled or given up
-    Drain(DrainArgs),
+    WaitIdle(WaitIdleArgs),
 }
 
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ pub(crate) struct QueueArgs {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct DrainArgs {
+pub(crate) struct WaitIdleArgs {
     #[command(flatten)]
     queue: QueueArgs,
     /// Give up after this time, such as "30 s"; by default, wait as long as it takes
@@ -49,7 +49,7 @@ pub(crate) struct DrainArgs {
 pub(crate) async fn run(command: &QueueCommand, out: Printer) -> Result<ExitCode, CliError> {
     let args = match command {
         QueueCommand::Pause(args) | QueueCommand::Resume(args) => args,
-        QueueCommand::Drain(args) => return drain(args, out).await,
+        QueueCommand::WaitIdle(args) => return wait_idle(args, out).await,
     };
     let opened = args.open()?;
     let (done, what) = match command {
@@ -74,7 +74,7 @@ impl QueueArgs {
     }
 }
 
-async fn drain(args: &DrainArgs, out: Printer) -> Result<ExitCode, CliError> {
+async fn wait_idle(args: &WaitIdleArgs, out: Printer) -> Result<ExitCode, CliError> {
     let timeout = args.timeout.as_deref().map(|text| text.into_duration()).transpose();
     let timeout = timeout.map_err(outlive::Error::from)?;
     let opened = open_instance(args.queue.store.read()?, &args.queue.name())?;
@@ -103,7 +103,7 @@ async fn drain(args: &DrainArgs, out: Printer) -> Result<ExitCode, CliError> {
         tokio::time::sleep(LOOK_EVERY).await;
     };
     bar.finish_and_clear();
-    let sentence = format!("{:?} is empty; {} dead letters", opened.job.name(), status.dead);
+    let sentence = format!("{:?} is idle; {}", opened.job.name(), count(status.dead, "dead letter"));
     out.result(sentence, &json!({ "job": opened.job.name(), "pool": PoolJson::from(status) }))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -112,14 +112,18 @@ fn left(status: &WorkerPoolStatus) -> u64 {
     status.ready + status.running + status.delayed
 }
 
+fn count(n: u64, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
 /// Returns why to stop waiting, if there is a reason.
 fn refusal(job: &str, status: &WorkerPoolStatus, too_long: Option<Duration>) -> Option<CliError> {
-    let left = left(status);
+    let left = count(left(status), "event");
     if status.is_paused {
         let way_out = "resume it with `outlive queue resume`";
-        return Some(CliError::message(format!("{job:?} is paused with {left} events in it; {way_out}")));
+        return Some(CliError::message(format!("{job:?} is paused with {left} in it; {way_out}")));
     }
     let too_long = too_long?;
     let way_out = "check that a program executes the store, or use a longer --timeout";
-    Some(CliError::message(format!("{job:?} has {left} events left after {}; {way_out}", time::length(too_long))))
+    Some(CliError::message(format!("{job:?} has {left} left after {}; {way_out}", time::length(too_long))))
 }

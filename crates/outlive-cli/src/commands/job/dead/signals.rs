@@ -4,6 +4,7 @@ use comfy_table::Cell;
 use outlive::DeadSignal;
 use serde_json::json;
 
+use super::resolution::Resolution;
 use crate::error::CliError;
 use crate::open::AnyRun;
 use crate::output::json::raw;
@@ -38,21 +39,28 @@ fn to_json(signal: &DeadSignal) -> serde_json::Value {
     json!({ "number": signal.seq, "at": at, "signal": signal.name, "value": value, "problem": signal.problem })
 }
 
-/// Sends dead signals again or discards them: one, or all.
-pub(super) async fn bury(run: &AnyRun, number: Option<u64>, is_retry: bool, out: Printer) -> Result<(), CliError> {
+/// Retries or discards dead signals: one, or all.
+pub(super) async fn resolve(
+    run: &AnyRun,
+    number: Option<u64>,
+    resolution: Resolution,
+    out: Printer,
+) -> Result<(), CliError> {
     let dead = run.dead_signals().await?;
     let meant: Vec<_> = dead.iter().filter(|dead| number.is_none_or(|number| number == dead.seq)).collect();
     if let (Some(number), true) = (number, meant.is_empty()) {
-        let way_out = "`outlive dead list` shows which it has";
+        let way_out = "`outlive dead list` lists them";
         return Err(CliError::message(format!("run {:?} has no dead letter {number}; {way_out}", run.id())));
     }
     for signal in &meant {
-        match is_retry {
-            true => run.retry_dead_signal(signal.seq).await?,
-            false => run.discard_dead_signal(signal.seq).await?,
+        match resolution {
+            Resolution::Retry => run.retry_dead_signal(signal.seq).await?,
+            Resolution::Discard => run.discard_dead_signal(signal.seq).await?,
         }
     }
     let words = if meant.len() == 1 { "1 dead letter".into() } else { format!("{} dead letters", meant.len()) };
-    let what = if is_retry { "sent again" } else { "discarded" };
-    out.result(format!("{words} of run {:?} {what}", run.id()), &json!({ "run": run.id(), "count": meant.len() }))
+    out.result(
+        format!("{words} of run {:?} {}", run.id(), resolution.done()),
+        &json!({ "run": run.id(), "count": meant.len() }),
+    )
 }

@@ -73,8 +73,8 @@ impl Program {
         let from = said.char_indices().rev().nth(WORDS_MAX).map_or(0, |(at, _)| at);
         let said = if said.is_empty() { String::new() } else { format!("; its output: {}", plain(&said[from..])) };
         CliError::message(format!(
-            "{:?} {how} without checking anything: it started no engine that may be asked; call `.check_from_env()` in it \
-             before `.start()`, and pass the arguments with which it gets there{said}",
+            "{:?} {how} without checking anything: it started no engine with `.check_from_env()`; call that before \
+             `.start()`, and pass the arguments that make the program start its engine{said}",
             self.name
         ))
     }
