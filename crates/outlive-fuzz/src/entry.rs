@@ -5,12 +5,12 @@ use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_sqlite::fuzzing::rusqlite::types::Value;
-use outlive_sqlite::fuzzing::{Reader, entry_columns, message_columns};
+use outlive_sqlite::fuzzing::{RowReader, entry_columns, message_columns};
 
 use crate::bytes::Bytes;
 
 thread_local! {
-    static READER: Reader = Reader::new().expect("SQLite opens in memory");
+    static READER: RowReader = RowReader::new().expect("SQLite opens in memory");
 }
 
 /// Reads a row that is damaged, or that was never written.

@@ -11,9 +11,9 @@ use crate::row;
 pub use rusqlite;
 
 /// Reads arbitrary columns as the row of a table.
-pub struct Reader(Connection);
+pub struct RowReader(Connection);
 
-impl Reader {
+impl RowReader {
     /// Creates a reader without a file.
     ///
     /// # Errors

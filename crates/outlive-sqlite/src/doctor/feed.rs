@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use rusqlite::{Row, Rows};
 
-use super::{Problem, Sheet};
+use super::examiner::Examiner;
+use super::report::FindingKind;
 use crate::row;
 
 const ENTRIES: &str = "SELECT pos, instance, number, 1, seq FROM entry ORDER BY pos";
@@ -42,10 +43,10 @@ struct SeenFeed {
     seq: i64,
 }
 
-pub(super) fn examine(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
-    let until: i64 = sheet.connection.query_row(FORGOTTEN, [], |row| row.get(0))?;
+pub(super) fn examine(examiner: &mut Examiner<'_>) -> rusqlite::Result<()> {
+    let until: i64 = examiner.connection.query_row(FORGOTTEN, [], |row| row.get(0))?;
     let mut seen: HashMap<i64, SeenFeed> = HashMap::new();
-    let (mut entries, mut lifecycle) = (sheet.connection.prepare(ENTRIES)?, sheet.connection.prepare(LIFECYCLE)?);
+    let (mut entries, mut lifecycle) = (examiner.connection.prepare(ENTRIES)?, examiner.connection.prepare(LIFECYCLE)?);
     let (mut entries, mut lifecycle) = (entries.query([])?, lifecycle.query([])?);
     let (mut entry, mut other) = (next(&mut entries)?, next(&mut lifecycle)?);
     loop {
@@ -59,11 +60,11 @@ pub(super) fn examine(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
             false => std::mem::replace(&mut other, next(&mut lifecycle)?),
         };
         if let Some(record) = record {
-            sheet.count_row();
-            follow(sheet, seen.entry(record.whose).or_default(), &record, until);
+            examiner.count_row();
+            follow(examiner, seen.entry(record.whose).or_default(), &record, until);
         }
     }
-    ends(sheet, &seen, until)
+    ends(examiner, &seen, until)
 }
 
 fn next(rows: &mut Rows<'_>) -> rusqlite::Result<Option<FeedRecord>> {
@@ -78,14 +79,14 @@ fn next(rows: &mut Rows<'_>) -> rusqlite::Result<Option<FeedRecord>> {
 }
 
 /// Checks that a row follows the one before it.
-fn follow(sheet: &mut Sheet<'_>, seen: &mut SeenFeed, record: &FeedRecord, until: i64) {
+fn follow(examiner: &mut Examiner<'_>, seen: &mut SeenFeed, record: &FeedRecord, until: i64) {
     if record.pos > until {
         let wanted = record.number - record.count;
         let is_next = seen.before.map_or(until > 0 || wanted == 0, |before| before == wanted);
-        if !is_next && sheet.id_of(record.whose).is_some() {
+        if !is_next && examiner.id_of(record.whose).is_some() {
             let found = format!("number {} follows number {}", record.number, seen.before.unwrap_or(0));
             let holds = "the feed numbers of an instance count up from 1 without a gap";
-            sheet.find(Problem::Feed, Some(record.whose), found, holds, REMEDY);
+            examiner.find(FindingKind::Feed, Some(record.whose), found, holds, REMEDY);
         }
         seen.before = Some(record.number);
     }
@@ -95,8 +96,8 @@ fn follow(sheet: &mut Sheet<'_>, seen: &mut SeenFeed, record: &FeedRecord, until
 }
 
 /// Checks that no row is missing at the end of an instance's feed.
-fn ends(sheet: &mut Sheet<'_>, seen: &HashMap<i64, SeenFeed>, until: i64) -> rusqlite::Result<()> {
-    let mut statement = sheet.connection.prepare("SELECT num, reported FROM instance")?;
+fn ends(examiner: &mut Examiner<'_>, seen: &HashMap<i64, SeenFeed>, until: i64) -> rusqlite::Result<()> {
+    let mut statement = examiner.connection.prepare("SELECT num, reported FROM instance")?;
     let mut rows = statement.query([])?;
     let nothing = SeenFeed::default();
     while let Some(row) = rows.next()? {
@@ -106,7 +107,7 @@ fn ends(sheet: &mut Sheet<'_>, seen: &HashMap<i64, SeenFeed>, until: i64) -> rus
         if *number != wanted && (until == 0 || *pos > until || *number > wanted) {
             let found = format!("its last feed number is {number}, but should be {wanted}");
             let holds = "the last feed number of an instance matches its entries and lifecycle events";
-            sheet.find(Problem::Feed, Some(num), found, holds, REMEDY);
+            examiner.find(FindingKind::Feed, Some(num), found, holds, REMEDY);
         }
     }
     Ok(())

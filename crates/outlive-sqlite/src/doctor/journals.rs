@@ -5,8 +5,9 @@ use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Mode};
 use rusqlite::Row;
 
+use super::examiner::Examiner;
+use super::report::FindingKind;
 use super::rows::without_way_out;
-use super::{Problem, Sheet};
 use crate::row;
 
 const HOLDS: &str = "entries count up from 1 without a gap, in the order they were written, and can be replayed";
@@ -23,20 +24,20 @@ struct Journal {
     damage: Option<String>,
 }
 
-pub(super) fn examine(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
-    let mut statement = sheet.connection.prepare(row::ALL_ENTRIES)?;
+pub(super) fn examine(examiner: &mut Examiner<'_>) -> rusqlite::Result<()> {
+    let mut statement = examiner.connection.prepare(row::ALL_ENTRIES)?;
     let mut rows = statement.query([])?;
     let mut journal = Journal::default();
     while let Some(row) = rows.next()? {
-        sheet.report.entries += 1;
-        sheet.count_row();
+        examiner.diagnosis.entries += 1;
+        examiner.count_row();
         let num = row::int(row, 10).unwrap_or(0);
         if num != journal.num {
-            std::mem::replace(&mut journal, Journal { num, ..Journal::default() }).close(sheet);
+            std::mem::replace(&mut journal, Journal { num, ..Journal::default() }).close(examiner);
         }
         journal.add(row);
     }
-    journal.close(sheet);
+    journal.close(examiner);
     Ok(())
 }
 
@@ -57,10 +58,10 @@ impl Journal {
         self.pos = pos;
     }
 
-    fn close(self, sheet: &mut Sheet<'_>) {
+    fn close(self, examiner: &mut Examiner<'_>) {
         let opened = || Machine::new(Mode::Shadow, 0, Timestamp::AT_ONCE, &self.entries).err();
         if let Some(damage) = self.damage.or_else(|| opened().map(|trouble| without_way_out(&trouble.0))) {
-            sheet.find(Problem::Journal, Some(self.num), damage, HOLDS, REMEDY);
+            examiner.find(FindingKind::Journal, Some(self.num), damage, HOLDS, REMEDY);
         }
     }
 }

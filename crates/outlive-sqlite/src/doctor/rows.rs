@@ -5,36 +5,37 @@ use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::Spot;
 use rusqlite::Row;
 
-use super::{Problem, Sheet};
+use super::examiner::Examiner;
+use super::report::FindingKind;
 use crate::row;
 
-pub(super) fn instances(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
-    let mut statement = sheet.connection.prepare(row::ALL_INSTANCES)?;
+pub(super) fn instances(examiner: &mut Examiner<'_>) -> rusqlite::Result<()> {
+    let mut statement = examiner.connection.prepare(row::ALL_INSTANCES)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        sheet.report.instances += 1;
-        sheet.count_row();
+        examiner.diagnosis.instances += 1;
+        examiner.count_row();
         let read = row::instance(row);
-        sheet.report.jobs += u64::from(JobKind::of(&read.instance.workflow).is_some());
+        examiner.diagnosis.jobs += u64::from(JobKind::of(&read.instance.workflow).is_some());
         if let Some(damage) = read.damage {
             let holds = "the fixed part of an instance matches its checksum, and its status is known";
             let remedy = "restore the file from a backup, or purge the instance";
-            sheet.find(Problem::Row, row::int(row, 0), without_way_out(&damage), holds, remedy);
+            examiner.find(FindingKind::Row, row::int(row, 0), without_way_out(&damage), holds, remedy);
         }
     }
     Ok(())
 }
 
-pub(super) fn messages(sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
-    let mut statement = sheet.connection.prepare(row::ALL_MESSAGES)?;
+pub(super) fn messages(examiner: &mut Examiner<'_>) -> rusqlite::Result<()> {
+    let mut statement = examiner.connection.prepare(row::ALL_MESSAGES)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        sheet.report.messages += 1;
-        sheet.count_row();
+        examiner.diagnosis.messages += 1;
+        examiner.count_row();
         if let Err(damage) = row::message(row).and_then(|inbound| lies_well(row, &inbound)) {
             let holds = "a message matches its checksum, has a known kind, and is where it belongs";
             let remedy = "restore the file from a backup, or purge the instance";
-            sheet.find(Problem::Inbox, row::int(row, 6), without_way_out(&damage), holds, remedy);
+            examiner.find(FindingKind::Inbox, row::int(row, 6), without_way_out(&damage), holds, remedy);
         }
     }
     Ok(())

@@ -13,26 +13,27 @@ macro_rules! is_job {
 
 mod jobs;
 
-use super::{Problem, Sheet};
+use super::examiner::Examiner;
+use super::report::FindingKind;
 use crate::row;
 
 pub(super) use jobs::RULES as OF_JOBS;
 
 pub(super) struct Rule {
     pub(super) name: &'static str,
-    problem: Problem,
+    kind: FindingKind,
     question: &'static str,
     holds: &'static str,
     remedy: &'static str,
 }
 
 impl Rule {
-    pub(super) fn apply(&self, sheet: &mut Sheet<'_>) -> rusqlite::Result<()> {
-        let mut statement = sheet.connection.prepare(self.question)?;
+    pub(super) fn apply(&self, examiner: &mut Examiner<'_>) -> rusqlite::Result<()> {
+        let mut statement = examiner.connection.prepare(self.question)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let found = row::text(row, 1).into_owned();
-            sheet.find(self.problem, row::int(row, 0), found, self.holds, self.remedy);
+            examiner.find(self.kind, row::int(row, 0), found, self.holds, self.remedy);
         }
         Ok(())
     }
@@ -47,7 +48,7 @@ const REPLACE: &str = "restore the file from a backup, or purge the instance; re
 pub(super) const RULES: [Rule; 15] = [
     Rule {
         name: "file-wide numbers",
-        problem: Problem::Mark,
+        kind: FindingKind::Mark,
         question: "SELECT NULL, CASE WHEN value IS NULL THEN 'the mark \"' || wanted || '\" is missing' ELSE \
                  'the mark \"' || wanted || '\" is ' || value || ', but ' || used || ' is in use' END \
              FROM (SELECT 'schema' AS wanted, 4 AS used \
@@ -65,7 +66,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "statuses",
-        problem: Problem::Status,
+        kind: FindingKind::Status,
         question: concat!(
             "SELECT num, CASE \
                  WHEN until IS NOT NULL AND status NOT IN (7, 8, 9) THEN 'its status is ' || status || ' but it resumes at ' || until \
@@ -86,7 +87,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "wakes of live instances",
-        problem: Problem::NoWake,
+        kind: FindingKind::NoWake,
         question: "SELECT num, CASE status WHEN 0 THEN 'it is pending' WHEN 1 THEN 'it is running' \
                  WHEN 7 THEN 'it is sleeping' WHEN 8 THEN 'it is waiting' ELSE 'it is retrying' END || ', nobody drives it, and no wake is set' \
              FROM instance WHERE status <> 4 AND status IN (0, 1, 7, 8, 9) AND owner = 0 AND wake IS NULL \
@@ -96,7 +97,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "owners",
-        problem: Problem::Owner,
+        kind: FindingKind::Owner,
         question: "SELECT num, 'it is driven under lease ' || owner || ', but the last one is ' || value \
              FROM instance, meta WHERE owner <> 0 AND key = 'epoch' AND owner <> value \
              UNION ALL SELECT num, 'its status is ' || status || ' and it is driven under lease ' || owner \
@@ -106,7 +107,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "stray wakes",
-        problem: Problem::Owner,
+        kind: FindingKind::Owner,
         question: "SELECT num, 'its status is ' || status || ' and it is to wake at ' || wake FROM instance \
              WHERE wake IS NOT NULL AND status NOT IN (0, 1, 2, 7, 8, 9)",
         holds: "only a live instance has a wake",
@@ -114,7 +115,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "pending requests",
-        problem: Problem::Unheard,
+        kind: FindingKind::Unheard,
         question: "SELECT num, 'message ' || pos || ' (' || CASE kind WHEN 2 THEN 'cancel' WHEN 3 THEN 'terminate' \
                  WHEN 4 THEN 'pause' ELSE 'resume' END || ') is not taken, and its wake is ' || coalesce(wake, 'not set') \
              FROM inbox JOIN instance ON num = instance WHERE owner = 0 AND (\
@@ -125,7 +126,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "inboxes of ended instances",
-        problem: Problem::Inbox,
+        kind: FindingKind::Inbox,
         question: "SELECT num, 'its status is ' || status || ' but message ' || pos || ' is in its inbox' \
              FROM inbox JOIN instance ON num = instance WHERE status IN (4, 5, 6)",
         holds: "the inbox of an instance that has ended is empty",
@@ -133,7 +134,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "taken messages",
-        problem: Problem::Inbox,
+        kind: FindingKind::Inbox,
         question: "SELECT inbox.instance, 'message ' || inbox.pos || ' was taken by entry ' || seq || ' but is still in its inbox' \
              FROM inbox JOIN entry ON entry.instance = inbox.instance AND entry.kind = 21 AND due = inbox.pos",
         holds: "a taken message leaves the inbox",
@@ -141,7 +142,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "message tokens",
-        problem: Problem::Token,
+        kind: FindingKind::Token,
         question: concat!(
             "SELECT instance, 'message ' || pos || ' has no token' \
              FROM (SELECT instance, pos FROM inbox WHERE kind <> 6 EXCEPT SELECT instance, pos FROM sent) \
@@ -156,7 +157,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "tokens of taken signals",
-        problem: Problem::Token,
+        kind: FindingKind::Token,
         question: "SELECT instance, 'its journal took message ' || coalesce(pos, 'NULL') || ', which nobody sent' \
              FROM (SELECT instance, due AS pos FROM entry WHERE kind = 21 EXCEPT SELECT instance, pos FROM sent)",
         holds: "a taken signal was sent to this instance",
@@ -164,14 +165,14 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "message positions",
-        problem: Problem::Token,
+        kind: FindingKind::Token,
         question: "SELECT max(instance), count(*) || ' messages share position ' || pos FROM sent GROUP BY pos HAVING count(*) > 1",
         holds: "no two messages in a file share a position",
         remedy: REPORT,
     },
     Rule {
         name: "orphan entries",
-        problem: Problem::Orphan,
+        kind: FindingKind::Orphan,
         question: "SELECT whose, n || ' journal entries are left' \
              FROM (SELECT instance AS whose, count(*) AS n FROM entry GROUP BY instance) \
              WHERE NOT EXISTS (SELECT 1 FROM instance WHERE num = whose)",
@@ -180,7 +181,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "orphan messages",
-        problem: Problem::Orphan,
+        kind: FindingKind::Orphan,
         question: "SELECT whose, n || ' rows are left in ' || place FROM (\
                  SELECT instance AS whose, count(*) AS n, 'inbox' AS place FROM inbox GROUP BY instance \
                  UNION ALL SELECT instance, count(*), 'sent' FROM sent GROUP BY instance \
@@ -191,7 +192,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "tags",
-        problem: Problem::Tag,
+        kind: FindingKind::Tag,
         question: "SELECT num, 'its tag \"' || key || '\" is not in the tag index' FROM (\
                  SELECT num, label.key, label.atom FROM instance \
                      JOIN json_each(iif(json_valid(tags), tags, '{}')) AS label WHERE tags IS NOT NULL \
@@ -205,7 +206,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         name: "counters",
-        problem: Problem::Counter,
+        kind: FindingKind::Counter,
         question: "SELECT NULL, 'workflow \"' || workflow || '\" has ' || sum(there) || ' instances of status ' || status || \
                  ', but ' || sum(kept) || ' are counted' \
              FROM (SELECT workflow, status, n AS kept, 0 AS there FROM counter WHERE status < 20 \

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use outlive_core::store::memory::MemoryStore;
-use outlive_sqlite::doctor::{self, Problem};
+use outlive_sqlite::doctor::{self, FindingKind};
 use outlive_testkit::conformance::{Home, Opening, differential, run_all};
 
 use crate::support::Place;
@@ -36,9 +36,16 @@ async fn random_writes_are_answered_and_kept_as_in_memory() {
 
 /// Random writes put any status beside any journal, but rows agree with one another after them.
 fn assert_whole(place: &Place, seed: u64) {
-    let rows = [Problem::File, Problem::Mark, Problem::Counter, Problem::Feed, Problem::Orphan, Problem::Tag];
+    let rows = [
+        FindingKind::File,
+        FindingKind::Mark,
+        FindingKind::Counter,
+        FindingKind::Feed,
+        FindingKind::Orphan,
+        FindingKind::Tag,
+    ];
     let mut findings = doctor::examine(&place.file()).unwrap().findings;
-    findings.retain(|finding| rows.contains(&finding.problem));
+    findings.retain(|finding| rows.contains(&finding.kind));
     assert!(findings.is_empty(), "seed {seed}: {findings:#?}");
 }
 

@@ -8,7 +8,7 @@ use outlive_core::status::Status;
 use outlive_core::store::commit::{Commit, Epoch, NewState, SendWrite, StartWrite, Write};
 use outlive_core::store::{ErrorKind, Store};
 use outlive_sqlite::SqliteStore;
-use outlive_sqlite::doctor::{self, Problem, Report};
+use outlive_sqlite::doctor::{self, Diagnosis, FindingKind};
 
 use crate::support::{
     Place, assert_done, at, commit, driven, ended, json, name, reopen, signal, start, started, state, write,
@@ -60,7 +60,7 @@ pub(crate) async fn sound() -> Place {
     place
 }
 
-pub(crate) fn examine(place: &Place) -> Report {
+pub(crate) fn examine(place: &Place) -> Diagnosis {
     doctor::examine(&place.file()).unwrap()
 }
 
@@ -111,71 +111,71 @@ async fn what_a_killed_process_left_in_the_log_is_examined_too() {
 }
 
 /// What is done to a sound store, the problem it makes, about whom, and words of what is said.
-const DAMAGE: [(&str, Problem, Option<&str>, &str); 37] = [
-    ("DELETE FROM tag", Problem::Tag, Some("pending"), "is not in the tag index"),
-    ("UPDATE tag SET num = 2", Problem::Tag, Some("running"), "which is not its tag"),
-    ("UPDATE instance SET input = '1' WHERE id = 'asleep'", Problem::Row, Some("asleep"), "checksum"),
-    ("UPDATE instance SET status = 77 WHERE id = 'asleep'", Problem::Row, Some("asleep"), "is unknown"),
-    ("UPDATE instance SET wake = NULL WHERE id = 'pending'", Problem::NoWake, Some("pending"), "it is pending"),
-    ("UPDATE instance SET wake = NULL WHERE id = 'asleep'", Problem::NoWake, Some("asleep"), "it is sleeping"),
-    ("UPDATE instance SET owner = 0 WHERE id = 'running'", Problem::NoWake, Some("running"), "it is running"),
+const DAMAGE: [(&str, FindingKind, Option<&str>, &str); 37] = [
+    ("DELETE FROM tag", FindingKind::Tag, Some("pending"), "is not in the tag index"),
+    ("UPDATE tag SET num = 2", FindingKind::Tag, Some("running"), "which is not its tag"),
+    ("UPDATE instance SET input = '1' WHERE id = 'asleep'", FindingKind::Row, Some("asleep"), "checksum"),
+    ("UPDATE instance SET status = 77 WHERE id = 'asleep'", FindingKind::Row, Some("asleep"), "is unknown"),
+    ("UPDATE instance SET wake = NULL WHERE id = 'pending'", FindingKind::NoWake, Some("pending"), "it is pending"),
+    ("UPDATE instance SET wake = NULL WHERE id = 'asleep'", FindingKind::NoWake, Some("asleep"), "it is sleeping"),
+    ("UPDATE instance SET owner = 0 WHERE id = 'running'", FindingKind::NoWake, Some("running"), "it is running"),
     (
         "UPDATE instance SET until = 9, wake = NULL WHERE id = 'waiting'",
-        Problem::NoWake,
+        FindingKind::NoWake,
         Some("waiting"),
         "it is waiting",
     ),
-    ("UPDATE instance SET owner = 2 WHERE id = 'running'", Problem::Owner, Some("running"), "under lease 2"),
-    ("UPDATE instance SET owner = 1 WHERE id = 'pending'", Problem::Owner, Some("pending"), "status is 0"),
-    ("UPDATE instance SET owner = 1 WHERE id = 'failed'", Problem::Owner, Some("failed"), "status is 5"),
-    ("UPDATE instance SET wake = 7 WHERE id = 'completed'", Problem::Owner, Some("completed"), "to wake at 7"),
-    ("UPDATE instance SET wake = 7 WHERE id = 'stuck'", Problem::Owner, Some("stuck"), "to wake at 7"),
-    ("UPDATE instance SET until = NULL WHERE id = 'asleep'", Problem::Status, Some("asleep"), "when it resumes"),
-    ("UPDATE instance SET until = 3 WHERE id = 'running'", Problem::Status, Some("running"), "it resumes at 3"),
-    ("UPDATE instance SET ended_at = NULL WHERE id = 'failed'", Problem::Status, Some("failed"), "ended at NULL"),
-    ("UPDATE instance SET ended_at = 5 WHERE id = 'running'", Problem::Status, Some("running"), "ended at 5"),
-    ("UPDATE instance SET outcome = NULL WHERE id = 'completed'", Problem::Status, Some("completed"), "no outcome"),
-    ("UPDATE instance SET outcome = '1' WHERE id = 'running'", Problem::Status, Some("running"), "an outcome"),
-    ("UPDATE instance SET note = NULL WHERE id = 'stuck'", Problem::Status, Some("stuck"), "nothing says why"),
-    ("UPDATE instance SET started_at = NULL WHERE id = 'waiting'", Problem::Status, Some("waiting"), "never began"),
-    ("UPDATE instance SET recoveries = -1 WHERE id = 'waiting'", Problem::Status, Some("waiting"), "-1 times"),
+    ("UPDATE instance SET owner = 2 WHERE id = 'running'", FindingKind::Owner, Some("running"), "under lease 2"),
+    ("UPDATE instance SET owner = 1 WHERE id = 'pending'", FindingKind::Owner, Some("pending"), "status is 0"),
+    ("UPDATE instance SET owner = 1 WHERE id = 'failed'", FindingKind::Owner, Some("failed"), "status is 5"),
+    ("UPDATE instance SET wake = 7 WHERE id = 'completed'", FindingKind::Owner, Some("completed"), "to wake at 7"),
+    ("UPDATE instance SET wake = 7 WHERE id = 'stuck'", FindingKind::Owner, Some("stuck"), "to wake at 7"),
+    ("UPDATE instance SET until = NULL WHERE id = 'asleep'", FindingKind::Status, Some("asleep"), "when it resumes"),
+    ("UPDATE instance SET until = 3 WHERE id = 'running'", FindingKind::Status, Some("running"), "it resumes at 3"),
+    ("UPDATE instance SET ended_at = NULL WHERE id = 'failed'", FindingKind::Status, Some("failed"), "ended at NULL"),
+    ("UPDATE instance SET ended_at = 5 WHERE id = 'running'", FindingKind::Status, Some("running"), "ended at 5"),
+    ("UPDATE instance SET outcome = NULL WHERE id = 'completed'", FindingKind::Status, Some("completed"), "no outcome"),
+    ("UPDATE instance SET outcome = '1' WHERE id = 'running'", FindingKind::Status, Some("running"), "an outcome"),
+    ("UPDATE instance SET note = NULL WHERE id = 'stuck'", FindingKind::Status, Some("stuck"), "nothing says why"),
+    ("UPDATE instance SET started_at = NULL WHERE id = 'waiting'", FindingKind::Status, Some("waiting"), "never began"),
+    ("UPDATE instance SET recoveries = -1 WHERE id = 'waiting'", FindingKind::Status, Some("waiting"), "-1 times"),
     (
         "UPDATE instance SET blamed = 1 WHERE id = 'waiting'",
-        Problem::Status,
+        FindingKind::Status,
         Some("waiting"),
         "blamed for 1 of 0 crashes",
     ),
     (
         "DELETE FROM entry WHERE seq = 1 AND op = 'step:charge#1' AND instance = 2",
-        Problem::Journal,
+        FindingKind::Journal,
         Some("running"),
         "entry 1 is missing",
     ),
-    ("UPDATE entry SET payload = '2' WHERE instance = 3", Problem::Journal, Some("asleep"), "checksum"),
-    ("UPDATE entry SET kind = 99 WHERE instance = 3", Problem::Journal, Some("asleep"), "kind 99"),
+    ("UPDATE entry SET payload = '2' WHERE instance = 3", FindingKind::Journal, Some("asleep"), "checksum"),
+    ("UPDATE entry SET kind = 99 WHERE instance = 3", FindingKind::Journal, Some("asleep"), "kind 99"),
     (
         "UPDATE entry SET pos = 99 WHERE instance = 2 AND seq = 1",
-        Problem::Journal,
+        FindingKind::Journal,
         Some("running"),
         "is stored before entry 1",
     ),
-    ("UPDATE inbox SET payload = '2'", Problem::Inbox, Some("waiting"), "checksum"),
-    ("UPDATE inbox SET kind = 9", Problem::Inbox, Some("waiting"), "kind 9"),
+    ("UPDATE inbox SET payload = '2'", FindingKind::Inbox, Some("waiting"), "checksum"),
+    ("UPDATE inbox SET kind = 9", FindingKind::Inbox, Some("waiting"), "kind 9"),
     (
         "INSERT INTO inbox SELECT instance, 0, '', 1, at, kind, text, payload, sum FROM inbox",
-        Problem::Inbox,
+        FindingKind::Inbox,
         Some("waiting"),
         "taken by entry 1",
     ),
-    ("DELETE FROM sent WHERE pos = 2", Problem::Token, Some("waiting"), "message 2 has no token"),
-    ("DELETE FROM sent WHERE pos = 1", Problem::Token, Some("waiting"), "message 1, which nobody sent"),
-    ("INSERT INTO sent VALUES (2, 5, 2)", Problem::Token, Some("waiting"), "2 messages share position 2"),
-    ("UPDATE meta SET value = 3 WHERE key = 'num'", Problem::Mark, None, "\"num\" is 3, but 8 is in use"),
-    ("UPDATE meta SET value = 0 WHERE key = 'pos'", Problem::Mark, None, "\"pos\" is 0, but 2 is in use"),
-    ("DELETE FROM meta WHERE key = 'epoch'", Problem::Mark, None, "\"epoch\" is missing"),
+    ("DELETE FROM sent WHERE pos = 2", FindingKind::Token, Some("waiting"), "message 2 has no token"),
+    ("DELETE FROM sent WHERE pos = 1", FindingKind::Token, Some("waiting"), "message 1, which nobody sent"),
+    ("INSERT INTO sent VALUES (2, 5, 2)", FindingKind::Token, Some("waiting"), "2 messages share position 2"),
+    ("UPDATE meta SET value = 3 WHERE key = 'num'", FindingKind::Mark, None, "\"num\" is 3, but 8 is in use"),
+    ("UPDATE meta SET value = 0 WHERE key = 'pos'", FindingKind::Mark, None, "\"pos\" is 0, but 2 is in use"),
+    ("DELETE FROM meta WHERE key = 'epoch'", FindingKind::Mark, None, "\"epoch\" is missing"),
     (
         "UPDATE counter SET n = n + 1 WHERE status = 4",
-        Problem::Counter,
+        FindingKind::Counter,
         None,
         "1 instances of status 4, but 2 are counted",
     ),
@@ -188,7 +188,7 @@ async fn each_kind_of_damage_is_found_where_it_is() {
         let changed = place.sql().execute(damage, []).unwrap();
         assert!(changed > 0, "{damage}");
         let report = examine(&place);
-        let is_it = |finding: &&doctor::Finding| finding.problem == problem && finding.found.contains(says);
+        let is_it = |finding: &&doctor::Finding| finding.kind == problem && finding.found.contains(says);
         let found = report.findings.iter().find(is_it).unwrap_or_else(|| panic!("{damage}: {report:#?}"));
         assert_eq!(found.id.as_deref(), whose, "{damage}");
         assert!(!found.holds.is_empty() && !found.remedy.is_empty());
@@ -200,13 +200,13 @@ async fn rows_of_an_instance_that_is_gone_are_found_in_every_table() {
     let place = sound().await;
     place.sql().execute_batch("DELETE FROM instance WHERE id = 'waiting'").unwrap();
     let report = examine(&place);
-    let orphans: Vec<_> = report.findings.iter().filter(|finding| finding.problem == Problem::Orphan).collect();
+    let orphans: Vec<_> = report.findings.iter().filter(|finding| finding.kind == FindingKind::Orphan).collect();
     let said: Vec<_> = orphans.iter().map(|finding| finding.found.as_str()).collect();
     let left = ["1 journal entries are left", "1 rows are left in inbox", "2 rows are left in sent"];
     let last = ["1 rows are left in dedup", "2 lifecycle events are left, but its name is gone"];
     assert_eq!(said, [left[0], left[1], left[2], last[0], last[1]]);
     assert!(orphans.iter().all(|finding| finding.num == Some(InstanceNum(4)) && finding.id.is_none()));
-    assert!(report.findings.iter().any(|finding| finding.problem == Problem::Counter));
+    assert!(report.findings.iter().any(|finding| finding.kind == FindingKind::Counter));
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn what_asks_for_an_end_and_is_not_heard_is_found() {
         assert!(examine(&place).is_sound(), "{id}");
         place.sql().execute_batch(&format!("UPDATE instance SET wake = {wake} WHERE id = '{id}'")).unwrap();
         let report = examine(&place);
-        let unheard = report.findings.iter().find(|finding| finding.problem == Problem::Unheard).unwrap();
+        let unheard = report.findings.iter().find(|finding| finding.kind == FindingKind::Unheard).unwrap();
         assert_eq!(unheard.id.as_deref(), Some(id));
         assert!(unheard.found.contains("(terminate) is not taken"), "{}", unheard.found);
     }
@@ -229,7 +229,7 @@ async fn a_message_to_an_instance_that_has_ended_is_found() {
     let place = sound().await;
     place.sql().execute_batch("UPDATE inbox SET instance = 6; UPDATE sent SET instance = 6 WHERE pos = 2").unwrap();
     let report = examine(&place);
-    let found = report.findings.iter().find(|finding| finding.problem == Problem::Inbox).unwrap();
+    let found = report.findings.iter().find(|finding| finding.kind == FindingKind::Inbox).unwrap();
     assert_eq!(
         (found.id.as_deref(), found.found.as_str()),
         (Some("completed"), "its status is 4 but message 2 is in its inbox")
@@ -247,7 +247,7 @@ async fn a_journal_that_no_machine_can_be_made_of_is_found() {
     goes_on(&store, twice).await;
     let report = examine(&place);
     assert_eq!(report.findings_count, 1);
-    assert_eq!((report.findings[0].problem, report.findings[0].id.as_deref()), (Problem::Journal, Some("twice")));
+    assert_eq!((report.findings[0].kind, report.findings[0].id.as_deref()), (FindingKind::Journal, Some("twice")));
     assert!(report.findings[0].found.contains("step:charge#1 has already ended"), "{}", report.findings[0].found);
 }
 
@@ -256,8 +256,8 @@ async fn a_damaged_page_or_table_is_found_and_does_not_end_the_examination() {
     let place = sound().await;
     place.sql().execute_batch("DROP TABLE dedup; UPDATE counter SET n = 9").unwrap();
     let report = examine(&place);
-    let has = |problem| report.findings.iter().any(|finding| finding.problem == problem);
-    assert!(has(Problem::File) && has(Problem::Counter), "{:#?}", report.findings);
+    let has = |problem| report.findings.iter().any(|finding| finding.kind == problem);
+    assert!(has(FindingKind::File) && has(FindingKind::Counter), "{:#?}", report.findings);
 
     let place = sound().await;
     place.sql().execute_batch("PRAGMA wal_checkpoint(truncate)").unwrap();
@@ -267,7 +267,7 @@ async fn a_damaged_page_or_table_is_found_and_does_not_end_the_examination() {
     bytes[begin..begin + 100].fill(0xee);
     std::fs::write(place.file(), bytes).unwrap();
     let report = examine(&place);
-    assert!(report.findings.iter().any(|finding| finding.problem == Problem::File), "{:#?}", report.findings);
+    assert!(report.findings.iter().any(|finding| finding.kind == FindingKind::File), "{:#?}", report.findings);
     assert_eq!(report.instances, 8);
 }
 

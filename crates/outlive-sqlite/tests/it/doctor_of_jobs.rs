@@ -10,7 +10,7 @@ use outlive_core::store::Store;
 use outlive_core::store::commit::{Answer, Epoch, NewState, Trim, Turn, Write};
 use outlive_core::time::Timestamp;
 use outlive_sqlite::SqliteStore;
-use outlive_sqlite::doctor::{self, Problem};
+use outlive_sqlite::doctor::{self, FindingKind};
 
 use crate::doctor::{examine, sound};
 use crate::support::{Place, assert_done, at, claim, claimed, json, name, reopen, signal, state, write};
@@ -135,74 +135,79 @@ async fn a_stuck_job_that_is_cancelled_leaves_a_sound_store() {
 }
 
 /// What is done to a sound store with jobs, the problem it makes, about whom, and words of what is said.
-const DAMAGE: [(&str, Problem, Option<&str>, &str); 22] = [
+const DAMAGE: [(&str, FindingKind, Option<&str>, &str); 22] = [
     (
         "UPDATE counter SET n = n + 1 WHERE status = 20",
-        Problem::Counter,
+        FindingKind::Counter,
         None,
         "job \"pool:mail\" has 3 queued events, but 4 are counted",
     ),
-    ("DELETE FROM counter WHERE status = 21", Problem::Counter, None, "1 dead letters, but 0 are counted"),
-    ("DELETE FROM dead", Problem::Counter, None, "0 dead letters, but 1 are counted"),
-    ("DELETE FROM inbox WHERE rank > 0 AND text IS NULL OR lane = 'ada'", Problem::Counter, None, "2 queued events"),
-    ("UPDATE inbox SET rank = rank - 1 WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "is at rank"),
-    ("UPDATE inbox SET lane = 'bob' WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "in lane \"bob\""),
-    ("UPDATE inbox SET lane = 'x' WHERE rank = 0 AND kind = 6", Problem::Inbox, Some(TASK), "in lane \"x\""),
-    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 4", Problem::Inbox, Some("waiting"), "is not a job"),
-    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 10", Problem::Inbox, Some(TASK), "is at rank 5"),
-    ("UPDATE inbox SET payload = '1' WHERE lane = 'ada'", Problem::Inbox, Some(POOL), "checksum"),
+    ("DELETE FROM counter WHERE status = 21", FindingKind::Counter, None, "1 dead letters, but 0 are counted"),
+    ("DELETE FROM dead", FindingKind::Counter, None, "0 dead letters, but 1 are counted"),
+    (
+        "DELETE FROM inbox WHERE rank > 0 AND text IS NULL OR lane = 'ada'",
+        FindingKind::Counter,
+        None,
+        "2 queued events",
+    ),
+    ("UPDATE inbox SET rank = rank - 1 WHERE lane = 'ada'", FindingKind::Inbox, Some(POOL), "is at rank"),
+    ("UPDATE inbox SET lane = 'bob' WHERE lane = 'ada'", FindingKind::Inbox, Some(POOL), "in lane \"bob\""),
+    ("UPDATE inbox SET lane = 'x' WHERE rank = 0 AND kind = 6", FindingKind::Inbox, Some(TASK), "in lane \"x\""),
+    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 4", FindingKind::Inbox, Some("waiting"), "is not a job"),
+    ("UPDATE inbox SET rank = 5 WHERE kind = 1 AND instance = 10", FindingKind::Inbox, Some(TASK), "is at rank 5"),
+    ("UPDATE inbox SET payload = '1' WHERE lane = 'ada'", FindingKind::Inbox, Some(POOL), "checksum"),
     (
         "INSERT INTO inbox SELECT instance, 77, lane, pos, at, kind, text, payload, sum FROM inbox WHERE lane = 'ada'",
-        Problem::Token,
+        FindingKind::Token,
         Some(POOL),
         "2 messages share position",
     ),
-    ("UPDATE dedup SET pos = 1 WHERE instance = 9", Problem::Token, Some(POOL), "the dedup key \"k\" of event"),
-    ("DELETE FROM sent WHERE instance = 10", Problem::Token, Some(TASK), "has no token"),
+    ("UPDATE dedup SET pos = 1 WHERE instance = 9", FindingKind::Token, Some(POOL), "the dedup key \"k\" of event"),
+    ("DELETE FROM sent WHERE instance = 10", FindingKind::Token, Some(TASK), "has no token"),
     (
         "UPDATE lifecycle SET number = 3 WHERE instance = 10 AND number = 2",
-        Problem::Feed,
+        FindingKind::Feed,
         Some(TASK),
         "number 3 follows number 1",
     ),
     (
         "UPDATE lifecycle SET number = 1 WHERE instance = 10 AND number = 2",
-        Problem::Feed,
+        FindingKind::Feed,
         Some(TASK),
         "number 1 follows number 1",
     ),
     (
         "DELETE FROM lifecycle WHERE instance = 10 AND number = 1",
-        Problem::Feed,
+        FindingKind::Feed,
         Some(TASK),
         "number 2 follows number 0",
     ),
     (
         "DELETE FROM lifecycle WHERE instance = 10 AND number = 2",
-        Problem::Feed,
+        FindingKind::Feed,
         Some(TASK),
         "its last feed number is 1, but should be 2",
     ),
     (
         "UPDATE instance SET reported = 1 WHERE num = 10",
-        Problem::Feed,
+        FindingKind::Feed,
         Some(TASK),
         "its last feed number is 2, but should be 1",
     ),
-    ("DELETE FROM gone", Problem::Orphan, None, "1 lifecycle events are left"),
+    ("DELETE FROM gone", FindingKind::Orphan, None, "1 lifecycle events are left"),
     (
         "INSERT INTO gone SELECT num, 1, reported, id, workflow FROM instance WHERE num = 10",
-        Problem::Orphan,
+        FindingKind::Orphan,
         Some(TASK),
         "it exists, but was removed at position 1",
     ),
     (
         "UPDATE gone SET pos = 1",
-        Problem::Orphan,
+        FindingKind::Orphan,
         None,
         "removed at position 1 of the feed, but has later lifecycle events",
     ),
-    ("UPDATE meta SET value = 1 WHERE key = 'feed'", Problem::Mark, None, "\"feed\" is 1, but"),
+    ("UPDATE meta SET value = 1 WHERE key = 'feed'", FindingKind::Mark, None, "\"feed\" is 1, but"),
 ];
 
 #[tokio::test]
@@ -212,7 +217,7 @@ async fn each_kind_of_damage_to_jobs_is_found_where_it_is() {
         let changed = place.sql().execute(damage, []).unwrap();
         assert!(changed > 0, "{damage}");
         let report = examine(&place);
-        let is_it = |finding: &&doctor::Finding| finding.problem == problem && finding.found.contains(says);
+        let is_it = |finding: &&doctor::Finding| finding.kind == problem && finding.found.contains(says);
         let found = report.findings.iter().find(is_it).unwrap_or_else(|| panic!("{damage}: {report:#?}"));
         assert_eq!(found.id.as_deref(), whose, "{damage}");
     }
@@ -232,6 +237,6 @@ async fn a_gap_in_what_is_left_after_a_trim_is_found() {
     assert_sound(&place);
     place.sql().execute_batch("DELETE FROM lifecycle WHERE number = 4").unwrap();
     let report = examine(&place);
-    assert_eq!((report.findings_count, report.findings[0].problem), (1, Problem::Feed));
+    assert_eq!((report.findings_count, report.findings[0].kind), (1, FindingKind::Feed));
     assert_eq!(report.findings[0].found, "number 5 follows number 3");
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use outlive_sqlite::doctor::{self, Finding, Report};
+use outlive_sqlite::doctor::{self, Diagnosis, Finding};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &DoctorArgs, out: Printer) -> Result<ExitCode, Cli
     out.verdict(code, write(args, &report, out))
 }
 
-fn write(args: &DoctorArgs, report: &Report, out: Printer) -> Result<(), CliError> {
+fn write(args: &DoctorArgs, report: &Diagnosis, out: Printer) -> Result<(), CliError> {
     if out.is_json() {
         return out.json(&DoctorJson::from(report));
     }
@@ -62,7 +62,7 @@ fn write(args: &DoctorArgs, report: &Report, out: Printer) -> Result<(), CliErro
     out.line(summary(report))
 }
 
-async fn examine(file: PathBuf) -> Result<Report, CliError> {
+async fn examine(file: PathBuf) -> Result<Diagnosis, CliError> {
     let bar = bar();
     let examination = tokio::task::spawn_blocking({
         let bar = bar.clone();
@@ -102,14 +102,14 @@ fn table(findings: &[Finding], fit: Fit) -> String {
         let sentence = format!("{}; {}; {}", finding.found, finding.holds, finding.remedy);
         grid.row(vec![
             table::text(&whose, fit),
-            table::text(&finding.problem.to_string(), fit),
+            table::text(&finding.kind.to_string(), fit),
             table::text(&sentence, fit),
         ]);
     }
     grid.lay_out().0
 }
 
-fn summary(report: &Report) -> String {
+fn summary(report: &Diagnosis) -> String {
     let count = |n: u64, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     let jobs = Some(report.jobs).filter(|jobs| *jobs > 0).map(|jobs| count(jobs, "job instance, ", "job instances, "));
     let what = format!(
@@ -130,8 +130,8 @@ fn summary(report: &Report) -> String {
     format!("{}{rest}: {what}", count(report.findings_count, "finding", "findings"))
 }
 
-impl From<&Report> for DoctorJson {
-    fn from(report: &Report) -> Self {
+impl From<&Diagnosis> for DoctorJson {
+    fn from(report: &Diagnosis) -> Self {
         Self {
             is_sound: report.is_sound(),
             instances: report.instances,
@@ -148,7 +148,7 @@ impl From<&Report> for DoctorJson {
 impl From<&Finding> for FindingJson {
     fn from(finding: &Finding) -> Self {
         Self {
-            problem: finding.problem.to_string(),
+            problem: finding.kind.to_string(),
             id: finding.id.clone(),
             num: finding.num.map(|num| num.0),
             found: finding.found.clone(),

@@ -197,7 +197,7 @@ pub(super) fn wait_for_ends(folder: &Path, patience: Duration) -> Result<(), Str
 }
 
 /// Checks that the doctor finds nothing.
-pub(super) fn examine(folder: &Path) -> Result<doctor::Report, String> {
+pub(super) fn examine(folder: &Path) -> Result<doctor::Diagnosis, String> {
     let report = doctor::examine(&store_in(folder)).map_err(|e| e.message)?;
     match report.findings.first() {
         None => Ok(report),
