@@ -73,7 +73,7 @@ impl IntoDuration for String {
 
 impl IntoDuration for Duration {
     fn into_duration(self) -> Result<Duration, DurationError> {
-        if self > LONGEST { Err(DurationError::new(&format!("{self:?}"), Problem::Long)) } else { Ok(self) }
+        if self > LONGEST { Err(DurationError::new(&format!("{self:?}"), DurationProblem::Long)) } else { Ok(self) }
     }
 }
 
@@ -96,7 +96,7 @@ impl IntoDuration for usize {
 }
 
 fn from_millis(millis: i128) -> Result<Duration, DurationError> {
-    let problem = if millis < 0 { Problem::Negative } else { Problem::Long };
+    let problem = if millis < 0 { DurationProblem::Negative } else { DurationProblem::Long };
     i64::try_from(millis)
         .and_then(u64::try_from)
         .map(Duration::from_millis)
@@ -153,11 +153,11 @@ pub fn text(duration: Duration) -> String {
     parts.join(" ")
 }
 
-fn read(text: &str) -> Result<Duration, Problem> {
+fn read(text: &str) -> Result<Duration, DurationProblem> {
     if text.is_empty() {
-        Err(Problem::Empty)
+        Err(DurationProblem::Empty)
     } else if text.starts_with('-') || text.ends_with(" ago") {
-        Err(Problem::Negative)
+        Err(DurationProblem::Negative)
     } else if text.bytes().all(|byte| byte.is_ascii_digit()) {
         from_nanos(nanos(text, None, 1_000_000)?)
     } else if text.starts_with(['P', 'p']) {
@@ -169,21 +169,21 @@ fn read(text: &str) -> Result<Duration, Problem> {
 
 /// Parses ISO 8601 with jiff, which has two parsers: one for hours and smaller units without a limit, one for days and
 /// weeks up to 20,000 years.
-fn read_iso(text: &str) -> Result<Duration, Problem> {
+fn read_iso(text: &str) -> Result<Duration, DurationProblem> {
     let parser = SpanParser::new();
     if let Ok(exact) = parser.parse_unsigned_duration(text) {
         return from_nanos(exact.as_nanos());
     }
-    let span = parser.parse_span(text).map_err(|_| Problem::Unreadable)?;
+    let span = parser.parse_span(text).map_err(|_| DurationProblem::Unreadable)?;
     if span.get_years() != 0 || span.get_months() != 0 {
-        return Err(Problem::Calendar);
+        return Err(DurationProblem::Calendar);
     }
-    let signed = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| Problem::Unreadable)?;
-    from_nanos(u128::try_from(signed.as_nanos()).map_err(|_| Problem::Negative)?)
+    let signed = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| DurationProblem::Unreadable)?;
+    from_nanos(u128::try_from(signed.as_nanos()).map_err(|_| DurationProblem::Negative)?)
 }
 
 /// Adds up numbers with units. The parser of jiff stops at 20,000 years and has no fractions of a day.
-fn read_units(text: &str) -> Result<Duration, Problem> {
+fn read_units(text: &str) -> Result<Duration, DurationProblem> {
     let mut total: u128 = 0;
     let mut rest = text;
     while !rest.is_empty() {
@@ -204,39 +204,43 @@ fn take(text: &str, wanted: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !wanted(c)).unwrap_or(text.len()))
 }
 
-fn unit_nanos(label: &str) -> Result<u64, Problem> {
+fn unit_nanos(label: &str) -> Result<u64, DurationProblem> {
     let is_it = |known: &&str| known.eq_ignore_ascii_case(label);
     if CALENDAR_UNITS.iter().any(is_it) {
-        return Err(Problem::Calendar);
+        return Err(DurationProblem::Calendar);
     }
     if label == "M" {
         // Ambiguous: month or minute.
-        return Err(Problem::Unreadable);
+        return Err(DurationProblem::Unreadable);
     }
-    UNITS.iter().find(|(_, labels)| labels.iter().any(is_it)).map(|(nanos, _)| *nanos).ok_or(Problem::Unreadable)
+    UNITS
+        .iter()
+        .find(|(_, labels)| labels.iter().any(is_it))
+        .map(|(nanos, _)| *nanos)
+        .ok_or(DurationProblem::Unreadable)
 }
 
 /// Multiplies `whole.fraction` by `unit`, in integers because floats cannot represent "0.1 s" exactly.
-fn nanos(whole: &str, fraction: Option<&str>, unit: u64) -> Result<u128, Problem> {
+fn nanos(whole: &str, fraction: Option<&str>, unit: u64) -> Result<u128, DurationProblem> {
     if whole.is_empty() {
-        return Err(Problem::Unreadable);
+        return Err(DurationProblem::Unreadable);
     }
-    let units: u64 = whole.parse().map_err(|_| Problem::Long)?;
+    let units: u64 = whole.parse().map_err(|_| DurationProblem::Long)?;
     let full = u128::from(units) * u128::from(unit);
     let Some(digits) = fraction else { return Ok(full) };
-    let parts: u64 = digits.parse().map_err(|_| Problem::Unreadable)?;
+    let parts: u64 = digits.parse().map_err(|_| DurationProblem::Unreadable)?;
     let parts_per_unit =
-        u32::try_from(digits.len()).ok().and_then(|len| 10_u128.checked_pow(len)).ok_or(Problem::Unreadable)?;
+        u32::try_from(digits.len()).ok().and_then(|len| 10_u128.checked_pow(len)).ok_or(DurationProblem::Unreadable)?;
     Ok(full + (u128::from(parts) * u128::from(unit)).div_ceil(parts_per_unit))
 }
 
-fn from_nanos(nanos: u128) -> Result<Duration, Problem> {
+fn from_nanos(nanos: u128) -> Result<Duration, DurationProblem> {
     const SECOND: u128 = 1_000_000_000;
     if nanos > LONGEST.as_nanos() {
-        return Err(Problem::Long);
+        return Err(DurationProblem::Long);
     }
-    let seconds = u64::try_from(nanos / SECOND).map_err(|_| Problem::Long)?;
-    let rest = u32::try_from(nanos % SECOND).map_err(|_| Problem::Long)?;
+    let seconds = u64::try_from(nanos / SECOND).map_err(|_| DurationProblem::Long)?;
+    let rest = u32::try_from(nanos % SECOND).map_err(|_| DurationProblem::Long)?;
     Ok(Duration::new(seconds, rest))
 }
 
@@ -244,11 +248,11 @@ fn from_nanos(nanos: u128) -> Result<Duration, Problem> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DurationError {
     text: String,
-    problem: Problem,
+    problem: DurationProblem,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Problem {
+enum DurationProblem {
     Empty,
     Negative,
     Unreadable,
@@ -257,7 +261,7 @@ enum Problem {
 }
 
 impl DurationError {
-    fn new(text: &str, problem: Problem) -> Self {
+    fn new(text: &str, problem: DurationProblem) -> Self {
         Self { text: text.to_owned(), problem }
     }
 
@@ -275,13 +279,13 @@ impl fmt::Display for DurationError {
         let more = if shown.len() < self.text.len() { "…" } else { "" };
         write!(f, "duration {shown:?}{more} ")?;
         match self.problem {
-            Problem::Empty => write!(f, "is empty; use a value such as {EXAMPLES}"),
-            Problem::Negative => write!(f, "is negative; use zero or more, such as {EXAMPLES}"),
-            Problem::Unreadable => write!(f, "is not valid; use a value such as {EXAMPLES}"),
-            Problem::Calendar => {
+            DurationProblem::Empty => write!(f, "is empty; use a value such as {EXAMPLES}"),
+            DurationProblem::Negative => write!(f, "is negative; use zero or more, such as {EXAMPLES}"),
+            DurationProblem::Unreadable => write!(f, "is not valid; use a value such as {EXAMPLES}"),
+            DurationProblem::Calendar => {
                 f.write_str(r#"is in months or years, which vary in length; use days, such as "30 days""#)
             }
-            Problem::Long => write!(f, "is too long; the limit is {} ms, about 292 million years", i64::MAX),
+            DurationProblem::Long => write!(f, "is too long; the limit is {} ms, about 292 million years", i64::MAX),
         }
     }
 }

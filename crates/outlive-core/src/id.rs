@@ -61,11 +61,11 @@ impl Name {
 /// The errors of [`Name::new`].
 pub fn check(what: &'static str, text: &str) -> Result<(), NameError> {
     let problem = if text.is_empty() {
-        Problem::Empty
+        NameProblem::Empty
     } else if text.len() > LENGTH_MAX {
-        Problem::Long(text.len())
+        NameProblem::Long(text.len())
     } else if let Some(found) = text.chars().find(|c| c.is_control()) {
-        Problem::Control(found)
+        NameProblem::Control(found)
     } else {
         return Ok(());
     };
@@ -89,11 +89,11 @@ impl fmt::Debug for Name {
 pub struct NameError {
     what: &'static str,
     text: String,
-    problem: Problem,
+    problem: NameProblem,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Problem {
+enum NameProblem {
     Empty,
     Long(usize),
     Control(char),
@@ -104,12 +104,16 @@ impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, text, problem } = self;
         match problem {
-            Problem::Empty => write!(f, "{what} \"\" is empty; use 1 to {LENGTH_MAX} bytes"),
-            Problem::Long(bytes) => write!(f, "{what} {text:?}… is {bytes} bytes long; use at most {LENGTH_MAX} bytes"),
-            Problem::Colon => {
+            NameProblem::Empty => write!(f, "{what} \"\" is empty; use 1 to {LENGTH_MAX} bytes"),
+            NameProblem::Long(bytes) => {
+                write!(f, "{what} {text:?}… is {bytes} bytes long; use at most {LENGTH_MAX} bytes")
+            }
+            NameProblem::Colon => {
                 write!(f, "{what} {text:?} contains a colon, which separates kind, name and id; remove it")
             }
-            Problem::Control(found) => write!(f, "{what} {text:?} contains the control character {found:?}; remove it"),
+            NameProblem::Control(found) => {
+                write!(f, "{what} {text:?} contains the control character {found:?}; remove it")
+            }
         }
     }
 }
@@ -119,6 +123,6 @@ impl std::error::Error for NameError {}
 impl NameError {
     /// Creates the error for a name that must not contain a colon.
     pub(crate) fn with_colon(what: &'static str, text: &str) -> Self {
-        Self { what, text: text.chars().take(40).collect(), problem: Problem::Colon }
+        Self { what, text: text.chars().take(40).collect(), problem: NameProblem::Colon }
     }
 }

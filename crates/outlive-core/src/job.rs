@@ -33,7 +33,7 @@ pub use self::pool::{
     PoolTurn, RefusedTurn,
 };
 pub use self::record::{Record, Retrying, Troubled};
-pub use self::retrying::{Policy, Verdict, failure_records};
+pub use self::retrying::{FailureVerdict, Policy, failure_records};
 pub use self::task::TaskRules;
 use crate::id::Name;
 use crate::kind::JobKind;

@@ -32,10 +32,10 @@ use crate::time::Timestamp;
 /// # Ok::<(), outlive_core::schedule::ScheduleError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Schedule(Kind);
+pub struct Schedule(ScheduleKind);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Kind {
+enum ScheduleKind {
     Every(Duration),
     PauseBetween(Duration),
     Cron(Cron),
@@ -47,7 +47,7 @@ impl Schedule {
     /// # Errors
     /// If the value is zero or not a duration.
     pub fn every(interval: impl IntoDuration) -> Result<Self, ScheduleError> {
-        read("every", interval).map(|interval| Self(Kind::Every(interval)))
+        read("every", interval).map(|interval| Self(ScheduleKind::Every(interval)))
     }
 
     /// Runs with a fixed delay: the next run starts this long after the previous one ended. No tick is ever missed.
@@ -63,7 +63,7 @@ impl Schedule {
     /// # Errors
     /// If the value is zero or not a duration.
     pub fn pause_between(pause: impl IntoDuration) -> Result<Self, ScheduleError> {
-        read("pause_between", pause).map(|pause| Self(Kind::PauseBetween(pause)))
+        read("pause_between", pause).map(|pause| Self(ScheduleKind::PauseBetween(pause)))
     }
 
     /// Returns the first tick of a job started at `started`: that time itself if `is_immediate`, otherwise the first
@@ -72,8 +72,8 @@ impl Schedule {
     pub fn first(&self, started: Timestamp, is_immediate: bool) -> Option<Timestamp> {
         match &self.0 {
             _ if is_immediate => Some(started),
-            Kind::Every(time) | Kind::PauseBetween(time) => later(started, *time),
-            Kind::Cron(cron) => cron.next_after(started),
+            ScheduleKind::Every(time) | ScheduleKind::PauseBetween(time) => later(started, *time),
+            ScheduleKind::Cron(cron) => cron.next_after(started),
         }
     }
 
@@ -93,9 +93,9 @@ impl Schedule {
     #[must_use]
     pub fn next(&self, tick: Timestamp, ended: Timestamp, missed: Missed) -> Option<Timestamp> {
         match &self.0 {
-            Kind::Every(interval) => next_on_grid(tick, ended, *interval, missed.runs_max()),
-            Kind::PauseBetween(pause) => later(ended, *pause),
-            Kind::Cron(cron) => next_match(cron, tick, ended, missed.runs_max()),
+            ScheduleKind::Every(interval) => next_on_grid(tick, ended, *interval, missed.runs_max()),
+            ScheduleKind::PauseBetween(pause) => later(ended, *pause),
+            ScheduleKind::Cron(cron) => next_match(cron, tick, ended, missed.runs_max()),
         }
     }
 
@@ -116,7 +116,8 @@ impl Schedule {
     #[must_use]
     pub fn overdue(&self, tick: Timestamp, now: Timestamp, missed: Missed) -> Option<Timestamp> {
         let follower = self.next(tick, tick, Missed::Skip);
-        let is_missed = follower.is_some_and(|follower| follower <= now) && !matches!(self.0, Kind::PauseBetween(_));
+        let is_missed =
+            follower.is_some_and(|follower| follower <= now) && !matches!(self.0, ScheduleKind::PauseBetween(_));
         match missed {
             _ if !is_missed => Some(tick),
             // `tick` itself is among the latest `runs` if fewer than `runs` came after it.
@@ -129,16 +130,16 @@ impl Schedule {
 /// Creates a schedule that follows the calendar.
 impl From<Cron> for Schedule {
     fn from(cron: Cron) -> Self {
-        Self(Kind::Cron(cron))
+        Self(ScheduleKind::Cron(cron))
     }
 }
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Every(interval) => write!(f, "every {}", text(*interval)),
-            Kind::PauseBetween(pause) => write!(f, "pause between {}", text(*pause)),
-            Kind::Cron(cron) => write!(f, "cron {cron}"),
+            ScheduleKind::Every(interval) => write!(f, "every {}", text(*interval)),
+            ScheduleKind::PauseBetween(pause) => write!(f, "pause between {}", text(*pause)),
+            ScheduleKind::Cron(cron) => write!(f, "cron {cron}"),
         }
     }
 }

@@ -39,7 +39,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use identity::{base, numbered_scope, scope};
-pub use op::{Accepts, Asked, Ended, FailedStep, OpKind, Outcome, Spec, StepSpec};
+pub use op::{Accepts, Asked, FailedStep, OpKind, Outcome, Spec, StepEnding, StepSpec};
 pub use parsed::{ParsedIdentity, unescaped};
 pub use recorder::Outgoing;
 
@@ -51,7 +51,7 @@ use crate::time::Timestamp;
 use deliveries::{Deliveries, Delivery};
 use identity::{Identities, numbered, op_words};
 use inbox::RunInbox;
-use op::{Op, Phase};
+use op::{Op, OpPhase};
 use ops::Operations;
 use record::{Records, signal_mark};
 use recorder::Recorder;
@@ -209,8 +209,8 @@ impl Machine {
             site,
             aliases: Vec::new(),
             spec: None,
-            record: record::Record::default(),
-            phase: Phase::Called,
+            record: record::OpRecord::default(),
+            phase: OpPhase::Called,
             timer: None,
         };
         self.ops.insert(op)
@@ -219,7 +219,7 @@ impl Machine {
     /// Changes the identity of an operation that was just opened, because it turns out to have a key.
     pub fn rename(&mut self, slot: Slot, base: Arc<str>) {
         let Some(op) = self.ops.get_mut(slot) else { return };
-        debug_assert!(matches!(op.phase, Phase::Called), "a key must be set before the first poll");
+        debug_assert!(matches!(op.phase, OpPhase::Called), "a key must be set before the first poll");
         self.identities.undo(&op.identity);
         op.identity = self.identities.take(base);
     }
@@ -250,7 +250,7 @@ impl Machine {
         self.last_begun = Some((op.key.clone(), op.site.clone()));
         if self.renamed.contains(&op.key) {
             let (name, site) = (op.key.clone(), op.site.clone());
-            op.phase = Phase::Refused;
+            op.phase = OpPhase::Refused;
             return self.fail(format!(
                 "{name} ({site}) was the name of another step in this run, which still uses it (`.was`); \
                  give this one another name"
@@ -270,7 +270,7 @@ impl Machine {
         }
         if op.identity.is_ambiguous {
             let (name, site) = (op.key.clone(), op.site.clone());
-            op.phase = Phase::Refused;
+            op.phase = OpPhase::Refused;
             return self.fail(format!(
                 "{name} ({site}) was called while another {} without a key was outstanding; \
                  give each a `.key(..)` or a `scope(..)`",
@@ -281,11 +281,11 @@ impl Machine {
         op.record = record;
         match outcome {
             Some(found) => {
-                op.phase = Phase::Settled { seq: found.seq, at: found.at, outcome: found.outcome };
+                op.phase = OpPhase::Settled { seq: found.seq, at: found.at, outcome: found.outcome };
                 self.deliveries.add(found.seq, slot);
             }
             None => {
-                op.phase = Phase::Idle;
+                op.phase = OpPhase::Idle;
                 self.frontier.idle.push(slot);
             }
         }
@@ -293,17 +293,17 @@ impl Machine {
 
     /// Polls an operation, which must have [begun](Self::begin).
     pub fn poll(&mut self, slot: Slot, now: Timestamp) -> Polled {
-        if self.may_begin() && matches!(self.ops.phase(slot), Some(Phase::Idle)) {
+        if self.may_begin() && matches!(self.ops.phase(slot), Some(OpPhase::Idle)) {
             self.frontier.idle.retain(|other| *other != slot);
             self.begin_work(slot, now);
             // It is being polled right now, so it needs no wake.
             self.frontier.wakes.retain(|other| *other != slot);
         }
         match self.ops.phase(slot) {
-            Some(Phase::Working { .. } | Phase::FallingBack { .. }) => {
+            Some(OpPhase::Working { .. } | OpPhase::FallingBack { .. }) => {
                 self.attempt(slot).map_or(Polled::Pending, Polled::Work)
             }
-            Some(Phase::Delivered { seq, .. }) => self.consume(slot, *seq),
+            Some(OpPhase::Delivered { seq, .. }) => self.consume(slot, *seq),
             _ => Polled::Pending,
         }
     }
@@ -311,7 +311,7 @@ impl Machine {
     /// Returns `true` if the operation has been polled before.
     #[must_use]
     pub fn has_begun(&self, slot: Slot) -> bool {
-        !matches!(self.ops.phase(slot), Some(Phase::Called) | None)
+        !matches!(self.ops.phase(slot), Some(OpPhase::Called) | None)
     }
 
     /// Closes an operation that was consumed or dropped. An unconsumed signal returns to its place in the queue.
@@ -319,17 +319,17 @@ impl Machine {
         let Some(op) = self.ops.remove(slot) else { return };
         self.identities.end(&op.identity);
         match op.phase {
-            Phase::Idle => self.frontier.idle.retain(|other| *other != slot),
-            Phase::Starting { .. } => self.frontier.starting.retain(|other| *other != slot),
-            Phase::Settled { seq, .. } => self.deliveries.remove(seq),
-            Phase::Delivered { seq, .. } => self.deliveries.consumed(slot, seq),
+            OpPhase::Idle => self.frontier.idle.retain(|other| *other != slot),
+            OpPhase::Starting { .. } => self.frontier.starting.retain(|other| *other != slot),
+            OpPhase::Settled { seq, .. } => self.deliveries.remove(seq),
+            OpPhase::Delivered { seq, .. } => self.deliveries.consumed(slot, seq),
             _ => {}
         }
         self.deliveries.closed(slot);
         if let (Some(Spec::Wait { name, .. }), Some(inbox)) = (&op.spec, self.inbox.as_deref_mut()) {
             inbox.stop_waiting(name.as_str(), slot);
-            if let Phase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
-            | Phase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = op.phase
+            if let OpPhase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
+            | OpPhase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = op.phase
             {
                 inbox.signals.give_back(name.as_str(), pos, seq, payload);
             }
@@ -355,8 +355,8 @@ impl Machine {
             Delivery::New(slot) => slot,
         };
         let op = self.ops.get_mut(slot)?;
-        if let Phase::Settled { seq, at, outcome } = std::mem::replace(&mut op.phase, Phase::Refused) {
-            op.phase = Phase::Delivered { seq, outcome };
+        if let OpPhase::Settled { seq, at, outcome } = std::mem::replace(&mut op.phase, OpPhase::Refused) {
+            op.phase = OpPhase::Delivered { seq, outcome };
             self.now = self.now.max(at);
         }
         self.frontier.is_reached = false;
@@ -411,11 +411,11 @@ impl Machine {
         }
         let (durable, ops, wakes) = (self.recorder.durable(), &mut self.ops, &mut self.frontier.wakes);
         self.frontier.starting.retain(|slot| {
-            let Some(&Phase::Starting { seq, attempt, started }) = ops.phase(*slot) else { return false };
+            let Some(&OpPhase::Starting { seq, attempt, started }) = ops.phase(*slot) else { return false };
             if seq > durable {
                 return true;
             }
-            ops.set_phase(*slot, Phase::Working { attempt, started });
+            ops.set_phase(*slot, OpPhase::Working { attempt, started });
             wakes.push(*slot);
             false
         });
@@ -462,10 +462,10 @@ impl Machine {
             return Polled::Pending;
         }
         let op = self.ops.get_mut(slot);
-        let phase = op.map(|op| std::mem::replace(&mut op.phase, Phase::Refused));
+        let phase = op.map(|op| std::mem::replace(&mut op.phase, OpPhase::Refused));
         self.close(slot);
         match phase {
-            Some(Phase::Delivered { outcome, .. }) => {
+            Some(OpPhase::Delivered { outcome, .. }) => {
                 self.deliveries.consumed(slot, seq);
                 if let (Outcome::Signal { pos, .. }, Some(inbox)) = (&outcome, self.inbox.as_deref_mut()) {
                     inbox.signals.consume(*pos);
@@ -521,7 +521,7 @@ impl Machine {
             Outcome::Slept | Outcome::TimedOut | Outcome::Cancelled => {}
         });
         let seq = self.recorder.seq();
-        self.ops.set_phase(slot, Phase::Settled { seq, at: now, outcome });
+        self.ops.set_phase(slot, OpPhase::Settled { seq, at: now, outcome });
         self.deliveries.add(seq, slot);
     }
 
@@ -530,8 +530,10 @@ impl Machine {
         let Some(op) = self.ops.get(slot) else { return };
         let entry = self.recorder.push(kind, &op.key, &op.site, now);
         (entry.attempt, entry.started) = match op.phase {
-            Phase::Working { attempt, started } | Phase::Starting { attempt, started, .. } => (attempt, Some(started)),
-            Phase::FallingBack { attempt, started, .. } => (attempt, Some(started)),
+            OpPhase::Working { attempt, started } | OpPhase::Starting { attempt, started, .. } => {
+                (attempt, Some(started))
+            }
+            OpPhase::FallingBack { attempt, started, .. } => (attempt, Some(started)),
             _ => (op.record.failed, None),
         };
         fill(entry);
@@ -546,7 +548,7 @@ impl Machine {
 
     /// Sets the time at which an operation continues by itself.
     fn arm(&mut self, slot: Slot, due: Timestamp) {
-        self.ops.set_phase(slot, Phase::Armed);
+        self.ops.set_phase(slot, OpPhase::Armed);
         self.ops.set_timer(slot, due);
     }
 }

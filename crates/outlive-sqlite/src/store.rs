@@ -24,7 +24,7 @@ use crate::error;
 use crate::open::{self, Options, WriterConnection};
 use crate::place::{self, FileIdentity};
 use crate::read::{SqliteReader, feed, threads};
-use crate::watch::{Watch, WriteListener};
+use crate::watch::{HandleListener, Watch};
 use crate::write::{ReplyTo, Writer, WriterRequest};
 
 /// A store in one SQLite file. Any number of handles and processes may read, start runs and send messages; the one that
@@ -43,7 +43,7 @@ use crate::write::{ReplyTo, Writer, WriterRequest};
 /// # }
 /// ```
 pub struct SqliteStore {
-    listener: Arc<WriteListener>,
+    listener: Arc<HandleListener>,
     threads: Arc<Threads>,
 }
 
@@ -140,7 +140,7 @@ impl SqliteStore {
     }
 
     fn of(threads: Arc<Threads>) -> Self {
-        Self { listener: WriteListener::new(&threads.watch), threads }
+        Self { listener: HandleListener::new(&threads.watch), threads }
     }
 }
 

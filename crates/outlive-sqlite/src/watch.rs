@@ -36,7 +36,7 @@ pub(crate) fn now() -> Instant {
 /// Connects the writer, which notices foreign writes, with the handles that share it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    listeners: Mutex<Vec<Weak<WriteListener>>>,
+    listeners: Mutex<Vec<Weak<HandleListener>>>,
     /// How many callers wait.
     waiting: AtomicUsize,
     /// `true` while the writer polls. It stops by itself when nobody waits.
@@ -47,13 +47,13 @@ pub(crate) struct Watch {
 
 /// The listening end of one handle.
 #[derive(Debug)]
-pub(crate) struct WriteListener {
+pub(crate) struct HandleListener {
     watch: Arc<Watch>,
     wakeup: Notify,
 }
 
 impl Watch {
-    fn listeners(&self) -> MutexGuard<'_, Vec<Weak<WriteListener>>> {
+    fn listeners(&self) -> MutexGuard<'_, Vec<Weak<HandleListener>>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,24 +89,24 @@ impl Watch {
     /// Notifies every handle that others have written.
     pub(crate) fn notify(&self) {
         // The lock is released before the listeners are dropped: dropping the last reference to one takes the lock.
-        let listeners: Vec<Arc<WriteListener>> = self.listeners().iter().filter_map(Weak::upgrade).collect();
+        let listeners: Vec<Arc<HandleListener>> = self.listeners().iter().filter_map(Weak::upgrade).collect();
         listeners.iter().for_each(|listener| listener.wake());
     }
 
     /// Notifies all other handles that `writer` has written.
-    pub(crate) fn notify_others(&self, writer: &Weak<WriteListener>) {
+    pub(crate) fn notify_others(&self, writer: &Weak<HandleListener>) {
         let listeners = self.listeners();
         if listeners.len() < 2 {
             return;
         }
-        let others: Vec<Arc<WriteListener>> =
+        let others: Vec<Arc<HandleListener>> =
             listeners.iter().filter(|listener| !listener.ptr_eq(writer)).filter_map(Weak::upgrade).collect();
         drop(listeners);
         others.iter().for_each(|listener| listener.wake());
     }
 }
 
-impl WriteListener {
+impl HandleListener {
     /// Listens for writes by others from now on.
     pub(crate) fn new(watch: &Arc<Watch>) -> Arc<Self> {
         let listener = Arc::new(Self { watch: watch.clone(), wakeup: Notify::new() });
@@ -131,14 +131,14 @@ impl WriteListener {
     }
 }
 
-impl Drop for WriteListener {
+impl Drop for HandleListener {
     fn drop(&mut self) {
         self.watch.listeners().retain(|listener| listener.strong_count() > 0);
     }
 }
 
 /// A caller that waits; dropping it stops waiting.
-struct WaitGuard(Arc<WriteListener>);
+struct WaitGuard(Arc<HandleListener>);
 
 impl Drop for WaitGuard {
     fn drop(&mut self) {

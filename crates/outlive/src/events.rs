@@ -21,7 +21,7 @@ pub use kind::{JobWork, LifecycleKind, RetryScheduled};
 use live::Live;
 
 use crate::error::Error;
-use crate::runtime::feed::Listener;
+use crate::runtime::feed::FeedListener;
 use crate::runtime::shared::Shared;
 
 /// How many feed entries are read at once, and so held in memory.
@@ -141,7 +141,7 @@ impl IntoFuture for Subscribe {
             };
             let read = cursor.pos();
             let waiting = VecDeque::new();
-            Ok(Events::new(Reader { shared: self.shared, listener, cursor, read, of, live, waiting }))
+            Ok(Events::new(FeedReader { shared: self.shared, listener, cursor, read, of, live, waiting }))
         })
     }
 }
@@ -167,7 +167,7 @@ impl IntoFuture for Subscribe {
 /// # Ok(()) }
 /// ```
 pub struct Events {
-    reader: Arc<tokio::sync::Mutex<Reader>>,
+    reader: Arc<tokio::sync::Mutex<FeedReader>>,
     /// The position after the last event returned.
     cursor: Cursor,
     /// The next event, while it is waited for.
@@ -178,7 +178,7 @@ pub struct Events {
 type NextEvent = Pin<Box<dyn Future<Output = Result<LifecycleEvent, Error>> + Send>>;
 
 impl Events {
-    fn new(reader: Reader) -> Self {
+    fn new(reader: FeedReader) -> Self {
         let cursor = reader.cursor;
         Self { reader: Arc::new(tokio::sync::Mutex::new(reader)), cursor, next: None, is_over: false }
     }
@@ -295,9 +295,9 @@ impl Stream for Events {
 }
 
 /// Reads the feed from a cursor on.
-struct Reader {
+struct FeedReader {
     shared: Arc<Shared>,
-    listener: Listener,
+    listener: FeedListener,
     /// The position after the last event returned.
     cursor: Cursor,
     /// The position of the last feed entry read.
@@ -308,7 +308,7 @@ struct Reader {
     waiting: VecDeque<LifecycleEvent>,
 }
 
-impl Reader {
+impl FeedReader {
     async fn next(&mut self) -> Result<LifecycleEvent, Error> {
         loop {
             if let Some(event) = self.hand_out() {

@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use crate::instance::codec;
 use crate::runtime::shared::{Gives, Shared};
-use crate::runtime::waiters::{End, Until};
+use crate::runtime::waiters::{RunOutcome, Until};
 use crate::signal::SignalNamed;
 
 pub use dead::DeadSignal;
@@ -596,7 +596,7 @@ impl<O: DeserializeOwned> Run<O> {
             let wait = self.shared.waiters.wait_for(self.num, Until::Reported);
             if !self.shared.worker.as_ref().is_some_and(|worker| worker.hears_of(self.num)) {
                 let instance = self.instance().await?;
-                if End::is_in(instance.status) {
+                if RunOutcome::is_in(instance.status) {
                     return self.outcome(instance.into());
                 }
             }
@@ -607,7 +607,7 @@ impl<O: DeserializeOwned> Run<O> {
         }
     }
 
-    fn outcome(&self, end: End) -> Result<O, Error> {
+    fn outcome(&self, end: RunOutcome) -> Result<O, Error> {
         let id = self.id.to_string();
         match end.status {
             Status::Completed => {

@@ -70,7 +70,7 @@ impl Sinks {
             let (shared, stop) = (shared.clone(), stop.subscribe());
             tokio::spawn(async move {
                 match Subscribe::new(shared.clone()).committed().since(from).await {
-                    Ok(events) => Delivery { sink, shared, events, stop, failed: 0 }.run().await,
+                    Ok(events) => SinkDelivery { sink, shared, events, stop, failed: 0 }.run().await,
                     Err(error) => tracing::warn!("could not start a sink: {error}"),
                 }
             })
@@ -91,7 +91,7 @@ impl Sinks {
 }
 
 /// One running sink.
-struct Delivery {
+struct SinkDelivery {
     sink: HttpSink,
     shared: Arc<Shared>,
     events: Events,
@@ -100,7 +100,7 @@ struct Delivery {
     failed: u32,
 }
 
-impl Delivery {
+impl SinkDelivery {
     async fn run(mut self) {
         loop {
             let is_last = *self.stop.borrow();

@@ -15,7 +15,7 @@ pub(crate) struct ExecutionLog {
 
 /// One execution of a step body.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Execution {
+pub(crate) struct StepExecution {
     pub(crate) at: Timestamp,
     pub(crate) step: String,
     pub(crate) attempt: u32,
@@ -34,7 +34,7 @@ impl ExecutionLog {
     }
 
     /// Reads all lines so far.
-    pub(crate) fn read(&self) -> io::Result<Vec<Execution>> {
+    pub(crate) fn read(&self) -> io::Result<Vec<StepExecution>> {
         match std::fs::read_to_string(&self.path) {
             Ok(text) => Ok(text.lines().filter_map(parse).collect()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -43,9 +43,9 @@ impl ExecutionLog {
     }
 }
 
-fn parse(line: &str) -> Option<Execution> {
+fn parse(line: &str) -> Option<StepExecution> {
     let mut fields = line.split('\t');
-    Some(Execution {
+    Some(StepExecution {
         at: Timestamp::from_millis(fields.next()?.parse().ok()?),
         step: fields.next()?.to_owned(),
         attempt: fields.next()?.parse().ok()?,

@@ -6,7 +6,7 @@ use comfy_table::{Table, presets};
 use outlive::{Entry, EntryKind, Status};
 use serde::Serialize;
 
-use super::execution_log::Execution;
+use super::execution_log::StepExecution;
 use super::folder::DemoFolder;
 use super::processes::Processes;
 use super::snapshot::{OrderSnapshot, RUN_ID, STEPS};
@@ -119,7 +119,7 @@ impl DemoReport {
 }
 
 impl StepReport {
-    fn new(step: &'static str, journal: &[Entry], executions: &[Execution]) -> Self {
+    fn new(step: &'static str, journal: &[Entry], executions: &[StepExecution]) -> Self {
         let entries = || journal.iter().filter(|entry| entry.op.strip_prefix("step:") == Some(step));
         let executions = || executions.iter().filter(|execution| execution.step == step);
         let done = || entries().filter(|entry| entry.kind == EntryKind::StepDone);
@@ -175,8 +175,8 @@ mod tests {
         Entry { op: "step:ship".into(), attempt, ..Entry::of_run(1, Timestamp::from_millis(at), kind) }
     }
 
-    fn began(at: i64) -> Execution {
-        Execution { at: Timestamp::from_millis(at), step: "ship".into(), attempt: 1, pid: 1 }
+    fn began(at: i64) -> StepExecution {
+        StepExecution { at: Timestamp::from_millis(at), step: "ship".into(), attempt: 1, pid: 1 }
     }
 
     #[test]

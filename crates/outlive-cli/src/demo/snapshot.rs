@@ -2,7 +2,7 @@
 
 use outlive::{Entry, EntryKind, Run, RunInfo, Status};
 
-use super::execution_log::{Execution, ExecutionLog};
+use super::execution_log::{ExecutionLog, StepExecution};
 use super::folder::DemoFolder;
 use crate::error::CliError;
 
@@ -15,7 +15,7 @@ pub(crate) const STEPS: [&str; 3] = ["charge card", "reserve stock", "ship"];
 pub(crate) struct OrderSnapshot {
     pub(crate) info: RunInfo,
     pub(crate) journal: Vec<Entry>,
-    pub(crate) executions: Vec<Execution>,
+    pub(crate) executions: Vec<StepExecution>,
 }
 
 impl OrderSnapshot {
@@ -38,7 +38,7 @@ impl OrderSnapshot {
         self.journal.iter().find(|entry| entry.kind == kind)
     }
 
-    pub(crate) fn executions_of<'a>(&'a self, step: &'a str) -> impl Iterator<Item = &'a Execution> {
+    pub(crate) fn executions_of<'a>(&'a self, step: &'a str) -> impl Iterator<Item = &'a StepExecution> {
         self.executions.iter().filter(move |execution| execution.step == step)
     }
 }

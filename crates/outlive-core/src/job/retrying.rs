@@ -28,18 +28,20 @@ pub struct Policy {
 impl Policy {
     /// Decides what follows failure number `failed`, with the details to report.
     #[must_use]
-    pub fn judge(&self, failure: &Failure, failed: u32, since: Timestamp, now: Timestamp, seed: u64) -> Verdict {
-        let Some(policy) = &self.retry else { return Verdict::GiveUp(None) };
+    pub fn judge(&self, failure: &Failure, failed: u32, since: Timestamp, now: Timestamp, seed: u64) -> FailureVerdict {
+        let Some(policy) = &self.retry else { return FailureVerdict::GiveUp(None) };
         // Different for each attempt of each instance.
         let seed = seed.wrapping_add(u64::from(failed).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         if !failure.retryable {
-            return Verdict::GiveUp(None);
+            return FailureVerdict::GiveUp(None);
         }
         // A custom backoff is user code and may panic; then there is no time for the next attempt.
         let decide = || (policy.next(failed, since, now, seed), policy.base_delay(failed));
-        let Ok((next, base_delay)) = catch_unwind(AssertUnwindSafe(decide)) else { return Verdict::GiveUp(None) };
+        let Ok((next, base_delay)) = catch_unwind(AssertUnwindSafe(decide)) else {
+            return FailureVerdict::GiveUp(None);
+        };
         match next {
-            retry::Next::RetryAt { due, delay } => Verdict::Again {
+            retry::Next::RetryAt { due, delay } => FailureVerdict::Again {
                 due,
                 detail: Box::new(Detail {
                     retry_at: Some(due),
@@ -50,14 +52,14 @@ impl Policy {
                     ..Detail::default()
                 }),
             },
-            retry::Next::Exhausted(reason) => Verdict::GiveUp(Some(reason)),
+            retry::Next::Exhausted(reason) => FailureVerdict::GiveUp(Some(reason)),
         }
     }
 }
 
 /// The decision about a failure.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Verdict {
+pub enum FailureVerdict {
     /// Retry.
     Again {
         /// When to retry.
@@ -72,7 +74,7 @@ pub enum Verdict {
 /// Returns the lifecycle event of a failure, and a second one if it exhausts the retries.
 #[must_use]
 pub fn failure_records(
-    verdict: &Verdict,
+    verdict: &FailureVerdict,
     failure: &Failure,
     failed: u32,
     about: Detail,
@@ -80,15 +82,15 @@ pub fn failure_records(
 ) -> (LifecycleRecord, Option<LifecycleRecord>) {
     let error = Some(failure.to_string());
     let failed_detail = match verdict {
-        Verdict::Again { detail, .. } => {
+        FailureVerdict::Again { detail, .. } => {
             Detail { error, event: about.event, handler: about.handler.clone(), ..(**detail).clone() }
         }
-        Verdict::GiveUp(_) => Detail { error, ..about.clone() },
+        FailureVerdict::GiveUp(_) => Detail { error, ..about.clone() },
     };
     let record =
         |kind, detail: Detail| LifecycleRecord { at: now, kind, attempt: failed, detail: Some(detail.to_payload()) };
     let exhausted = match verdict {
-        Verdict::GiveUp(Some(reason)) => {
+        FailureVerdict::GiveUp(Some(reason)) => {
             let (reason, error) = (Some(reason.as_str().into()), Some(failure.to_string()));
             Some(record(LifecycleRecordKind::JobExhausted, Detail { reason, error, ..about }))
         }
@@ -115,11 +117,11 @@ impl Job {
         self.change.lifecycle.push(failed_record);
         self.change.lifecycle.extend(exhausted);
         match verdict {
-            Verdict::Again { due, .. } => {
+            FailureVerdict::Again { due, .. } => {
                 let handler = call.handler;
                 self.record.retry = Some(Retrying { handler, event, failed, since, due, is_trigger });
             }
-            Verdict::GiveUp(reason) => {
+            FailureVerdict::GiveUp(reason) => {
                 if let Some(reason) = reason {
                     let (id, last, total) = (&self.id, failure.clone(), now.since(since));
                     self.change.exhausted.push(Exhausted::new(id, call.handler, failed, reason, last, total));

@@ -19,12 +19,12 @@ use super::error::PolicyError;
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[must_use = "a jitter does nothing until it is passed to a `Retry`"]
 pub struct Jitter {
-    kind: Kind,
+    kind: JitterKind,
     factor: Option<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Kind {
+enum JitterKind {
     None,
     Proportional(f64),
     Full,
@@ -43,29 +43,29 @@ const DECORRELATED_FACTOR: f64 = 3.0;
 impl Jitter {
     /// Uses the delay of the backoff as it is.
     pub fn none() -> Self {
-        Self::of(Kind::None)
+        Self::of(JitterKind::None)
     }
 
     /// Varies the delay by up to this proportion either way: 0.1 turns 10 s into 9 s to 11 s. [`check`](Self::check)
     /// requires 0 to 1.
     pub fn proportional(part: f64) -> Self {
-        Self::of(Kind::Proportional(part))
+        Self::of(JitterKind::Proportional(part))
     }
 
     /// Picks anything from zero to the delay.
     pub fn full() -> Self {
-        Self::of(Kind::Full)
+        Self::of(JitterKind::Full)
     }
 
     /// Picks anything from half the delay to the whole delay.
     pub fn equal() -> Self {
-        Self::of(Kind::Equal)
+        Self::of(JitterKind::Equal)
     }
 
     /// Picks anything from the first delay to three times the previous delay, within the cap. It uses only the first
     /// delay and the cap of the backoff; without a cap it keeps growing.
     pub fn decorrelated() -> Self {
-        Self::of(Kind::Decorrelated)
+        Self::of(JitterKind::Decorrelated)
     }
 
     /// Sets the amount of randomness.
@@ -99,11 +99,11 @@ impl Jitter {
         let exact = |k| backoff.delay(k);
         let chance = uniform(seed, k);
         match self.kind {
-            Kind::None => exact(k),
-            Kind::Proportional(part) => between(scale(exact(k), 1.0 - part), scale(exact(k), 1.0 + part), chance),
-            Kind::Full => between(self.fixed(exact(k)).unwrap_or(Duration::ZERO), exact(k), chance),
-            Kind::Equal => between(self.fixed(exact(k)).unwrap_or(exact(k) / 2), exact(k), chance),
-            Kind::Decorrelated => {
+            JitterKind::None => exact(k),
+            JitterKind::Proportional(part) => between(scale(exact(k), 1.0 - part), scale(exact(k), 1.0 + part), chance),
+            JitterKind::Full => between(self.fixed(exact(k)).unwrap_or(Duration::ZERO), exact(k), chance),
+            JitterKind::Equal => between(self.fixed(exact(k)).unwrap_or(exact(k) / 2), exact(k), chance),
+            JitterKind::Decorrelated => {
                 let factor = self.factor.unwrap_or(DECORRELATED_FACTOR);
                 decorrelated(exact(1), backoff.cap(), factor, k.max(1), seed)
             }
@@ -115,7 +115,7 @@ impl Jitter {
     /// # Errors
     /// If a proportion is not between 0 and 1, or a [`factor`](Self::factor) is out of range or has no effect.
     pub fn check(self) -> Result<(), PolicyError> {
-        if let Kind::Proportional(part) = self.kind
+        if let JitterKind::Proportional(part) = self.kind
             && !(0.0..=1.0).contains(&part)
         {
             return Err(PolicyError::new(format!("jitter proportion {part} is not between 0 and 1; try 0.1")));
@@ -123,12 +123,14 @@ impl Jitter {
         let Some(factor) = self.factor else { return Ok(()) };
         let kind = self.kind();
         let problem = match self.kind {
-            Kind::Full | Kind::Equal if factor > 0.0 && factor <= 1.0 => return Ok(()),
-            Kind::Decorrelated if factor.is_finite() && factor > 1.0 => return Ok(()),
-            Kind::Full | Kind::Equal => "must be above 0 and at most 1: it is the random share of the delay",
-            Kind::Decorrelated => "must be a number above 1: it multiplies the previous delay",
-            Kind::Proportional(_) => "has no effect; pass the proportion to `Jitter::proportional`",
-            Kind::None => "has no effect; remove it, or use `Jitter::full`",
+            JitterKind::Full | JitterKind::Equal if factor > 0.0 && factor <= 1.0 => return Ok(()),
+            JitterKind::Decorrelated if factor.is_finite() && factor > 1.0 => return Ok(()),
+            JitterKind::Full | JitterKind::Equal => {
+                "must be above 0 and at most 1: it is the random share of the delay"
+            }
+            JitterKind::Decorrelated => "must be a number above 1: it multiplies the previous delay",
+            JitterKind::Proportional(_) => "has no effect; pass the proportion to `Jitter::proportional`",
+            JitterKind::None => "has no effect; remove it, or use `Jitter::full`",
         };
         Err(PolicyError::new(format!("factor {factor} of jitter `{kind}` {problem}")))
     }
@@ -137,15 +139,15 @@ impl Jitter {
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self.kind {
-            Kind::None => "none",
-            Kind::Proportional(_) => "proportional",
-            Kind::Full => "full",
-            Kind::Equal => "equal",
-            Kind::Decorrelated => "decorrelated",
+            JitterKind::None => "none",
+            JitterKind::Proportional(_) => "proportional",
+            JitterKind::Full => "full",
+            JitterKind::Equal => "equal",
+            JitterKind::Decorrelated => "decorrelated",
         }
     }
 
-    fn of(kind: Kind) -> Self {
+    fn of(kind: JitterKind) -> Self {
         Self { kind, factor: None }
     }
 
@@ -166,7 +168,7 @@ impl fmt::Display for Jitter {
     /// Writes the kind, with its proportion or factor if it has one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind, self.factor) {
-            (Kind::Proportional(number), _) | (_, Some(number)) => write!(f, "{}({number})", self.kind()),
+            (JitterKind::Proportional(number), _) | (_, Some(number)) => write!(f, "{}({number})", self.kind()),
             _ => f.write_str(self.kind()),
         }
     }

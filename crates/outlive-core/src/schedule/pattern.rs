@@ -80,11 +80,11 @@ struct Field {
     name: &'static str,
     min: u16,
     max: u16,
-    kind: Kind,
+    kind: FieldKind,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum FieldKind {
     Plain,
     Month,
     Day,
@@ -92,24 +92,24 @@ enum Kind {
 }
 
 const FIELDS: [Field; 7] = [
-    Field { name: "second", min: 0, max: 59, kind: Kind::Plain },
-    Field { name: "minute", min: 0, max: 59, kind: Kind::Plain },
-    Field { name: "hour", min: 0, max: 23, kind: Kind::Plain },
-    Field { name: "day of month", min: 1, max: 31, kind: Kind::Day },
-    Field { name: "month", min: 1, max: 12, kind: Kind::Month },
-    Field { name: "day of week", min: 0, max: 7, kind: Kind::Weekday },
-    Field { name: "year", min: 1970, max: 5000, kind: Kind::Plain },
+    Field { name: "second", min: 0, max: 59, kind: FieldKind::Plain },
+    Field { name: "minute", min: 0, max: 59, kind: FieldKind::Plain },
+    Field { name: "hour", min: 0, max: 23, kind: FieldKind::Plain },
+    Field { name: "day of month", min: 1, max: 31, kind: FieldKind::Day },
+    Field { name: "month", min: 1, max: 12, kind: FieldKind::Month },
+    Field { name: "day of week", min: 0, max: 7, kind: FieldKind::Weekday },
+    Field { name: "year", min: 1970, max: 5000, kind: FieldKind::Plain },
 ];
 
 impl Field {
     /// Replaces names with numbers and normalizes the field to the one spelling that croner parses without surprises:
     /// it would read `1JAN` as November and `MON` as minute 1.
     fn read(&self, word: &str) -> Result<String, String> {
-        let is_day = matches!(self.kind, Kind::Day | Kind::Weekday);
+        let is_day = matches!(self.kind, FieldKind::Day | FieldKind::Weekday);
         if word == "*" || word == "?" && is_day {
             return Ok("*".to_owned());
         }
-        let both = if self.kind == Kind::Weekday && word.starts_with('+') { "+" } else { "" };
+        let both = if self.kind == FieldKind::Weekday && word.starts_with('+') { "+" } else { "" };
         let items = word[both.len()..].split(',').map(|item| self.item(item)).collect::<Result<Vec<_>, _>>()?;
         if items.iter().any(|item| item == "L") && items.iter().any(|item| item == "LW") {
             return Err(format!("{} {word:?} has both L and LW, of which only one would apply", self.name));
@@ -139,7 +139,7 @@ impl Field {
 
     fn range(&self, first: &str, last: &str) -> Result<String, String> {
         let (from, mut to) = (self.value(first)?, self.value(last)?);
-        if self.kind == Kind::Weekday && to == 0 && from > 0 {
+        if self.kind == FieldKind::Weekday && to == 0 && from > 0 {
             to = 7;
         }
         if from > to {
@@ -150,13 +150,13 @@ impl Field {
 
     fn single(&self, text: &str) -> Result<String, String> {
         match self.kind {
-            Kind::Day if matches!(text, "L" | "LW") => return Ok(text.to_owned()),
-            Kind::Day => {
+            FieldKind::Day if matches!(text, "L" | "LW") => return Ok(text.to_owned()),
+            FieldKind::Day => {
                 if let Some(day) = text.strip_suffix('W') {
                     return Ok(format!("{}W", self.value(day)?));
                 }
             }
-            Kind::Weekday => {
+            FieldKind::Weekday => {
                 if let Some(day) = text.strip_suffix('L') {
                     return Ok(format!("{}L", self.value(day)? % 7));
                 }
@@ -166,7 +166,7 @@ impl Field {
                     return Ok(format!("{}#{nth}", self.value(day)?));
                 }
             }
-            Kind::Plain | Kind::Month => {}
+            FieldKind::Plain | FieldKind::Month => {}
         }
         Ok(self.value(text)?.to_string())
     }
@@ -185,9 +185,9 @@ impl Field {
 
     fn names(&self) -> &'static [&'static str] {
         match self.kind {
-            Kind::Month => &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
-            Kind::Weekday => &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
-            Kind::Plain | Kind::Day => &[],
+            FieldKind::Month => &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
+            FieldKind::Weekday => &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
+            FieldKind::Plain | FieldKind::Day => &[],
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::status::Status;
 use crate::time::Timestamp;
 
 use super::inbox::RunInbox;
-use super::op::{Asked, OpKind, Outcome, Phase};
+use super::op::{Asked, OpKind, OpPhase, Outcome};
 use super::{Machine, Slot, Trouble};
 
 impl Machine {
@@ -161,7 +161,7 @@ impl Machine {
     /// flag is `true` if there are more.
     #[must_use]
     pub fn awaited(&self, max: usize) -> (Vec<Asked>, bool) {
-        let listening = |slot: &Slot| matches!(self.ops.phase(*slot), Some(Phase::Listening));
+        let listening = |slot: &Slot| matches!(self.ops.phase(*slot), Some(OpPhase::Listening));
         let timed = self.ops.timers().map(|(_, slot)| slot);
         let waiting = self.inbox.iter().flat_map(|inbox| inbox.waiting.values()).flatten();
         let untimed = waiting.copied().filter(listening);
@@ -216,7 +216,7 @@ impl Machine {
     /// Returns the identities of the outstanding operations that were polled, sorted.
     #[must_use]
     pub fn outstanding(&self) -> Vec<Arc<str>> {
-        let polled = self.ops.iter().map(|(_, op)| op).filter(|op| !matches!(op.phase, Phase::Called));
+        let polled = self.ops.iter().map(|(_, op)| op).filter(|op| !matches!(op.phase, OpPhase::Called));
         let mut keys: Vec<_> = polled.map(|op| op.key.clone()).collect();
         keys.sort();
         keys
@@ -225,7 +225,7 @@ impl Machine {
     /// Returns the outstanding operations that were polled, sorted by identity.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
-        let polled = self.ops.iter().map(|(_, op)| op).filter(|op| !matches!(op.phase, Phase::Called));
+        let polled = self.ops.iter().map(|(_, op)| op).filter(|op| !matches!(op.phase, OpPhase::Called));
         let mut asked: Vec<_> = polled.map(Asked::of).collect();
         asked.sort_by(|one, other| one.op.cmp(&other.op));
         asked
@@ -241,7 +241,9 @@ impl Machine {
     #[must_use]
     pub fn recorded(&self, slot: Slot) -> Option<&Payload> {
         match self.ops.phase(slot)? {
-            Phase::Settled { outcome: Outcome::Value(payload) | Outcome::Signal { payload, .. }, .. } => Some(payload),
+            OpPhase::Settled { outcome: Outcome::Value(payload) | Outcome::Signal { payload, .. }, .. } => {
+                Some(payload)
+            }
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use crate::payload::Payload;
 use crate::retry::{Next, Reason, Retry};
 use crate::time::Timestamp;
 
-use super::op::{Ended, FailedStep, Outcome, Phase, StepSpec};
+use super::op::{FailedStep, OpPhase, Outcome, StepEnding, StepSpec};
 use super::{Attempt, Machine, Slot, record};
 
 /// How the delay until a retry came about. Recorded for lifecycle events only; replay does not need it.
@@ -34,11 +34,11 @@ impl Machine {
     pub(super) fn attempt(&self, slot: Slot) -> Option<Attempt> {
         let op = self.ops.get(slot)?;
         match &op.phase {
-            Phase::Working { attempt, started } => {
+            OpPhase::Working { attempt, started } => {
                 let deadline = op.step_spec().and_then(|spec| deadline(spec, *started, op.record.first_started));
                 Some(Attempt { number: *attempt, deadline, fallback_for: None })
             }
-            Phase::FallingBack { attempt, failure, .. } => {
+            OpPhase::FallingBack { attempt, failure, .. } => {
                 Some(Attempt { number: *attempt, deadline: None, fallback_for: Some(failure.clone()) })
             }
             _ => None,
@@ -49,12 +49,12 @@ impl Machine {
     pub fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
         let Some(op) = self.ops.get(slot) else { return };
         match (&op.phase, result) {
-            (Phase::Working { .. } | Phase::FallingBack { .. }, Ok(value)) => {
+            (OpPhase::Working { .. } | OpPhase::FallingBack { .. }, Ok(value)) => {
                 self.settle(slot, EntryKind::StepDone, Outcome::Value(value), now);
             }
-            (Phase::Working { attempt, .. }, Err(failure)) => self.attempt_failed(slot, *attempt, failure, now),
-            (Phase::FallingBack { attempt, .. }, Err(failure)) => {
-                let failed = FailedStep { ended: Ended::Error, attempts: *attempt, failure };
+            (OpPhase::Working { attempt, .. }, Err(failure)) => self.attempt_failed(slot, *attempt, failure, now),
+            (OpPhase::FallingBack { attempt, .. }, Err(failure)) => {
+                let failed = FailedStep { ended: StepEnding::Error, attempts: *attempt, failure };
                 self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
             }
             _ => {}
@@ -69,16 +69,16 @@ impl Machine {
         if let Some(failure) = record.falling_back.clone() {
             if !spec.has_fallback {
                 // A deploy removed the fallback, so the step has failed.
-                let failed = FailedStep { ended: Ended::Error, attempts: record.failed, failure: *failure };
+                let failed = FailedStep { ended: StepEnding::Error, attempts: record.failed, failure: *failure };
                 return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
             }
-            let phase = Phase::FallingBack { attempt: record.failed, started: now, failure };
+            let phase = OpPhase::FallingBack { attempt: record.failed, started: now, failure };
             return self.work(slot, phase);
         }
         match record.started {
             // The attempt was running when the process ended.
             Some((attempt, started)) if attempt == next => {
-                self.ops.set_phase(slot, Phase::Working { attempt, started });
+                self.ops.set_phase(slot, OpPhase::Working { attempt, started });
                 self.resume_attempt(slot, &spec, now);
             }
             _ => match record.due {
@@ -100,7 +100,7 @@ impl Machine {
                 let (attempts, failure) = (op.record.failed, last.clone());
                 self.give_up(
                     slot,
-                    FailedStep { ended: Ended::Exhausted(Reason::MaxDuration), attempts, failure: *failure },
+                    FailedStep { ended: StepEnding::Exhausted(Reason::MaxDuration), attempts, failure: *failure },
                     now,
                 );
             }
@@ -122,8 +122,8 @@ impl Machine {
             return self.frontier.wakes.push(slot);
         }
         // It has already timed out. It ends after timers that were due earlier, and no body runs until then.
-        if let Some(&Phase::Working { attempt, started }) = self.ops.phase(slot) {
-            self.ops.set_phase(slot, Phase::Starting { seq: u64::MAX, attempt, started });
+        if let Some(&OpPhase::Working { attempt, started }) = self.ops.phase(slot) {
+            self.ops.set_phase(slot, OpPhase::Starting { seq: u64::MAX, attempt, started });
         }
     }
 
@@ -134,7 +134,7 @@ impl Machine {
         let attempt = op.record.failed.saturating_add(1);
         let Some(spec) = op.step_spec() else { return };
         let (needs_start, is_at_most_once) = (spec.needs_start(), spec.is_at_most_once);
-        self.ops.set_phase(slot, Phase::Working { attempt, started: now });
+        self.ops.set_phase(slot, OpPhase::Working { attempt, started: now });
         if needs_start {
             self.push(slot, EntryKind::StepStarted, now, |_| {});
         }
@@ -143,14 +143,14 @@ impl Machine {
         }
         if is_at_most_once {
             let seq = self.recorder.seq();
-            self.ops.set_phase(slot, Phase::Starting { seq, attempt, started: now });
+            self.ops.set_phase(slot, OpPhase::Starting { seq, attempt, started: now });
             self.frontier.starting.push(slot);
         } else {
             self.frontier.wakes.push(slot);
         }
     }
 
-    fn work(&mut self, slot: Slot, phase: Phase) {
+    fn work(&mut self, slot: Slot, phase: OpPhase) {
         self.ops.set_phase(slot, phase);
         self.frontier.wakes.push(slot);
     }
@@ -158,11 +158,11 @@ impl Machine {
     /// Handles a step's timer: the next attempt is due, or the current one timed out.
     pub(super) fn step_due(&mut self, slot: Slot, now: Timestamp) {
         match self.ops.get(slot).map(|op| &op.phase) {
-            Some(Phase::Armed) => match self.total_deadline(slot) {
+            Some(OpPhase::Armed) => match self.total_deadline(slot) {
                 Some(end) if end <= now => self.time_is_up(slot, now),
                 _ => self.start_next(slot, now),
             },
-            Some(Phase::Working { .. } | Phase::Starting { .. }) => self.time_is_up(slot, now),
+            Some(OpPhase::Working { .. } | OpPhase::Starting { .. }) => self.time_is_up(slot, now),
             _ => {}
         }
     }
@@ -177,7 +177,9 @@ impl Machine {
         let Some(op) = self.ops.get(slot) else { return };
         let Some(spec) = op.step_spec() else { return };
         let (attempt, started) = match op.phase {
-            Phase::Working { attempt, started, .. } | Phase::Starting { attempt, started, .. } => (attempt, started),
+            OpPhase::Working { attempt, started, .. } | OpPhase::Starting { attempt, started, .. } => {
+                (attempt, started)
+            }
             _ => (op.record.failed, now),
         };
         let is_total = self.total_deadline(slot).is_some_and(|end| end <= now);
@@ -188,7 +190,7 @@ impl Machine {
         let failure = Failure::timed_out(limit.unwrap_or(Duration::ZERO), now.since(began));
         self.drop_body(slot);
         if is_total {
-            return self.give_up(slot, FailedStep { ended: Ended::Timeout, attempts: attempt, failure }, now);
+            return self.give_up(slot, FailedStep { ended: StepEnding::Timeout, attempts: attempt, failure }, now);
         }
         self.attempt_failed(slot, attempt, failure, now);
     }
@@ -200,21 +202,21 @@ impl Machine {
         let first = op.record.first_started.unwrap_or(now);
         let seed = self.seed ^ fold(&op.key);
         let ended = match (&failure.cause, &spec.retry) {
-            (Cause::Interrupted, _) => Ended::Interrupted,
+            (Cause::Interrupted, _) => StepEnding::Interrupted,
             (_, Some(retry)) if failure.retryable => match next_of(retry, attempt, first, now, seed) {
                 Ok((Next::RetryAt { due, .. }, base)) => {
                     let plan = AttemptPlan::new(retry, base);
                     return self.schedule_retry(slot, attempt, (&failure, &plan), due, now);
                 }
-                Ok((Next::Exhausted(reason), _)) => Ended::Exhausted(reason),
+                Ok((Next::Exhausted(reason), _)) => StepEnding::Exhausted(reason),
                 Err(panic) => {
                     let key = op.key.clone();
                     return self
                         .fail(format!("the backoff of {key} panicked: {panic}; fix it and restart the program"));
                 }
             },
-            (Cause::Timeout, _) => Ended::Timeout,
-            _ => Ended::Error,
+            (Cause::Timeout, _) => StepEnding::Timeout,
+            _ => StepEnding::Error,
         };
         self.give_up(slot, FailedStep { ended, attempts: attempt, failure }, now);
     }
@@ -258,7 +260,7 @@ impl Machine {
             entry.attempt = attempt;
             entry.payload = Some(failure::with_note(&failed.failure, "ended", record::ended_to(failed.ended)));
         });
-        self.work(slot, Phase::FallingBack { attempt, started: now, failure: failed.failure.into() });
+        self.work(slot, OpPhase::FallingBack { attempt, started: now, failure: failed.failure.into() });
     }
 }
 

@@ -6,7 +6,7 @@ use crate::payload::Payload;
 use crate::time::Timestamp;
 
 use super::Machine;
-use super::op::{Op, Outcome, Phase};
+use super::op::{Op, OpPhase, Outcome};
 
 impl Machine {
     /// Takes the control messages in order of arrival, as [`act`](Self::act) does.
@@ -45,7 +45,10 @@ impl Machine {
         self.recorder.push_of_run(EntryKind::CancelTaken, now).payload = Payload::encode(&reason).ok();
         self.inbox_mut().cancel = Some(reason);
         let open = |op: &Op| {
-            !matches!(op.phase, Phase::Called | Phase::Settled { .. } | Phase::Delivered { .. } | Phase::Refused)
+            !matches!(
+                op.phase,
+                OpPhase::Called | OpPhase::Settled { .. } | OpPhase::Delivered { .. } | OpPhase::Refused
+            )
         };
         let open_ops = self.ops.iter().filter(|(_, op)| open(op));
         let mut outstanding: Vec<_> = open_ops.map(|(slot, op)| (op.key.clone(), slot)).collect();

@@ -10,7 +10,7 @@ use crate::retry::{Reason, Retry};
 use crate::time::Timestamp;
 
 use super::identity::Identity;
-use super::record::Record;
+use super::record::OpRecord;
 
 /// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,7 +86,7 @@ impl StepSpec {
 
 /// Why a step failed for good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum StepEnding {
     /// An error that is not retried.
     Error,
     /// The retry policy ran out of attempts or time.
@@ -101,7 +101,7 @@ pub enum Ended {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedStep {
     /// Why it failed.
-    pub ended: Ended,
+    pub ended: StepEnding,
     /// The number of attempts.
     pub attempts: u32,
     /// The last failure.
@@ -153,7 +153,7 @@ pub struct Asked {
 
 impl Asked {
     pub(super) fn of(op: &Op) -> Self {
-        let is_over = matches!(op.phase, Phase::Settled { .. } | Phase::Delivered { .. });
+        let is_over = matches!(op.phase, OpPhase::Settled { .. } | OpPhase::Delivered { .. });
         let record = &op.record;
         let has_begun = record.started.is_some() || record.failed > 0 || record.due.is_some();
         Self {
@@ -174,7 +174,7 @@ impl Asked {
 
 /// The phase of an operation.
 #[derive(Debug)]
-pub(super) enum Phase {
+pub(super) enum OpPhase {
     /// Called but never polled; it takes no part in anything yet.
     Called,
     /// Polled, but not begun in this process.
@@ -208,8 +208,8 @@ pub(super) struct Op {
     pub(super) aliases: Vec<Arc<str>>,
     pub(super) spec: Option<Spec>,
     /// What the journal says about it, and what happened since.
-    pub(super) record: Record,
-    pub(super) phase: Phase,
+    pub(super) record: OpRecord,
+    pub(super) phase: OpPhase,
     /// Its time in `Machine::timers`, if it has a timer.
     pub(super) timer: Option<Timestamp>,
 }
@@ -224,6 +224,6 @@ impl Op {
 
     /// Returns `true` if its body may be running.
     pub(super) fn is_working(&self) -> bool {
-        matches!(self.phase, Phase::Working { .. } | Phase::FallingBack { .. } | Phase::Starting { .. })
+        matches!(self.phase, OpPhase::Working { .. } | OpPhase::FallingBack { .. } | OpPhase::Starting { .. })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::time::Timestamp;
 
 use super::Slot;
-use super::op::{Op, Phase};
+use super::op::{Op, OpPhase};
 
 /// The outstanding operations of a run.
 #[derive(Default)]
@@ -67,11 +67,11 @@ impl Operations {
         self.working
     }
 
-    pub(super) fn phase(&self, slot: Slot) -> Option<&Phase> {
+    pub(super) fn phase(&self, slot: Slot) -> Option<&OpPhase> {
         self.get(slot).map(|op| &op.phase)
     }
 
-    pub(super) fn set_phase(&mut self, slot: Slot, phase: Phase) {
+    pub(super) fn set_phase(&mut self, slot: Slot, phase: OpPhase) {
         if let Some(op) = self.slots.get_mut(slot.0).and_then(Option::as_mut) {
             let was = op.is_working();
             op.phase = phase;

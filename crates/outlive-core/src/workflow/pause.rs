@@ -4,7 +4,7 @@ use crate::journal::EntryKind;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-use super::op::{Outcome, Phase, Spec};
+use super::op::{OpPhase, Outcome, Spec};
 use super::{Machine, Mode, Slot, record};
 
 impl Machine {
@@ -88,7 +88,7 @@ impl Machine {
         self.inbox_mut().wait(name, slot);
         match (limit, recorded) {
             // Even if a timeout is recorded: a deploy removed it.
-            (None, _) => self.ops.set_phase(slot, Phase::Listening),
+            (None, _) => self.ops.set_phase(slot, OpPhase::Listening),
             (Some(_), Some(due)) => self.arm(slot, due),
             (Some(due), None) => {
                 self.push(slot, EntryKind::WaitSet, now, |entry| entry.due = Some(due));

@@ -10,11 +10,11 @@ use crate::payload::Payload;
 use crate::retry::Reason;
 use crate::time::Timestamp;
 
-use super::op::{Ended, FailedStep, Outcome};
+use super::op::{FailedStep, Outcome, StepEnding};
 
 /// What the journal says about one operation.
 #[derive(Default, Debug)]
-pub(super) struct Record {
+pub(super) struct OpRecord {
     /// The start of its first attempt.
     pub(super) first_started: Option<Timestamp>,
     /// The last recorded start of an attempt: its number and time.
@@ -34,7 +34,7 @@ pub(super) struct Record {
 struct Unasked {
     /// The call site when it was recorded.
     site: Arc<str>,
-    record: Record,
+    record: OpRecord,
     /// Its outcome, once it has one.
     outcome: Option<Recorded>,
 }
@@ -128,7 +128,7 @@ impl Records {
     }
 
     /// Takes the record of an operation that the code asks for.
-    pub(super) fn take(&mut self, op: &Arc<str>) -> Option<(Record, Option<Recorded>)> {
+    pub(super) fn take(&mut self, op: &Arc<str>) -> Option<(OpRecord, Option<Recorded>)> {
         let place = match self.ops.get(self.next) {
             None if self.unasked == 0 => return None,
             Some((next, _)) if next == op => self.next,
@@ -228,22 +228,24 @@ pub(super) fn failed_to(failed: &FailedStep) -> Payload {
     failure::for_step(ended_to(failed.ended), &failed.failure)
 }
 
-pub(super) fn ended_to(ended: Ended) -> &'static str {
+pub(super) fn ended_to(ended: StepEnding) -> &'static str {
     match ended {
-        Ended::Error => "error",
-        Ended::Timeout => "timeout",
-        Ended::Interrupted => "interrupted",
-        Ended::Exhausted(reason) => reason.as_str(),
+        StepEnding::Error => "error",
+        StepEnding::Timeout => "timeout",
+        StepEnding::Interrupted => "interrupted",
+        StepEnding::Exhausted(reason) => reason.as_str(),
     }
 }
 
 fn failed_from(payload: &Payload, attempts: u32) -> Result<FailedStep, String> {
     let (ended, failure) = failure::of_step(payload)?;
     let ended = match ended.as_str() {
-        "error" => Ended::Error,
-        "timeout" => Ended::Timeout,
-        "interrupted" => Ended::Interrupted,
-        other => Ended::Exhausted(Reason::from_text(other).ok_or_else(|| format!("unknown step ending {other:?}"))?),
+        "error" => StepEnding::Error,
+        "timeout" => StepEnding::Timeout,
+        "interrupted" => StepEnding::Interrupted,
+        other => {
+            StepEnding::Exhausted(Reason::from_text(other).ok_or_else(|| format!("unknown step ending {other:?}"))?)
+        }
     };
     Ok(FailedStep { ended, attempts, failure })
 }

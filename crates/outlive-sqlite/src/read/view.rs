@@ -16,7 +16,7 @@ use super::threads::ReaderThreads;
 use crate::open::{self, Options, ReaderConnection};
 use crate::place;
 use crate::still::Still;
-use crate::watch::{Watch, WriteListener};
+use crate::watch::{HandleListener, Watch};
 
 /// How often the file is polled while somebody waits for changes.
 const POLL_EVERY: Duration = Duration::from_millis(50);
@@ -53,7 +53,7 @@ pub struct SqliteReader {
     /// For lists and counts, which may be slow.
     pub(crate) lists: ReaderThreads,
     watch: Arc<Watch>,
-    listener: Arc<WriteListener>,
+    listener: Arc<HandleListener>,
 }
 
 impl SqliteReader {
@@ -95,7 +95,7 @@ impl SqliteReader {
         let lookups = ReaderThreads::start(&path, options, "outlive-lookups", 1)?;
         let lists = ReaderThreads::start(&path, options, "outlive-lists", LIST_THREADS)?;
         let watch = Arc::default();
-        Ok(Self { path, lookups, lists, listener: WriteListener::new(&watch), watch })
+        Ok(Self { path, lookups, lists, listener: HandleListener::new(&watch), watch })
     }
 
     /// Returns the absolute path of the file.

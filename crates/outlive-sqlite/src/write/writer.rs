@@ -22,7 +22,7 @@ use crate::home;
 use crate::lease::Lock;
 use crate::open::{self, Options};
 use crate::place::OpenPath;
-use crate::watch::{self, Watch, WriteListener};
+use crate::watch::{self, HandleListener, Watch};
 
 /// How long a restart checkpoint waits for readers. Nobody can write meanwhile.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ pub(crate) type ReplyTo<T> = oneshot::Sender<Result<T, Error>>;
 /// A request to the writer.
 pub(crate) enum WriterRequest {
     /// Writes a batch for the handle with this listener.
-    Write(Arc<Vec<Write>>, Weak<WriteListener>, ReplyTo<Vec<Answer>>),
+    Write(Arc<Vec<Write>>, Weak<HandleListener>, ReplyTo<Vec<Answer>>),
     /// Takes the lease. The reply is the epoch, and how many instances were driven when the last process died.
     Lease(Timestamp, ReplyTo<(Epoch, usize)>),
     Release(Epoch, ReplyTo<()>),

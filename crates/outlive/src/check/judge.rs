@@ -77,7 +77,7 @@ pub(super) struct Original<'a> {
 
 /// Where a copy is once everything recorded is delivered, if nothing is wrong with it.
 #[derive(Clone)]
-pub(super) struct Frontier {
+pub(super) struct ReachedFrontier {
     /// What is recorded and was not asked for, in the order in which it was recorded.
     pub(super) orphans: Vec<Operation>,
     /// What the copy asks for at the end of the journal that is not recorded.
@@ -174,7 +174,7 @@ impl Original<'_> {
     ///
     /// # Errors
     /// The verdict, if it cannot continue from there.
-    pub(super) fn frontier(&self, copy: &Copy) -> Result<Frontier, Verdict> {
+    pub(super) fn frontier(&self, copy: &Copy) -> Result<ReachedFrontier, Verdict> {
         let state = copy.resident.lock();
         if let Some(trouble) = state.machine.trouble() {
             let sentence = trouble.0.clone();
@@ -198,7 +198,7 @@ impl Original<'_> {
             |asked: &[Asked]| -> Vec<_> { asked.iter().filter(|asked| !asked.is_recorded).cloned().collect() };
         let (first, last) = (unrecorded(&copy.asked), unrecorded(&copy.last));
         let last = if last.is_empty() { first.clone() } else { last };
-        Ok(Frontier { orphans: self.orphans(copy), unrecorded: first, last })
+        Ok(ReachedFrontier { orphans: self.orphans(copy), unrecorded: first, last })
     }
 
     fn check_strict(&self, copy: &Copy, asked: &[Arc<str>]) -> Result<(), Verdict> {
@@ -229,7 +229,7 @@ impl Original<'_> {
     }
 }
 
-impl Frontier {
+impl ReachedFrontier {
     /// Returns `true` if nothing that matters can come after what is new: a sleep runs no code and has no type, so a
     /// step before it is only one more step.
     fn hides_nothing(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use outlive_core::workflow::{Asked, OpKind};
 
-use super::judge::{Frontier, Original, operation};
+use super::judge::{Original, ReachedFrontier, operation};
 use super::verdict::{Operation, Rename};
 use crate::instance::resident::Guesses;
 use outlive_core::workflow::{ParsedIdentity, unescaped};
@@ -16,7 +16,7 @@ const RENAMES_MAX: usize = 16;
 ///
 /// Returns nothing unless all of it fits: the copy gets to where the run is, or to its end, with every new name
 /// explained, and no other record of the kind is left that could be meant as well.
-pub(super) fn find(original: &Original<'_>, first: &Frontier) -> Vec<Rename> {
+pub(super) fn find(original: &Original<'_>, first: &ReachedFrontier) -> Vec<Rename> {
     let (mut renames, mut guesses, mut frontier) = (Vec::<Rename>::new(), Guesses::new(), first.clone());
     while renames.len() < RENAMES_MAX {
         let Some((rename, tried, next)) = one_more(original, &frontier, &guesses) else { break };
@@ -33,7 +33,11 @@ pub(super) fn find(original: &Original<'_>, first: &Frontier) -> Vec<Rename> {
 }
 
 /// Finds one more rename; returns it with the guesses made so far and where the copy then is.
-fn one_more(original: &Original<'_>, frontier: &Frontier, guesses: &Guesses) -> Option<(Rename, Guesses, Frontier)> {
+fn one_more(
+    original: &Original<'_>,
+    frontier: &ReachedFrontier,
+    guesses: &Guesses,
+) -> Option<(Rename, Guesses, ReachedFrontier)> {
     frontier.last.iter().find_map(|asked| {
         let orphan = candidate(asked, &frontier.orphans)?;
         let old = old_base(asked, orphan)?;

@@ -1,4 +1,4 @@
-//! Call sites of operations: what all calls from one place share, cached per thread.
+//! CallSite sites of operations: what all calls from one place share, cached per thread.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -13,7 +13,7 @@ use crate::error::Error;
 const PLACES: usize = 256;
 
 /// A call of an operation: its name, and the place it is called from.
-pub(crate) struct Call {
+pub(crate) struct CallSite {
     pub(crate) kind: OpKind,
     pub(crate) name: Box<str>,
     /// The operation's identity outside any scope, without a key.
@@ -26,10 +26,10 @@ pub(crate) struct Call {
 }
 
 thread_local! {
-    static CALLS: RefCell<Vec<Option<Arc<Call>>>> = const { RefCell::new(Vec::new()) };
+    static CALLS: RefCell<Vec<Option<Arc<CallSite>>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Call {
+impl CallSite {
     /// Returns the call of `name` at `location`.
     pub(crate) fn at(location: &'static Location<'static>, kind: OpKind, name: &str) -> Arc<Self> {
         let place = std::ptr::from_ref(location).addr() / align_of::<Location<'_>>() % PLACES;

@@ -8,7 +8,7 @@ use std::task::Context;
 use outlive_core::payload::Payload;
 use outlive_core::workflow::{self, OpKind, Polled, Slot, Spec};
 
-use crate::ctx::call::Call;
+use crate::ctx::call::CallSite;
 use crate::ctx::{Ctx, check};
 use crate::error::Error;
 use crate::instance::resident::{CalledFrom, ResidentRun};
@@ -20,7 +20,7 @@ pub(crate) type Tie<'a, T> = PhantomData<(&'a Ctx, fn() -> T)>;
 pub(crate) struct Operation {
     pub(crate) resident: Arc<ResidentRun>,
     scope: Arc<str>,
-    pub(crate) call: Arc<Call>,
+    pub(crate) call: Arc<CallSite>,
     key: Option<Box<str>>,
     /// The names it had in earlier versions of the code.
     was: Vec<Box<str>>,
@@ -35,7 +35,7 @@ impl Operation {
         let mut operation = Self {
             resident: ctx.resident.clone(),
             scope: ctx.scope.clone(),
-            call: Call::at(location, kind, name),
+            call: CallSite::at(location, kind, name),
             key: None,
             was: Vec::new(),
             slot: None,

@@ -12,7 +12,7 @@ use outlive_core::duration::IntoDuration;
 use outlive_core::failure::{Cause, Failure};
 use outlive_core::payload::Payload;
 use outlive_core::retry::Retry;
-use outlive_core::workflow::{self, Ended, FailedStep, OpKind, Outcome, Polled, Spec, StepSpec};
+use outlive_core::workflow::{self, FailedStep, OpKind, Outcome, Polled, Spec, StepEnding, StepSpec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::Span;
@@ -181,7 +181,7 @@ struct Codec<T, E> {
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 type Details<E> = fn(&E) -> Option<Payload>;
-type RetryIf<'a, E> = Box<dyn Fn(&E) -> bool + Send + 'a>;
+type StepRetryIf<'a, E> = Box<dyn Fn(&E) -> bool + Send + 'a>;
 type Fallback<'a, T> = Box<dyn FnOnce(Failure) -> Boxed<'a, Result<T, BoxError>> + Send + 'a>;
 
 /// A step, created by [`Ctx::step`].
@@ -206,7 +206,7 @@ where
     operation: Operation,
     body: B,
     spec: StepSpec,
-    retry_if: Option<RetryIf<'a, B::Error>>,
+    retry_if: Option<StepRetryIf<'a, B::Error>>,
     fallback: Option<Fallback<'a, B::Output>>,
     details: Option<Details<B::Error>>,
     codec: Codec<B::Output, B::Error>,
@@ -751,13 +751,13 @@ fn unkept<T>(problem: &str) -> Failure {
 fn error_of(step: String, failed: FailedStep) -> Error {
     let FailedStep { ended, attempts, failure } = failed;
     match ended {
-        Ended::Error => Error::Step { step, failure },
-        Ended::Timeout => {
+        StepEnding::Error => Error::Step { step, failure },
+        StepEnding::Timeout => {
             let (timeout, elapsed) = failure.times().unwrap_or_default();
             Error::Timeout { step, timeout, elapsed, failure: Box::new(failure) }
         }
-        Ended::Interrupted => Error::Interrupted { step, failure },
-        Ended::Exhausted(reason) => Error::RetryExhausted { step, attempts, reason, last: failure },
+        StepEnding::Interrupted => Error::Interrupted { step, failure },
+        StepEnding::Exhausted(reason) => Error::RetryExhausted { step, attempts, reason, last: failure },
     }
 }
 

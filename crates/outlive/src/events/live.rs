@@ -9,11 +9,11 @@ use outlive_core::store::query::{FeedContent, FeedItem};
 
 use super::event::{Cursor, LifecycleEvent};
 use super::kind::LifecycleKind;
-use crate::instance::attempts::{Attempts, Begun, Listener};
+use crate::instance::attempts::{AttemptListener, Attempts, Begun};
 
 /// What one subscriber receives besides the feed.
 pub(super) struct Live {
-    listener: Listener,
+    listener: AttemptListener,
     /// How many had been reported when the feed was last read: those come after everything that was committed before
     /// them.
     told: u64,

@@ -65,21 +65,21 @@ impl Attempts {
     }
 
     /// Listens until the listener is dropped.
-    pub(crate) fn listen(attempts: Arc<Self>) -> Listener {
+    pub(crate) fn listen(attempts: Arc<Self>) -> AttemptListener {
         let waiting = Arc::default();
         lock(&attempts.listeners).push(Arc::clone(&waiting));
         attempts.count.fetch_add(1, Ordering::SeqCst);
-        Listener { attempts, waiting }
+        AttemptListener { attempts, waiting }
     }
 }
 
 /// A listener to attempts.
-pub(crate) struct Listener {
+pub(crate) struct AttemptListener {
     attempts: Arc<Attempts>,
     waiting: Arc<Mutex<LiveAttempts>>,
 }
 
-impl Listener {
+impl AttemptListener {
     /// Returns how many attempts were sent to this listener so far.
     pub(crate) fn told(&self) -> u64 {
         lock(&self.waiting).told
@@ -109,7 +109,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for AttemptListener {
     fn drop(&mut self) {
         self.attempts.count.fetch_sub(1, Ordering::SeqCst);
         lock(&self.attempts.listeners).retain(|waiting| !Arc::ptr_eq(waiting, &self.waiting));

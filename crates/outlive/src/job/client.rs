@@ -26,7 +26,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::instance::codec;
 use crate::runtime::handlers::Names;
-use crate::runtime::replies::Reply;
+use crate::runtime::replies::MessageOutcome;
 use crate::runtime::shared::Shared;
 use crate::runtime::waiters::Until;
 
@@ -45,7 +45,7 @@ pub(crate) struct JobClient {
 
 /// The standing of an instance, including orders it has not acted on yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum InstanceStanding {
     Goes,
     Stopped,
     Ending,
@@ -109,7 +109,7 @@ impl Patience {
 }
 
 /// A token and the reply that comes under it.
-pub(crate) type Expected = (u64, oneshot::Receiver<Reply>);
+pub(crate) type Expected = (u64, oneshot::Receiver<MessageOutcome>);
 
 /// Messages that were accepted.
 pub(crate) struct Accepted {
@@ -118,7 +118,7 @@ pub(crate) struct Accepted {
     pub(crate) created: bool,
     pub(crate) positions: Vec<u64>,
     /// The outcome of the first of them, if this process executes.
-    reply: Option<oneshot::Receiver<Reply>>,
+    reply: Option<oneshot::Receiver<MessageOutcome>>,
 }
 
 impl JobClient {
@@ -191,7 +191,7 @@ impl JobClient {
         accepted: Accepted,
         patience: Patience,
         limit: Duration,
-    ) -> Result<Reply, Error> {
+    ) -> Result<MessageOutcome, Error> {
         let id = accepted.id.to_string();
         match tokio::time::timeout(limit, self.outcome(accepted, patience)).await {
             Ok(outcome) => outcome,
@@ -232,11 +232,11 @@ impl JobClient {
     }
 
     /// Waits for the outcome of the first accepted message.
-    pub(crate) async fn outcome(&self, accepted: Accepted, patience: Patience) -> Result<Reply, Error> {
+    pub(crate) async fn outcome(&self, accepted: Accepted, patience: Patience) -> Result<MessageOutcome, Error> {
         let pos = accepted.positions.first().copied().unwrap_or(0);
         if let Some(reply) = accepted.reply {
             match reply.await {
-                Ok(Reply::Held { .. }) if patience.outlasts_holds() => {}
+                Ok(MessageOutcome::Held { .. }) if patience.outlasts_holds() => {}
                 Ok(reply) => return Ok(reply),
                 // No reply will come: the instance is stuck or gone, or this engine is.
                 Err(_) => self.shared.committer.check()?,
@@ -246,7 +246,7 @@ impl JobClient {
             // Subscribed before the store is read, so no change in between is missed.
             let wait = self.shared.waiters.wait_for(accepted.num, patience.until());
             match self.look(&accepted.id, accepted.num, pos).await? {
-                Some(Reply::Held { .. }) if patience.outlasts_holds() => {}
+                Some(MessageOutcome::Held { .. }) if patience.outlasts_holds() => {}
                 Some(reply) => return Ok(reply),
                 None => {}
             }
@@ -256,7 +256,7 @@ impl JobClient {
     }
 
     /// Reads the outcome of a message from the store.
-    async fn look(&self, id: &Name, num: InstanceNum, pos: u64) -> Result<Option<Reply>, Error> {
+    async fn look(&self, id: &Name, num: InstanceNum, pos: u64) -> Result<Option<MessageOutcome>, Error> {
         let instance = async || Ok::<_, Error>(self.shared.store.instance(id).await?.filter(|found| found.num == num));
         let before = instance().await?;
         let inbox = self.shared.store.inbox(num, pos.saturating_sub(1), 1).await?;
@@ -266,9 +266,9 @@ impl JobClient {
             let answer = self.shared.store.reply(pos).await?;
             let dead = self.shared.store.dead(self.job()?, pos.saturating_sub(1), 1).await?;
             if let Some(dead) = dead.into_iter().find(|dead| dead.pos == pos && answer.is_none()) {
-                return Ok(Some(Reply::GivenUp { failure: dead.failure }));
+                return Ok(Some(MessageOutcome::GivenUp { failure: dead.failure }));
             }
-            return Ok(Some(Reply::Taken { answer, event_count: record.events, next: record.next }));
+            return Ok(Some(MessageOutcome::Taken { answer, event_count: record.events, next: record.next }));
         }
         let Some(instance) = before else { return Ok(None) };
         if instance.status == Status::Stuck {
@@ -280,7 +280,7 @@ impl JobClient {
         }
         let inbox = whole_inbox(&*self.shared.store, num).await?;
         let event_count = inbox.iter().filter(|inbound| inbound.pos <= pos).count() as u64;
-        Ok(Some(Reply::Held { event_count }))
+        Ok(Some(MessageOutcome::Held { event_count }))
     }
 
     /// Waits, from now on, until a pool may be empty.
@@ -314,12 +314,12 @@ impl JobClient {
 
     /// Returns the standing of an instance, or the one it is about to have. The status alone does not show it: a
     /// stopped instance is running while triggered.
-    pub(crate) async fn standing(&self, id: &str) -> Result<Option<Standing>, Error> {
+    pub(crate) async fn standing(&self, id: &str) -> Result<Option<InstanceStanding>, Error> {
         let of = |(ordered, instance): (PendingOrders, Instance)| match ordered {
-            PendingOrders { ends: Some(_), .. } => Standing::Ending,
-            PendingOrders { is_stopped: Some(true), .. } => Standing::Stopped,
-            PendingOrders { is_stopped: None, .. } if record_of(&instance).is_stopped => Standing::Stopped,
-            _ => Standing::Goes,
+            PendingOrders { ends: Some(_), .. } => InstanceStanding::Ending,
+            PendingOrders { is_stopped: Some(true), .. } => InstanceStanding::Stopped,
+            PendingOrders { is_stopped: None, .. } if record_of(&instance).is_stopped => InstanceStanding::Stopped,
+            _ => InstanceStanding::Goes,
         };
         Ok(self.ordered(id).await?.map(of))
     }

@@ -20,12 +20,12 @@ use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::client::{JobClient, Standing};
+use super::client::{InstanceStanding, JobClient};
 use super::context::{StateCell, common_methods, terminate_method};
 use super::macros::{contract, instance_methods, settings_methods};
 use super::order::Order;
 use super::outcome::{JobInfo, Started};
-use super::stateful::{Context, Own};
+use super::stateful::{Context, TypedHandlers};
 use crate::client::{Client, Contract};
 use crate::error::Error;
 use crate::instance::codec;
@@ -109,14 +109,14 @@ pub struct ContinuousBuilder<S, X = Unfinished> {
     cron: Option<Cron>,
     missed: Missed,
     is_immediate: bool,
-    own: Own<ContinuousCtx<S>, ()>,
+    own: TypedHandlers<ContinuousCtx<S>, ()>,
     marker: PhantomData<X>,
 }
 
 impl<S> ContinuousBuilder<S> {
     fn new(contract: Continuous<S>, schedule: Result<Schedule, ScheduleError>) -> Self {
         let (settings, missed) = (Settings::default(), Missed::default());
-        let own = Own::default();
+        let own = TypedHandlers::default();
         Self { contract, settings, schedule, cron: None, missed, is_immediate: true, own, marker: PhantomData }
     }
 }
@@ -176,7 +176,7 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> JobDefinit
     }
 }
 
-impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers for Own<ContinuousCtx<S>, ()> {
+impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers for TypedHandlers<ContinuousCtx<S>, ()> {
     fn call(&self, given: HandlerCall) -> Calling {
         self.call_one(given)
     }
@@ -278,9 +278,9 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
             match self.client.standing(id).await? {
                 // It was terminated in the meantime.
                 None => {}
-                Some(Standing::Ending) => self.client.until_ended(id, ENDING).await?,
-                Some(Standing::Goes) => break false,
-                Some(Standing::Stopped) => match self.client.order(id, Message::Resume).await {
+                Some(InstanceStanding::Ending) => self.client.until_ended(id, ENDING).await?,
+                Some(InstanceStanding::Goes) => break false,
+                Some(InstanceStanding::Stopped) => match self.client.order(id, Message::Resume).await {
                     Err(Error::NotFound { .. }) => {}
                     told => break told.map(|()| false)?,
                 },

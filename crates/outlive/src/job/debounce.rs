@@ -25,15 +25,15 @@ use super::context::{StateCell, common_methods, read, terminate_method};
 use super::macros::{contract, dead_methods, instance_methods, settings_methods};
 use super::order::{Limit, Order};
 use super::outcome::{Added, DeadLetter, JobInfo, failure_of};
-use super::stateful::{Context, Own};
+use super::stateful::{Context, TypedHandlers};
 use crate::client::{Client, Contract};
 use crate::error::Error;
 use crate::instance::codec;
 use crate::runtime::handlers::{
-    CallContext, Calling, Definition, Ended, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest,
+    CallContext, CallEnded, Calling, Definition, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest,
     Settings, Unfinished, Work, erase,
 };
-use crate::runtime::replies::Reply;
+use crate::runtime::replies::MessageOutcome;
 
 contract! {
     /// Names a debounce and the types of its events and its batch.
@@ -82,14 +82,14 @@ pub struct DebounceBuilder<E, B, X = Unfinished> {
     contract: Debounce<E, B>,
     settings: Settings,
     rules: DebounceRules,
-    own: Own<DebounceCtx<E, B>, E>,
+    own: TypedHandlers<DebounceCtx<E, B>, E>,
     marker: PhantomData<X>,
 }
 
 impl<E, B> DebounceBuilder<E, B> {
     fn new(contract: Debounce<E, B>) -> Self {
         let rules = DebounceRules { policy: Policy::default(), window: None, quiet: None, max_events: None };
-        Self { contract, settings: Settings::default(), rules, own: Own::default(), marker: PhantomData }
+        Self { contract, settings: Settings::default(), rules, own: TypedHandlers::default(), marker: PhantomData }
     }
 }
 
@@ -160,7 +160,7 @@ where
     }
 }
 
-impl<E, B> Handlers for Own<DebounceCtx<E, B>, E>
+impl<E, B> Handlers for TypedHandlers<DebounceCtx<E, B>, E>
 where
     E: DeserializeOwned + Send + Sync + 'static,
     B: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -173,7 +173,7 @@ where
                 (_, Err(error)) => End::Failed(Failure::new(Cause::Output, error.to_string()).permanent()),
                 _ => End::Done(Done { state: Some(event.payload.clone()), ..Done::default() }),
             };
-            return Ended { end: ended, writes: Vec::new() }.at_once();
+            return CallEnded { end: ended, writes: Vec::new() }.at_once();
         }
         self.call_one(given)
     }
@@ -336,9 +336,9 @@ impl Add {
         let pos = accepted.positions.first().copied().unwrap_or(0);
         let (event_count, flush_at) = match limit {
             Some(limit) if is_new => match self.client.outcome_within(accepted, Patience::Heard, limit).await? {
-                Reply::Taken { event_count, next, .. } => (event_count, next),
-                Reply::Held { event_count } => (event_count, None),
-                Reply::GivenUp { failure } => {
+                MessageOutcome::Taken { event_count, next, .. } => (event_count, next),
+                MessageOutcome::Held { event_count } => (event_count, None),
+                MessageOutcome::GivenUp { failure } => {
                     return Err(Error::Failed { id: instance, failure: failure_of(&failure) });
                 }
             },

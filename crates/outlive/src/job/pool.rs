@@ -19,7 +19,7 @@ use outlive_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::client::{JobClient, Standing};
+use super::client::{InstanceStanding, JobClient};
 use super::context::{common_methods, read};
 use super::macros::{contract, dead_methods, settings_methods};
 use super::order::Order;
@@ -27,9 +27,9 @@ use super::outcome::{DeadLetter, Pushed};
 use crate::client::{Client, Contract};
 use crate::error::Error;
 use crate::instance::codec;
-use crate::runtime::call::Call;
+use crate::runtime::call::PendingCall;
 use crate::runtime::handlers::{
-    CallContext, Calling, Definition, Ended, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, Outbox,
+    CallContext, CallEnded, Calling, Definition, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, Outbox,
     PoolCall, PoolHandlers, RetryTest, Settings, Unfinished, Work, erase, run,
 };
 
@@ -68,7 +68,7 @@ impl<E> WorkerPool<E> {
             contract: self,
             settings: Settings::default(),
             rules: PoolRules { policy: Policy::default(), concurrency: handlers, batch: 1, rate: None },
-            own: Own { execute: None, execute_batch: None, on_dead: None },
+            own: TypedPoolHandlers { execute: None, execute_batch: None, on_dead: None },
             marker: PhantomData,
         };
         if handlers == 0 {
@@ -84,7 +84,7 @@ pub struct WorkerPoolBuilder<E, X = Unfinished> {
     contract: WorkerPool<E>,
     settings: Settings,
     rules: PoolRules,
-    own: Own<E>,
+    own: TypedPoolHandlers<E>,
     marker: PhantomData<X>,
 }
 
@@ -179,17 +179,17 @@ pub struct PoolEvent<E> {
 type BatchArguments<E> = (WorkerPoolCtx<E>, Vec<PoolEvent<E>>);
 
 /// The handlers of a pool.
-struct Own<E> {
+struct TypedPoolHandlers<E> {
     execute: Option<Erased<(WorkerPoolCtx<E>, E)>>,
     execute_batch: Option<Erased<BatchArguments<E>>>,
     on_dead: Option<Erased<(WorkerPoolCtx<E>, DeadLetter<E>)>>,
 }
 
-impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for Own<E> {
+impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for TypedPoolHandlers<E> {
     fn call(&self, given: PoolCall) -> Calling {
         let mut events = match given.read::<E>() {
             Ok(events) => events,
-            Err(problem) => return Ended::unreadable(problem).at_once(),
+            Err(problem) => return CallEnded::unreadable(problem).at_once(),
         };
         match (self.execute_batch.clone(), self.execute.clone(), events.pop()) {
             (Some(execute), _, Some(last)) => {
@@ -199,7 +199,7 @@ impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for Own<E> {
             (None, Some(execute), Some(last)) if events.is_empty() => {
                 given.run(|ctx| move || execute((ctx, last.event)))
             }
-            _ => Ended::unreadable("the pool has no handler for this call".into()).at_once(),
+            _ => CallEnded::unreadable("the pool has no handler for this call".into()).at_once(),
         }
     }
 
@@ -209,9 +209,9 @@ impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for Own<E> {
     }
 }
 
-impl<E: DeserializeOwned + Send + Sync + 'static> crate::runtime::handlers::Handlers for Own<E> {
+impl<E: DeserializeOwned + Send + Sync + 'static> crate::runtime::handlers::Handlers for TypedPoolHandlers<E> {
     fn call(&self, _: crate::runtime::handlers::HandlerCall) -> crate::runtime::handlers::Calling {
-        Ended::unreadable("a pool has no handler of this kind".into()).at_once()
+        CallEnded::unreadable("a pool has no handler of this kind".into()).at_once()
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
@@ -392,7 +392,7 @@ impl<E> From<E> for Push<E> {
 /// ```
 #[must_use = "nothing is pushed until it is awaited"]
 pub struct PushOne {
-    call: Call<PushCall, Result<Pushed, Error>>,
+    call: PendingCall<PushCall, Result<Pushed, Error>>,
 }
 
 struct PushCall {
@@ -513,7 +513,7 @@ impl<E: Serialize + DeserializeOwned> WorkerPoolClient<E> {
     pub fn push(&self, event: &E) -> PushOne {
         let payload = self.client.encode("the event", event);
         let options = PushOptions::default();
-        PushOne { call: Call::new(PushCall { client: self.client.clone(), payload, options }) }
+        PushOne { call: PendingCall::new(PushCall { client: self.client.clone(), payload, options }) }
     }
 
     /// Pushes many events in one commit: all of them or none.
@@ -584,7 +584,7 @@ pub(super) async fn pool_status(client: &JobClient) -> Result<WorkerPoolStatus, 
     let shared = &client.shared;
     let job = client.job()?;
     let depth = shared.store.depth(job, shared.clock.now()).await?;
-    let is_paused = client.standing(WorkerPool::<()>::MAIN).await? == Some(Standing::Stopped);
+    let is_paused = client.standing(WorkerPool::<()>::MAIN).await? == Some(InstanceStanding::Stopped);
     let record = match client.instance(WorkerPool::<()>::MAIN).await? {
         Some(instance) => super::client::record_of(&instance),
         None => Default::default(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::{StateCell, read};
-use crate::runtime::handlers::{Calling, Ended, Erased, HandlerCall};
+use crate::runtime::handlers::{CallEnded, Calling, Erased, HandlerCall};
 
 /// A context built from a state.
 pub(crate) trait Context: Send + 'static {
@@ -18,32 +18,32 @@ pub(crate) trait Context: Send + 'static {
 }
 
 /// The handlers given to a job.
-pub(crate) struct Own<C, E> {
+pub(crate) struct TypedHandlers<C, E> {
     pub(crate) on_event: Option<Erased<(C, E)>>,
     pub(crate) execute: Option<Erased<(C,)>>,
     pub(crate) on_idle: Option<Erased<(C,)>>,
     pub(crate) on_error: Option<Erased<(C, Failure)>>,
 }
 
-impl<C, E> Default for Own<C, E> {
+impl<C, E> Default for TypedHandlers<C, E> {
     fn default() -> Self {
         Self { on_event: None, execute: None, on_idle: None, on_error: None }
     }
 }
 
-impl<C: Context, E: DeserializeOwned + Send + 'static> Own<C, E> {
+impl<C: Context, E: DeserializeOwned + Send + 'static> TypedHandlers<C, E> {
     pub(crate) fn call_one(&self, given: HandlerCall) -> Calling {
         let inner = match StateCell::new(given.setting(), given.record.state.as_ref()) {
             Ok(inner) => inner,
-            Err(problem) => return Ended::unreadable(problem).at_once(),
+            Err(problem) => return CallEnded::unreadable(problem).at_once(),
         };
         let ctx = C::of(inner.clone());
-        let missing = || Ended::unreadable("the job has no handler for this call".into()).at_once();
+        let missing = || CallEnded::unreadable("the job has no handler for this call".into()).at_once();
         let plain = match given.call.handler {
             HandlerKind::Event => {
                 return match (self.on_event.clone(), given.event().map(|event| read(&event.payload))) {
                     (Some(on_event), Some(Ok(event))) => inner.run(given.care, move || on_event((ctx, event))),
-                    (_, Some(Err(problem))) => Ended::unreadable(problem).at_once(),
+                    (_, Some(Err(problem))) => CallEnded::unreadable(problem).at_once(),
                     _ => missing(),
                 };
             }

@@ -25,16 +25,16 @@ use super::context::{StateCell, common_methods, terminate_method};
 use super::macros::{contract, dead_methods, instance_methods, settings_methods};
 use super::order::{Limit, Order};
 use super::outcome::{DeadLetter, JobInfo, Sent, failure_of};
-use super::stateful::{Context, Own};
+use super::stateful::{Context, TypedHandlers};
 use crate::client::{Client, Contract};
 use crate::error::Error;
 use crate::instance::codec;
-use crate::runtime::call::Call;
+use crate::runtime::call::PendingCall;
 use crate::runtime::handlers::{
     CallContext, Calling, Definition, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest, Settings,
     Unfinished, Work, erase,
 };
-use crate::runtime::replies::Reply;
+use crate::runtime::replies::MessageOutcome;
 
 contract! {
     /// Names a task and the types of its events and its state.
@@ -65,7 +65,7 @@ impl<E, S> Task<E, S> {
     /// Sets the handler of events, which runs for one event at a time. Its return value is what
     /// [`ask`](TaskClient::ask) returns.
     pub fn on_event<M>(self, handler: impl JobHandler<(TaskCtx<E, S>, E), M>) -> TaskBuilder<E, S> {
-        let own = Own { on_event: Some(erase(handler)), ..Own::default() };
+        let own = TypedHandlers { on_event: Some(erase(handler)), ..TypedHandlers::default() };
         TaskBuilder { contract: self, settings: Settings::default(), own, marker: PhantomData }
     }
 }
@@ -75,7 +75,7 @@ impl<E, S> Task<E, S> {
 pub struct TaskBuilder<E, S, X = Unfinished> {
     contract: Task<E, S>,
     settings: Settings,
-    own: Own<TaskCtx<E, S>, E>,
+    own: TypedHandlers<TaskCtx<E, S>, E>,
     marker: PhantomData<X>,
 }
 
@@ -114,7 +114,7 @@ where
     }
 }
 
-impl<E, S> Handlers for Own<TaskCtx<E, S>, E>
+impl<E, S> Handlers for TypedHandlers<TaskCtx<E, S>, E>
 where
     E: DeserializeOwned + Send + Sync + 'static,
     S: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -224,7 +224,7 @@ impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
 
 /// A reply as it is stored.
 #[derive(Deserialize)]
-struct Answered {
+struct WireReply {
     ok: Option<Box<RawValue>>,
     failed: Option<Box<RawValue>>,
 }
@@ -283,7 +283,7 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
 /// ```
 #[must_use = "nothing is sent until it is awaited"]
 pub struct SendEvent {
-    call: Call<EventCall, Result<Sent, Error>>,
+    call: PendingCall<EventCall, Result<Sent, Error>>,
 }
 
 /// An event for an instance.
@@ -295,7 +295,7 @@ struct EventCall {
 
 impl SendEvent {
     pub(super) fn new(client: &JobClient, id: &str, event: Result<Event, Error>) -> Self {
-        Self { call: Call::new(EventCall { client: client.clone(), id: id.to_owned(), event }) }
+        Self { call: PendingCall::new(EventCall { client: client.clone(), id: id.to_owned(), event }) }
     }
 
     /// Sends the event only if none with this key was sent for as long as the instance exists.
@@ -363,8 +363,10 @@ impl<A: DeserializeOwned + 'static> IntoFuture for Ask<A> {
                 None => self.client.outcome(accepted, Patience::Handled).await?,
             };
             match reply {
-                Reply::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
-                Reply::GivenUp { failure } => Err(Error::Failed { id: instance, failure: failure_of(&failure) }),
+                MessageOutcome::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
+                MessageOutcome::GivenUp { failure } => {
+                    Err(Error::Failed { id: instance, failure: failure_of(&failure) })
+                }
                 // The instance was terminated, or the reply is so old that it was dropped.
                 _ => Err(Error::NotFound { id: instance }),
             }
@@ -378,7 +380,7 @@ fn sent(accepted: &Accepted) -> Sent {
 }
 
 fn read_answer<A: DeserializeOwned>(instance: &str, answer: &Payload) -> Result<A, Error> {
-    let wire: Answered = answer.decode().map_err(|error| Error::decode("the answer".into(), answer, &error))?;
+    let wire: WireReply = answer.decode().map_err(|error| Error::decode("the answer".into(), answer, &error))?;
     if let Some(failed) = wire.failed {
         let failure = failure_of(&Payload::recorded(failed.get()));
         return Err(Error::Failed { id: instance.to_owned(), failure });

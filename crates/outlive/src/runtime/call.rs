@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// A call that starts when it is first polled. Being a future itself, it can be boxed, shared and joined as it is.
-pub(crate) enum Call<P, T> {
+pub(crate) enum PendingCall<P, T> {
     /// Not started; `None` only while it starts.
     Ready(Option<P>),
     Running(Pin<Box<dyn Future<Output = T> + Send>>),
 }
 
-impl<P, T> Call<P, T> {
+impl<P, T> PendingCall<P, T> {
     pub(crate) fn new(options: P) -> Self {
         Self::Ready(Some(options))
     }

@@ -61,7 +61,7 @@ struct Queue {
 
 impl Queue {
     /// Adds to the last batch, or starts a new one.
-    fn push(&mut self, write: Write, reply: Reply) {
+    fn push(&mut self, write: Write, reply: WriteReply) {
         if self.batches.back().is_none_or(|last| last.writes.len() >= BATCH_MAX) {
             self.batches.push_back(std::mem::take(&mut self.spare));
         }
@@ -82,8 +82,8 @@ impl Queue {
         for batch in std::mem::take(&mut self.batches) {
             for (write, reply) in batch.writes.into_iter().zip(batch.replies) {
                 match reply {
-                    Reply::Run { .. } | Reply::Job(_) => self.push(write, reply),
-                    Reply::Caller(_) => callers.push(write, reply),
+                    WriteReply::Run { .. } | WriteReply::Job(_) => self.push(write, reply),
+                    WriteReply::Caller(_) => callers.push(write, reply),
                 }
             }
         }
@@ -95,11 +95,11 @@ impl Queue {
 #[derive(Default)]
 struct WriteBatch {
     writes: Vec<Write>,
-    replies: Vec<Reply>,
+    replies: Vec<WriteReply>,
 }
 
 impl WriteBatch {
-    fn push(&mut self, write: Write, reply: Reply) {
+    fn push(&mut self, write: Write, reply: WriteReply) {
         self.writes.push(write);
         self.replies.push(reply);
     }
@@ -108,7 +108,7 @@ impl WriteBatch {
 /// A durable batch whose replies are not sent yet.
 struct Written {
     writes: Arc<Vec<Write>>,
-    replies: Vec<Reply>,
+    replies: Vec<WriteReply>,
     answers: Vec<Answer>,
     /// Whether it was written more than once.
     is_again: bool,
@@ -134,7 +134,7 @@ impl Written {
 }
 
 /// Where to send the reply.
-pub(crate) enum Reply {
+pub(crate) enum WriteReply {
     /// To a run: everything up to the number is durable. If there was a new state, also the outcome of that.
     Run { mailbox: Arc<Mailbox>, seq: u64, has_state: bool },
     /// To a job instance: the outcome, whatever it is.
@@ -170,7 +170,7 @@ impl Committer {
     }
 
     /// Adds a write to the next batch.
-    pub(crate) fn submit(&self, write: Write, reply: Reply) {
+    pub(crate) fn submit(&self, write: Write, reply: WriteReply) {
         let mut queue = self.lock();
         if queue.closed.is_some() {
             // The receiver sees by its closed channel that there will be no reply.
@@ -215,7 +215,7 @@ impl Committer {
     /// Writes and waits until it is durable.
     pub(crate) async fn write(&self, write: Write) -> Result<Answer, Error> {
         let (reply, answer) = oneshot::channel();
-        self.submit(write, Reply::Caller(reply));
+        self.submit(write, WriteReply::Caller(reply));
         match answer.await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(error.into()),
@@ -369,22 +369,22 @@ async fn give_way() {
 }
 
 /// Handles a refused batch: callers get the error, the commits of runs and jobs are kept.
-fn refuse(writes: &[Write], replies: Vec<Reply>, error: &StoreError, router: &dyn WriteListener) -> WriteBatch {
+fn refuse(writes: &[Write], replies: Vec<WriteReply>, error: &StoreError, router: &dyn WriteListener) -> WriteBatch {
     let mut kept = WriteBatch::default();
     for (write, reply) in writes.iter().zip(replies) {
         match reply {
-            Reply::Caller(caller) => {
+            WriteReply::Caller(caller) => {
                 router.refused(write);
                 // The receiver may have been dropped.
                 let _ = caller.send(Err(error.clone()));
             }
-            kept_for @ (Reply::Run { .. } | Reply::Job(_)) => kept.push(write.clone(), kept_for),
+            kept_for @ (WriteReply::Run { .. } | WriteReply::Job(_)) => kept.push(write.clone(), kept_for),
         }
     }
     kept
 }
 
-impl Reply {
+impl WriteReply {
     fn send(self, answer: Answer) {
         match self {
             Self::Caller(caller) => {

@@ -30,18 +30,18 @@ impl Bell {
     }
 
     /// Listens until the listener is dropped.
-    pub(crate) fn listen(self: &Arc<Self>) -> Listener {
+    pub(crate) fn listen(self: &Arc<Self>) -> FeedListener {
         if self.listeners.fetch_add(1, Ordering::SeqCst) == 0 {
             self.begun.notify_one();
         }
-        Listener(self.clone())
+        FeedListener(self.clone())
     }
 }
 
 /// A listener to the bell.
-pub(crate) struct Listener(Arc<Bell>);
+pub(crate) struct FeedListener(Arc<Bell>);
 
-impl Listener {
+impl FeedListener {
     /// Waits for the next ring, from this call on. A subscriber that reads the feed after this call and then waits
     /// misses nothing.
     pub(crate) fn changed(&self) -> Pin<Box<Notified<'_>>> {
@@ -51,7 +51,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for FeedListener {
     fn drop(&mut self) {
         self.0.listeners.fetch_sub(1, Ordering::SeqCst);
     }

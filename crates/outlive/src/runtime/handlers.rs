@@ -9,7 +9,7 @@ mod setting;
 pub use self::define::{Definition, Executes, JobDefinition, Unfinished};
 pub(crate) use self::define::{Settings, Work};
 pub(crate) use self::handler::{
-    CallPolicy, Calling, Ended, Erased, HandlerCall, Handlers, PoolCall, PoolHandlers, erase, run,
+    CallEnded, CallPolicy, Calling, Erased, HandlerCall, Handlers, PoolCall, PoolHandlers, erase, run,
 };
 pub use self::handler::{HandlerFuture, JobHandler, RetryTest};
 pub(crate) use self::outbox::{HandlerEnv, Names, Outbox, run_id};

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 /// The outcome of a message.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Reply {
+pub(crate) enum MessageOutcome {
     /// The message was taken, with the reply if it asked for one.
     Taken { answer: Option<Payload>, event_count: u64, next: Option<Timestamp> },
     /// The message was given up and is a dead letter.
@@ -29,8 +29,8 @@ pub(crate) struct Replies {
 
 #[derive(Default)]
 struct ReplyTable {
-    by_token: HashMap<u64, oneshot::Sender<Reply>>,
-    by_pos: HashMap<u64, (InstanceNum, oneshot::Sender<Reply>)>,
+    by_token: HashMap<u64, oneshot::Sender<MessageOutcome>>,
+    by_pos: HashMap<u64, (InstanceNum, oneshot::Sender<MessageOutcome>)>,
 }
 
 impl Replies {
@@ -39,7 +39,7 @@ impl Replies {
     }
 
     /// Returns a receiver for the outcome of a message that is sent with this token.
-    pub(crate) fn expect(&self, token: u64) -> oneshot::Receiver<Reply> {
+    pub(crate) fn expect(&self, token: u64) -> oneshot::Receiver<MessageOutcome> {
         let (sender, receiver) = oneshot::channel();
         let mut inner = self.lock();
         inner.by_token.insert(token, sender);
@@ -67,7 +67,7 @@ impl Replies {
     }
 
     /// Sends the outcome to the caller that waits for the message at a position.
-    pub(crate) fn send(&self, pos: u64, reply: impl FnOnce() -> Reply) {
+    pub(crate) fn send(&self, pos: u64, reply: impl FnOnce() -> MessageOutcome) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }

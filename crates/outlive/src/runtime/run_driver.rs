@@ -78,7 +78,7 @@ pub(crate) struct RunDriver<S: RunHost> {
     future: Option<WorkflowFuture>,
     run_waker: Arc<RunWaker>,
     waker: Waker,
-    phase: Phase,
+    phase: RunPhase,
     /// Whether the user's future needs a poll.
     is_woken: bool,
     /// Operations to wake for a reason other than a delivery, one per poll.
@@ -115,7 +115,7 @@ pub(crate) struct Begin {
 }
 
 /// The state of the run in the store.
-enum Phase {
+enum RunPhase {
     /// Owned and running.
     Running,
     /// The commit that resumes it is in progress. No body may run before it is durable.
@@ -150,7 +150,7 @@ impl<S: RunHost> RunDriver<S> {
             future: None,
             waker: Waker::from(run_waker.clone()),
             run_waker,
-            phase: Phase::Running,
+            phase: RunPhase::Running,
             is_woken: true,
             wakes: VecDeque::new(),
             is_besides: false,
@@ -196,15 +196,15 @@ impl<S: RunHost> RunDriver<S> {
             }
         }
         match self.phase {
-            Phase::Running => self.go_on(),
-            Phase::Paused if self.resident.lock().machine.terminate_reason().is_some() => self.go_on(),
-            Phase::Paused => {
+            RunPhase::Running => self.go_on(),
+            RunPhase::Paused if self.resident.lock().machine.terminate_reason().is_some() => self.go_on(),
+            RunPhase::Paused => {
                 self.look_up();
-                if matches!(self.phase, Phase::Paused) && (self.is_stopping || self.is_leaving) {
+                if matches!(self.phase, RunPhase::Paused) && (self.is_stopping || self.is_leaving) {
                     return self.leave();
                 }
             }
-            Phase::Resuming | Phase::Pausing | Phase::Ending(_) => {}
+            RunPhase::Resuming | RunPhase::Pausing | RunPhase::Ending(_) => {}
         }
         self.is_stopping && self.is_idle() && self.leave()
     }
@@ -251,36 +251,36 @@ impl<S: RunHost> RunDriver<S> {
     fn answered(&mut self, answer: Answer) -> bool {
         match (answer, &self.phase) {
             (Answer::Unseen(messages), phase) => {
-                debug_assert!(!matches!(phase, Phase::Resuming), "a run that resumes has no unseen messages");
+                debug_assert!(!matches!(phase, RunPhase::Resuming), "a run that resumes has no unseen messages");
                 let mut state = self.resident.lock();
                 state.machine.receive_all(messages);
                 drop(state);
-                if let Phase::Ending(end) = std::mem::replace(&mut self.phase, Phase::Running) {
+                if let RunPhase::Ending(end) = std::mem::replace(&mut self.phase, RunPhase::Running) {
                     self.end(end);
                 }
                 false
             }
-            (Answer::Done, Phase::Ending(_)) => {
+            (Answer::Done, RunPhase::Ending(_)) => {
                 self.drop_future();
                 self.resident.mailbox.close();
                 true
             }
-            (Answer::Done, Phase::Pausing) => {
+            (Answer::Done, RunPhase::Pausing) => {
                 let wake = {
                     let mut state = self.resident.lock();
                     state.machine.forget_controls();
                     state.machine.next_due()
                 };
-                self.phase = Phase::Paused;
+                self.phase = RunPhase::Paused;
                 self.is_leaving = !self.host.paused(&self.resident, wake);
                 // A message that came in the meantime is looked at first.
                 self.is_leaving && !self.resident.lock().machine.has_new() && self.leave()
             }
-            (Answer::Done, Phase::Resuming) => {
+            (Answer::Done, RunPhase::Resuming) => {
                 self.is_leaving = false;
                 self.host.resumed(&self.resident);
                 self.resident.lock().machine.forget_controls();
-                self.phase = Phase::Running;
+                self.phase = RunPhase::Running;
                 false
             }
             _ => false,
@@ -496,7 +496,7 @@ impl<S: RunHost> RunDriver<S> {
     }
 
     fn pause(&mut self, status: Status, wake: Option<Timestamp>) {
-        self.phase = Phase::Pausing;
+        self.phase = RunPhase::Pausing;
         self.set_timer(None);
         let mut locked = self.resident.lock();
         locked.machine.take_new();
@@ -520,7 +520,7 @@ impl<S: RunHost> RunDriver<S> {
         let was_held = state.machine.is_held();
         if state.machine.trouble().is_some() {
             drop(state);
-            self.phase = Phase::Running;
+            self.phase = RunPhase::Running;
             return self.go_on();
         }
         let has_message = state.machine.take_new();
@@ -533,7 +533,7 @@ impl<S: RunHost> RunDriver<S> {
         let (due, status) = (state.machine.next_due(), state.machine.pause());
         drop(state);
         if has_moved {
-            self.phase = Phase::Resuming;
+            self.phase = RunPhase::Resuming;
             self.host.resuming(&self.resident);
             let state = NewState {
                 status: Status::Running,
@@ -608,7 +608,7 @@ impl<S: RunHost> RunDriver<S> {
                 state.note = Some(reason);
             }
         }
-        self.phase = Phase::Ending(end);
+        self.phase = RunPhase::Ending(end);
         self.flush(Some(state));
     }
 
@@ -647,7 +647,7 @@ impl<S: RunHost> RunDriver<S> {
     }
 
     fn is_idle(&self) -> bool {
-        !matches!(self.phase, Phase::Ending(_) | Phase::Pausing | Phase::Resuming)
+        !matches!(self.phase, RunPhase::Ending(_) | RunPhase::Pausing | RunPhase::Resuming)
             && self.resident.lock().machine.is_quiet()
     }
 
@@ -657,7 +657,7 @@ impl<S: RunHost> RunDriver<S> {
             return false;
         }
         self.drop_future();
-        if matches!(self.phase, Phase::Paused) && self.is_awaited_elsewhere() {
+        if matches!(self.phase, RunPhase::Paused) && self.is_awaited_elsewhere() {
             // A later wake-up would find nothing to wake.
             let sentence = stuck::foreign(&self.resident.lock().machine, "waits for");
             self.end(RunEnd::Stuck(sentence));
@@ -686,7 +686,7 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let mut is_due = this.is_woken && matches!(this.phase, Phase::Running);
+        let mut is_due = this.is_woken && matches!(this.phase, RunPhase::Running);
         for _ in 0..TURNS_MAX {
             if !is_due && !this.resident.mailbox.take(cx, &mut this.arrivals) {
                 return Poll::Pending;
@@ -695,7 +695,7 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
             if this.turn() {
                 return Poll::Ready(());
             }
-            if this.is_woken && matches!(this.phase, Phase::Running) {
+            if this.is_woken && matches!(this.phase, RunPhase::Running) {
                 // Others want their turn. This run continues right after.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

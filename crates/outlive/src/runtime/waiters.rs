@@ -29,7 +29,7 @@ struct WaitingCallers {
     other: Senders,
 }
 
-type Senders = HashMap<InstanceNum, Vec<oneshot::Sender<End>>>;
+type Senders = HashMap<InstanceNum, Vec<oneshot::Sender<RunOutcome>>>;
 
 impl WaitingCallers {
     fn of(&mut self, until: Until) -> &mut Senders {
@@ -55,27 +55,27 @@ pub(crate) enum Until {
 
 /// The end of a run.
 #[derive(Clone)]
-pub(crate) struct End {
+pub(crate) struct RunOutcome {
     pub(crate) status: Status,
     /// The result or the failure.
     pub(crate) outcome: Option<Payload>,
     pub(crate) note: Option<String>,
 }
 
-impl End {
+impl RunOutcome {
     /// Returns `true` if the status is an end. A stuck run counts, as it does not continue by itself.
     pub(crate) fn is_in(status: Status) -> bool {
         status.is_ended() || status == Status::Stuck
     }
 }
 
-impl From<&NewState> for End {
+impl From<&NewState> for RunOutcome {
     fn from(state: &NewState) -> Self {
         Self { status: state.status, outcome: state.outcome.clone(), note: state.note.clone() }
     }
 }
 
-impl From<Instance> for End {
+impl From<Instance> for RunOutcome {
     fn from(instance: Instance) -> Self {
         Self { status: instance.status, outcome: instance.outcome, note: instance.note }
     }
@@ -109,7 +109,7 @@ impl Waiters {
     pub(crate) fn notify(&self, num: InstanceNum, state: &NewState) {
         let Some(senders) = self.lock().reported.remove(&num) else { return };
         // The receiver may have been dropped.
-        senders.into_iter().for_each(|sender| drop(sender.send(End::from(state))));
+        senders.into_iter().for_each(|sender| drop(sender.send(RunOutcome::from(state))));
     }
 
     /// Makes those who wait for an instance read the store, because it may have ended.
@@ -139,13 +139,13 @@ pub(crate) struct InstanceWait<'a> {
     waiters: &'a Waiters,
     num: InstanceNum,
     until: Until,
-    receiver: oneshot::Receiver<End>,
+    receiver: oneshot::Receiver<RunOutcome>,
 }
 
 impl Future for InstanceWait<'_> {
-    type Output = Option<End>;
+    type Output = Option<RunOutcome>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<End>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<RunOutcome>> {
         Pin::new(&mut self.receiver).poll(cx).map(Result::ok)
     }
 }

@@ -47,7 +47,7 @@ use crate::instance::info::Info;
 use crate::instance::mailbox::Mailbox;
 use crate::instance::random::RandomSource;
 use crate::instance::resident::ResidentRun;
-use crate::runtime::committer::{Committer, Reply, WriteListener};
+use crate::runtime::committer::{Committer, WriteListener, WriteReply};
 use crate::runtime::follower::Follower;
 use crate::runtime::handlers::HandlerEnv;
 use crate::runtime::registry::{Registered, Registry};
@@ -55,7 +55,7 @@ use crate::runtime::replies::Replies;
 use crate::runtime::residency::Residency;
 use crate::runtime::run_driver::{Begin, RunDriver, RunHost};
 use crate::runtime::stuck;
-use crate::runtime::waiters::{End, Waiters};
+use crate::runtime::waiters::{RunOutcome, Waiters};
 use crate::runtime::wakes::Wakes;
 use claims::{CLAIM_MAX, Claims};
 use suspects::Suspects;
@@ -402,7 +402,7 @@ impl Worker {
     fn submit_state(&self, num: InstanceNum, seq: u64, state: NewState) {
         let (epoch, state) = (self.epoch, Some(state));
         let commit = Commit { num, epoch, seq_before: seq, entries: Vec::new(), taken: Vec::new(), state };
-        let reply = Reply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
+        let reply = WriteReply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
         self.committer.submit(Write::Commit(commit), reply);
     }
 
@@ -580,7 +580,7 @@ impl Worker {
     /// Checks that this engine still holds the lease: if not, an empty claim is fenced.
     fn check_lease(&self) {
         let claim = Claim { nums: Vec::new(), epoch: self.epoch, at: self.env.clock.now() };
-        self.committer.submit(Write::Claim(claim), Reply::Caller(oneshot::channel().0));
+        self.committer.submit(Write::Claim(claim), WriteReply::Caller(oneshot::channel().0));
     }
 
     /// Stops because another engine has taken the lease. Nothing can be recorded here any more, so everything ends and
@@ -670,7 +670,9 @@ impl WriteListener for Worker {
                     }
                 });
             }
-            (Write::Commit(Commit { num, state: Some(state), .. }), Answer::Done) if End::is_in(state.status) => {
+            (Write::Commit(Commit { num, state: Some(state), .. }), Answer::Done)
+                if RunOutcome::is_in(state.status) =>
+            {
                 // A later claim, after a retry, loads a new copy.
                 self.residency.retire(*num);
                 self.waiters.notify(*num, state);
@@ -702,7 +704,7 @@ impl RunHost for WorkerHost {
     fn submit(&self, resident: &Arc<ResidentRun>, commit: Commit) {
         let seq = commit.seq_before + commit.entries.len() as u64;
         let has_state = commit.state.is_some();
-        let reply = Reply::Run { mailbox: resident.mailbox.clone(), seq, has_state };
+        let reply = WriteReply::Run { mailbox: resident.mailbox.clone(), seq, has_state };
         self.worker.committer.submit(Write::Commit(commit), reply);
     }
 

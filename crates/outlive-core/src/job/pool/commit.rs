@@ -5,7 +5,7 @@ use super::read_ahead::earlier;
 use crate::event::Event;
 use crate::id::Name;
 use crate::job::call::{Exhausted, HandlerKind};
-use crate::job::retrying::{Verdict, failure_records};
+use crate::job::retrying::{FailureVerdict, failure_records};
 use crate::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use crate::queue::{Dead, Moved, Queued};
 use crate::store::commit::{NewState, Write};
@@ -114,11 +114,11 @@ impl Draft {
         self.change.lifecycle.extend(exhausted);
         self.change.dead.extend(letter.map(|letter| *letter));
         match verdict {
-            Verdict::Again { due, .. } => {
+            FailureVerdict::Again { due, .. } => {
                 let failure = Some(failure.to_payload());
                 Some(Event { failed, due: Some(due), tried_at: Some(since), failure, deaths: 0, ..event })
             }
-            Verdict::GiveUp(reason) => {
+            FailureVerdict::GiveUp(reason) => {
                 self.then.exhausted.extend(
                     reason.map(|reason| {
                         Exhausted::new(id, HandlerKind::Execute, failed, reason, failure, at.since(since))

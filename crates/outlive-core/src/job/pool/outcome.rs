@@ -4,7 +4,7 @@ use crate::event::Event;
 use crate::failure::{Cause, Failure};
 use crate::id::Name;
 use crate::job::call::End;
-use crate::job::retrying::{Policy, Verdict};
+use crate::job::retrying::{FailureVerdict, Policy};
 use crate::kind::JobKind;
 use crate::payload::Payload;
 use crate::queue::{Dead, PushTarget, Queued};
@@ -91,7 +91,7 @@ pub enum Fate {
         /// When the first attempt started.
         since: Timestamp,
         /// Whether there is another attempt.
-        verdict: Verdict,
+        verdict: FailureVerdict,
         /// The dead letter, if there is none.
         letter: Option<Box<Dead>>,
     },
@@ -130,7 +130,7 @@ impl EventJudge {
         let failed = tried.map_or(0, |event| event.failed).saturating_add(1);
         let since = tried.and_then(|event| event.tried_at).unwrap_or(began);
         let verdict = self.policy.judge(failure, failed, since, now, self.seed ^ queued.pos);
-        let letter = matches!(verdict, Verdict::GiveUp(_)).then(|| {
+        let letter = matches!(verdict, FailureVerdict::GiveUp(_)).then(|| {
             Box::new(Dead {
                 pos: queued.pos,
                 job: JobKind::job_of(&self.id),

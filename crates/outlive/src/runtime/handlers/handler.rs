@@ -19,8 +19,8 @@ use outlive_core::store::commit::Write;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 
-use super::outbox::{Asked, HandlerEnv};
-use super::setting::{CallContext, Moments};
+use super::outbox::{HandlerEnv, HandlerRequests};
+use super::setting::{CallContext, CallTimes};
 use crate::error::{BoxError, Error, failure_of, find, is_permanent};
 use crate::instance::panics;
 
@@ -123,7 +123,7 @@ where
 }
 
 /// Decides which errors are retried.
-type RetryIf = Arc<dyn Fn(&BoxError) -> bool + Send + Sync>;
+type HandlerRetryIf = Arc<dyn Fn(&BoxError) -> bool + Send + Sync>;
 
 /// Encodes an error, if it is of a type to keep.
 type Keep = Arc<dyn Fn(&BoxError) -> Option<Payload> + Send + Sync>;
@@ -132,7 +132,7 @@ type Keep = Arc<dyn Fn(&BoxError) -> Option<Payload> + Send + Sync>;
 #[derive(Clone, Default)]
 pub(crate) struct CallPolicy {
     /// Which errors are retried.
-    pub(crate) retry_if: Option<RetryIf>,
+    pub(crate) retry_if: Option<HandlerRetryIf>,
     /// Which errors are kept with their failures.
     pub(crate) keep: Option<Keep>,
     /// How long an attempt may take.
@@ -164,7 +164,7 @@ pub(crate) struct HandlerCall {
 
 impl HandlerCall {
     pub(crate) fn setting(&self) -> CallContext {
-        let at = Moments { created: self.created_at, started: self.started_at };
+        let at = CallTimes { created: self.created_at, started: self.started_at };
         CallContext::new(self.around.clone(), &self.id, self.key(), (&self.call, &self.record), at)
     }
 
@@ -205,12 +205,12 @@ impl HandlerCall {
 
 /// How a call ended, and the writes it asked for.
 #[derive(Clone)]
-pub(crate) struct Ended {
+pub(crate) struct CallEnded {
     pub(crate) end: End,
     pub(crate) writes: Vec<Write>,
 }
 
-impl Ended {
+impl CallEnded {
     pub(crate) fn unreadable(problem: String) -> Self {
         Self { end: End::Unreadable(problem), writes: Vec::new() }
     }
@@ -222,16 +222,16 @@ impl Ended {
 }
 
 /// A call in progress. It catches every panic of user code, so a panic ends the call and never its driver.
-pub(crate) struct Calling(Option<Pin<Box<dyn Future<Output = Ended> + Send>>>);
+pub(crate) struct Calling(Option<Pin<Box<dyn Future<Output = CallEnded> + Send>>>);
 
 impl Calling {
-    pub(crate) fn new(work: impl Future<Output = Ended> + Send + 'static) -> Self {
+    pub(crate) fn new(work: impl Future<Output = CallEnded> + Send + 'static) -> Self {
         Self(Some(Box::pin(work)))
     }
 
     /// Starts a call. Decoding its input is user code too.
     pub(crate) fn begin(call: impl FnOnce() -> Self) -> Self {
-        panics::catch(call).unwrap_or_else(|panic| Ended::unreadable(panic.to_string()).at_once())
+        panics::catch(call).unwrap_or_else(|panic| CallEnded::unreadable(panic.to_string()).at_once())
     }
 
     /// Drops what the call holds, which may run user code too.
@@ -242,14 +242,14 @@ impl Calling {
 }
 
 impl Future for Calling {
-    type Output = Ended;
+    type Output = CallEnded;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallEnded> {
         let Some(work) = self.0.as_mut() else { return Poll::Pending };
         let ended = ready!(panics::poll(work.as_mut(), cx));
         let ended = match (ended, self.drop_work()) {
             (Ok(ended), Ok(())) => ended,
-            (Err(panic), _) | (_, Err(panic)) => Ended { end: End::Failed(panic), writes: Vec::new() },
+            (Err(panic), _) | (_, Err(panic)) => CallEnded { end: End::Failed(panic), writes: Vec::new() },
         };
         Poll::Ready(ended)
     }
@@ -298,7 +298,7 @@ impl PoolCall {
             flush: None,
             failure: None,
         };
-        let at = Moments { created: self.pushed_at, started: self.started_at };
+        let at = CallTimes { created: self.pushed_at, started: self.started_at };
         let key = format!("{}/{}/{pos}", self.id, self.handler);
         CallContext::new(self.around.clone(), &self.id, key, (&call, &Record::default()), at)
     }
@@ -319,7 +319,7 @@ pub(crate) async fn run(
     care: CallPolicy,
     setting: &CallContext,
     changed: impl FnOnce() -> Result<Option<Payload>, Error>,
-) -> Ended {
+) -> CallEnded {
     let result = match panics::catch(begin) {
         Ok(work) => attempt(work, &care, setting).await,
         Err(panic) => Err(panic),
@@ -375,12 +375,12 @@ fn failure(error: &BoxError, care: &CallPolicy) -> Failure {
     if is_refused || is_permanent(&**error) { failure.permanent() } else { failure }
 }
 
-fn ended(result: Result<Payload, Failure>, state: Result<Option<Payload>, Error>, asked: Asked) -> Ended {
+fn ended(result: Result<Payload, Failure>, state: Result<Option<Payload>, Error>, asked: HandlerRequests) -> CallEnded {
     let state = match state {
         Ok(state) => state,
         Err(error) if asked.terminate.is_none() && result.is_ok() => {
             let failure = Failure::new(Cause::Output, error.to_string()).permanent();
-            return Ended { end: End::Failed(failure), writes: Vec::new() };
+            return CallEnded { end: End::Failed(failure), writes: Vec::new() };
         }
         Err(_) => None,
     };
@@ -388,12 +388,12 @@ fn ended(result: Result<Payload, Failure>, state: Result<Option<Payload>, Error>
         (result, Some(reason)) => {
             // Its writes count only if it succeeded.
             let writes = if result.is_ok() { asked.writes } else { Vec::new() };
-            Ended { end: End::Done(Done { terminate: Some(reason), ..Done::default() }), writes }
+            CallEnded { end: End::Done(Done { terminate: Some(reason), ..Done::default() }), writes }
         }
         (Ok(answer), None) => {
             let done = Done { state, plan: asked.plan, answer: Some(answer), terminate: None };
-            Ended { end: End::Done(done), writes: asked.writes }
+            CallEnded { end: End::Done(done), writes: asked.writes }
         }
-        (Err(failure), None) => Ended { end: End::Failed(failure), writes: Vec::new() },
+        (Err(failure), None) => CallEnded { end: End::Failed(failure), writes: Vec::new() },
     }
 }

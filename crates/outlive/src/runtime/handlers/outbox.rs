@@ -40,7 +40,7 @@ pub(crate) trait Names: Send + Sync {
 
 /// What a handler has asked for so far.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct HandlerRequests {
     pub(crate) writes: Vec<Write>,
     pub(crate) plan: Option<Planned>,
     /// Why the instance should end.
@@ -54,7 +54,7 @@ pub(crate) struct Asked {
 /// Collects what a handler asks for.
 pub(crate) struct Outbox {
     env: Arc<HandlerEnv>,
-    asked: Mutex<Asked>,
+    asked: Mutex<HandlerRequests>,
 }
 
 impl Outbox {
@@ -62,13 +62,13 @@ impl Outbox {
         Self { env, asked: Mutex::default() }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Asked> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HandlerRequests> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what the handler has asked for, when it has returned.
-    pub(crate) fn close(&self) -> Asked {
-        std::mem::replace(&mut *self.lock(), Asked { is_over: true, ..Asked::default() })
+    pub(crate) fn close(&self) -> HandlerRequests {
+        std::mem::replace(&mut *self.lock(), HandlerRequests { is_over: true, ..HandlerRequests::default() })
     }
 
     /// Adds a write to the commit of the call. Returns its index.

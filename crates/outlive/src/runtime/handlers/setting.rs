@@ -36,7 +36,7 @@ impl CallContext {
         id: &Name,
         key: String,
         (call, record): (&Call, &Record),
-        at: Moments,
+        at: CallTimes,
     ) -> Self {
         Self {
             outbox: Outbox::new(around),
@@ -73,7 +73,7 @@ impl CallContext {
 
 /// When an instance was created, and when the call of its handler started.
 #[derive(Clone, Copy)]
-pub(crate) struct Moments {
+pub(crate) struct CallTimes {
     pub(crate) created: Timestamp,
     pub(crate) started: Timestamp,
 }

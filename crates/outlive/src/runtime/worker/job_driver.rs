@@ -16,8 +16,8 @@ use tracing::instrument::Instrumented;
 
 use crate::instance::logs;
 use crate::instance::mailbox::{Arrivals, Mailbox};
-use crate::runtime::committer::Reply;
-use crate::runtime::handlers::{Calling, Definition, Ended, HandlerCall};
+use crate::runtime::committer::WriteReply;
+use crate::runtime::handlers::{CallEnded, Calling, Definition, HandlerCall};
 use crate::runtime::replies;
 
 use super::Worker;
@@ -41,7 +41,7 @@ pub(crate) struct JobDriver {
     /// What has arrived and is not handled yet.
     pub(crate) arrivals: Arrivals,
     /// Replies to send when the next commit is durable.
-    pub(crate) replies: Vec<(u64, replies::Reply)>,
+    pub(crate) replies: Vec<(u64, replies::MessageOutcome)>,
 }
 
 /// The driver must stop.
@@ -144,7 +144,7 @@ impl JobDriver {
     /// Notifies callers whose messages are held up.
     fn notify_held(&self) {
         for (pos, event_count) in self.job.held() {
-            self.worker.replies.send(pos, || replies::Reply::Held { event_count });
+            self.worker.replies.send(pos, || replies::MessageOutcome::Held { event_count });
         }
     }
 
@@ -183,7 +183,7 @@ impl JobDriver {
         let handlers = self.definition.handlers.clone();
         let span = logs::job(self.id.as_str(), call.handler.as_str(), call.attempt);
         let calling = span.in_scope(|| Calling::begin(|| handlers.call(given)));
-        let Some(Ended { end, writes }) = self.end_of(calling.instrument(span)).await? else { return Ok(()) };
+        let Some(CallEnded { end, writes }) = self.end_of(calling.instrument(span)).await? else { return Ok(()) };
         if writes.is_empty() {
             self.ended(&call, end, began);
             return Ok(());
@@ -204,7 +204,7 @@ impl JobDriver {
     }
 
     /// Waits for a call to end. Returns `None` if the instance is ended in the meantime.
-    async fn end_of(&mut self, mut calling: Instrumented<Calling>) -> Result<Option<Ended>, JobIsOver> {
+    async fn end_of(&mut self, mut calling: Instrumented<Calling>) -> Result<Option<CallEnded>, JobIsOver> {
         if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut calling).poll(cx))).await {
             return Ok(Some(ended));
         }
@@ -231,7 +231,7 @@ impl JobDriver {
         self.job.ended(call, end, began, now);
         if let Some(pos) = event {
             let record = self.job.record();
-            let reply = replies::Reply::Taken { answer: None, event_count: record.events, next: record.next };
+            let reply = replies::MessageOutcome::Taken { answer: None, event_count: record.events, next: record.next };
             self.replies.push((pos, reply));
         }
     }
@@ -284,7 +284,7 @@ impl JobDriver {
             is_removed: change.is_removed,
             ..Turn::new(self.num, self.worker.epoch, self.reported)
         };
-        self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
+        self.worker.committer.submit(Write::Turn(Box::new(turn)), WriteReply::Job(self.mailbox.clone()));
         loop {
             if let Some(answer) = self.arrivals.rare().answers.pop() {
                 return Ok(answer);
@@ -308,11 +308,11 @@ impl JobDriver {
             let dead = change.dead.iter().find(|dead| dead.pos == *pos && answer.is_none());
             let record = self.job.record();
             self.worker.replies.send(*pos, || match (dead, known) {
-                (Some(dead), _) => replies::Reply::GivenUp { failure: dead.failure.clone() },
-                (None, Some(replies::Reply::Taken { event_count, next, .. })) => {
-                    replies::Reply::Taken { answer, event_count, next }
+                (Some(dead), _) => replies::MessageOutcome::GivenUp { failure: dead.failure.clone() },
+                (None, Some(replies::MessageOutcome::Taken { event_count, next, .. })) => {
+                    replies::MessageOutcome::Taken { answer, event_count, next }
                 }
-                _ => replies::Reply::Taken { answer, event_count: record.events, next: record.next },
+                _ => replies::MessageOutcome::Taken { answer, event_count: record.events, next: record.next },
             });
         }
         // Events that were tried and stay are reported too.

@@ -19,7 +19,7 @@ use super::Worker;
 use super::job_driver::JobDriver;
 use super::pool_driver::{PoolCaller, PoolDriver};
 use crate::instance::mailbox::Mailbox;
-use crate::runtime::committer::Reply;
+use crate::runtime::committer::WriteReply;
 use crate::runtime::handlers::{Definition, Work};
 use crate::runtime::stuck;
 
@@ -189,7 +189,7 @@ impl Worker {
             state: Some(state),
             ..Turn::new(instance.num, self.epoch, instance.reported)
         };
-        self.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(Arc::new(Mailbox::default())));
+        self.committer.submit(Write::Turn(Box::new(turn)), WriteReply::Job(Arc::new(Mailbox::default())));
     }
 
     /// Notifies an instance of pushed events, or queues a claim for it.

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::error::Error;
 use crate::instance::mailbox::{Arrivals, Mailbox};
-use crate::runtime::committer::Reply;
+use crate::runtime::committer::WriteReply;
 use crate::runtime::handlers::Definition;
 use crate::runtime::replies;
 
@@ -164,7 +164,7 @@ impl PoolDriver {
             state,
             ..Turn::new(self.num, self.worker.epoch, self.reported.0)
         };
-        self.worker.committer.submit(Write::Turn(Box::new(turn)), Reply::Job(self.mailbox.clone()));
+        self.worker.committer.submit(Write::Turn(Box::new(turn)), WriteReply::Job(self.mailbox.clone()));
     }
 
     /// Handles the reply to a commit.
@@ -191,7 +191,7 @@ impl PoolDriver {
             self.worker.waiters.ask(self.num);
         }
         for pos in &durable.taken {
-            let taken = || replies::Reply::Taken { answer: None, event_count: 0, next: None };
+            let taken = || replies::MessageOutcome::Taken { answer: None, event_count: 0, next: None };
             self.worker.replies.send(*pos, taken);
         }
         self.definition.report_exhausted(&durable.exhausted);

@@ -20,7 +20,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             replacement: r#"let (mut wait, mut is_again) = (RETRY_MIN, false);
         if outlive_core::defect::is_on("AckBeforeWrite") {
             for reply in &replies {
-                if let Reply::Run { mailbox, seq, .. } = reply {
+                if let WriteReply::Run { mailbox, seq, .. } = reply {
                     mailbox.post(|arrivals| arrivals.durable = arrivals.durable.max(*seq));
                 }
             }
@@ -56,9 +56,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A write the store could not accept is not retried. Breaks P1.",
         edits: &[Edit {
             file: COMMITTER,
-            original: "kept_for @ (Reply::Run",
-            replacement: r#"Reply::Run { .. } if outlive_core::defect::is_on("RefusedIsDropped") => {}
-            kept_for @ (Reply::Run"#,
+            original: "kept_for @ (WriteReply::Run",
+            replacement: r#"WriteReply::Run { .. } if outlive_core::defect::is_on("RefusedIsDropped") => {}
+            kept_for @ (WriteReply::Run"#,
         }],
     },
     Defect {

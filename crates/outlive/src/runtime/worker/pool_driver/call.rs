@@ -10,7 +10,7 @@ use outlive_core::time::Timestamp;
 use tracing::Instrument;
 
 use crate::instance::logs;
-use crate::runtime::handlers::{CallPolicy, Calling, Ended, HandlerEnv, PoolCall, PoolHandlers};
+use crate::runtime::handlers::{CallEnded, CallPolicy, Calling, HandlerEnv, PoolCall, PoolHandlers};
 
 /// Calls the handlers of a pool. Shared by all of its calls.
 pub(crate) struct PoolCaller {
@@ -25,13 +25,13 @@ impl PoolCaller {
     /// Starts a call. The future runs it to its end, and decides the fate of each event.
     pub(super) fn call(self: Arc<Self>, call: Dispatch) -> impl Future<Output = Finished> + Send + 'static {
         let span = logs::job(self.id.as_str(), "execute", call.attempt());
-        let failed = |failure| Ended { end: End::Failed(failure), writes: Vec::new() }.at_once();
+        let failed = |failure| CallEnded { end: End::Failed(failure), writes: Vec::new() }.at_once();
         let calling = match &call.handling {
             Handling::Execute => span.in_scope(|| Calling::begin(|| self.handlers.call(self.given(&call)))),
             Handling::Fail(failure) | Handling::Bury(failure) => failed(failure.clone()),
         };
         async move {
-            let Ended { end, writes } = calling.instrument(span).await;
+            let CallEnded { end, writes } = calling.instrument(span).await;
             let mut finished = self.judge.decide(call.events, end, call.began, self.now());
             finished.writes = writes;
             if !matches!(call.handling, Handling::Bury(_)) {
@@ -81,7 +81,7 @@ impl PoolCaller {
         };
         let span = logs::job(self.id.as_str(), "on_dead", 1);
         let Some(calling) = span.in_scope(|| self.handlers.dead(given, letter)) else { return Vec::new() };
-        let Ended { end, writes } = calling.instrument(span).await;
+        let CallEnded { end, writes } = calling.instrument(span).await;
         if let End::Failed(failure) = end {
             logs::handler_failed(self.id.as_str(), "on_dead", 1, &failure);
         }
