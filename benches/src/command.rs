@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, ValueEnum};
 use outlive::prelude::Result;
 
-use crate::all::{self, Plan};
-use crate::figures::{Figures, Measured};
-use crate::floor::{self, Floor};
-use crate::setup::Setup;
-use crate::{
-    curves, idle, j1, j2, j3, j4, kills, lists, resident, sink, soak, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, waiters,
+use crate::harness::figures::{Measured, WorkloadName};
+use crate::harness::floor;
+use crate::harness::setup::{Setup, THREADS};
+use crate::measure::{folder, measure, runtime};
+use crate::report::all::{self, Plan};
+use crate::workloads::curves::{in_flight, journal_length, sleepers};
+use crate::workloads::jobs::{debounce_events, pool_events, recurring_jobs, task_events};
+use crate::workloads::process::{idle, kill_and_resume, kills, lists, resident, sleeping_runs, soak, waiters};
+use crate::workloads::runs::{
+    concurrency_levels, crowded_store, journal_replay, many_short_runs, one_long_run, signal_latency,
+    simultaneous_wakes, sink, start_latency,
 };
-
-/// Worker threads of the runtime; the store has its own threads besides.
-const THREADS: usize = 2;
 
 /// Measures Outlive on this machine and disk.
 #[derive(Parser)]
@@ -29,7 +31,7 @@ struct Arguments {
     /// Where to create the store; defaults to a temporary folder in the current one, so that a real disk is measured
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// The store of w5, w10, lists, sleepers and idle, to continue with an existing one
+    /// The store of sleeping-runs, crowded-store, lists, sleepers and idle, to continue with an existing one
     #[arg(long)]
     file: Option<PathBuf>,
     /// Prints one JSON object on the last line
@@ -38,7 +40,7 @@ struct Arguments {
     /// Worker threads of the runtime
     #[arg(long, default_value_t = THREADS)]
     threads: usize,
-    /// How long a soak lasts (default 10), or j3, idle and waiters (default 2)
+    /// How long a soak lasts (default 10), or recurring-jobs, idle and waiters (default 2)
     #[arg(long)]
     minutes: Option<f64>,
     /// Where `all` writes RESULTS.md and plots/
@@ -54,34 +56,48 @@ struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Workload {
-    /// n runs of ten steps each, all started at once
-    W1,
-    /// One run of n steps in sequence
-    W2,
-    /// n runs of one step and a sleep of 5 s
-    W3,
-    /// n runs of ten steps, killed in the middle and resumed
-    W4,
-    /// n sleeping runs at rest
-    W5,
-    /// n runs of ten steps with 64, 1,000 and 10,000 in flight
-    W6,
-    /// Replays journals of n entries
-    W7,
-    /// n signals to n/10 waiting runs
-    W8,
-    /// n starts by one client, and starts by 64
-    W9,
-    /// W1 in a file with n sleepers and n finished runs
-    W10,
-    /// A pool with n events
-    J1,
-    /// n events added to n/100 batches
-    J2,
-    /// n recurring instances, each run once a minute
-    J3,
-    /// n events sent to n/10 tasks
-    J4,
+    /// (w1) n runs of ten steps each, all started at once
+    #[value(alias = "w1")]
+    ManyShortRuns,
+    /// (w2) One run of n steps in sequence
+    #[value(alias = "w2")]
+    OneLongRun,
+    /// (w3) n runs of one step and a sleep of 5 s
+    #[value(alias = "w3")]
+    SimultaneousWakes,
+    /// (w4) n runs of ten steps, killed in the middle and resumed
+    #[value(alias = "w4")]
+    KillAndResume,
+    /// (w5) n sleeping runs at rest
+    #[value(alias = "w5")]
+    SleepingRuns,
+    /// (w6) n runs of ten steps with 64, 1,000 and 10,000 in flight
+    #[value(alias = "w6")]
+    ConcurrencyLevels,
+    /// (w7) Replays journals of n entries
+    #[value(alias = "w7")]
+    JournalReplay,
+    /// (w8) n signals to n/10 waiting runs
+    #[value(alias = "w8")]
+    SignalLatency,
+    /// (w9) n starts by one client, and starts by 64
+    #[value(alias = "w9")]
+    StartLatency,
+    /// (w10) n/50 short runs in a file with n sleepers and n finished runs
+    #[value(alias = "w10")]
+    CrowdedStore,
+    /// (j1) A pool with n events
+    #[value(alias = "j1")]
+    PoolEvents,
+    /// (j2) n events added to n/100 batches
+    #[value(alias = "j2")]
+    DebounceEvents,
+    /// (j3) n recurring instances, each run once a minute
+    #[value(alias = "j3")]
+    RecurringJobs,
+    /// (j4) n events sent to n/10 tasks
+    #[value(alias = "j4")]
+    TaskEvents,
     /// n runs in long steps, killed twice and recovered
     Kills,
     /// Lists and counts in a file with n finished runs
@@ -92,7 +108,7 @@ enum Workload {
     Idle,
     /// n waiters for runs while another process writes
     Waiters,
-    /// W1 with a sink whose endpoint never responds
+    /// Short runs with a sink whose endpoint never responds
     Sink,
     /// The disk itself, without an engine
     Floor,
@@ -106,26 +122,26 @@ enum Workload {
     Sleepers,
     /// Everything, and writes RESULTS.md
     All,
-    #[value(hide = true, name = w4::VICTIM)]
+    #[value(hide = true, name = kill_and_resume::VICTIM)]
     Victim,
-    #[value(hide = true, name = w4::HEIR)]
+    #[value(hide = true, name = kill_and_resume::HEIR)]
     Heir,
     #[value(hide = true, name = kills::PRISONER)]
     Prisoner,
     #[value(hide = true, name = waiters::EXECUTOR)]
     Executor,
-    #[value(hide = true, name = w5::RESTER)]
+    #[value(hide = true, name = sleeping_runs::RESTER)]
     Rester,
 }
 
 impl Workload {
     fn n(self) -> u64 {
         match self {
-            Self::W2 | Self::W9 | Self::Waiters => 1_000,
-            Self::W3 | Self::J2 | Self::J3 | Self::J4 => 100_000,
-            Self::J1 => 200_000,
-            Self::W5 | Self::W10 | Self::Sleepers | Self::Lists | Self::Idle => 1_000_000,
-            Self::W7 | Self::W8 | Self::Kills => 10_000,
+            Self::OneLongRun | Self::StartLatency | Self::Waiters => 1_000,
+            Self::SimultaneousWakes | Self::DebounceEvents | Self::RecurringJobs | Self::TaskEvents => 100_000,
+            Self::PoolEvents => 200_000,
+            Self::SleepingRuns | Self::CrowdedStore | Self::Sleepers | Self::Lists | Self::Idle => 1_000_000,
+            Self::JournalReplay | Self::SignalLatency | Self::Kills => 10_000,
             Self::Soak => 500,
             Self::JournalLength => 320_000,
             Self::Floor => 2 * floor::SYNCS as u64,
@@ -135,25 +151,25 @@ impl Workload {
 
     /// Returns how long it lasts by default, if that does not depend on the amount.
     fn minutes(self) -> f64 {
-        if matches!(self, Self::J3 | Self::Idle | Self::Waiters) { 2.0 } else { 10.0 }
+        if matches!(self, Self::RecurringJobs | Self::Idle | Self::Waiters) { 2.0 } else { 10.0 }
     }
 
     async fn measure(self, setup: &Setup) -> Result<Measured> {
         match self {
-            Self::W1 => w1::run(setup).await,
-            Self::W2 => w2::run(setup).await,
-            Self::W3 => w3::run(setup).await,
-            Self::W4 => w4::run(setup).await,
-            Self::W5 => w5::run(setup).await,
-            Self::W6 => w6::run(setup).await,
-            Self::W7 => w7::run(setup).await,
-            Self::W8 => w8::run(setup).await,
-            Self::W9 => w9::run(setup).await,
-            Self::W10 => w10::run(setup).await,
-            Self::J1 => j1::run(setup).await,
-            Self::J2 => j2::run(setup).await,
-            Self::J3 => j3::run(setup).await,
-            Self::J4 => j4::run(setup).await,
+            Self::ManyShortRuns => many_short_runs::run(setup).await,
+            Self::OneLongRun => one_long_run::run(setup).await,
+            Self::SimultaneousWakes => simultaneous_wakes::run(setup).await,
+            Self::KillAndResume => kill_and_resume::run(setup).await,
+            Self::SleepingRuns => sleeping_runs::run(setup).await,
+            Self::ConcurrencyLevels => concurrency_levels::run(setup).await,
+            Self::JournalReplay => journal_replay::run(setup).await,
+            Self::SignalLatency => signal_latency::run(setup).await,
+            Self::StartLatency => start_latency::run(setup).await,
+            Self::CrowdedStore => crowded_store::run(setup).await,
+            Self::PoolEvents => pool_events::run(setup).await,
+            Self::DebounceEvents => debounce_events::run(setup).await,
+            Self::RecurringJobs => recurring_jobs::run(setup).await,
+            Self::TaskEvents => task_events::run(setup).await,
             Self::Kills => kills::run(setup).await,
             Self::Lists => lists::run(setup).await,
             Self::Resident => resident::run(setup).await,
@@ -161,9 +177,9 @@ impl Workload {
             Self::Waiters => waiters::run(setup).await,
             Self::Sink => sink::run(setup).await,
             Self::Soak => soak::run(setup).await,
-            Self::InFlight => curves::in_flight(setup).await,
-            Self::JournalLength => curves::journal_length(setup).await,
-            Self::Sleepers => curves::sleepers(setup).await,
+            Self::InFlight => in_flight::run(setup).await,
+            Self::JournalLength => journal_length::run(setup).await,
+            Self::Sleepers => sleepers::run(setup).await,
             Self::Floor => Ok(Measured::default()),
             Self::All | Self::Victim | Self::Heir | Self::Prisoner | Self::Executor | Self::Rester => {
                 Err("this is not a workload".into())
@@ -205,12 +221,17 @@ pub fn main() -> Result<()> {
                 default_n: &default_n,
             })?
         }
-        Workload::Victim => return runtime(&setup)?.block_on(w4::be_victim(&setup)),
-        Workload::Heir => return runtime(&setup)?.block_on(w4::be_heir(&setup)),
+        Workload::Victim => return runtime(&setup)?.block_on(kill_and_resume::be_victim(&setup)),
+        Workload::Heir => return runtime(&setup)?.block_on(kill_and_resume::be_heir(&setup)),
         Workload::Prisoner => return runtime(&setup)?.block_on(kills::be_prisoner(&setup)),
         Workload::Executor => return runtime(&setup)?.block_on(waiters::be_executor(&setup)),
-        Workload::Rester => runtime(&setup)?.block_on(w5::rest(&setup))?,
-        workload => measure(workload, &setup)?,
+        Workload::Rester => runtime(&setup)?.block_on(sleeping_runs::rest(&setup))?,
+        workload => {
+            let value = workload.to_possible_value().ok_or("this is not a workload")?;
+            // The alias, for those that have one.
+            let id = value.get_name_and_aliases().last().unwrap_or_default();
+            measure(WorkloadName { id, name: value.get_name() }, &setup, workload.measure(&setup))?
+        }
     };
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{figures}")?;
@@ -218,59 +239,4 @@ pub fn main() -> Result<()> {
         writeln!(stdout, "{}", figures.to_json())?;
     }
     Ok(())
-}
-
-/// Measures W1: `n` runs of ten steps each, all started at once, in a temporary store below a folder.
-///
-/// ```no_run
-/// # fn main() -> outlive::prelude::Result<()> {
-/// println!("{}", outlive_bench::measure_w1(".".as_ref(), 20_000)?);
-/// # Ok(()) }
-/// ```
-///
-/// # Errors
-/// If no store can be created there.
-pub fn measure_w1(dir: &Path, n: u64) -> Result<Figures> {
-    measure_below(dir, Workload::W1, n)
-}
-
-/// Measures W2: one run of `n` steps in sequence, in a temporary store below a folder.
-///
-/// ```no_run
-/// # fn main() -> outlive::prelude::Result<()> {
-/// println!("{}", outlive_bench::measure_w2(".".as_ref(), 1_000)?);
-/// # Ok(()) }
-/// ```
-///
-/// # Errors
-/// If no store can be created there.
-pub fn measure_w2(dir: &Path, n: u64) -> Result<Figures> {
-    measure_below(dir, Workload::W2, n)
-}
-
-fn measure_below(parent: &Path, workload: Workload, n: u64) -> Result<Figures> {
-    let dir = folder(parent)?;
-    let setup = Setup { dir: dir.path().to_owned(), n, file: None, minutes: 0.0, threads: THREADS };
-    measure(workload, &setup)
-}
-
-fn measure(workload: Workload, setup: &Setup) -> Result<Figures> {
-    if setup.n == 0 {
-        return Err("n must be greater than zero".into());
-    }
-    let name = workload.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-    let floor = Floor::before(&setup.dir)?;
-    let measured = runtime(setup)?.block_on(workload.measure(setup))?;
-    Figures::of(&name, setup, measured, &floor.after(&setup.dir)?)
-}
-
-fn folder(parent: &Path) -> Result<tempfile::TempDir> {
-    let made = tempfile::Builder::new().prefix("outlive-bench-").tempdir_in(parent);
-    made.map_err(|error| {
-        format!("failed to create a temporary folder in {parent:?}: {error}; choose another one with --dir").into()
-    })
-}
-
-fn runtime(setup: &Setup) -> Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(setup.threads.max(1)).enable_all().build()?)
 }

@@ -1,47 +1,19 @@
 //! The workloads behind every performance claim; see `benches/README.md`.
+//!
+//! Without the feature `workloads`, only the two that `outlive bench` needs are compiled.
 
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
+#![cfg_attr(not(feature = "workloads"), expect(dead_code, reason = "workloads that are not compiled use it"))]
 
-mod all;
-mod bar;
-mod child;
+#[cfg(feature = "workloads")]
 mod command;
-mod crowd;
-mod curves;
-mod figures;
-mod floor;
-mod idle;
-mod j1;
-mod j2;
-mod j3;
-mod j4;
-mod jobs;
-mod kills;
-mod lists;
-mod load;
-mod machine;
-mod notes;
-mod numbers;
-mod page;
-mod plot;
-mod resident;
-mod setup;
-mod sink;
-mod soak;
-mod steps;
-mod targets;
-mod usage;
-mod w1;
-mod w10;
-mod w2;
-mod w3;
-mod w4;
-mod w5;
-mod w6;
-mod w7;
-mod w8;
-mod w9;
-mod waiters;
+mod harness;
+mod measure;
+#[cfg(feature = "workloads")]
+mod report;
+mod workloads;
 
-pub use command::{main, measure_w1, measure_w2};
-pub use figures::Figures;
+#[cfg(feature = "workloads")]
+pub use command::main;
+pub use harness::figures::Figures;
+pub use measure::{measure_many_short_runs, measure_one_long_run};

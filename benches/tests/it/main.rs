@@ -7,8 +7,9 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What programs may rely on, of every workload.
-const EVERYWHERE: [&str; 13] = [
+const EVERYWHERE: [&str; 14] = [
     "workload",
+    "name",
     "n",
     "durability",
     "steps_per_sec",
@@ -82,6 +83,44 @@ fn every_workload_gives_the_figures_that_programs_rely_on_and_leaves_nothing_beh
             });
         }
     });
+}
+
+/// Names that say what a workload does, and the short ones that figures and results use.
+const NAMES: [(&str, &str); 14] = [
+    ("many-short-runs", "w1"),
+    ("one-long-run", "w2"),
+    ("simultaneous-wakes", "w3"),
+    ("kill-and-resume", "w4"),
+    ("sleeping-runs", "w5"),
+    ("concurrency-levels", "w6"),
+    ("journal-replay", "w7"),
+    ("signal-latency", "w8"),
+    ("start-latency", "w9"),
+    ("crowded-store", "w10"),
+    ("pool-events", "j1"),
+    ("debounce-events", "j2"),
+    ("recurring-jobs", "j3"),
+    ("task-events", "j4"),
+];
+
+#[test]
+fn help_lists_both_names_of_a_workload() {
+    let output = Command::new(env!("CARGO_BIN_EXE_outlive-bench")).arg("--help").output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    for (name, short) in NAMES {
+        assert!(help.contains(&format!("- {name}: ")) && help.contains(&format!("({short}) ")), "{name}: {help}");
+    }
+}
+
+#[test]
+fn both_names_measure_the_same_workload() {
+    for (name, short) in [NAMES[1], NAMES[10]] {
+        for typed in [name, short] {
+            let dir = tempfile::tempdir().unwrap();
+            let figures = measure(typed, "--n 20", dir.path());
+            assert_eq!((&figures["workload"], &figures["name"]), (&short.into(), &name.into()), "{typed}");
+        }
+    }
 }
 
 #[test]

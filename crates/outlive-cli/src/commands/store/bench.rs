@@ -30,8 +30,8 @@ pub(crate) async fn run(args: &BenchArgs, out: Printer) -> Result<ExitCode, CliE
     let (dir, n) = (args.dir.clone(), args.n);
     // The benchmark has its own runtime, with as many threads as a program would have.
     let measuring = tokio::task::spawn_blocking(move || {
-        let many = outlive_bench::measure_w1(&dir, n)?;
-        Ok((many, outlive_bench::measure_w2(&dir, n.min(IN_SEQUENCE_MAX))?))
+        let many = outlive_bench::measure_many_short_runs(&dir, n)?;
+        Ok((many, outlive_bench::measure_one_long_run(&dir, n.min(IN_SEQUENCE_MAX))?))
     });
     let measured = measuring.await.map_err(|error| CliError::message(format!("the benchmark failed: {error}")))?;
     let (many, one) = measured.map_err(|error: outlive::BoxError| CliError::message(error.to_string()))?;
