@@ -190,6 +190,7 @@ async fn dead_letters_of_a_pool_are_listed_retried_and_discarded() {
     let out = tell_two(&shop, &["dead", "discard", "pool:mail", &number]).await.well();
     assert_eq!(out, "1 dead letter of \"pool:mail\" discarded\n");
     assert_eq!(ask_two(&shop, &["dead", "retry", "pool:mail", "--all"]).await["count"], 1);
+    assert_eq!(ask_two(&shop, &["dead", "discard", "pool:mail", "--all"]).await["count"], 0);
     until(&shop, &["job", "pool:mail"], |job| job["pool"]["ready"] == 0 && job["pool"]["dead"] == 0).await;
     let out = tell_two(&shop, &["dead", "list", "pool:mail"]).await.well();
     assert_eq!(out, "job \"pool:mail\" has no dead letters\n");
