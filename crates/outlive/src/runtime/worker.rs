@@ -18,6 +18,7 @@ mod pool_driver;
 mod recovery;
 mod schedules;
 mod suspects;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

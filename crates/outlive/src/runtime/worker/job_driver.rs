@@ -16,11 +16,11 @@ use tracing::instrument::Instrumented;
 
 use crate::instance::logs;
 use crate::instance::mailbox::{Arrivals, Mailbox};
-use crate::runtime::committer::WriteReply;
 use crate::runtime::handlers::{CallEnded, Calling, Definition, HandlerCall};
 use crate::runtime::replies;
 
 use super::Worker;
+use super::turns::{ReceiveInOrder, TurnLog};
 
 /// How long an idle instance stays in memory, as a sender of one event often sends another.
 const LINGER: Duration = Duration::from_secs(1);
@@ -34,8 +34,7 @@ pub(crate) struct JobDriver {
     pub(crate) id: Name,
     pub(crate) created_at: Timestamp,
     pub(crate) job: Job,
-    /// The number of lifecycle events reported for it, as the store has it.
-    pub(crate) reported: u64,
+    pub(crate) turns: TurnLog,
     /// Whether the store records it as ours.
     pub(crate) is_owned: bool,
     /// What has arrived and is not handled yet.
@@ -125,16 +124,9 @@ impl JobDriver {
         let kept = self.arrivals.rare();
         kept.answers.extend(new.answers);
         kept.damage = kept.damage.take().or(new.damage);
-        let mut has_gap = false;
         new.inbox.into_iter().for_each(|inbound| self.job.receive(inbound));
-        for (inbound, before) in new.messages {
-            has_gap |= !self.job.has_received(before);
-            if !has_gap {
-                self.job.receive(inbound);
-            }
-        }
-        if has_gap {
-            // A message from another process came before it. Order counts, so the whole inbox is read.
+        if self.job.receive_until_gap(new.messages) {
+            // Order counts, so the whole inbox is read.
             self.worker.read_inbox(self.num, &self.mailbox);
         }
         self.notify_held();
@@ -243,7 +235,7 @@ impl JobDriver {
         let change = self.job.take_change();
         match self.submit(&change, &standing, writes).await? {
             Answer::Turned(_) => {
-                self.reported += change.lifecycle.iter().map(|record| record.kind.count()).sum::<u64>();
+                self.turns.committed();
                 self.is_owned = standing.is_owned;
                 self.notify(&change);
                 if change.is_removed || change.stuck.is_some() {
@@ -273,7 +265,7 @@ impl JobDriver {
             note: stuck,
             at: self.now(),
         };
-        let turn = Turn {
+        let fill = |turn| Turn {
             lifecycle: change.lifecycle.clone(),
             taken: change.taken.clone(),
             dead: change.dead.clone(),
@@ -282,9 +274,9 @@ impl JobDriver {
             writes,
             state: Some(state),
             is_removed: change.is_removed,
-            ..Turn::new(self.num, self.worker.epoch, self.reported)
+            ..turn
         };
-        self.worker.committer.submit(Write::Turn(Box::new(turn)), WriteReply::Job(self.mailbox.clone()));
+        self.turns.submit(&self.worker, &self.mailbox, fill);
         loop {
             if let Some(answer) = self.arrivals.rare().answers.pop() {
                 return Ok(answer);

@@ -18,6 +18,7 @@ use outlive_core::store::query::Instance;
 use super::Worker;
 use super::job_driver::JobDriver;
 use super::pool_driver::{PoolCaller, PoolDriver};
+use super::turns::TurnLog;
 use crate::instance::mailbox::Mailbox;
 use crate::runtime::committer::WriteReply;
 use crate::runtime::handlers::{Definition, Work};
@@ -74,7 +75,7 @@ impl Worker {
                     id,
                     created_at: instance.created_at,
                     job,
-                    reported: instance.reported,
+                    turns: TurnLog::new(num, instance.reported),
                     is_owned: true,
                     arrivals: Default::default(),
                     replies: Vec::new(),
@@ -99,7 +100,7 @@ impl Worker {
                     num,
                     pool,
                     caller: Arc::new(caller),
-                    reported: (instance.reported, 0),
+                    turns: TurnLog::new(num, instance.reported),
                     running,
                     tasks: Default::default(),
                     is_evicted: false,

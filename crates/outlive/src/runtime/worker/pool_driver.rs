@@ -13,17 +13,17 @@ use std::time::Duration;
 use outlive_core::id::InstanceNum;
 use outlive_core::job::{Dispatch, Finished, Pool, PoolChange, PoolDurable, PoolNeed, RefusedTurn};
 use outlive_core::queue::{QueuePage, QueueRead};
-use outlive_core::store::commit::{Answer, Refusal, Turn, Write};
+use outlive_core::store::commit::{Answer, Refusal, Turn};
 use tokio::task::JoinSet;
 
 use crate::error::Error;
 use crate::instance::mailbox::{Arrivals, Mailbox};
-use crate::runtime::committer::WriteReply;
 use crate::runtime::handlers::Definition;
 use crate::runtime::replies;
 
 use super::Worker;
 use super::job_driver::Receivers;
+use super::turns::{ReceiveInOrder, TurnLog};
 pub(super) use call::PoolCaller;
 
 /// How long to wait after the queue could not be read.
@@ -37,8 +37,7 @@ pub(crate) struct PoolDriver {
     pub(crate) num: InstanceNum,
     pub(crate) pool: Pool,
     pub(crate) caller: Arc<PoolCaller>,
-    /// The number of lifecycle events reported for it, as the store has it, and in the commit in progress.
-    pub(crate) reported: (u64, u64),
+    pub(crate) turns: TurnLog,
     /// The number of events being handled, shared with those who read the status.
     pub(crate) running: Arc<AtomicUsize>,
     pub(crate) tasks: PoolTasks,
@@ -117,13 +116,9 @@ impl PoolDriver {
             self.pool.pushed(rare.rank_pushed);
         }
         rare.inbox.into_iter().for_each(|inbound| self.pool.receive(inbound));
-        for (inbound, before) in rare.messages {
-            if !self.pool.has_received(before) {
-                // A message from another process came before it. Order counts, so the whole inbox is read.
-                self.worker.read_inbox(self.num, &self.mailbox);
-                break;
-            }
-            self.pool.receive(inbound);
+        if self.pool.receive_until_gap(rare.messages) {
+            // Order counts, so the whole inbox is read.
+            self.worker.read_inbox(self.num, &self.mailbox);
         }
         rare.answers.into_iter().try_for_each(|answer| self.answered(answer))?;
         if arrivals.is_claimed {
@@ -154,17 +149,8 @@ impl PoolDriver {
 
     fn commit(&mut self, change: PoolChange) {
         let PoolChange { lifecycle, taken, queue, dead, writes, state } = change;
-        self.reported.1 = lifecycle.iter().map(|record| record.kind.count()).sum();
-        let turn = Turn {
-            lifecycle,
-            taken,
-            queue,
-            dead,
-            writes,
-            state,
-            ..Turn::new(self.num, self.worker.epoch, self.reported.0)
-        };
-        self.worker.committer.submit(Write::Turn(Box::new(turn)), WriteReply::Job(self.mailbox.clone()));
+        let fill = |turn| Turn { lifecycle, taken, queue, dead, writes, state, ..turn };
+        self.turns.submit(&self.worker, &self.mailbox, fill);
     }
 
     /// Handles the reply to a commit.
@@ -172,7 +158,7 @@ impl PoolDriver {
         match answer {
             Answer::Turned(_) => {
                 let durable = self.pool.committed().ok_or(PoolIsOver)?;
-                self.reported.0 += std::mem::take(&mut self.reported.1);
+                self.turns.committed();
                 self.report(&durable);
                 Ok(())
             }

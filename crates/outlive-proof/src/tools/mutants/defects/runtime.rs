@@ -8,7 +8,7 @@ const CTX: &str = "crates/outlive/src/ctx.rs";
 const DRIVE: &str = "crates/outlive/src/runtime/run_driver.rs";
 const RESIDENCY: &str = "crates/outlive/src/runtime/residency.rs";
 const WORKER: &str = "crates/outlive/src/runtime/worker.rs";
-const TURNS: &str = "crates/outlive/src/runtime/worker/job_driver.rs";
+const TURNS: &str = "crates/outlive/src/runtime/worker/turns.rs";
 
 pub(super) const DEFECTS: &[Defect] = &[
     Defect {
@@ -123,8 +123,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             },
             Edit {
                 file: TURNS,
-                original: "self.job.has_received(before);",
-                replacement: r#"self.job.has_received(before) && !outlive_core::defect::is_on("GapIgnored");"#,
+                original: "!self.has_received(before);",
+                replacement: r#"!self.has_received(before) && !outlive_core::defect::is_on("GapIgnored");"#,
             },
         ],
     },
