@@ -267,7 +267,11 @@ fn lane_that_had_its_turn_is_last_on_the_next_page() {
     stage.push(of_lane("a1", "a"));
     stage.push(of_lane("a2", "a"));
     assert_eq!(stage.settle(), ["a1"]);
+    // Paused, so that `a1` has left the queue when the next page is read.
+    stage.hear(Message::Pause);
     stage.push(of_lane("b1", "b"));
+    stage.end("a1", done());
+    stage.hear(Message::Resume);
     assert_eq!(stage.drain(), ["b1", "a2"]);
 }
 
@@ -476,6 +480,38 @@ fn refused_write_fails_the_call_that_asked_for_it() {
     stage.end("fail a", done());
     let kept = stage.queue.values().next().unwrap().clone().unwrap();
     assert_eq!((kept.failed, stage.lifecycle.as_slice()), (1, [LifecycleRecordKind::JobFailed].as_slice()));
+}
+
+#[test]
+fn refused_commit_of_a_released_pool_does_not_make_it_ours() {
+    let mut stage = Stage::new(setup(retrying(1)));
+    assert_eq!((stage.settle(), stage.status().1), (vec![], false));
+    stage.push_all(&["a"]);
+    stage.settle();
+    stage.end_with("a", done(), vec![write()]);
+    stage.turn();
+    assert!(stage.change.take().unwrap().state.is_some_and(|state| state.is_owned));
+    stage.pool.refused("it signals nobody");
+    stage.settle();
+    stage.end_with("fail a", done(), Vec::new());
+    stage.turn();
+    assert!(stage.change.take().unwrap().state.is_some_and(|state| state.is_owned), "the next commit says it again");
+}
+
+#[test]
+fn page_that_was_read_before_a_retry_does_not_hide_it() {
+    let mut stage = Stage::new(setup(retrying(1)));
+    stage.push_all(&["a"]);
+    stage.settle();
+    stage.pool.pushed(None);
+    stage.turn();
+    let page = stage.page();
+    stage.end_with("a", failed(), Vec::new());
+    stage.turn();
+    stage.pool.take_page(page);
+    stage.commit();
+    assert_eq!(stage.settle(), Vec::<String>::new());
+    assert_eq!(stage.status(), (Some(Status::Sleeping { until: at(10) }), false));
 }
 
 #[test]
