@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 /// its queue. Unless this process drives the instance, the same write makes it due. Refused if the instance has ended
 /// or belongs to another job; a stuck instance keeps the events and is not woken.
 #[derive(Clone, Debug)]
-pub struct Push {
+pub struct PushWrite {
     /// The receiving instance.
     pub id: Name,
     /// The name of the job with its kind, such as `task:orders`.

@@ -157,26 +157,26 @@ impl Retry {
     /// the only source of randomness; a caller that stores the result does not need to store the seed.
     ///
     /// ```
-    /// # use outlive_core::retry::{Jitter, Next, Reason, Retry};
+    /// # use outlive_core::retry::{Jitter, RetryNext, Reason, Retry};
     /// # use outlive_core::time::Timestamp;
     /// let retry = Retry::times(1).constant("5s").jitter(Jitter::none());
     /// let (start, now) = (Timestamp::from_millis(0), Timestamp::from_millis(100));
-    /// let Next::RetryAt { due, .. } = retry.next(1, start, now, 42) else { panic!() };
+    /// let RetryNext::RetryAt { due, .. } = retry.next(1, start, now, 42) else { panic!() };
     /// assert_eq!(due.as_millis(), 5100);
-    /// assert_eq!(retry.next(2, start, due, 42), Next::Exhausted(Reason::MaxAttempts));
+    /// assert_eq!(retry.next(2, start, due, 42), RetryNext::Exhausted(Reason::MaxAttempts));
     /// ```
     #[must_use]
-    pub fn next(&self, failed: u32, first_started: Timestamp, now: Timestamp, seed: u64) -> Next {
+    pub fn next(&self, failed: u32, first_started: Timestamp, now: Timestamp, seed: u64) -> RetryNext {
         debug_assert!(failed > 0, "a retry requires a failed attempt");
         if self.max_retries.is_some_and(|max| failed > max) {
-            return Next::Exhausted(Reason::MaxAttempts);
+            return RetryNext::Exhausted(Reason::MaxAttempts);
         }
         let delay = self.delay(failed, seed);
         let due = now.after(delay);
         if self.duration_max.is_some_and(|max| due > first_started.after(max)) {
-            return Next::Exhausted(Reason::MaxDuration);
+            return RetryNext::Exhausted(Reason::MaxDuration);
         }
-        Next::RetryAt { due, delay }
+        RetryNext::RetryAt { due, delay }
     }
 
     /// Returns the delay before retry `k`, counted from 1, with jitter. The same seed always gives the same delay.
@@ -265,7 +265,7 @@ impl From<u32> for Retry {
 /// What to do after a failed attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Next {
+pub enum RetryNext {
     /// Retry.
     RetryAt {
         /// When the next attempt may start.
@@ -328,11 +328,11 @@ mod tests {
         let mut now = START;
         for failed in 1.. {
             match retry.next(failed, START, now, 42) {
-                Next::RetryAt { due, delay } => {
+                RetryNext::RetryAt { due, delay } => {
                     assert_eq!(due, now.after(delay));
                     now = due;
                 }
-                Next::Exhausted(reason) => return (failed - 1, now.since(START), reason),
+                RetryNext::Exhausted(reason) => return (failed - 1, now.since(START), reason),
             }
         }
         unreachable!("the range has no end")
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn forever_never_runs_out_of_attempts() {
         let next = Retry::forever().next(u32::MAX, START, START, 42);
-        assert!(matches!(next, Next::RetryAt { .. }), "{next:?}");
+        assert!(matches!(next, RetryNext::RetryAt { .. }), "{next:?}");
     }
 
     #[test]
@@ -367,13 +367,13 @@ mod tests {
     fn the_time_for_all_counts_from_the_first_start_and_includes_the_work() {
         let retry = Retry::times(9).simple().jitter(Jitter::none()).max_duration("1 minute");
         let late = START.after(Duration::from_millis(59_001));
-        assert_eq!(retry.next(1, START, late, 42), Next::Exhausted(Reason::MaxDuration));
+        assert_eq!(retry.next(1, START, late, 42), RetryNext::Exhausted(Reason::MaxDuration));
     }
 
     #[test]
     fn out_of_attempts_goes_before_out_of_time() {
         let retry = Retry::times(1).max_duration("1ms");
-        assert_eq!(retry.next(2, START, START, 42), Next::Exhausted(Reason::MaxAttempts));
+        assert_eq!(retry.next(2, START, START, 42), RetryNext::Exhausted(Reason::MaxAttempts));
     }
 
     #[test]
@@ -506,11 +506,11 @@ mod tests {
             let retry = Retry::forever().exponential(Duration::from_secs(base));
             let now = Timestamp::from_millis(now);
             match retry.next(failed, Timestamp::from_millis(first), now, seed) {
-                Next::RetryAt { due, delay } => {
+                RetryNext::RetryAt { due, delay } => {
                     prop_assert!(delay <= LONGEST);
                     prop_assert!(due == Timestamp::MAX || due.since(now) >= delay);
                 }
-                Next::Exhausted(reason) => prop_assert!(false, "{reason:?}"),
+                RetryNext::Exhausted(reason) => prop_assert!(false, "{reason:?}"),
             }
         }
     }

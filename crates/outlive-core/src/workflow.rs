@@ -33,15 +33,17 @@ mod pause;
 mod record;
 mod recorder;
 mod signals;
+mod spec;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 pub use identity::{base, numbered_scope, scope};
-pub use op::{Accepts, Asked, FailedStep, OpKind, Outcome, Spec, StepEnding, StepSpec};
+pub use op::Asked;
 pub use parsed::{ParsedIdentity, unescaped};
 pub use recorder::Outgoing;
+pub use spec::{Accepts, FailedStep, OpKind, Outcome, Spec, StepEnding, StepSpec};
 
 use crate::failure::Failure;
 use crate::journal::{Entry, EntryKind};
@@ -66,14 +68,14 @@ pub enum Polled {
     /// Nothing to do. The caller drops the operation's body if it still has one.
     Pending,
     /// The body runs or has to be started.
-    Work(Attempt),
+    Work(StepAttempt),
     /// The outcome; the operation is no longer outstanding.
     Ready(Outcome),
 }
 
 /// One try of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Attempt {
+pub struct StepAttempt {
     /// The attempt number, from 1.
     pub number: u32,
     /// When the attempt times out, if it does.

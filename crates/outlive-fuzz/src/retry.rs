@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive_core::duration::LONGEST;
-use outlive_core::retry::{Backoff, Jitter, Next, Reason, Retry};
+use outlive_core::retry::{Backoff, Jitter, Reason, Retry, RetryNext};
 
 use crate::bytes::Bytes;
 
@@ -33,12 +33,12 @@ fn check_next(policy: &Policy, retry: &Retry, failed: u32, seed: u64, bytes: &mu
     let is_last = policy.retries.is_some_and(|retries| failed > retries);
     let end = policy.budget.filter(|budget| *budget <= LONGEST).map(|budget| first.after(budget));
     match retry.next(failed, first, now, seed) {
-        Next::RetryAt { due, delay } => {
+        RetryNext::RetryAt { due, delay } => {
             assert!(!is_last && due == now.after(delay) && end.is_none_or(|end| due <= end), "{policy:?}");
             assert_eq!(delay, retry.delay(failed, seed));
         }
-        Next::Exhausted(Reason::MaxAttempts) => assert!(is_last, "{policy:?}"),
-        Next::Exhausted(reason) => {
+        RetryNext::Exhausted(Reason::MaxAttempts) => assert!(is_last, "{policy:?}"),
+        RetryNext::Exhausted(reason) => {
             assert!(!is_last && reason == Reason::MaxDuration && end.is_some(), "{policy:?}");
         }
         other => panic!("{other:?}"),

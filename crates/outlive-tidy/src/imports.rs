@@ -11,8 +11,8 @@ const ROOT: &str = "(crate root)";
 /// Returns the cycles in which the modules of one crate import each other, each once, with the location of every
 /// import.
 ///
-/// A module directly below the root includes everything below it. What the root re-exports counts as an import of the
-/// module it comes from.
+/// A module includes everything below it, and is compared with its siblings, at every depth. What the root re-exports
+/// counts as an import of the module it comes from.
 #[must_use]
 pub fn circles(sources: &[Source]) -> Vec<String> {
     let graph = Graph::of(sources);
@@ -36,8 +36,11 @@ impl Graph {
             for path in syntax::paths(&file.source.shipped) {
                 let from = file.module_at(path.at);
                 let Some(target) = names.absolute(&from, &path) else { continue };
-                let (from, to) = (names.node(from.first()), names.node(target.first()));
-                if from != to {
+                let siblings = match from.first() == target.first() {
+                    true => names.siblings(&from, &target),
+                    false => Some((names.node(from.first()), names.node(target.first()))),
+                };
+                if let Some((from, to)) = siblings.filter(|(from, to)| from != to) {
                     let place = file.source.finding(path.at, "");
                     edges.entry(from).or_default().entry(to).or_insert_with(|| place.trim_end().to_owned());
                 }
@@ -101,6 +104,8 @@ impl<'a> File<'a> {
 /// The names known to the crate root.
 struct Names {
     modules: BTreeSet<String>,
+    /// All modules below those, by their paths.
+    below: BTreeSet<Vec<String>>,
     /// Names the root re-exports, and the module each comes from.
     reexports: BTreeMap<String, String>,
 }
@@ -110,7 +115,9 @@ impl Names {
         let from_files = files.iter().filter_map(|file| file.module.first().cloned());
         let roots: Vec<&File<'_>> = files.iter().filter(|file| file.module.is_empty()).collect();
         let declared = roots.iter().flat_map(|root| syntax::module_names(&root.source.shipped));
-        let mut names = Self { modules: from_files.chain(declared).collect(), reexports: BTreeMap::new() };
+        let below = files.iter().flat_map(|file| (1..=file.module.len()).map(|end| file.module[..end].to_vec()));
+        let (modules, below) = (from_files.chain(declared).collect(), below.collect());
+        let mut names = Self { modules, below, reexports: BTreeMap::new() };
         for root in roots {
             for path in syntax::paths(&root.source.shipped) {
                 let is_of_root = root.module_at(path.at).is_empty();
@@ -139,6 +146,13 @@ impl Names {
             }
         }
         Some(module)
+    }
+
+    /// Returns the modules that two paths part at, if they part at modules.
+    fn siblings(&self, from: &[String], target: &[String]) -> Option<(String, String)> {
+        let shared = from.iter().zip(target).take_while(|(one, other)| one == other).count();
+        let (from, target) = (from.get(..=shared)?, target.get(..=shared)?);
+        self.below.contains(target).then(|| (from.join("::"), target.join("::")))
     }
 
     /// Returns the node that a name below the root belongs to.

@@ -5,6 +5,7 @@ pub mod imports;
 pub mod limits;
 pub mod machine;
 pub mod manifest;
+pub mod names;
 pub mod purity;
 pub mod source;
 pub mod supply;

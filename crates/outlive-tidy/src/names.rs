@@ -7,7 +7,7 @@ use crate::source::Source;
 /// The crates that ship.
 const PRODUCT: [&str; 4] = ["outlive-core", "outlive-sqlite", "outlive", "outlive-cli"];
 
-/// Names that are meant to be shared: errors are told apart by their module, and the library passes its durability on.
+/// Names that are meant to be shared: the module says whose error it is, and the library passes its durability on.
 const SHARED: [&str; 3] = ["Error", "ErrorKind", "Durability"];
 
 /// Returns the names that two or more types of the product crates have, with all places. Types inside functions and

@@ -13,6 +13,7 @@
 
 mod judge;
 mod order;
+mod original;
 mod renames;
 mod report;
 mod verdict;
@@ -31,13 +32,13 @@ pub use report::{Checked, Report};
 pub use verdict::{Allow, Operation, Rename, Verdict};
 
 use crate::error::Error;
-use crate::export::{Exported, Feed, Progress, Reread, Source};
+use crate::export::{ExportProgress, Exported, Feed, Reread, Source};
 use crate::instance::panics;
 
 /// How often a run is read again that makes progress while it is checked.
 const LOOKS_MAX: u32 = 3;
 
-type OnProgress = Box<dyn FnMut(Progress) + Send>;
+type OnProgress = Box<dyn FnMut(ExportProgress) + Send>;
 
 /// A check, created by [`Builder::check`](crate::Builder::check). Await it for the [`Report`].
 ///
@@ -77,7 +78,7 @@ impl Check {
     /// check.on_progress(|progress| println!("{} of {}", progress.done, progress.total)).await?;
     /// # Ok(()) }
     /// ```
-    pub fn on_progress(mut self, tell: impl FnMut(Progress) + Send + 'static) -> Self {
+    pub fn on_progress(mut self, tell: impl FnMut(ExportProgress) + Send + 'static) -> Self {
         self.on_progress = Box::new(tell);
         self
     }
@@ -97,7 +98,7 @@ impl Check {
             for look in looks {
                 runs.extend(look?);
             }
-            (self.on_progress)(Progress { done, total: feed.total().max(done) });
+            (self.on_progress)(ExportProgress { done, total: feed.total().max(done) });
         }
         Ok(runs.into_iter().collect())
     }

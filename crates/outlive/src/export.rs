@@ -42,13 +42,13 @@ pub struct Exported {
 /// The progress of an export or a check.
 ///
 /// ```
-/// fn percent(progress: outlive::export::Progress) -> u64 {
+/// fn percent(progress: outlive::export::ExportProgress) -> u64 {
 ///     progress.done * 100 / progress.total.max(1)
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct ExportProgress {
     /// The number of runs done.
     pub done: u64,
     /// The number of runs, as far as known; it may grow while the store is executed.

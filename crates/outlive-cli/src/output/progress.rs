@@ -1,9 +1,9 @@
-//! Progress bars for long operations, drawn on a terminal.
+//! ExportProgress bars for long operations, drawn on a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use outlive::export::Progress;
+use outlive::export::ExportProgress;
 
 /// Creates a bar for runs, drawn on stderr if that is a terminal.
 pub(crate) fn of_runs(done: &'static str) -> ProgressBar {
@@ -25,7 +25,7 @@ pub(crate) fn of_events() -> ProgressBar {
 }
 
 /// Updates a bar.
-pub(crate) fn show(bar: &ProgressBar, progress: Progress) {
+pub(crate) fn show(bar: &ProgressBar, progress: ExportProgress) {
     bar.set_length(progress.total.max(progress.done));
     bar.set_position(progress.done);
 }

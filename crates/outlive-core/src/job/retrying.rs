@@ -41,7 +41,7 @@ impl Policy {
             return FailureVerdict::GiveUp(None);
         };
         match next {
-            retry::Next::RetryAt { due, delay } => FailureVerdict::Again {
+            retry::RetryNext::RetryAt { due, delay } => FailureVerdict::Again {
                 due,
                 detail: Box::new(Detail {
                     retry_at: Some(due),
@@ -52,7 +52,7 @@ impl Policy {
                     ..Detail::default()
                 }),
             },
-            retry::Next::Exhausted(reason) => FailureVerdict::GiveUp(Some(reason)),
+            retry::RetryNext::Exhausted(reason) => FailureVerdict::GiveUp(Some(reason)),
         }
     }
 }

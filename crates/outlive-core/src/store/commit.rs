@@ -8,7 +8,7 @@ use crate::journal::Entry;
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
-use crate::queue::{Dead, Moved, Push, ResolveDeadLetters};
+use crate::queue::{Dead, Moved, PushWrite, ResolveDeadLetters};
 use crate::status::Status;
 use crate::store::query::Instance;
 use crate::time::Timestamp;
@@ -31,7 +31,7 @@ pub enum Write {
     /// instance: another one may have it by now.
     Purge(Name, Option<InstanceNum>),
     /// Pushes events to a job.
-    Push(Push),
+    Push(PushWrite),
     /// Applies everything that one turn of a job changes.
     Turn(Box<Turn>),
     /// Retries or discards dead letters.
@@ -116,7 +116,7 @@ pub struct StartWrite {
 impl StartWrite {
     /// Creates the start of the instance a push is for, in case it does not exist.
     #[must_use]
-    pub fn of_push(push: &Push) -> Self {
+    pub fn of_push(push: &PushWrite) -> Self {
         Self {
             id: push.id.clone(),
             workflow: push.job.clone(),

@@ -7,7 +7,8 @@ use crate::status::Status;
 use crate::time::Timestamp;
 
 use super::inbox::RunInbox;
-use super::op::{Asked, OpKind, OpPhase, Outcome};
+use super::op::{Asked, OpPhase};
+use super::spec::{OpKind, Outcome};
 use super::{Machine, Slot, Trouble};
 
 impl Machine {

@@ -8,11 +8,12 @@ use serde::Serialize;
 use crate::failure::{self, Cause, Failure};
 use crate::journal::EntryKind;
 use crate::payload::Payload;
-use crate::retry::{Next, Reason, Retry};
+use crate::retry::{Reason, Retry, RetryNext};
 use crate::time::Timestamp;
 
-use super::op::{FailedStep, OpPhase, Outcome, StepEnding, StepSpec};
-use super::{Attempt, Machine, Slot, record};
+use super::op::OpPhase;
+use super::spec::{FailedStep, Outcome, StepEnding, StepSpec};
+use super::{Machine, Slot, StepAttempt, record};
 
 /// How the delay until a retry came about. Recorded for lifecycle events only; replay does not need it.
 #[derive(Serialize)]
@@ -31,15 +32,15 @@ impl AttemptPlan {
 
 impl Machine {
     /// Returns the current attempt of a step whose body may run.
-    pub(super) fn attempt(&self, slot: Slot) -> Option<Attempt> {
+    pub(super) fn attempt(&self, slot: Slot) -> Option<StepAttempt> {
         let op = self.ops.get(slot)?;
         match &op.phase {
             OpPhase::Working { attempt, started } => {
                 let deadline = op.step_spec().and_then(|spec| deadline(spec, *started, op.record.first_started));
-                Some(Attempt { number: *attempt, deadline, fallback_for: None })
+                Some(StepAttempt { number: *attempt, deadline, fallback_for: None })
             }
             OpPhase::FallingBack { attempt, failure, .. } => {
-                Some(Attempt { number: *attempt, deadline: None, fallback_for: Some(failure.clone()) })
+                Some(StepAttempt { number: *attempt, deadline: None, fallback_for: Some(failure.clone()) })
             }
             _ => None,
         }
@@ -204,11 +205,11 @@ impl Machine {
         let ended = match (&failure.cause, &spec.retry) {
             (Cause::Interrupted, _) => StepEnding::Interrupted,
             (_, Some(retry)) if failure.retryable => match next_of(retry, attempt, first, now, seed) {
-                Ok((Next::RetryAt { due, .. }, base)) => {
+                Ok((RetryNext::RetryAt { due, .. }, base)) => {
                     let plan = AttemptPlan::new(retry, base);
                     return self.schedule_retry(slot, attempt, (&failure, &plan), due, now);
                 }
-                Ok((Next::Exhausted(reason), _)) => StepEnding::Exhausted(reason),
+                Ok((RetryNext::Exhausted(reason), _)) => StepEnding::Exhausted(reason),
                 Err(panic) => {
                     let key = op.key.clone();
                     return self
@@ -271,7 +272,7 @@ fn next_of(
     first: Timestamp,
     now: Timestamp,
     seed: u64,
-) -> Result<(Next, Duration), String> {
+) -> Result<(RetryNext, Duration), String> {
     let both = || (retry.next(failed, first, now, seed), retry.base_delay(failed));
     let next = catch_unwind(AssertUnwindSafe(both));
     next.map_err(|panic| match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {

@@ -6,7 +6,8 @@ use crate::payload::Payload;
 use crate::time::Timestamp;
 
 use super::Machine;
-use super::op::{Op, OpPhase, Outcome};
+use super::op::{Op, OpPhase};
+use super::spec::Outcome;
 
 impl Machine {
     /// Takes the control messages in order of arrival, as [`act`](Self::act) does.

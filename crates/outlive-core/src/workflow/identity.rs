@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::scratch;
 
-use super::op::OpKind;
+use super::spec::OpKind;
 
 /// Counts the calls and the outstanding operations of each base, and numbers occurrences.
 #[derive(Default)]

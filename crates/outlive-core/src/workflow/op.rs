@@ -1,134 +1,14 @@
-//! Operations of a run, from call to consumption.
+//! Outstanding operations of a run, from call to consumption.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::id::Name;
-use crate::payload::Payload;
-use crate::retry::{Reason, Retry};
 use crate::time::Timestamp;
 
 use super::identity::Identity;
 use super::record::OpRecord;
-
-/// The kind of an operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OpKind {
-    /// A side effect whose result is recorded.
-    Step,
-    /// A pause until a time.
-    Sleep,
-    /// A pause until a signal.
-    Wait,
-}
-
-impl OpKind {
-    /// Returns the prefix of its identity.
-    #[must_use]
-    pub fn prefix(self) -> &'static str {
-        match self {
-            Self::Step => "step:",
-            Self::Sleep => "sleep",
-            Self::Wait => "wait:",
-        }
-    }
-}
-
-/// What an operation does; known when it is first polled.
-#[derive(Clone, Debug)]
-pub enum Spec {
-    /// Run a body.
-    Step(StepSpec),
-    /// Sleep for a duration.
-    SleepFor(Duration),
-    /// Sleep until a moment.
-    SleepUntil(Timestamp),
-    /// Wait for a signal.
-    Wait {
-        /// The name of the signal.
-        name: Name,
-        /// How long to wait before giving up.
-        timeout: Option<Duration>,
-        /// Checks whether a signal has the expected type.
-        accepts: Accepts,
-    },
-}
-
-/// Checks a value and returns what is wrong with it. May run user code.
-pub type Accepts = fn(&Payload) -> Result<(), String>;
-
-/// Retries, timeouts and fallback of a step.
-#[derive(Clone, Debug, Default)]
-pub struct StepSpec {
-    /// When to retry a failed attempt; never without a policy.
-    pub retry: Option<Arc<Retry>>,
-    /// How long one attempt may take.
-    pub attempt_timeout: Option<Duration>,
-    /// How long all attempts together may take.
-    pub total_timeout: Option<Duration>,
-    /// Whether the body must not run a second time, even if the first run may not have taken effect.
-    pub is_at_most_once: bool,
-    /// Whether a fallback runs when all attempts have failed.
-    pub has_fallback: bool,
-}
-
-impl StepSpec {
-    /// Returns `true` if the start time must survive a crash, so that each start gets its own entry.
-    #[must_use]
-    pub fn needs_start(&self) -> bool {
-        self.is_at_most_once
-            || self.attempt_timeout.is_some()
-            || self.total_timeout.is_some()
-            || self.retry.as_ref().is_some_and(|retry| retry.has_max_duration())
-    }
-}
-
-/// Why a step failed for good.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StepEnding {
-    /// An error that is not retried.
-    Error,
-    /// The retry policy ran out of attempts or time.
-    Exhausted(Reason),
-    /// A timeout.
-    Timeout,
-    /// The process ended during a step that runs at most once.
-    Interrupted,
-}
-
-/// A step that failed for good.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FailedStep {
-    /// Why it failed.
-    pub ended: StepEnding,
-    /// The number of attempts.
-    pub attempts: u32,
-    /// The last failure.
-    pub failure: Failure,
-}
-
-/// The outcome of an operation, as delivered to user code.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// A step's value.
-    Value(Payload),
-    /// A step's failure.
-    Failed(Box<FailedStep>),
-    /// The end of a sleep.
-    Slept,
-    /// A signal.
-    Signal {
-        /// Its inbox position.
-        pos: u64,
-        /// Its value.
-        payload: Payload,
-    },
-    /// The timeout of a wait.
-    TimedOut,
-    /// The end of an operation because the run was cancelled.
-    Cancelled,
-}
+use super::spec::{OpKind, Outcome, Spec, StepSpec};
 
 /// An outstanding operation that the code has asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]

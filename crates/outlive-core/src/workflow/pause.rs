@@ -4,7 +4,8 @@ use crate::journal::EntryKind;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-use super::op::{OpPhase, Outcome, Spec};
+use super::op::OpPhase;
+use super::spec::{Outcome, Spec};
 use super::{Machine, Mode, Slot, record};
 
 impl Machine {

@@ -10,7 +10,7 @@ use crate::payload::Payload;
 use crate::retry::Reason;
 use crate::time::Timestamp;
 
-use super::op::{FailedStep, Outcome, StepEnding};
+use super::spec::{FailedStep, Outcome, StepEnding};
 
 /// What the journal says about one operation.
 #[derive(Default, Debug)]

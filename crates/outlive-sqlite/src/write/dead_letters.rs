@@ -2,7 +2,7 @@
 
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
-use outlive_core::queue::{Dead, Push, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{Dead, PushWrite, ResolveDeadLetters, WhichLetters};
 use outlive_core::store::commit::{Answer, Refusal};
 use outlive_core::time::Timestamp;
 use rusqlite::params;
@@ -56,7 +56,7 @@ fn retry(batch: &mut Batch<'_>, dead: &Dead, at: Timestamp) -> rusqlite::Result<
         let values = params![dead.id.as_str(), key.as_str(), dead.pos.cast_signed()];
         batch.connection.prepare_cached(FREE_KEY)?.execute(values)?;
     }
-    let push = Push {
+    let push = PushWrite {
         id: dead.id.clone(),
         job: dead.job.clone(),
         events: vec![Event::clone(&dead.event).anew()],

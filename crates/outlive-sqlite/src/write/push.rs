@@ -3,7 +3,7 @@
 use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Push, PushTarget, Spot};
+use outlive_core::queue::{PushTarget, PushWrite, Spot};
 use outlive_core::store::commit::{Answer, Refusal, StartWrite};
 use outlive_core::store::query::Urgency;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -30,7 +30,7 @@ const FORGET: [&str; 2] = ["DELETE FROM pushed_a", "DELETE FROM pushed_b"];
 const KNOWN: &str = "SELECT instance, created, first, positions FROM pushed_a WHERE token = ?1 \
      UNION ALL SELECT instance, created, first, positions FROM pushed_b WHERE token = ?1 LIMIT 1";
 
-pub(super) fn apply(batch: &mut Batch<'_>, push: &Push) -> rusqlite::Result<Answer> {
+pub(super) fn apply(batch: &mut Batch<'_>, push: &PushWrite) -> rusqlite::Result<Answer> {
     // Nearly every push is new. A push to an existing instance, without dedup keys, needs no lookup first:
     // inserting its token shows whether it is new.
     let found = inbox::receiver(batch.connection, &push.id)?;
@@ -60,7 +60,7 @@ fn has_switched_lately(marks: Marks) -> bool {
 }
 
 /// Stores events without checking their token, creating the instance if none was found.
-pub(super) fn deliver(batch: &mut Batch<'_>, found: Option<Receiver>, push: &Push) -> rusqlite::Result<Answer> {
+pub(super) fn deliver(batch: &mut Batch<'_>, found: Option<Receiver>, push: &PushWrite) -> rusqlite::Result<Answer> {
     if let Some(receiver) = found.as_ref().filter(|receiver| receiver.workflow != push.job) {
         return Ok(Answer::Refused(Refusal::Conflict { workflow: receiver.workflow.clone() }));
     }
@@ -88,7 +88,7 @@ pub(super) fn deliver(batch: &mut Batch<'_>, found: Option<Receiver>, push: &Pus
 }
 
 /// Stores the events whose dedup key is new. Returns their positions, and 0 for the others.
-fn insert_all(batch: &mut Batch<'_>, receiver: &Receiver, push: &Push) -> rusqlite::Result<Vec<u64>> {
+fn insert_all(batch: &mut Batch<'_>, receiver: &Receiver, push: &PushWrite) -> rusqlite::Result<Vec<u64>> {
     let mut positions = Vec::with_capacity(push.events.len());
     let mut queued = 0;
     for event in &push.events {
@@ -135,7 +135,7 @@ fn remember(batch: &mut Batch<'_>, num: u64, created: bool, positions: &[u64], t
 }
 
 /// Returns the outcome of this very push if it was written before and the reply was lost.
-fn prior_outcome(connection: &Connection, push: &Push) -> rusqlite::Result<Option<Answer>> {
+fn prior_outcome(connection: &Connection, push: &PushWrite) -> rusqlite::Result<Option<Answer>> {
     let mut statement = connection.prepare_cached(KNOWN)?;
     let known: Option<(i64, bool, i64, Option<String>)> = statement
         .query_row([push.token.cast_signed()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))

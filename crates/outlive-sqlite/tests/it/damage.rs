@@ -3,7 +3,7 @@
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Push, PushTarget as Lying};
+use outlive_core::queue::{PushTarget as Lying, PushWrite};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::{Answer, Commit, Epoch, Turn, Write};
 use outlive_core::store::query::{Filter, Query};
@@ -186,7 +186,8 @@ async fn a_job_whose_inbox_lies_on_a_damaged_page_is_set_aside_and_holds_up_nobo
             // Many, so that the inbox has pages of its own below its root.
             let events = (0..400).map(|_| Event::new(Payload::recorded(&format!("\"{}\"", "x".repeat(200))))).collect();
             let (id, job) = (name(id), name("task:orders"));
-            let push = Push { id, job, events, place: Lying::Inbox, at: at(1), seed: 1, token: nums.len() as u64 + 1 };
+            let push =
+                PushWrite { id, job, events, place: Lying::Inbox, at: at(1), seed: 1, token: nums.len() as u64 + 1 };
             let Answer::Pushed { num, .. } = write(&store, Write::Push(push)).await else { panic!("not pushed") };
             nums.push(num);
         }

@@ -4,7 +4,7 @@ use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::message::Message;
-use outlive_core::queue::{Dead, Moved, Push, PushTarget as Where, ResolveDeadLetters, Spot, WhichLetters};
+use outlive_core::queue::{Dead, Moved, PushTarget as Where, PushWrite, ResolveDeadLetters, Spot, WhichLetters};
 use outlive_core::status::Status;
 use outlive_core::store::Store;
 use outlive_core::store::commit::{Answer, Epoch, NewState, Trim, Turn, Write};
@@ -18,17 +18,17 @@ use crate::support::{Place, assert_done, at, claim, claimed, json, name, reopen,
 pub(crate) const POOL: &str = "pool:mail:main";
 pub(crate) const TASK: &str = "task:orders:42";
 
-pub(crate) fn push(id: &str, events: Vec<Event>, token: u64) -> Push {
+pub(crate) fn push(id: &str, events: Vec<Event>, token: u64) -> PushWrite {
     let job = name(&id.split(':').take(2).collect::<Vec<_>>().join(":"));
     let place = if id.starts_with("pool") { Where::Queue } else { Where::Inbox };
-    Push { id: name(id), job, events, place, at: at(50), seed: 1, token }
+    PushWrite { id: name(id), job, events, place, at: at(50), seed: 1, token }
 }
 
 fn trim(before: Timestamp) -> Write {
     Write::Trim(Trim { before, now: Timestamp::MAX })
 }
 
-pub(crate) async fn pushed(store: &SqliteStore, push: Push) -> (InstanceNum, Vec<u64>) {
+pub(crate) async fn pushed(store: &SqliteStore, push: PushWrite) -> (InstanceNum, Vec<u64>) {
     match write(store, Write::Push(push)).await {
         Answer::Pushed { num, positions, .. } => (num, positions),
         other => panic!("not pushed: {other:?}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
-use outlive_core::queue::{Dead, Depth, Moved, Push, PushTarget, QueuePage, QueueRead, Queued, Spot};
+use outlive_core::queue::{Dead, Depth, Moved, PushTarget, PushWrite, QueuePage, QueueRead, Queued, Spot};
 use outlive_core::store::commit::{Answer, Turn, Write};
 use outlive_core::store::query::{FeedContent, FeedItem};
 
@@ -29,8 +29,8 @@ pub(crate) struct Pushed {
 /// Writing.
 impl World {
     /// A push of events with these payloads, to the inbox of a task or the queue of a pool.
-    pub(crate) fn new_push(&self, id: &str, texts: &[&str]) -> Push {
-        Push {
+    pub(crate) fn new_push(&self, id: &str, texts: &[&str]) -> PushWrite {
+        PushWrite {
             id: name(id),
             job: job_of(id),
             events: texts.iter().map(|text| event(text)).collect(),
@@ -41,12 +41,12 @@ impl World {
         }
     }
 
-    pub(crate) async fn push(&self, push: &Push) -> Checked<Answer> {
+    pub(crate) async fn push(&self, push: &PushWrite) -> Checked<Answer> {
         self.write(Write::Push(push.clone())).await
     }
 
     /// Pushes events, which must be accepted.
-    pub(crate) async fn pushed(&self, push: &Push) -> Checked<Pushed> {
+    pub(crate) async fn pushed(&self, push: &PushWrite) -> Checked<Pushed> {
         match self.push(push).await? {
             Answer::Pushed { num, created, positions, before } => Ok(Pushed { num, created, positions, before }),
             other => Err(format!("a push to {:?} returned {other:?}", push.id)),

@@ -30,7 +30,7 @@ fn bury(job: &str, letters: WhichLetters, is_retry: bool) -> Write {
 
 /// Gives up events of the instance, and puts it to sleep.
 async fn given_up(w: &World, id: &str, events: &[Event]) -> Checked<Vec<Dead>> {
-    let push = outlive_core::queue::Push { events: events.to_vec(), ..w.new_push(id, &[]) };
+    let push = outlive_core::queue::PushWrite { events: events.to_vec(), ..w.new_push(id, &[]) };
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
     let records = w.held(id).await?.reported;
@@ -96,7 +96,7 @@ async fn a_retry_gives_the_letter_to_its_instance_as_a_new_event(w: &mut World) 
 /// Regression: the dedup key of an event in an inbox counts as long as its instance lives, so a retried letter was
 /// rejected for its own key, and lost.
 async fn a_letter_is_not_rejected_for_its_own_key(w: &mut World) -> Checked {
-    let push = outlive_core::queue::Push { events: vec![keyed("one", "k")], ..w.new_push(ORDER, &[]) };
+    let push = outlive_core::queue::PushWrite { events: vec![keyed("one", "k")], ..w.new_push(ORDER, &[]) };
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
     let dead = vec![letter(ORDER, pushed.positions[0], &push.events[0])];
@@ -105,13 +105,13 @@ async fn a_letter_is_not_rejected_for_its_own_key(w: &mut World) -> Checked {
     same(&w.write(bury(ORDERS, WhichLetters::All, true)).await?, &Answer::Buried { count: 1, nums: vec![num] })?;
     same(&w.events(num).await?, &strings(&["one"]))?;
     ensure(w.inbox(num).await?[0].pos > dead[0].pos, || "an old position was reused".to_owned())?;
-    let push = outlive_core::queue::Push { events: vec![keyed("two", "k")], ..w.new_push(ORDER, &[]) };
+    let push = outlive_core::queue::PushWrite { events: vec![keyed("two", "k")], ..w.new_push(ORDER, &[]) };
     same(&w.pushed(&push).await?.positions, &vec![0])
 }
 
 async fn a_letter_whose_key_is_taken_stays(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[keyed("one", "k")]).await?;
-    let push = outlive_core::queue::Push { events: vec![keyed("two", "k")], ..w.new_push(MAIL, &[]) };
+    let push = outlive_core::queue::PushWrite { events: vec![keyed("two", "k")], ..w.new_push(MAIL, &[]) };
     w.pushed(&push).await?;
     same(
         &w.write(bury(MAILS, WhichLetters::One(dead[0].pos), true)).await?,

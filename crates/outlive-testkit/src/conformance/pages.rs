@@ -98,7 +98,7 @@ async fn a_page_of_a_list_is_bounded_by_bytes(w: &mut World) -> Checked {
 
 async fn a_page_of_dead_letters_is_bounded_by_bytes(w: &mut World) -> Checked {
     let events: Vec<Event> = (0..COUNT).map(|_| Event::new(large())).collect();
-    let pushed = w.pushed(&outlive_core::queue::Push { events: events.clone(), ..w.new_push(MAIL, &[]) }).await?;
+    let pushed = w.pushed(&outlive_core::queue::PushWrite { events: events.clone(), ..w.new_push(MAIL, &[]) }).await?;
     w.claim(&[pushed.num]).await?;
     let of_each = || pushed.positions.iter().zip(&events);
     let dead = of_each().map(|(pos, event)| letter(MAIL, *pos, event)).collect();

@@ -1,6 +1,6 @@
 //! Promises about pushes: an instance keeps events once each, in order, and is woken for them.
 
-use outlive_core::queue::{Push, PushTarget};
+use outlive_core::queue::{PushTarget, PushWrite};
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, NewState, Refusal, SendWrite, Turn, Write};
 use outlive_core::time::Timestamp;
@@ -68,7 +68,7 @@ async fn an_event_is_kept_as_pushed(w: &mut World) -> Checked {
         ..keyed("x", "k")
     };
     for id in [ORDER, MAIL] {
-        let push = Push { events: vec![full.clone()], at: at(3), ..w.new_push(id, &[]) };
+        let push = PushWrite { events: vec![full.clone()], at: at(3), ..w.new_push(id, &[]) };
         let pushed = w.pushed(&push).await?;
         if push.place == PushTarget::Inbox {
             let inbox = w.inbox(pushed.num).await?;
@@ -93,8 +93,8 @@ async fn a_push_says_what_came_before_it(w: &mut World) -> Checked {
     same(&w.pushed(&w.new_push(MAIL, &["two"])).await?.before, &0)
 }
 
-fn with_key(w: &World, id: &str, text: &str) -> Push {
-    Push { events: vec![keyed(text, "order 7")], ..w.new_push(id, &[]) }
+fn with_key(w: &World, id: &str, text: &str) -> PushWrite {
+    PushWrite { events: vec![keyed(text, "order 7")], ..w.new_push(id, &[]) }
 }
 
 async fn a_key_in_an_inbox_is_taken_once(w: &mut World) -> Checked {
@@ -125,16 +125,16 @@ async fn a_key_in_a_queue_is_free_when_its_event_is_done(w: &mut World) -> Check
 
 async fn a_key_is_forgotten_up_to_a_position(w: &mut World) -> Checked {
     let keys = ["a", "b", "c"].map(|key| keyed(key, key)).to_vec();
-    let pushed = w.pushed(&Push { events: keys.clone(), ..w.new_push(ORDER, &[]) }).await?;
+    let pushed = w.pushed(&PushWrite { events: keys.clone(), ..w.new_push(ORDER, &[]) }).await?;
     w.claim(&[pushed.num]).await?;
     w.turned(&Turn { keys_until: pushed.positions[1], ..w.new_turn(pushed.num, 0) }).await?;
-    let again = w.pushed(&Push { events: keys, ..w.new_push(ORDER, &[]) }).await?;
+    let again = w.pushed(&PushWrite { events: keys, ..w.new_push(ORDER, &[]) }).await?;
     same(&again.positions.iter().map(|pos| *pos > 0).collect::<Vec<_>>(), &vec![true, true, false])
 }
 
 async fn a_key_twice_in_one_push_is_taken_once(w: &mut World) -> Checked {
     let events = vec![keyed("first", "k"), event("second"), keyed("third", "k")];
-    let pushed = w.pushed(&Push { events, ..w.new_push(ORDER, &[]) }).await?;
+    let pushed = w.pushed(&PushWrite { events, ..w.new_push(ORDER, &[]) }).await?;
     same(&pushed.positions[2], &0)?;
     same(&w.events(pushed.num).await?, &strings(&["first", "second"]))
 }
@@ -192,7 +192,7 @@ async fn a_push_repeated_after_its_instance_was_removed_changes_nothing(w: &mut 
 
 async fn a_repeated_push_with_a_known_key_says_what_came_before(w: &mut World) -> Checked {
     let first = w.pushed(&with_key(w, ORDER, "first")).await?;
-    let push = Push { events: vec![keyed("again", "order 7"), event("new")], ..w.new_push(ORDER, &[]) };
+    let push = PushWrite { events: vec![keyed("again", "order 7"), event("new")], ..w.new_push(ORDER, &[]) };
     let pushed = w.pushed(&push).await?;
     same(
         &pushed,

@@ -2,7 +2,7 @@
 
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
-use outlive_core::queue::{Depth, Push, QueueRead, Queued};
+use outlive_core::queue::{Depth, PushWrite, QueueRead, Queued};
 use outlive_core::store::commit::{Turn, Write};
 
 use super::jobs::{MAIL, MAILS, delayed, event, laned, moved, strings, texts, urgent};
@@ -30,7 +30,7 @@ cases![
 ];
 
 async fn queued(w: &World, events: Vec<Event>) -> Checked<(InstanceNum, Vec<u64>)> {
-    let pushed = w.pushed(&Push { events, ..w.new_push(MAIL, &[]) }).await?;
+    let pushed = w.pushed(&PushWrite { events, ..w.new_push(MAIL, &[]) }).await?;
     Ok((pushed.num, pushed.positions))
 }
 
@@ -48,7 +48,7 @@ async fn the_highest_priority_goes_first(w: &mut World) -> Checked {
 async fn priorities_at_their_ends_keep_their_order(w: &mut World) -> Checked {
     let ends = [("last", i32::MIN), ("third", 0), ("first", i32::MAX), ("second", 1), ("fourth", -1)];
     let (num, _) = queued(w, ends.map(|(text, priority)| urgent(text, priority)).to_vec()).await?;
-    w.pushed(&Push { events: vec![delayed("later", 90_000)], ..w.new_push(MAIL, &[]) }).await?;
+    w.pushed(&PushWrite { events: vec![delayed("later", 90_000)], ..w.new_push(MAIL, &[]) }).await?;
     same(&w.ready(num).await?, &strings(&["first", "second", "third", "fourth", "last"]))
 }
 
@@ -101,7 +101,7 @@ async fn a_queue_page_respects_its_limit(w: &mut World) -> Checked {
         same(&w.page(num, 1_000, limit).await?.events.len(), &limit.min(4))?;
         same(&w.page(InstanceNum(num.0 + 1), 1_000, limit).await?.events.len(), &0)?;
     }
-    w.pushed(&Push { events: vec![delayed("later", 5_000)], ..w.new_push(MAIL, &[]) }).await?;
+    w.pushed(&PushWrite { events: vec![delayed("later", 5_000)], ..w.new_push(MAIL, &[]) }).await?;
     same(&w.page(num, 1_000, 0).await?.next_due, &Some(at(5_000)))
 }
 
@@ -141,7 +141,7 @@ async fn a_delayed_event_is_ordered_by_priority_and_lane_once_due(w: &mut World)
 }
 
 async fn a_moved_event_keeps_its_position_and_its_time(w: &mut World) -> Checked {
-    let push = Push { events: vec![event("one"), event("two")], at: at(77), ..w.new_push(MAIL, &[]) };
+    let push = PushWrite { events: vec![event("one"), event("two")], at: at(77), ..w.new_push(MAIL, &[]) };
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
     let again = Event { failed: 1, due: Some(at(3_000)), ..event("one") };

@@ -1,7 +1,7 @@
 //! Promises about turns of jobs: atomic, fenced, and applied once.
 
 use outlive_core::event::Event;
-use outlive_core::queue::{Depth, Moved, Push, Spot};
+use outlive_core::queue::{Depth, Moved, PushWrite, Spot};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::{Answer, Epoch, NewState, OnConflict, Refusal, StartWrite, Turn, Write};
 use outlive_core::time::Timestamp;
@@ -313,7 +313,7 @@ async fn a_turn_that_replaces_its_own_instance_is_fenced(w: &mut World) -> Check
 
 async fn a_removed_instance_leaves_only_its_lifecycle_events(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
-        let push = Push { events: vec![keyed("one", "key"), event("two")], ..w.new_push(id, &[]) };
+        let push = PushWrite { events: vec![keyed("one", "key"), event("two")], ..w.new_push(id, &[]) };
         let num = w.pushed(&push).await?.num;
         w.signalled(id, "hello").await?;
         w.claim(&[num]).await?;
@@ -331,7 +331,7 @@ async fn a_removed_instance_leaves_only_its_lifecycle_events(w: &mut World) -> C
 }
 
 async fn an_id_can_be_reused_after_a_removal(w: &mut World) -> Checked {
-    let push = |token| Push { events: vec![keyed("one", "key")], token, ..w.new_push(ORDER, &[]) };
+    let push = |token| PushWrite { events: vec![keyed("one", "key")], token, ..w.new_push(ORDER, &[]) };
     let first = w.pushed(&push(101)).await?;
     w.claim(&[first.num]).await?;
     w.turned(&Turn { is_removed: true, ..w.new_turn(first.num, 0) }).await?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Push, PushTarget};
+use outlive_core::queue::{PushTarget, PushWrite};
 use outlive_core::store::commit::{Answer, Write};
 
 /// An event that was accepted.
@@ -63,7 +63,7 @@ impl Acceptance {
         Ok(())
     }
 
-    fn pushed(&mut self, push: &Push, num: InstanceNum, positions: &[u64]) -> Result<(), String> {
+    fn pushed(&mut self, push: &PushWrite, num: InstanceNum, positions: &[u64]) -> Result<(), String> {
         for (event, pos) in push.events.iter().zip(positions.iter().copied()) {
             if let Some(key) = event.dedup.as_ref().filter(|_| push.place == PushTarget::Queue) {
                 let place = (num, key.clone());

@@ -156,7 +156,7 @@ impl Sim {
     ///     sim.check(|end| {
     ///         // That each event is in one batch is always checked.
     ///         let hooks = &end.jobs["debounce:hooks:shop"];
-    ///         if hooks.news.contains(&"debounce flushed") { Ok(()) } else { Err(format!("{:?}", hooks.news)) }
+    ///         if hooks.lifecycle.contains(&"debounce flushed") { Ok(()) } else { Err(format!("{:?}", hooks.lifecycle)) }
     ///     });
     /// });
     /// ```

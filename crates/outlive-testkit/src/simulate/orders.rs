@@ -11,7 +11,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{Epoch, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
-use outlive_core::queue::{Push, PushTarget, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{PushTarget, PushWrite, ResolveDeadLetters, WhichLetters};
 use outlive_core::store::commit::{SendWrite, StartWrite, Write};
 use outlive_core::time::Timestamp;
 use serde_json::Value;
@@ -108,7 +108,7 @@ impl Order {
         let job = JobKind::job_of(&id);
         let push = |events, place| {
             let (id, job) = (id.clone(), job.clone());
-            vec![Write::Push(Push { id, job, events, place, at: now, seed: token, token })]
+            vec![Write::Push(PushWrite { id, job, events, place, at: now, seed: token, token })]
         };
         let send = |message| {
             let (id, token) = (id.clone(), token.wrapping_add(1));

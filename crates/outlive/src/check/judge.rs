@@ -1,27 +1,20 @@
 //! Judges one run against the current code.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outlive_core::id::Name;
-use outlive_core::journal::Entry;
-use outlive_core::message::{Inbound, Message};
-use outlive_core::status::Status;
-use outlive_core::store::query::Instance;
 use outlive_core::workflow::{Asked, OpKind};
 
+use super::original::{Original, operation, stuck};
 use super::renames;
-use super::verdict::{Operation, Verdict};
+use super::verdict::Verdict;
 use crate::export::Exported;
 use crate::instance::env::Env;
-use crate::instance::info::Info;
 use crate::instance::panics;
 use crate::instance::resident::Guesses;
-use crate::runtime::begin::NotBegun;
-use crate::runtime::registry::{Registered, Registry};
-use crate::runtime::replay::{self, Copy, CopyEnd};
+use crate::runtime::registry::Registry;
+use crate::runtime::replay::Copy;
 use crate::runtime::stuck;
-use outlive_core::workflow::ParsedIdentity;
 
 /// What runs are judged against: the registered workflows and their environment.
 pub(crate) struct Judge {
@@ -61,189 +54,34 @@ impl Judge {
         let copy = original.replay(Guesses::new())?;
         match &copy.end {
             Some(end) if !copy.is_ahead => original.ended(&copy, end),
-            _ => original.judge_frontier(&copy),
+            _ => judge_frontier(&original, &copy),
         }
     }
 }
 
-/// A run, and the code to replay it with.
-pub(super) struct Original<'a> {
-    instance: &'a Instance,
-    journal: &'a [Entry],
-    inbox: &'a [Inbound],
-    registered: &'a Registered,
-    env: &'a Arc<Env>,
-}
-
-/// Where a copy is once everything recorded is delivered, if nothing is wrong with it.
-#[derive(Clone)]
-pub(super) struct ReachedFrontier {
-    /// What is recorded and was not asked for, in the order in which it was recorded.
-    pub(super) orphans: Vec<Operation>,
-    /// What the copy asks for at the end of the journal that is not recorded.
-    pub(super) unrecorded: Vec<Asked>,
-    /// The same for where the copy has got to: what keeps it from what is recorded.
-    pub(super) last: Vec<Asked>,
-}
-
-impl Original<'_> {
-    /// Replays a copy to the end of the journal, and on to where a step or a signal yet to come decides.
-    pub(super) fn replay(&self, guesses: Guesses) -> Result<Copy, Verdict> {
-        let instance = self.instance;
-        let info = Info::of(instance);
-        let resident = replay::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
-        let resident = Arc::new(resident.guessing(guesses));
-        for inbound in self.inbox.iter().filter(|inbound| matches!(inbound.message, Message::Signal { .. })) {
-            resident.lock().machine.receive(inbound.clone());
-        }
-        // A cancel takes effect where the journal ends, and a strict run is stuck there if something is not asked for.
-        let is_ending = self.inbox.iter().any(|inbound| inbound.message.is_end());
-        let is_strict = self.registered.is_strict;
-        let copy = replay::replay(&*self.registered.handler, &resident, &instance.input, |machine| {
-            !(is_ending || is_strict && machine.has_orphans())
-        });
-        if let Some(type_name) = resident.lock().unmade {
-            return Err(Verdict::NeedsValue { type_name: type_name.to_owned() });
-        }
-        copy.map_err(|problem| match problem {
-            NotBegun::Input(sentence) => Verdict::TypeChanged { what: "the input".to_owned(), sentence },
-            NotBegun::Panicked(sentence) => stuck(sentence),
-        })
+/// Returns the verdict on a run that would continue.
+///
+/// What comes after a new operation is not seen. It may be what is recorded, under the name it has or under a new
+/// one: then a step runs again, a wait waits again, and a value may not deserialize. None of this is safe to call
+/// fine.
+fn judge_frontier(original: &Original<'_>, copy: &Copy) -> Result<Verdict, Verdict> {
+    let frontier = original.frontier(copy)?;
+    if frontier.orphans.is_empty() {
+        let is_new = |asked: &&Asked| original.is_quiet() && asked.kind != OpKind::Wait;
+        let asked: Vec<_> = frontier.unrecorded.iter().filter(is_new).map(operation).collect();
+        return Ok(if asked.is_empty() { Verdict::Fine } else { Verdict::NewSteps { asked, unreached: Vec::new() } });
     }
-
-    /// Returns the verdict on a run that would end.
-    pub(super) fn ended(&self, copy: &Copy, end: &CopyEnd) -> Result<Verdict, Verdict> {
-        self.check_end(end)?;
-        self.check_strict(copy, &[])?;
-        let is_cancelled = copy.resident.lock().machine.cancel_reason().is_some();
-        match end {
-            // A run that was executing may have been about to fail.
-            CopyEnd::Failed(failure) if self.is_quiet() && !is_cancelled => {
-                return Err(Verdict::Fails { failure: failure.to_string() });
-            }
-            _ => {}
-        }
-        let recorded = self.orphans(copy);
-        Ok(if recorded.is_empty() { Verdict::Fine } else { Verdict::Orphaned { recorded } })
+    if frontier.unrecorded.is_empty() {
+        return Ok(Verdict::Orphaned { recorded: frontier.orphans });
     }
-
-    /// Checks that a copy may end this way.
-    fn check_end(&self, end: &CopyEnd) -> Result<(), Verdict> {
-        match end {
-            CopyEnd::Panicked(panic) => Err(stuck(stuck::panicked(panic))),
-            CopyEnd::Restless => Err(stuck(format!("the workflow has {end}; await something that actually waits"))),
-            CopyEnd::Completed(output) => {
-                stuck::too_long(output.len(), self.env.max_payload).map_or(Ok(()), |sentence| Err(stuck(sentence)))
-            }
-            CopyEnd::Failed(_) => Ok(()),
-        }
+    let asked = frontier.last.iter().map(operation).collect();
+    if frontier.hides_nothing() {
+        return Ok(Verdict::NewSteps { asked, unreached: frontier.orphans });
     }
-
-    /// Returns the verdict on a run that would continue.
-    ///
-    /// What comes after a new operation is not seen. It may be what is recorded, under the name it has or under a new
-    /// one: then a step runs again, a wait waits again, and a value may not deserialize. None of this is safe to call
-    /// fine.
-    fn judge_frontier(&self, copy: &Copy) -> Result<Verdict, Verdict> {
-        let frontier = self.frontier(copy)?;
-        if frontier.orphans.is_empty() {
-            let is_new = |asked: &&Asked| self.is_quiet() && asked.kind != OpKind::Wait;
-            let asked: Vec<_> = frontier.unrecorded.iter().filter(is_new).map(operation).collect();
-            return Ok(if asked.is_empty() {
-                Verdict::Fine
-            } else {
-                Verdict::NewSteps { asked, unreached: Vec::new() }
-            });
-        }
-        if frontier.unrecorded.is_empty() {
-            return Ok(Verdict::Orphaned { recorded: frontier.orphans });
-        }
-        let asked = frontier.last.iter().map(operation).collect();
-        if frontier.hides_nothing() {
-            return Ok(Verdict::NewSteps { asked, unreached: frontier.orphans });
-        }
-        let renames = renames::find(self, &frontier);
-        Ok(if renames.is_empty() {
-            Verdict::NewBeforeRecorded { asked, unreached: frontier.orphans }
-        } else {
-            Verdict::Renamed { renames }
-        })
-    }
-
-    /// Returns the frontier of a copy that has not ended where the journal does.
-    ///
-    /// # Errors
-    /// The verdict, if it cannot continue from there.
-    pub(super) fn frontier(&self, copy: &Copy) -> Result<ReachedFrontier, Verdict> {
-        let state = copy.resident.lock();
-        if let Some(trouble) = state.machine.trouble() {
-            let sentence = trouble.0.clone();
-            return Err(match state.mistyped.clone() {
-                Some(what) => Verdict::TypeChanged { what, sentence },
-                None => stuck(sentence),
-            });
-        }
-        if let Some((what, sentence)) = copy.unread.clone() {
-            return Err(Verdict::TypeChanged { what, sentence });
-        }
-        let is_idle = copy.end.is_none() && copy.last.is_empty();
-        let foreign = is_idle.then(|| stuck::foreign(&state.machine, "waits for"));
-        drop(state);
-        self.check_strict(copy, &replay::names(&copy.asked))?;
-        if let Some(sentence) = foreign {
-            return Err(stuck(sentence));
-        }
-        copy.end.as_ref().map_or(Ok(()), |end| self.check_end(end))?;
-        let unrecorded =
-            |asked: &[Asked]| -> Vec<_> { asked.iter().filter(|asked| !asked.is_recorded).cloned().collect() };
-        let (first, last) = (unrecorded(&copy.asked), unrecorded(&copy.last));
-        let last = if last.is_empty() { first.clone() } else { last };
-        Ok(ReachedFrontier { orphans: self.orphans(copy), unrecorded: first, last })
-    }
-
-    fn check_strict(&self, copy: &Copy, asked: &[Arc<str>]) -> Result<(), Verdict> {
-        if !self.registered.is_strict {
-            return Ok(());
-        }
-        stuck::strict(&copy.resident.lock().machine, asked).map_or(Ok(()), |sentence| Err(stuck(sentence)))
-    }
-
-    fn orphans(&self, copy: &Copy) -> Vec<Operation> {
-        let state = copy.resident.lock();
-        if !state.machine.has_orphans() {
-            return Vec::new();
-        }
-        let mut firsts = BTreeMap::new();
-        for entry in self.journal {
-            firsts.entry(&*entry.op).or_insert(entry.seq);
-        }
-        let mut orphans: Vec<_> = state.machine.orphans().collect();
-        orphans.sort_by_key(|(op, _)| firsts.get(op));
-        orphans.into_iter().map(|(op, site)| Operation { name: op.to_owned(), site: site.to_owned() }).collect()
-    }
-
-    /// Returns `true` if nothing of the run was executing when it was last written: then every step and every sleep
-    /// that it had asked for is recorded.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.instance.status.is_idle() && self.instance.status != Status::Paused
-    }
-}
-
-impl ReachedFrontier {
-    /// Returns `true` if nothing that matters can come after what is new: a sleep runs no code and has no type, so a
-    /// step before it is only one more step.
-    fn hides_nothing(&self) -> bool {
-        let is_step = |asked: &Asked| asked.kind == OpKind::Step;
-        self.unrecorded.iter().chain(&self.last).all(is_step)
-            && self.orphans.iter().all(|orphan| ParsedIdentity::of(&orphan.name).kind == "sleep")
-    }
-}
-
-fn stuck(sentence: String) -> Verdict {
-    Verdict::Stuck { sentence }
-}
-
-/// Describes an operation that is asked for.
-pub(super) fn operation(asked: &Asked) -> Operation {
-    Operation { name: asked.op.to_string(), site: asked.site.to_string() }
+    let renames = renames::find(original, &frontier);
+    Ok(if renames.is_empty() {
+        Verdict::NewBeforeRecorded { asked, unreached: frontier.orphans }
+    } else {
+        Verdict::Renamed { renames }
+    })
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Check;
 use super::report::{Checked, Report};
 use crate::error::Error;
-use crate::export::{Progress, Source};
+use crate::export::{ExportProgress, Source};
 
 /// The variable that makes an engine check this store or export instead of executing one.
 pub const CHECK: &str = "OUTLIVE_CHECK";
@@ -93,7 +93,7 @@ impl EnvCheck {
             Err(error) => return unwritten(&error),
         };
         let mut told = 0;
-        let check = check(Source::from(self.source)).on_progress(move |Progress { done, total }| {
+        let check = check(Source::from(self.source)).on_progress(move |ExportProgress { done, total }| {
             let is_time = done - told >= total / PROGRESS_LINES_MAX;
             if let Some(file) = progress_file.as_mut().filter(|_| is_time) {
                 told = done;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use outlive_core::workflow::{Asked, OpKind};
 
-use super::judge::{Original, ReachedFrontier, operation};
+use super::original::{Original, ReachedFrontier, operation};
 use super::verdict::{Operation, Rename};
 use crate::instance::resident::Guesses;
 use outlive_core::workflow::{ParsedIdentity, unescaped};

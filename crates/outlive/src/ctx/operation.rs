@@ -17,7 +17,7 @@ use crate::instance::resident::{CalledFrom, ResidentRun};
 pub(crate) type Tie<'a, T> = PhantomData<(&'a Ctx, fn() -> T)>;
 
 /// An operation, outstanding until it is consumed or dropped.
-pub(crate) struct Operation {
+pub(crate) struct OpenOperation {
     pub(crate) resident: Arc<ResidentRun>,
     scope: Arc<str>,
     pub(crate) call: Arc<CallSite>,
@@ -29,7 +29,7 @@ pub(crate) struct Operation {
     problem: Option<Box<Error>>,
 }
 
-impl Operation {
+impl OpenOperation {
     /// Opens an operation when it is called, which gives it its identity.
     pub(crate) fn open(ctx: &Ctx, kind: OpKind, name: &str, location: &'static Location<'static>) -> Self {
         let mut operation = Self {
@@ -178,7 +178,7 @@ impl Operation {
     }
 }
 
-impl Drop for Operation {
+impl Drop for OpenOperation {
     fn drop(&mut self) {
         self.close();
     }

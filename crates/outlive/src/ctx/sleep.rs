@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use outlive_core::workflow::{OpKind, Outcome, Polled, Spec};
 
 use crate::ctx::Ctx;
-use crate::ctx::operation::Operation;
+use crate::ctx::operation::OpenOperation;
 use crate::error::Error;
 
 /// A durable sleep, created by [`Ctx::sleep`] and [`Ctx::sleep_until`].
@@ -29,7 +29,7 @@ use crate::error::Error;
 /// ```
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep<'a> {
-    operation: Operation,
+    operation: OpenOperation,
     spec: Spec,
     ctx: PhantomData<&'a Ctx>,
 }
@@ -37,7 +37,7 @@ pub struct Sleep<'a> {
 impl Sleep<'_> {
     #[track_caller]
     pub(super) fn new(ctx: &Ctx, spec: Result<Spec, Error>) -> Self {
-        let mut operation = Operation::open(ctx, OpKind::Sleep, "", Location::caller());
+        let mut operation = OpenOperation::open(ctx, OpKind::Sleep, "", Location::caller());
         let spec = spec.unwrap_or_else(|error| {
             operation.refuse(error);
             Spec::SleepFor(std::time::Duration::ZERO)
@@ -107,7 +107,7 @@ impl Future for SleepFuture<'_> {
 }
 
 /// Returns the error of an operation in a cancelled run.
-pub(super) fn cancelled(operation: &Operation) -> Error {
+pub(super) fn cancelled(operation: &OpenOperation) -> Error {
     let state = operation.resident.lock();
     Error::Cancelled { reason: state.machine.cancel_reason().unwrap_or_default().to_owned() }
 }

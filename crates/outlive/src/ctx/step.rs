@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use tracing::Span;
 
 use crate::ctx::Ctx;
-use crate::ctx::operation::{Operation, Tie};
+use crate::ctx::operation::{OpenOperation, Tie};
 use crate::ctx::sleep::cancelled;
 use crate::error::{BoxError, Error, is_permanent};
 use crate::instance::attempts::Begun;
@@ -203,7 +203,7 @@ pub struct Step<'a, B, M>
 where
     B: StepBody<M>,
 {
-    operation: Operation,
+    operation: OpenOperation,
     body: B,
     spec: StepSpec,
     retry_if: Option<StepRetryIf<'a, B::Error>>,
@@ -225,7 +225,7 @@ where
     {
         let codec = Codec { encode: Payload::encode, decode: Payload::decode, into_box: Into::into };
         Self {
-            operation: Operation::open(ctx, OpKind::Step, name, Location::caller()),
+            operation: OpenOperation::open(ctx, OpKind::Step, name, Location::caller()),
             body,
             spec: StepSpec::default(),
             retry_if: None,
@@ -493,7 +493,7 @@ where
     B: StepBody<M>,
 {
     /// Polls the body of an attempt, or of the fallback; starts it first if necessary.
-    fn work(mut self: Pin<&mut Self>, attempt: &workflow::Attempt) -> Poll<Result<(Payload, B::Output), Failure>> {
+    fn work(mut self: Pin<&mut Self>, attempt: &workflow::StepAttempt) -> Poll<Result<(Payload, B::Output), Failure>> {
         let resident = self.step.operation.resident.clone();
         let Some(slot) = self.step.operation.slot() else { return Poll::Pending };
         let has_begun = match attempt.fallback_for {
@@ -511,7 +511,7 @@ where
 
     fn poll_body(
         mut self: Pin<&mut Self>,
-        attempt: &workflow::Attempt,
+        attempt: &workflow::StepAttempt,
         waker: &Waker,
     ) -> Poll<Result<(Payload, B::Output), Failure>> {
         let resident = self.step.operation.resident.clone();
@@ -550,7 +550,7 @@ where
     /// Calls the body if this attempt has none yet. A test hook may return the result instead.
     fn begin_attempt(
         self: Pin<&mut Self>,
-        attempt: &workflow::Attempt,
+        attempt: &workflow::StepAttempt,
         waker: &Waker,
     ) -> Result<Option<Payload>, Failure> {
         let mut this = self.project();
@@ -562,7 +562,7 @@ where
         if std::mem::replace(this.attempt, attempt.number) != attempt.number {
             step.report_start(attempt.number);
         }
-        let make = |operation: &Operation| Attempt {
+        let make = |operation: &OpenOperation| Attempt {
             number: attempt.number,
             is_retry: attempt.number > 1,
             remaining: attempt.deadline.map(|deadline| deadline.since(operation.resident.now())),
@@ -676,7 +676,7 @@ where
     }
 
     /// Describes an attempt to a test hook.
-    fn call<'s>(&'s self, op: &'s str, attempt: &workflow::Attempt, idempotency_key: &'s str) -> StepCall<'s> {
+    fn call<'s>(&'s self, op: &'s str, attempt: &workflow::StepAttempt, idempotency_key: &'s str) -> StepCall<'s> {
         StepCall {
             run: &self.operation.resident.info.id,
             step: self.operation.name(),
@@ -761,13 +761,13 @@ fn error_of(step: String, failed: FailedStep) -> Error {
     }
 }
 
-fn idempotency_key(operation: &Operation) -> String {
+fn idempotency_key(operation: &OpenOperation) -> String {
     let info = &operation.resident.info;
     format!("{}/{}/{}", info.id, info.num, identity(operation))
 }
 
 /// Returns the step's identity in the journal.
-fn identity(operation: &Operation) -> Arc<str> {
+fn identity(operation: &OpenOperation) -> Arc<str> {
     let key = operation.slot().and_then(|slot| operation.resident.lock().machine.key(slot));
     key.unwrap_or_else(|| Arc::from(""))
 }

@@ -14,7 +14,7 @@ use outlive_core::workflow::{OpKind, Outcome, Polled, Spec};
 use serde::de::DeserializeOwned;
 
 use crate::ctx::Ctx;
-use crate::ctx::operation::{Operation, Tie};
+use crate::ctx::operation::{OpenOperation, Tie};
 use crate::ctx::sleep::cancelled;
 use crate::error::Error;
 use crate::instance::panics;
@@ -36,7 +36,7 @@ use crate::instance::panics;
 /// ```
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait<'a, T> {
-    operation: Operation,
+    operation: OpenOperation,
     timeout: Option<Duration>,
     value: Tie<'a, T>,
 }
@@ -44,7 +44,7 @@ pub struct Wait<'a, T> {
 impl<T> Wait<'_, T> {
     #[track_caller]
     pub(super) fn new(ctx: &Ctx, name: &str) -> Self {
-        let operation = Operation::open(ctx, OpKind::Wait, name, Location::caller());
+        let operation = OpenOperation::open(ctx, OpKind::Wait, name, Location::caller());
         Self { operation, timeout: None, value: PhantomData }
     }
 

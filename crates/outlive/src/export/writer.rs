@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use outlive_core::store::query::Filter;
 use serde::Serialize;
 
-use super::Progress;
+use super::ExportProgress;
 use super::feed::{Feed, Source};
 use super::wire::{EndLine, FORMAT, HeaderLine, RunLine, VERSION};
 use crate::clock::{Clock as _, SystemClock};
@@ -33,7 +33,7 @@ pub async fn write(
     source: impl Into<Source>,
     filter: Filter,
     out: &mut impl Write,
-    mut progress: impl FnMut(Progress),
+    mut progress: impl FnMut(ExportProgress),
 ) -> Result<u64, Error> {
     let source = source.into();
     let name = source.name();
@@ -50,7 +50,7 @@ pub async fn write(
         for run in runs {
             line(out, &RunLine::of(&run), done + 1)?;
             done += 1;
-            progress(Progress { done, total: feed.total().max(done) });
+            progress(ExportProgress { done, total: feed.total().max(done) });
         }
     }
     line(out, &EndLine { end: done }, done + 1)?;

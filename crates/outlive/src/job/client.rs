@@ -11,7 +11,7 @@ use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Push, PushTarget, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{PushTarget, PushWrite, ResolveDeadLetters, WhichLetters};
 use outlive_core::status::Status;
 use outlive_core::store::commit::{self, Answer, Refusal, Write};
 use outlive_core::store::page::whole_inbox;
@@ -20,7 +20,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use super::order::{Limit, Order};
 use super::outcome::{DeadLetter, JobInfo, JobStatus};
 use crate::client::Client;
 use crate::error::Error;
@@ -160,7 +159,7 @@ impl JobClient {
         let at = self.shared.clock.now();
         let is_awaited = self.shared.worker.is_some() && place == PushTarget::Inbox;
         let reply = is_awaited.then(|| self.shared.replies.expect(token));
-        let push = Push { id: id.clone(), job: job.clone(), events, place, at, seed: random.number(), token };
+        let push = PushWrite { id: id.clone(), job: job.clone(), events, place, at, seed: random.number(), token };
         let answer = self.shared.committer.write(Write::Push(push)).await;
         match answer {
             Ok(Answer::Pushed { num, created, positions, .. }) => Ok(Accepted { num, id, created, positions, reply }),
@@ -169,11 +168,6 @@ impl JobClient {
                 Err(refused(&id, other))
             }
         }
-    }
-
-    /// Builds an order to an instance, for the caller to await.
-    pub(crate) fn order(&self, id: &str, message: Message) -> Order {
-        Order { client: self.clone(), id: id.to_owned(), message, limit: Limit::default() }
     }
 
     /// Sends a message to an instance, which acts on it now or later. With a limit, waits until it has.
@@ -227,7 +221,7 @@ impl JobClient {
     async fn open_pool(&self, id: &Name) -> Result<(), Error> {
         let (job, at, random) = (self.job()?.clone(), self.shared.clock.now(), &self.shared.random);
         let (events, place) = (Vec::new(), PushTarget::Queue);
-        let push = Push { id: id.clone(), job, events, place, at, seed: random.number(), token: random.token() };
+        let push = PushWrite { id: id.clone(), job, events, place, at, seed: random.number(), token: random.token() };
         self.shared.committer.write(Write::Push(push)).await.map(drop)
     }
 

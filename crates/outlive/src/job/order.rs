@@ -63,6 +63,13 @@ impl Order {
     }
 }
 
+impl JobClient {
+    /// Builds an order to an instance, for the caller to await.
+    pub(crate) fn order(&self, id: &str, message: Message) -> Order {
+        Order { client: self.clone(), id: id.to_owned(), message, limit: Limit::default() }
+    }
+}
+
 impl IntoFuture for Order {
     type Output = Result<(), Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;

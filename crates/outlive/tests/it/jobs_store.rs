@@ -10,7 +10,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Dead, Depth, Push, PushTarget, QueuePage, QueueRead};
+use outlive_core::queue::{Dead, Depth, PushTarget, PushWrite, QueuePage, QueueRead};
 use outlive_core::status::Status;
 use outlive_core::store::Answered;
 use outlive_core::store::commit::{Answer, Epoch, NewState, Reopen, Turn, Write};
@@ -120,7 +120,7 @@ async fn what_a_stuck_job_keeps_is_kept_by_each_store_when_it_is_retried() {
         let epoch = store.lease(at).await.unwrap();
         let event = Event::new(Payload::recorded("1"));
         let (job, events, place) = (Name::recorded("task:orders"), vec![event], PushTarget::Inbox);
-        let push = Push { id: id.clone(), job, events, place, at, seed: 7, token: 1 };
+        let push = PushWrite { id: id.clone(), job, events, place, at, seed: 7, token: 1 };
         let answers = store.write(Arc::new(vec![Write::Push(push)])).await.unwrap();
         let Answer::Pushed { num, .. } = answers[0] else { panic!("{answers:?}") };
         let kept = Payload::recorded(r#"{"state":5,"events":1}"#);

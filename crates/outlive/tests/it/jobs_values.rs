@@ -158,7 +158,7 @@ async fn engine() -> (TestEngine, Book) {
 
 /// Puts an event into the store as another process would that does not check it, and has the next life find it.
 async fn put(test: &mut TestEngine, job: &str, id: &str, json: &str, place: PushTarget) {
-    let push = outlive_core::queue::Push {
+    let push = outlive_core::queue::PushWrite {
         id: Name::recorded(&format!("{job}:{id}")),
         job: Name::recorded(job),
         events: vec![Event::new(Payload::recorded(json))],

@@ -6,7 +6,8 @@ use crate::id::{InstanceNum, Name};
 use crate::kind::Kinds;
 use crate::payload::Payload;
 use crate::queue::{
-    Dead, Depth, Push, PushTarget, QueuePage, QueueRead, Queued, ResolveDeadLetters, Spot, WhichLetters, take_turns,
+    Dead, Depth, PushTarget, PushWrite, QueuePage, QueueRead, Queued, ResolveDeadLetters, Spot, WhichLetters,
+    take_turns,
 };
 use crate::status::Status;
 use crate::store::commit::{Age, Answer, Epoch, Refusal, StartWrite, Trim, Turn};
@@ -21,7 +22,7 @@ use super::rows::{Rows, set_wake};
 const BURY_MAX: usize = 1_000;
 
 impl Rows {
-    pub(super) fn push(&mut self, push: &Push) -> Answer {
+    pub(super) fn push(&mut self, push: &PushWrite) -> Answer {
         if let Some(answer) = self.pushed.get(&push.token) {
             return answer.clone();
         }
@@ -33,7 +34,7 @@ impl Rows {
     }
 
     /// Stores events without looking up their token.
-    fn push_anew(&mut self, push: &Push) -> Answer {
+    fn push_anew(&mut self, push: &PushWrite) -> Answer {
         let found = self.ids.get(&push.id).copied();
         let held = found.and_then(|num| self.instances.get(&num)).map(|row| &row.instance);
         if let Some(held) = held.filter(|held| held.workflow != push.job) {
@@ -170,7 +171,7 @@ impl Rows {
             // The key belongs to this event and must not make it a duplicate.
             row.keys.remove(key);
         }
-        let push = Push {
+        let push = PushWrite {
             id: dead.id.clone(),
             job: dead.job.clone(),
             events: vec![dead.event.clone().anew()],

@@ -4,7 +4,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
-use outlive_core::queue::{Dead, Moved, Push, PushTarget, Queued, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{Dead, Moved, PushTarget, PushWrite, Queued, ResolveDeadLetters, WhichLetters};
 use outlive_core::store::commit::{StartWrite, Trim, Turn, Write};
 
 use super::Author;
@@ -15,10 +15,10 @@ use crate::conformance::world::{at, json, name};
 pub(super) const IDS: [&str; 4] = ["task:a:1", "task:a:2", "pool:b:1", "pool:b:2"];
 
 impl Author {
-    pub(super) fn push(&mut self) -> Push {
+    pub(super) fn push(&mut self) -> PushWrite {
         let id = name(self.random.pick(&IDS));
         let count = self.random.below(4);
-        Push {
+        PushWrite {
             job: job_of(&id),
             events: (0..count).map(|_| self.event()).collect(),
             place: self.random.pick(&[PushTarget::Inbox, PushTarget::Queue]),

@@ -8,7 +8,7 @@ use outlive_core::job::Planned;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
-use outlive_core::queue::{Push, PushTarget};
+use outlive_core::queue::{PushTarget, PushWrite};
 use outlive_core::store::commit::{self, OnConflict, Write};
 use outlive_core::time::Timestamp;
 use serde::Serialize;
@@ -123,7 +123,7 @@ impl Outbox {
     pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: PushTarget) -> Result<usize, Error> {
         self.env.names.check_event(job, &event.payload)?;
         let random = &self.env.random;
-        let push = Push {
+        let push = PushWrite {
             id: JobKind::instance(job, id)?,
             job: job.clone(),
             events: vec![event],

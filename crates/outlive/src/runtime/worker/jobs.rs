@@ -10,7 +10,7 @@ use outlive_core::job::{Job, Pool, PoolRules, PoolSetup, Record, Rules};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::queue::{Push, PushTarget, Spot};
+use outlive_core::queue::{PushTarget, PushWrite, Spot};
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Claimed, NewState, Turn, Write};
 use outlive_core::store::query::Instance;
@@ -194,7 +194,7 @@ impl Worker {
     }
 
     /// Notifies an instance of pushed events, or queues a claim for it.
-    pub(super) fn pushed(&self, push: &Push, num: InstanceNum, positions: &[u64], before: u64) {
+    pub(super) fn pushed(&self, push: &PushWrite, num: InstanceNum, positions: &[u64], before: u64) {
         self.replies.place(push.token, num, positions.first().copied().unwrap_or(0));
         let Some(mailbox) = self.residency.mailbox(num) else { return self.queue_due(num) };
         let is_posted = mailbox.post(|arrivals| {
