@@ -77,7 +77,8 @@ impl Job {
         let next = rules.schedule.first(now, false);
         let before = self.record.schedule.replace(schedule);
         self.touch();
-        let is_open = self.record.next.is_none_or(|tick| tick > now) && !self.is_held_up();
+        let is_open =
+            self.record.next.is_none_or(|tick| tick > now && self.record.begun != Some(tick)) && !self.is_held_up();
         if before.is_some() && is_open {
             self.record.next = next;
         }

@@ -500,11 +500,12 @@ where
             Some(_) => self.falling_back.is_some(),
             None => self.attempt == attempt.number,
         };
-        if has_begun && !resident.take_body_wake(slot) {
-            return Poll::Pending;
-        }
-        let waker = self.as_mut().project().waker.take().unwrap_or_else(|| resident.take_body_waker(slot));
-        let polled = self.as_mut().poll_body(attempt, &waker);
+        // A wake-up of an earlier attempt is forgotten, or the first one of this attempt would count as known.
+        let (waker, is_woken) = resident.take_body_waker(slot, self.as_mut().project().waker.take());
+        let polled = match has_begun && !is_woken {
+            true => Poll::Pending,
+            false => self.as_mut().poll_body(attempt, &waker),
+        };
         *self.project().waker = Some(waker);
         polled
     }

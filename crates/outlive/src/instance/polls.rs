@@ -16,8 +16,8 @@
 //! carries need one wake-up of the `Shared`; if a replay polls the item anyway, they need one of the `Shared` and one
 //! less of the item. Each region of a mix is first woken alone once, to learn what it carries.
 //!
-//! Most regions carry nothing and are not carried: the items of a plain fan-out. Those are woken together, as one poll
-//! of the run polls each of them once.
+//! Regions are never woken together to save polls: a future between two of them and the run, such as an item that
+//! consists of two inner sets, would be polled once for both, and nobody counts its polls.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -78,13 +78,6 @@ struct Mix {
     due: Vec<usize>,
 }
 
-impl Region {
-    /// Returns `true` if it is known that waking it polls nothing else, and that nothing else polls it.
-    fn is_alone(&self) -> bool {
-        self.is_known && !self.is_carried && self.carries.is_empty()
-    }
-}
-
 impl Mix {
     fn members(&self) -> impl Iterator<Item = usize> {
         self.extra.iter().chain(&self.due).copied()
@@ -117,16 +110,9 @@ impl Regions {
         self.known.iter_mut().for_each(|known| known.polled(waker));
     }
 
-    /// Notes that the region is about to be woken, other than by a delivery. Returns `true` if others may be woken for
-    /// the same poll.
-    pub(crate) fn expect_poll(&mut self, waker: &Waker) -> bool {
-        self.known.as_mut().is_some_and(|known| known.expect_poll(waker))
-    }
-
-    /// Returns `true` if the region is known to be independent of all others.
-    pub(crate) fn is_alone(&self, waker: &Waker) -> bool {
-        let region = self.known.as_ref().and_then(|known| known.all.get(&address(waker)));
-        region.is_some_and(Region::is_alone)
+    /// Notes that the region is about to be woken, other than by a delivery.
+    pub(crate) fn expect_poll(&mut self, waker: &Waker) {
+        self.known.iter_mut().for_each(|known| known.expect_poll(waker));
     }
 
     /// Notes that the region is about to be woken by a delivery, as it will be in a replay.
@@ -143,9 +129,9 @@ impl Regions {
         self.known.as_ref().is_some_and(|known| known.has_debts())
     }
 
-    /// Returns what to wake for the next poll, to make up for extra polls.
-    pub(crate) fn next_owed(&mut self) -> Vec<Waker> {
-        self.known.as_mut().map_or_else(Vec::new, |known| known.next_owed())
+    /// Returns what to wake next to make up for extra polls.
+    pub(crate) fn next_owed(&mut self) -> Option<Waker> {
+        self.known.as_mut()?.next_owed()
     }
 
     /// Forgets everything that is owed.
@@ -207,13 +193,11 @@ impl KnownRegions {
         }
     }
 
-    fn expect_poll(&mut self, waker: &Waker) -> bool {
-        let region = self.all.get_mut(&address(waker));
-        let is_alone = region.as_ref().is_some_and(|region| region.is_alone());
-        // There is nothing more to learn about a region that is alone.
-        self.woken = Some(address(waker)).filter(|_| !is_alone);
-        region.into_iter().for_each(|region| region.is_expected = !region.is_due);
-        is_alone
+    fn expect_poll(&mut self, waker: &Waker) {
+        self.woken = Some(address(waker));
+        if let Some(region) = self.all.get_mut(&address(waker)) {
+            region.is_expected = !region.is_due;
+        }
     }
 
     fn expect_delivery(&mut self, waker: &Waker) {
@@ -282,14 +266,6 @@ impl KnownRegions {
                 (false, false) => {}
             }
         }
-        // What is independent needs no resolving, however many there are.
-        extra.retain(|address| {
-            let is_alone = self.all.get(address).is_some_and(Region::is_alone);
-            if is_alone {
-                self.owe(*address, 1);
-            }
-            !is_alone
-        });
         match (&extra[..], &due[..]) {
             ([], _) => {}
             (&[address], []) => self.owe(address, 1),
@@ -350,34 +326,27 @@ impl KnownRegions {
     }
 
     /// A region that was woken and not polled is out of reach: nothing polls it now.
-    fn next_owed(&mut self) -> Vec<Waker> {
+    fn next_owed(&mut self) -> Option<Waker> {
         while let Some(mix) = self.mixes.pop() {
             let is_unknown = |region: &Region| !region.is_known && !region.is_expected && !region.is_due;
             let unknown = mix.members().find(|member| self.all.get(member).is_some_and(is_unknown));
             if let Some(address) = unknown {
                 self.mixes.push(mix);
-                return self.wake(address).into_iter().collect();
+                return self.wake(address);
             }
             self.resolve(&mix);
         }
-        let (mut together, mut next) = (Vec::new(), None);
-        self.debtors.retain(|address| {
-            let Some(region) = self.all.get_mut(address) else { return false };
-            region.is_debtor = region.wakes != 0 && !region.is_expected && !region.is_due;
-            match region.is_debtor {
-                true if region.is_alone() => {
-                    region.is_expected = true;
-                    together.push(region.waker.clone());
+        while let Some(&address) = self.debtors.last() {
+            match self.all.get_mut(&address) {
+                Some(region) if region.wakes != 0 && !region.is_expected && !region.is_due => {
+                    return self.wake(address);
                 }
-                true => next = Some(*address),
-                false => {}
+                Some(region) => region.is_debtor = false,
+                None => {}
             }
-            region.is_debtor
-        });
-        match next {
-            Some(address) if together.is_empty() => self.wake(address).into_iter().collect(),
-            _ => together,
+            self.debtors.pop();
         }
+        None
     }
 
     fn wake(&mut self, address: usize) -> Option<Waker> {

@@ -133,20 +133,16 @@ impl ResidentRun {
         }
     }
 
-    /// Returns the waker for the body of a step, which [finishing](ResidentState::finish) the attempt gives back.
-    pub(crate) fn take_body_waker(&self, slot: Slot) -> Waker {
-        let waker = {
+    /// Returns the waker for the body of a step, which [finishing](ResidentState::finish) the attempt gives back, and
+    /// whether it has fired since the last call. A step that has the waker passes it in.
+    pub(crate) fn take_body_waker(&self, slot: Slot, waker: Option<Waker>) -> (Waker, bool) {
+        let (waker, is_woken) = {
             let mut state = self.lock();
             let polling = state.polling_mut(slot);
-            polling.is_body_woken = false;
-            polling.body_waker.take()
+            (waker.or_else(|| polling.body_waker.take()), std::mem::take(&mut polling.is_body_woken))
         };
-        waker.unwrap_or_else(|| Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot })))
-    }
-
-    /// Returns `true` if the waker of the body has fired since the last call.
-    pub(crate) fn take_body_wake(&self, slot: Slot) -> bool {
-        std::mem::take(&mut self.lock().polling_mut(slot).is_body_woken)
+        let make = || Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot }));
+        (waker.unwrap_or_else(make), is_woken)
     }
 }
 

@@ -377,8 +377,8 @@ impl<S: RunHost> RunDriver<S> {
     }
 
     /// Wakes the next operation whose body can continue, or that the machine wants polled. One per poll, so that each
-    /// future in between is polled as often as its operations were woken; those that are polled with the run itself, or
-    /// that are independent of all others, are woken together.
+    /// future in between is polled as often as its operations were woken; those polled with the run itself are woken
+    /// together.
     fn wake_next(&mut self) -> bool {
         self.is_besides = true;
         let mut has_woken = false;
@@ -389,18 +389,15 @@ impl<S: RunHost> RunDriver<S> {
                 (self.is_woken, has_woken) = (true, true);
                 continue;
             }
-            if has_woken && !state.regions.is_alone(waker) {
+            if has_woken {
                 self.wakes.push_front(slot);
                 break;
             }
             let waker = waker.clone();
-            let may_continue = state.regions.expect_poll(&waker);
+            state.regions.expect_poll(&waker);
             drop(state);
             self.wake(&waker);
-            has_woken = true;
-            if !may_continue {
-                break;
-            }
+            return true;
         }
         has_woken
     }
@@ -414,16 +411,14 @@ impl<S: RunHost> RunDriver<S> {
             if state.is_sequential(&self.run_waker, &self.waker) {
                 state.regions.forgive();
                 self.polls_besides = 0;
-            } else {
-                let owed = state.regions.next_owed();
+            } else if let Some(waker) = state.regions.next_owed() {
                 drop(state);
-                if !owed.is_empty() || self.polls_besides != 0 {
-                    self.is_besides = true;
-                    self.is_woken |= owed.is_empty();
-                    owed.iter().for_each(|waker| self.wake(waker));
-                    return true;
-                }
-                state = self.resident.lock();
+                self.is_besides = true;
+                self.wake(&waker);
+                return true;
+            } else if self.polls_besides != 0 {
+                (self.is_besides, self.is_woken) = (true, true);
+                return true;
             }
         }
         let slot = state.machine.deliver();

@@ -568,3 +568,45 @@ async fn what_became_due_while_the_process_was_away_ends_in_due_order() {
         assert_eq!(timed, wanted, "after {hours_away} hours");
     }
 }
+
+// ---- wake-ups of a body that is not polled ----
+
+async fn late(attempt: u32, gate: Arc<tokio::sync::Notify>) -> Result<u32> {
+    if attempt == 1 {
+        gate.notified().await;
+        std::future::pending::<()>().await;
+    }
+    tokio::task::yield_now().await;
+    Ok(attempt)
+}
+
+async fn carries_a_step(ctx: Ctx, (): ()) -> Result<u32> {
+    use futures_util::StreamExt;
+    let gate = ctx.get::<Arc<tokio::sync::Notify>>().clone();
+    let step = ctx.step("late", move |attempt: Attempt| late(attempt.number, gate.clone()));
+    let mut set = futures_util::stream::FuturesUnordered::new();
+    let retry = Retry::times(1).constant("49 seconds").jitter(Jitter::none());
+    set.push(step.timeout("10 seconds").retry(retry).into_future());
+    tokio::select! {
+        biased;
+        ended = set.next() => return Ok(ended.unwrap()?),
+        other = ctx.step("other", || ok(())) => other?,
+    }
+    // Nothing polls the set meanwhile, though the body of its step is woken.
+    ctx.sleep("1 minute").await?;
+    Ok(set.next().await.unwrap()?)
+}
+
+/// A wake-up that came while nothing polled the step was kept past its timeout. The first wake-up of the next attempt
+/// then counted as known, and its body was never polled again.
+#[tokio::test]
+async fn a_wake_up_of_a_timed_out_attempt_does_not_hide_one_of_the_next() {
+    let gate = Arc::new(tokio::sync::Notify::new());
+    let given = gate.clone();
+    let test = TestEngine::new(move |engine| engine.workflow("carries", carries_a_step).provide(given.clone())).await;
+    let run = test.start(carries_a_step, &()).await.unwrap();
+    test.settle().await;
+    gate.notify_one();
+    test.advance("2 minutes").await;
+    assert_eq!(run.result().await.unwrap(), 2);
+}

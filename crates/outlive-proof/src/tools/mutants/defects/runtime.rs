@@ -175,11 +175,11 @@ pub(super) const DEFECTS: &[Defect] = &[
         edits: &[
             Edit {
                 file: DRIVE,
-                original: "Phase::Running => self.go_on(),",
-                replacement: r#"Phase::Running if self.is_leaving && outlive_core::defect::is_on("EvictedAtWork") => {
+                original: "RunPhase::Running => self.go_on(),",
+                replacement: r#"RunPhase::Running if self.is_leaving && outlive_core::defect::is_on("EvictedAtWork") => {
                 return self.leave();
             }
-            Phase::Running => self.go_on(),"#,
+            RunPhase::Running => self.go_on(),"#,
             },
             Edit {
                 file: RESIDENCY,
