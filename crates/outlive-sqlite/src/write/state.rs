@@ -13,11 +13,17 @@ use super::cache::InstanceFacts;
 use super::feed::{self, StatusChange};
 use super::queue;
 
-const ENTER: &str = "UPDATE instance SET status = ?2, until = ?3, owner = ?4, wake = ?5, outcome = ?6, note = ?7, \
-     ended_at = ?8, started_at = coalesce(started_at, ?9), recoveries = ?10, blamed = ?11, reported = ?12 \
+const ENTER: &str = "UPDATE instance SET until = ?4, wake = ?5, outcome = ?6, note = ?7, ended_at = ?8, \
+     started_at = coalesce(started_at, ?9), recoveries = ?10, blamed = ?11, reported = ?12, status = ?2, owner = ?3 \
      WHERE num = ?1";
 
-/// Puts an instance into a state, and drops its cached facts unless it is driven further.
+/// [`ENTER`] for an instance whose status and owner stay as they are, which most turns of a job leave alone: SQLite
+/// rewrites the index entries of every column that is set, whether its value changes or not.
+const STAY: &str = "UPDATE instance SET until = ?4, wake = ?5, outcome = ?6, note = ?7, ended_at = ?8, \
+     started_at = coalesce(started_at, ?9), recoveries = ?10, blamed = ?11, reported = ?12 \
+     WHERE num = ?1 AND status = ?2 AND owner = ?3";
+
+/// Puts an instance into a state, and drops its cached facts unless they are soon needed again.
 pub(super) fn enter(
     batch: &mut Batch<'_>,
     num: u64,
@@ -31,12 +37,40 @@ pub(super) fn enter(
     let (before, outcome) = (Some(facts.status), state.outcome.as_ref());
     let change = StatusChange { num, workflow: &workflow, before, seq: facts.seq, at: state.at, outcome };
     facts.reported = feed::report_status(batch, change, state.status, state.note.as_deref(), facts.reported)?;
+    let stays = facts.status == kind && write(batch, STAY, num, state, &facts, owner)?;
+    if !stays {
+        write(batch, ENTER, num, state, &facts, owner)?;
+    }
+    let is_job = JobKind::of(&workflow).is_some();
+    if state.status.is_ended() && (facts.inbox_last > 0 || is_job) {
+        queue::clear(batch, num, &workflow)?;
+    }
+    batch.cache.count(&workflow, Some(facts.status), Some(kind));
+    facts.status = kind;
+    if owner != 0 || (is_open && is_job) {
+        batch.cache.know(num, facts, workflow);
+    } else {
+        batch.cache.drop_facts(num);
+    }
+    Ok(())
+}
+
+/// Runs [`ENTER`] or [`STAY`]. Returns `false` if it changed nothing.
+fn write(
+    batch: &Batch<'_>,
+    sql: &str,
+    num: u64,
+    state: &NewState,
+    facts: &InstanceFacts,
+    owner: u64,
+) -> rusqlite::Result<bool> {
     let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
-    batch.connection.prepare_cached(ENTER)?.execute(params![
+    let is_open = !state.status.is_ended() && state.status.kind() != StatusKind::Stuck;
+    let changed = batch.connection.prepare_cached(sql)?.execute(params![
         num.cast_signed(),
-        kind.code(),
-        millis(state.status.until()),
+        state.status.kind().code(),
         owner.cast_signed(),
+        millis(state.status.until()),
         millis(state.wake.filter(|_| is_open)),
         state.outcome.as_ref().map(Payload::as_str),
         state.note,
@@ -46,17 +80,7 @@ pub(super) fn enter(
         facts.blamed,
         facts.reported.cast_signed(),
     ])?;
-    if state.status.is_ended() && (facts.inbox_last > 0 || JobKind::of(&workflow).is_some()) {
-        queue::clear(batch, num, &workflow)?;
-    }
-    batch.cache.count(&workflow, Some(facts.status), Some(kind));
-    facts.status = kind;
-    if owner == 0 {
-        batch.cache.drop_facts(num);
-    } else {
-        batch.cache.know(num, facts, workflow);
-    }
-    Ok(())
+    Ok(changed > 0)
 }
 
 /// Marks a damaged instance stuck. Its driver could not read where its journal ends, so that is not checked.
