@@ -66,6 +66,12 @@ impl Job {
         is_new
     }
 
+    /// Returns `true` if a call is the first one of a tick that has begun: whatever comes in between, it is made.
+    #[must_use]
+    pub fn is_begun_tick(&self, call: &Call) -> bool {
+        call.attempt <= 1 && call.tick.is_some() && self.record.begun == call.tick
+    }
+
     /// Recomputes the next tick if the schedule has changed, and returns the old schedule. A tick that is due, has
     /// begun or is being retried is left alone.
     pub fn adopt_schedule(&mut self, now: Timestamp) -> Option<String> {

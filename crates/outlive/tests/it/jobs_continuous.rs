@@ -1,5 +1,8 @@
 //! Recurring jobs: ticks, retries before them, triggers, stops and what was missed.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use outlive::clock::Clock;
 use outlive::job::{Continuous, ContinuousBuilder, ContinuousCtx, JobStatus, Missed};
 use outlive::prelude::*;
@@ -7,7 +10,8 @@ use outlive_core::id::Name;
 use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_core::message::Message;
 use outlive_core::store::commit::{self, Write};
-use outlive_testkit::{TestClock, TestEngine};
+use outlive_core::store::memory::MemoryStore;
+use outlive_testkit::{Fault, Faults, TestClock, TestEngine};
 
 use crate::jobs_kit::{Book, contents, failures, others, perform, told};
 
@@ -529,6 +533,34 @@ async fn run_killed_inside_its_handler_runs_again_before_a_pending_trigger() {
         let notes = book.take();
         assert_eq!(notes[0], killed, "{missed:?}: the same tick with the same key");
         assert!(notes.last().is_some_and(|last| last.starts_with("trigger ")), "{missed:?}: {notes:?}");
+    }
+}
+
+/// A tick was recorded as begun, the engine stopped before the call, and the tick ran at the next start although missed
+/// ticks are skipped.
+#[tokio::test(start_paused = true)]
+async fn tick_that_begins_as_the_engine_stops_does_not_run_later() {
+    for write in 1..=4 {
+        let (book, clock) = (Book::default(), TestClock::new());
+        let store = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
+        let open =
+            || with_keys(outlive::Engine::with_store(store.clone()), 1_000, Missed::Skip, &book).clock(clock.clone());
+        let engine = open().start().await.unwrap();
+        engine.job(BEAT).start("a", &0).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        book.take();
+        // The store replies to this write only after the engine was asked to stop.
+        store.add(Fault::UnknownAfter(store.writes() + write));
+        clock.advance(Duration::from_millis(1_000));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        engine.shutdown().await.unwrap();
+        let before = book.take();
+        clock.advance(Duration::from_millis(9_500));
+        let engine = open().start().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let after = book.take();
+        assert!(!after.iter().any(|note| note.starts_with("1000 ")), "write {write}: {before:?}, then {after:?}");
+        engine.shutdown().await.unwrap();
     }
 }
 

@@ -73,7 +73,9 @@ impl JobDriver {
             let now = self.now();
             let next = self.job.next(now);
             match next {
-                Next::Call(_) if self.arrivals.is_stopping => return self.release(now).await,
+                Next::Call(call) if self.arrivals.is_stopping && !self.job.is_begun_tick(&call) => {
+                    return self.release(now).await;
+                }
                 Next::Call(call) => {
                     // Nothing begins before what it depends on is durable: a crash repeats one call, not all since the
                     // last commit.

@@ -115,6 +115,9 @@ impl PoolDriver {
         if arrivals.is_pushed {
             self.pool.pushed(rare.rank_pushed);
         }
+        if let Some(problem) = rare.damage {
+            tracing::warn!(job = %self.definition.job, "orders are not read, events are: {problem}");
+        }
         rare.inbox.into_iter().for_each(|inbound| self.pool.receive(inbound));
         if self.pool.receive_until_gap(rare.messages) {
             // Order counts, so the whole inbox is read.
