@@ -84,7 +84,7 @@ impl Scenario {
                 world.run(async |engine, _| Ok(engine.start(steps, &times).await?.result().await.map(drop)?))
             }
             Self::StepGroup => world.run(async |engine, _| {
-                let runs = (0..GROUP).map(|_| engine.start(steps, &(times / GROUP)).into_future());
+                let runs = (0..GROUP).map(|_| engine.start(steps, &(times / GROUP)));
                 let runs = try_join_all(runs).await?;
                 Ok(try_join_all(runs.iter().map(outlive::Run::result)).await.map(drop)?)
             }),

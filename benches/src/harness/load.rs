@@ -52,14 +52,14 @@ impl Flood {
         self.each(start, |starting| async move { starting.await.map(|_| ()) }).await
     }
 
-    async fn each<O, F>(self, start: impl Fn(u64) -> Start<O>, then: impl Fn(Starting<O>) -> F) -> Result<Vec<Duration>>
+    async fn each<O, F>(self, start: impl Fn(u64) -> Start<O>, then: impl Fn(Start<O>) -> F) -> Result<Vec<Duration>>
     where
         O: Send + 'static,
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(usize::try_from(self.in_flight.max(1))?));
         let (mut tasks, mut times) = (VecDeque::new(), Vec::with_capacity(usize::try_from(self.n)?));
-        let each = (0..self.n).map(|id| then(start(id).into_future()));
+        let each = (0..self.n).map(|id| then(start(id)));
         // With all at once, nothing must be left to prepare between two starts.
         let each: Box<dyn Iterator<Item = F>> = match self.in_flight < self.n {
             true => Box::new(each),
@@ -86,8 +86,6 @@ impl Flood {
         Ok(times)
     }
 }
-
-type Starting<O> = <Start<O> as IntoFuture>::IntoFuture;
 
 /// Waits until the counts of a filter are as wanted.
 pub(crate) async fn until(client: &Client, filter: Filter, is_it: impl Fn(&Counts) -> bool) -> Result<Counts> {

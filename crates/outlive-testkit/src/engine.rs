@@ -1,9 +1,9 @@
 //! The test engine: in memory, on a clock the test controls, with crashes on demand.
 
-use std::future::IntoFuture;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use outlive::clock::Clock;
@@ -85,6 +85,12 @@ pub struct TestEngine {
 /// ```
 #[must_use = "a test engine does nothing until it is awaited"]
 pub struct TestBuilder {
+    /// What to create; `None` once it is being created.
+    options: Option<TestOptions>,
+    creating: Option<Pin<Box<dyn Future<Output = TestEngine> + Send>>>,
+}
+
+struct TestOptions {
     setup: Setup,
     store: Arc<dyn Store>,
     clock: TestClock,
@@ -113,9 +119,8 @@ impl TestBuilder {
     /// assert_eq!(test.result(&run).await?, 42);
     /// # Ok(()) }
     /// ```
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
+    pub fn patience(self, patience: Duration) -> Self {
+        self.set(|options| options.patience = patience)
     }
 
     /// Sets whether each quiet point is checked by replaying a second copy of the run. On by default.
@@ -130,9 +135,8 @@ impl TestBuilder {
     /// assert_eq!(test.result(&run).await?, 42);
     /// # Ok(()) }
     /// ```
-    pub fn paranoid(mut self, paranoid: bool) -> Self {
-        self.is_paranoid = paranoid;
-        self
+    pub fn paranoid(self, paranoid: bool) -> Self {
+        self.set(|options| options.is_paranoid = paranoid)
     }
 
     /// Uses this store instead of one in memory.
@@ -150,9 +154,8 @@ impl TestBuilder {
     /// assert_eq!(test.result(&run).await?, 42);
     /// # Ok(()) }
     /// ```
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = store;
-        self
+    pub fn store(self, store: Arc<dyn Store>) -> Self {
+        self.set(|options| options.store = store)
     }
 
     /// Uses this clock, which other engines may share.
@@ -170,40 +173,52 @@ impl TestBuilder {
     /// assert_eq!(run.result().await?, 42);
     /// # Ok(()) }
     /// ```
-    pub fn clock(mut self, clock: TestClock) -> Self {
-        self.clock = clock;
-        self
+    pub fn clock(self, clock: TestClock) -> Self {
+        self.set(|options| options.clock = clock)
     }
 
     /// Sets how many journal entries one run may write without any time passing.
-    pub(crate) fn entries_max(mut self, entries_max: usize) -> Self {
-        self.entries_max = entries_max;
+    pub(crate) fn entries_max(self, entries_max: usize) -> Self {
+        self.set(|options| options.entries_max = entries_max)
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut TestOptions)) -> Self {
+        self.options.as_mut().map(change);
         self
     }
 }
 
-impl IntoFuture for TestBuilder {
+impl Future for TestBuilder {
     type Output = TestEngine;
-    type IntoFuture = Pin<Box<dyn Future<Output = TestEngine> + Send>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let mut test = TestEngine {
-                engine: None,
-                setup: self.setup,
-                watched: Arc::new(Watched::new(self.store.clone(), self.clock.clone(), self.entries_max)),
-                store: self.store,
-                clock: self.clock,
-                steps: Arc::new(if self.is_paranoid { Steps::warning() } else { Steps::default() }),
-                is_paranoid: self.is_paranoid,
-                patience: self.patience,
-                moments_max: self.moments_max,
-                lives: 0,
-                deploys: 0,
-            };
-            test.reopen().await;
-            test
-        })
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TestEngine> {
+        if let Some(options) = self.options.take() {
+            self.creating = Some(Box::pin(options.create()));
+        }
+        match &mut self.creating {
+            Some(creating) => creating.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl TestOptions {
+    async fn create(self) -> TestEngine {
+        let mut test = TestEngine {
+            engine: None,
+            setup: self.setup,
+            watched: Arc::new(Watched::new(self.store.clone(), self.clock.clone(), self.entries_max)),
+            store: self.store,
+            clock: self.clock,
+            steps: Arc::new(if self.is_paranoid { Steps::warning() } else { Steps::default() }),
+            is_paranoid: self.is_paranoid,
+            patience: self.patience,
+            moments_max: self.moments_max,
+            lives: 0,
+            deploys: 0,
+        };
+        test.reopen().await;
+        test
     }
 }
 
@@ -224,7 +239,7 @@ impl TestEngine {
     /// # Ok(()) }
     /// ```
     pub fn new(setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> TestBuilder {
-        TestBuilder {
+        let options = TestOptions {
             setup: Box::new(setup),
             store: Arc::new(MemoryStore::new()),
             clock: TestClock::new(),
@@ -232,7 +247,8 @@ impl TestEngine {
             patience: PATIENCE,
             entries_max: ENTRIES_MAX,
             moments_max: MOMENTS_MAX,
-        }
+        };
+        TestBuilder { options: Some(options), creating: None }
     }
 
     /// Waits until nothing moves without time passing or a message arriving. Requires tokio's current-thread runtime,
@@ -675,7 +691,7 @@ mod tests {
     use outlive::job::{Task, TaskCtx};
     use outlive::prelude::*;
 
-    use super::{TestBuilder, TestEngine};
+    use super::TestEngine;
 
     async fn loops(ctx: Ctx, _: ()) -> Result<()> {
         while ctx.step("try", || async { Err::<(), _>("not yet") }).await.is_err() {}
@@ -709,7 +725,7 @@ mod tests {
     async fn reminding() -> TestEngine {
         let setup =
             |engine: outlive::Builder| engine.job(REMINDERS.on_event(plan).execute(remind)).workflow("waits", waits);
-        let test = TestBuilder { moments_max: 500, ..TestEngine::new(setup) }.await;
+        let test = TestEngine::new(setup).set(|options| options.moments_max = 500).await;
         test.job(REMINDERS).send("ada", &1).await.unwrap();
         test
     }

@@ -18,8 +18,8 @@ mod renames;
 mod report;
 mod verdict;
 
-use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use futures_util::future::join_all;
 use outlive_core::status::StatusKind;
@@ -34,6 +34,7 @@ pub use verdict::{Allow, Operation, Rename, Verdict};
 use crate::error::Error;
 use crate::export::{ExportProgress, Exported, Feed, Reread, Source};
 use crate::instance::panics;
+use crate::runtime::call::PendingCall;
 
 /// How often a run is read again that makes progress while it is checked.
 const LOOKS_MAX: u32 = 3;
@@ -58,6 +59,10 @@ type OnProgress = Box<dyn FnMut(ExportProgress) + Send>;
 /// ```
 #[must_use = "a check does nothing until it is awaited"]
 pub struct Check {
+    call: PendingCall<CheckCall, Result<Report, Error>>,
+}
+
+struct CheckCall {
     judge: Result<Judge, Error>,
     source: Source,
     on_progress: OnProgress,
@@ -65,7 +70,7 @@ pub struct Check {
 
 impl Check {
     pub(crate) fn new(judge: Result<Judge, Error>, source: Source) -> Self {
-        Self { judge, source, on_progress: Box::new(|_| {}) }
+        Self { call: PendingCall::new(CheckCall { judge, source, on_progress: Box::new(|_| {}) }) }
     }
 
     /// Sets a function to call whenever some runs are done.
@@ -79,10 +84,21 @@ impl Check {
     /// # Ok(()) }
     /// ```
     pub fn on_progress(mut self, tell: impl FnMut(ExportProgress) + Send + 'static) -> Self {
-        self.on_progress = Box::new(tell);
+        self.call.set(|call| call.on_progress = Box::new(tell));
         self
     }
+}
 
+impl Future for Check {
+    type Output = Result<Report, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // With a cooperative budget, tokio's own macros would wake a copy again and again.
+        self.call.poll(cx, |call| tokio::task::unconstrained(call.run()))
+    }
+}
+
+impl CheckCall {
     async fn run(mut self) -> Result<Report, Error> {
         panics::note_places();
         let judge = self.judge?;
@@ -101,16 +117,6 @@ impl Check {
             (self.on_progress)(ExportProgress { done, total: feed.total().max(done) });
         }
         Ok(runs.into_iter().collect())
-    }
-}
-
-impl IntoFuture for Check {
-    type Output = Result<Report, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        // With a cooperative budget, tokio's own macros would wake a copy again and again.
-        Box::pin(tokio::task::unconstrained(self.run()))
     }
 }
 

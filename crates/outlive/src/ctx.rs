@@ -17,9 +17,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use map::Map;
-pub use sleep::{Sleep, SleepFuture};
-pub use step::{Attempt, NoArgument, Step, StepBody, StepFuture, WithAttempt};
-pub use wait::{Wait, WaitFuture};
+pub use sleep::Sleep;
+pub use step::{Attempt, NoArgument, Step, StepBody, WithAttempt};
+pub use wait::Wait;
 
 use crate::error::{BoxError, Error};
 pub use crate::instance::info::Info;
@@ -184,12 +184,14 @@ impl Ctx {
         items: impl IntoIterator<Item = T>,
         key_of: impl Fn(&T) -> K,
         f: F,
-    ) -> Map<'a, T, F>
+    ) -> Map<'a, T, F, R, E>
     where
         T: Send + 'a,
         K: ToString,
         F: Fn(Ctx, T) -> Fut + Send + 'a,
         Fut: Future<Output = Result<R, E>> + Send + 'a,
+        R: Send + 'a,
+        E: Send + 'a,
     {
         Map::new(self, items.into_iter(), key_of, f)
     }

@@ -8,7 +8,6 @@ mod live;
 mod schema;
 
 use std::collections::VecDeque;
-use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,6 +20,7 @@ pub use kind::{JobWork, LifecycleKind, RetryScheduled};
 use live::Live;
 
 use crate::error::Error;
+use crate::runtime::call::PendingCall;
 use crate::runtime::feed::FeedListener;
 use crate::runtime::shared::Shared;
 
@@ -42,6 +42,10 @@ const PAGE: usize = 256;
 /// ```
 #[must_use = "a subscription does not start until it is awaited"]
 pub struct Subscribe {
+    call: PendingCall<SubscribeCall, Result<Events, Error>>,
+}
+
+struct SubscribeCall {
     shared: Arc<Shared>,
     from: Option<Cursor>,
     of: Option<String>,
@@ -50,7 +54,8 @@ pub struct Subscribe {
 
 impl Subscribe {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, from: None, of: None, is_committed_only: false }
+        let call = SubscribeCall { shared, from: None, of: None, is_committed_only: false };
+        Self { call: PendingCall::new(call) }
     }
 
     /// Resumes after a [cursor](LifecycleEvent::cursor), however old it is.
@@ -69,7 +74,7 @@ impl Subscribe {
     /// # Ok(()) }
     /// ```
     pub fn since(mut self, cursor: Cursor) -> Self {
-        self.from = Some(cursor);
+        self.call.set(|call| call.from = Some(cursor));
         self
     }
 
@@ -101,7 +106,7 @@ impl Subscribe {
     /// # Ok(()) }
     /// ```
     pub fn of(mut self, instance: &str) -> Self {
-        self.of = Some(instance.to_owned());
+        self.call.set(|call| call.of = Some(instance.to_owned()));
         self
     }
 
@@ -120,29 +125,32 @@ impl Subscribe {
     /// # Ok(()) }
     /// ```
     pub fn committed(mut self) -> Self {
-        self.is_committed_only = true;
+        self.call.set(|call| call.is_committed_only = true);
         self
     }
 }
 
-impl IntoFuture for Subscribe {
+impl Future for Subscribe {
     type Output = Result<Events, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let of = self.of.map(|id| Name::new("instance id", &id)).transpose()?;
-            let listener = self.shared.committer.bell.listen();
-            let worker = self.shared.worker.as_ref().filter(|_| !self.is_committed_only);
-            let live = worker.map(|worker| Live::new(&worker.env.attempts));
-            let cursor = match self.from {
-                Some(cursor) => cursor,
-                None => Cursor::after(self.shared.store.mark(None).await?.unwrap_or(0)),
-            };
-            let read = cursor.pos();
-            let waiting = VecDeque::new();
-            Ok(Events::new(FeedReader { shared: self.shared, listener, cursor, read, of, live, waiting }))
-        })
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx, SubscribeCall::subscribe)
+    }
+}
+
+impl SubscribeCall {
+    async fn subscribe(self) -> Result<Events, Error> {
+        let of = self.of.map(|id| Name::new("instance id", &id)).transpose()?;
+        let listener = self.shared.committer.bell.listen();
+        let worker = self.shared.worker.as_ref().filter(|_| !self.is_committed_only);
+        let live = worker.map(|worker| Live::new(&worker.env.attempts));
+        let cursor = match self.from {
+            Some(cursor) => cursor,
+            None => Cursor::after(self.shared.store.mark(None).await?.unwrap_or(0)),
+        };
+        let read = cursor.pos();
+        let waiting = VecDeque::new();
+        Ok(Events::new(FeedReader { shared: self.shared, listener, cursor, read, of, live, waiting }))
     }
 }
 
@@ -381,6 +389,9 @@ impl std::fmt::Debug for Events {
 
 impl std::fmt::Debug for Subscribe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Subscribe({:?}, of {:?})", self.from, self.of)
+        match self.call.options() {
+            Some(call) => write!(f, "Subscribe({:?}, of {:?})", call.from, call.of),
+            None => f.write_str("Subscribe(..)"),
+        }
     }
 }

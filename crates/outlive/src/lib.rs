@@ -123,7 +123,6 @@ pub mod prelude {
     };
     #[cfg(feature = "tokio")]
     pub use crate::{Client, Engine, Run};
-    pub use std::future::IntoFuture;
 
     /// The result type of workflows and steps: any error can be returned with `?`.
     ///

@@ -4,9 +4,9 @@ mod dead;
 mod progress;
 
 use std::collections::BTreeMap;
-use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use outlive_core::failure::Failure;
 use outlive_core::id::{InstanceNum, Name};
@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::instance::codec;
+use crate::runtime::call::PendingCall;
 use crate::runtime::shared::{Gives, Shared};
 use crate::runtime::waiters::{RunOutcome, Until};
 use crate::signal::SignalNamed;
@@ -395,7 +396,8 @@ impl<O> Run<O> {
             let payload = self.shared.encode(&format!("signal {:?}", name.as_str()), value)?;
             Ok(Message::Signal { name, payload })
         });
-        Signal { shared: self.shared.clone(), id: self.id.clone(), num: self.num, message, dedup: None }
+        let (shared, id) = (self.shared.clone(), self.id.clone());
+        Signal { call: PendingCall::new(SignalCall { shared, id, num: self.num, message, dedup: None }) }
     }
 
     /// Asks the run to end: what it waits for returns [`Error::Cancelled`], and it may clean up in steps.
@@ -642,6 +644,10 @@ impl<O: DeserializeOwned> Run<O> {
 /// ```
 #[must_use = "a signal is not sent until this is awaited"]
 pub struct Signal {
+    call: PendingCall<SignalCall, Result<bool, Error>>,
+}
+
+struct SignalCall {
     shared: Arc<Shared>,
     id: Name,
     num: InstanceNum,
@@ -665,19 +671,18 @@ impl Signal {
     /// # Ok(()) }
     /// ```
     pub fn dedup_key(mut self, key: &str) -> Self {
-        self.dedup = Some(Name::new("dedup key", key).map_err(Error::from));
+        self.call.set(|call| call.dedup = Some(Name::new("dedup key", key).map_err(Error::from)));
         self
     }
 }
 
-impl IntoFuture for Signal {
+impl Future for Signal {
     type Output = Result<bool, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let dedup = self.dedup.transpose()?;
-            send(&self.shared, &self.id, self.num, self.message?, dedup).await
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx, async |SignalCall { shared, id, num, message, dedup }: SignalCall| {
+            let dedup = dedup.transpose()?;
+            send(&shared, &id, num, message?, dedup).await
         })
     }
 }

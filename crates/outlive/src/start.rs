@@ -1,9 +1,9 @@
 //! The builder for starting a run: its id, due time and tags, and what to do if the id is taken.
 
 use std::collections::BTreeMap;
-use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::id::Name;
@@ -13,8 +13,9 @@ use outlive_core::time::Timestamp;
 
 use crate::error::Error;
 use crate::run::Run;
+use crate::runtime::call::PendingCall;
 use crate::runtime::handlers::{Names, run_id};
-use crate::runtime::shared::{Gives, Shared};
+use crate::runtime::shared::Shared;
 
 /// The maximum number of tags on one run.
 const TAGS_MAX: usize = 64;
@@ -34,6 +35,10 @@ const TAGS_MAX: usize = 64;
 /// ```
 #[must_use = "a run is not started until this is awaited"]
 pub struct Start<O> {
+    call: PendingCall<StartCall, Result<Run<O>, Error>>,
+}
+
+struct StartCall {
     shared: Arc<Shared>,
     workflow: Name,
     input: Payload,
@@ -43,7 +48,6 @@ pub struct Start<O> {
     on_conflict: OnConflict,
     /// The first error in the options.
     problem: Option<Error>,
-    output: Gives<O>,
 }
 
 enum Due {
@@ -63,7 +67,7 @@ impl<O> Start<O> {
             problem.get_or_insert(error);
             Payload::recorded("null")
         });
-        Self {
+        let call = StartCall {
             shared,
             workflow,
             input,
@@ -72,12 +76,8 @@ impl<O> Start<O> {
             tags: BTreeMap::new(),
             on_conflict: OnConflict::default(),
             problem,
-            output: Gives::default(),
-        }
-    }
-
-    fn refuse(&mut self, error: impl Into<Error>) {
-        self.problem.get_or_insert(error.into());
+        };
+        Self { call: PendingCall::new(call) }
     }
 
     /// Sets the run's id. Starting the same workflow with the same input again under one id returns the same run.
@@ -95,10 +95,10 @@ impl<O> Start<O> {
     /// # Ok(()) }
     /// ```
     pub fn id(mut self, id: &str) -> Self {
-        match run_id(id) {
-            Ok(id) => self.id = Some(id),
-            Err(error) => self.refuse(error),
-        }
+        self.call.set(|call| match run_id(id) {
+            Ok(id) => call.id = Some(id),
+            Err(error) => call.refuse(error),
+        });
         self
     }
 
@@ -118,10 +118,10 @@ impl<O> Start<O> {
     /// # Ok(()) }
     /// ```
     pub fn delay(mut self, delay: impl IntoDuration) -> Self {
-        match delay.into_duration() {
-            Ok(delay) => self.due = Due::After(delay),
-            Err(error) => self.refuse(error),
-        }
+        self.call.set(|call| match delay.into_duration() {
+            Ok(delay) => call.due = Due::After(delay),
+            Err(error) => call.refuse(error),
+        });
         self
     }
 
@@ -140,7 +140,7 @@ impl<O> Start<O> {
     /// # Ok(()) }
     /// ```
     pub fn at(mut self, moment: impl Into<Timestamp>) -> Self {
-        self.due = Due::At(moment.into());
+        self.call.set(|call| call.due = Due::At(moment.into()));
         self
     }
 
@@ -158,16 +158,7 @@ impl<O> Start<O> {
     /// # Ok(()) }
     /// ```
     pub fn tag(mut self, key: &str, value: &str) -> Self {
-        if let Err(error) = outlive_core::id::check("tag", key) {
-            self.refuse(error);
-        } else if value.len() > outlive_core::id::LENGTH_MAX {
-            self.refuse(Error::PayloadTooLarge {
-                what: format!("the value of tag {key:?}"),
-                bytes: value.len(),
-                max_bytes: outlive_core::id::LENGTH_MAX,
-            });
-        }
-        self.tags.insert(key.to_owned(), value.to_owned());
+        self.call.set(|call| call.add_tag(key, value));
         self
     }
 
@@ -186,8 +177,35 @@ impl<O> Start<O> {
     /// # Ok(()) }
     /// ```
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
-        self.on_conflict = on_conflict;
+        self.call.set(|call| call.on_conflict = on_conflict);
         self
+    }
+}
+
+impl<O: Send + 'static> Future for Start<O> {
+    type Output = Result<Run<O>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx, StartCall::start)
+    }
+}
+
+impl StartCall {
+    fn refuse(&mut self, error: impl Into<Error>) {
+        self.problem.get_or_insert(error.into());
+    }
+
+    fn add_tag(&mut self, key: &str, value: &str) {
+        if let Err(error) = outlive_core::id::check("tag", key) {
+            self.refuse(error);
+        } else if value.len() > outlive_core::id::LENGTH_MAX {
+            self.refuse(Error::PayloadTooLarge {
+                what: format!("the value of tag {key:?}"),
+                bytes: value.len(),
+                max_bytes: outlive_core::id::LENGTH_MAX,
+            });
+        }
+        self.tags.insert(key.to_owned(), value.to_owned());
     }
 
     /// Checks everything that can be checked before anything is written.
@@ -218,7 +236,7 @@ impl<O> Start<O> {
         Ok(())
     }
 
-    async fn start(mut self) -> Result<Run<O>, Error> {
+    async fn start<O>(mut self) -> Result<Run<O>, Error> {
         self.check()?;
         let shared = self.shared.clone();
         let now = shared.clock.now();
@@ -282,13 +300,4 @@ fn conflict(id: &Name, workflow: &Name, refusal: Refusal) -> Error {
         _ => (workflow.clone(), "already"),
     };
     Error::Conflict { id: id.to_string(), workflow: taken_by.to_string(), how }
-}
-
-impl<O: Send + 'static> IntoFuture for Start<O> {
-    type Output = Result<Run<O>, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.start())
-    }
 }

@@ -58,7 +58,7 @@ pub(crate) async fn run(setup: &Setup) -> Result<Measured> {
     let (mut next_sample, mut late) = (every, Vec::new());
     while begun.elapsed() < total {
         while (started as f64) < begun.elapsed().as_secs_f64() * setup.n as f64 {
-            tasks.spawn(live(engine.start(nap, &started).into_future(), keep));
+            tasks.spawn(live(engine.start(nap, &started), keep));
             started += 1;
         }
         tokio::time::sleep(TICK).await;

@@ -98,7 +98,7 @@ async fn send_round(listeners: &[Run<()>], begin: usize, board: &Board) -> Resul
         {
             sent??;
         }
-        let (signal, board) = (listener.signal("news", &number).into_future(), board.clone());
+        let (signal, board) = (listener.signal("news", &number), board.clone());
         tasks.spawn(async move {
             signal.await?;
             let _ = board[number].acknowledged.set(Instant::now());

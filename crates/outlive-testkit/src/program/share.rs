@@ -47,7 +47,7 @@ type Branch<'a> = BoxFuture<'a, Result<(), String>>;
 /// it.
 pub(super) async fn share(ctx: &Ctx, what: Share, name: &str) -> Result<String> {
     let order = Order::default();
-    let step = ctx.step(name, || async { Ok::<_, BoxError>(()) }).into_future();
+    let step = ctx.step(name, || async { Ok::<_, BoxError>(()) });
     let step: Branch<'_> = step.map(|done| done.map_err(|error| error.to_string())).boxed();
     ready(what, step, &order).await?;
     let order = order.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,9 +1,8 @@
 //! Runs the same branch for many items concurrently, each in its own scope.
 
 use std::collections::BTreeMap;
-use std::future::IntoFuture;
-use std::marker::PhantomData;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
@@ -27,15 +26,34 @@ use crate::ctx::Ctx;
 /// # Ok(()) }
 /// ```
 #[must_use = "a map does nothing until it is awaited"]
-pub struct Map<'a, T, F> {
+pub struct Map<'a, T, F, R, E> {
+    /// What is to run; `None` once it runs.
+    fan_out: Option<FanOut<T, F>>,
+    /// A function pointer rather than bounds on the future, because with such bounds the compiler cannot see that a
+    /// `tokio::join!` with a map is `Send`.
+    run: fn(FanOut<T, F>) -> RunningMap<'a, R, E>,
+    running: Option<RunningMap<'a, R, E>>,
+}
+
+type RunningMap<'a, R, E> = Pin<Box<dyn Future<Output = Result<Vec<R>, E>> + Send + 'a>>;
+
+/// The items, each with its scope, and what to do with each.
+struct FanOut<T, F> {
     items: Vec<(Ctx, T)>,
     f: F,
     concurrency: usize,
-    lifetime: PhantomData<&'a ()>,
 }
 
-impl<T, F> Map<'_, T, F> {
-    pub(super) fn new<K: ToString>(ctx: &Ctx, items: impl Iterator<Item = T>, key_of: impl Fn(&T) -> K, f: F) -> Self {
+impl<'a, T, F, R, E> Map<'a, T, F, R, E> {
+    pub(super) fn new<K, Fut>(ctx: &Ctx, items: impl Iterator<Item = T>, key_of: impl Fn(&T) -> K, f: F) -> Self
+    where
+        T: Send + 'a,
+        K: ToString,
+        F: Fn(Ctx, T) -> Fut + Send + 'a,
+        Fut: Future<Output = Result<R, E>> + Send + 'a,
+        R: Send + 'a,
+        E: Send + 'a,
+    {
         let mut seen: BTreeMap<String, u32> = BTreeMap::new();
         let with_scope = |item: T| {
             let key = key_of(&item).to_string();
@@ -43,7 +61,9 @@ impl<T, F> Map<'_, T, F> {
             *occurrence += 1;
             (ctx.scope_of(&key, *occurrence), item)
         };
-        Self { items: items.map(with_scope).collect(), f, concurrency: usize::MAX, lifetime: PhantomData }
+        let items = items.map(with_scope).collect();
+        let fan_out = FanOut { items, f, concurrency: usize::MAX };
+        Self { fan_out: Some(fan_out), run: |fan_out| Box::pin(fan_out.run()), running: None }
     }
 
     /// Limits how many items are processed at the same time; at least one is.
@@ -64,40 +84,51 @@ impl<T, F> Map<'_, T, F> {
     /// # Ok(()) }
     /// ```
     pub fn concurrency(mut self, at_once_max: usize) -> Self {
-        self.concurrency = at_once_max.max(1);
+        if let Some(fan_out) = &mut self.fan_out {
+            fan_out.concurrency = at_once_max.max(1);
+        }
         self
     }
 }
 
-impl<'a, T, F, Fut, R, E> IntoFuture for Map<'a, T, F>
-where
-    T: Send + 'a,
-    F: Fn(Ctx, T) -> Fut + Send + 'a,
-    Fut: Future<Output = Result<R, E>> + Send + 'a,
-    R: Send + 'a,
-    E: Send + 'a,
-{
+impl<T, F, R, E> Future for Map<'_, T, F, R, E> {
     type Output = Result<Vec<R>, E>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { items, f, concurrency, .. } = self;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(fan_out) = self.fan_out.take() {
+            self.running = Some((self.run)(fan_out));
+        }
+        match &mut self.running {
+            Some(running) => running.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+// Neither the items nor `f` are ever pinned.
+impl<T, F, R, E> Unpin for Map<'_, T, F, R, E> {}
+
+impl<T, F> FanOut<T, F> {
+    async fn run<Fut, R, E>(self) -> Result<Vec<R>, E>
+    where
+        F: Fn(Ctx, T) -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+    {
+        let Self { items, f, concurrency } = self;
         let count = items.len();
         let mut waiting = items.into_iter().enumerate();
-        Box::pin(async move {
-            let begin = move |(index, (scope, item)): (usize, (Ctx, T))| {
-                let branch = f(scope, item);
-                async move { (index, branch.await) }
-            };
-            let mut running: FuturesUnordered<_> = waiting.by_ref().take(concurrency.min(count)).map(&begin).collect();
-            let mut results: Vec<Option<R>> = std::iter::repeat_with(|| None).take(count).collect();
-            while let Some((index, result)) = running.next().await {
-                results[index] = Some(result?);
-                if let Some(next) = waiting.next() {
-                    running.push(begin(next));
-                }
+        let begin = move |(index, (scope, item)): (usize, (Ctx, T))| {
+            let branch = f(scope, item);
+            async move { (index, branch.await) }
+        };
+        let mut running: FuturesUnordered<_> = waiting.by_ref().take(concurrency.min(count)).map(&begin).collect();
+        let mut results: Vec<Option<R>> = std::iter::repeat_with(|| None).take(count).collect();
+        while let Some((index, result)) = running.next().await {
+            results[index] = Some(result?);
+            if let Some(next) = waiting.next() {
+                running.push(begin(next));
             }
-            Ok(results.into_iter().flatten().collect())
-        })
+        }
+        Ok(results.into_iter().flatten().collect())
     }
 }

@@ -53,10 +53,13 @@ impl OpenOperation {
         operation
     }
 
-    /// Sets the key.
+    /// Sets the key. An operation that has begun keeps the identity it has.
     pub(crate) fn set_key(&mut self, key: &str) {
         if let Err(error) = check("key", key) {
             return self.refuse(error);
+        }
+        if self.slot.is_some_and(|slot| self.resident.lock().machine.has_begun(slot)) {
+            return;
         }
         self.key = Some(key.into());
         if let Some(slot) = self.slot {

@@ -1,6 +1,5 @@
 //! Durable sleeps, which survive restarts.
 
-use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
@@ -51,8 +50,8 @@ impl Sleep<'_> {
     /// # use outlive::prelude::*;
     /// async fn shorter(ctx: Ctx, _: ()) -> Result<()> {
     ///     tokio::select! {
-    ///         done = ctx.sleep("1 hour").key("long").into_future() => Ok(done?),
-    ///         done = ctx.sleep("1 minute").key("short").into_future() => Ok(done?),
+    ///         done = ctx.sleep("1 hour").key("long") => Ok(done?),
+    ///         done = ctx.sleep("1 minute").key("short") => Ok(done?),
     ///     }
     /// }
     /// ```
@@ -62,42 +61,11 @@ impl Sleep<'_> {
     }
 }
 
-impl<'a> IntoFuture for Sleep<'a> {
-    type Output = Result<(), Error>;
-    type IntoFuture = SleepFuture<'a>;
-
-    fn into_future(self) -> SleepFuture<'a> {
-        SleepFuture(self)
-    }
-}
-
-/// The future of a [`Sleep`].
-///
-/// ```
-/// use outlive::ctx::SleepFuture;
-/// # use outlive::prelude::*;
-/// async fn at_latest(ctx: Ctx, _: ()) -> Result<bool> {
-///     let day: SleepFuture<'_> = ctx.sleep("1 day").into_future();
-///     tokio::select! {
-///         go = ctx.wait::<bool>("go").into_future() => Ok(go?),
-///         slept = day => Ok(slept.map(|()| false)?),
-///     }
-/// }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("at latest", at_latest)).await;
-/// let run = test.start(at_latest, &()).await?;
-/// test.advance("1 day").await;
-/// assert!(!run.result().await?);
-/// # Ok(()) }
-/// ```
-#[must_use = "a sleep does nothing until it is awaited"]
-pub struct SleepFuture<'a>(Sleep<'a>);
-
-impl Future for SleepFuture<'_> {
+impl Future for Sleep<'_> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Sleep { operation, spec, .. } = &mut self.0;
+        let Self { operation, spec, .. } = &mut *self;
         match operation.poll(cx, || spec.clone(), |_, _| Ok(()))? {
             Polled::Ready(Outcome::Cancelled) => Poll::Ready(Err(cancelled(operation))),
             Polled::Ready(_) => Poll::Ready(Ok(())),

@@ -1,6 +1,5 @@
 //! Steps: side effects whose results are recorded once.
 
-use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
@@ -184,22 +183,42 @@ type Details<E> = fn(&E) -> Option<Payload>;
 type StepRetryIf<'a, E> = Box<dyn Fn(&E) -> bool + Send + 'a>;
 type Fallback<'a, T> = Box<dyn FnOnce(Failure) -> Boxed<'a, Result<T, BoxError>> + Send + 'a>;
 
-/// A step, created by [`Ctx::step`].
-///
-/// ```
-/// # use outlive::prelude::*;
-/// # async fn charge() -> Result<u32> { Ok(42) }
-/// async fn pay(ctx: Ctx, is_slow: bool) -> Result<u32> {
-///     let charging = ctx.step("charge", charge).timeout("10 seconds").retry(3);
-///     if is_slow {
-///         ctx.sleep("1 hour").await?;
-///     }
-///     Ok(charging.await?) // the step starts here
-/// }
-/// # fn main() { let _ = Engine::open("memory:").workflow("pay", pay); }
-/// ```
-#[must_use = "a step does nothing until it is awaited"]
-pub struct Step<'a, B, M>
+pin_project_lite::pin_project! {
+    /// A step, created by [`Ctx::step`].
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn charge() -> Result<u32> { Ok(42) }
+    /// async fn pay(ctx: Ctx, is_slow: bool) -> Result<u32> {
+    ///     let charging = ctx.step("charge", charge).timeout("10 seconds").retry(3);
+    ///     if is_slow {
+    ///         ctx.sleep("1 hour").await?;
+    ///     }
+    ///     Ok(charging.await?) // the step starts here
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("pay", pay); }
+    /// ```
+    #[must_use = "a step does nothing until it is awaited"]
+    pub struct Step<'a, B, M>
+    where
+        B: StepBody<M>,
+    {
+        plan: StepPlan<'a, B, M>,
+        // The body of the current attempt, and the number of that attempt.
+        #[pin]
+        running: Option<B::Future>,
+        attempt: u32,
+        waker: Option<Waker>,
+        falling_back: Option<Boxed<'a, Result<B::Output, BoxError>>>,
+        // The value, as read back from the record, until it is delivered.
+        value: Option<B::Output>,
+        // The span of the current attempt.
+        span: Span,
+    }
+}
+
+/// What a step does, and with which options.
+struct StepPlan<'a, B, M>
 where
     B: StepBody<M>,
 {
@@ -224,7 +243,7 @@ where
         B::Error: Into<BoxError>,
     {
         let codec = Codec { encode: Payload::encode, decode: Payload::decode, into_box: Into::into };
-        Self {
+        let plan = StepPlan {
             operation: OpenOperation::open(ctx, OpKind::Step, name, Location::caller()),
             body,
             spec: StepSpec::default(),
@@ -233,7 +252,8 @@ where
             details: None,
             codec,
             marker: PhantomData,
-        }
+        };
+        Self { plan, running: None, attempt: 0, waker: None, falling_back: None, value: None, span: Span::none() }
     }
 
     /// Sets a timeout: for each attempt if called before [`retry`](Self::retry), for all attempts together if called
@@ -251,12 +271,12 @@ where
     /// ```
     pub fn timeout(mut self, duration: impl IntoDuration) -> Self {
         match duration.into_duration() {
-            Ok(limit) if limit.is_zero() => self.operation.refuse(Error::Setup(
+            Ok(limit) if limit.is_zero() => self.plan.operation.refuse(Error::Setup(
                 "the timeout of a step must be greater than zero; leave out `.timeout` for no limit".into(),
             )),
-            Ok(limit) if self.spec.retry.is_none() => self.spec.attempt_timeout = Some(limit),
-            Ok(limit) => self.spec.total_timeout = Some(limit),
-            Err(error) => self.operation.refuse(error.into()),
+            Ok(limit) if self.plan.spec.retry.is_none() => self.plan.spec.attempt_timeout = Some(limit),
+            Ok(limit) => self.plan.spec.total_timeout = Some(limit),
+            Err(error) => self.plan.operation.refuse(error.into()),
         }
         self
     }
@@ -275,8 +295,8 @@ where
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
         let retry = retry.into();
         match retry.check() {
-            Ok(()) => self.spec.retry = Some(Arc::new(retry)),
-            Err(error) => self.operation.refuse(error.into()),
+            Ok(()) => self.plan.spec.retry = Some(Arc::new(retry)),
+            Err(error) => self.plan.operation.refuse(error.into()),
         }
         self
     }
@@ -299,7 +319,7 @@ where
     /// # Ok(()) }
     /// ```
     pub fn retry_if(mut self, test: impl Fn(&B::Error) -> bool + Send + 'a) -> Self {
-        self.retry_if = Some(Box::new(test));
+        self.plan.retry_if = Some(Box::new(test));
         self
     }
 
@@ -317,8 +337,8 @@ where
         F: FnOnce(Failure) -> Fut + Send + 'a,
         Fut: Future<Output = Result<B::Output, BoxError>> + Send + 'a,
     {
-        self.spec.has_fallback = true;
-        self.fallback = Some(Box::new(|failure| Box::pin(fallback(failure))));
+        self.plan.spec.has_fallback = true;
+        self.plan.fallback = Some(Box::new(|failure| Box::pin(fallback(failure))));
         self
     }
 
@@ -347,7 +367,7 @@ where
     where
         B::Error: Serialize,
     {
-        self.details = Some(|error| Payload::encode(error).ok());
+        self.plan.details = Some(|error| Payload::encode(error).ok());
         self
     }
 
@@ -365,7 +385,7 @@ where
     /// }
     /// ```
     pub fn key(mut self, key: impl ToString) -> Self {
-        self.operation.set_key(&key.to_string());
+        self.plan.operation.set_key(&key.to_string());
         self
     }
 
@@ -383,7 +403,7 @@ where
     /// }
     /// ```
     pub fn was(mut self, old_name: &str) -> Self {
-        self.operation.set_alias(old_name);
+        self.plan.operation.set_alias(old_name);
         self
     }
 
@@ -401,77 +421,19 @@ where
     /// }
     /// ```
     pub fn at_most_once(mut self) -> Self {
-        self.spec.is_at_most_once = true;
+        self.plan.spec.is_at_most_once = true;
         self
     }
 }
 
-impl<'a, B, M> IntoFuture for Step<'a, B, M>
-where
-    B: StepBody<M>,
-{
-    type Output = Result<B::Output, Error>;
-    type IntoFuture = StepFuture<'a, B, M>;
-
-    fn into_future(self) -> StepFuture<'a, B, M> {
-        StepFuture {
-            step: self,
-            running: None,
-            attempt: 0,
-            waker: None,
-            falling_back: None,
-            value: None,
-            span: Span::none(),
-        }
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// The future of a [`Step`].
-    ///
-    /// ```
-    /// use outlive::ctx::StepFuture;
-    /// # use outlive::prelude::*;
-    /// # async fn live_price() -> Result<u32> { Ok(42) }
-    /// async fn price(ctx: Ctx, _: ()) -> Result<u32> {
-    ///     let live: StepFuture<'_, _, _> = ctx.step("live price", live_price).into_future();
-    ///     tokio::select! {
-    ///         price = live => Ok(price?),
-    ///         slept = ctx.sleep("1 minute").into_future() => Ok(slept.map(|()| 100)?),
-    ///     }
-    /// }
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// # let engine = Engine::open("memory:").workflow("price", price).start().await?;
-    /// # assert_eq!(engine.start(price, &()).await?.result().await?, 42);
-    /// # Ok(()) }
-    /// ```
-    #[must_use = "a step does nothing until it is awaited"]
-    pub struct StepFuture<'a, B, M>
-    where
-        B: StepBody<M>,
-    {
-        step: Step<'a, B, M>,
-        // The body of the current attempt, and the number of that attempt.
-        #[pin]
-        running: Option<B::Future>,
-        attempt: u32,
-        waker: Option<Waker>,
-        falling_back: Option<Boxed<'a, Result<B::Output, BoxError>>>,
-        // The value, as read back from the record, until it is delivered.
-        value: Option<B::Output>,
-        // The span of the current attempt.
-        span: Span,
-    }
-}
-
-impl<'a, B, M> Future for StepFuture<'a, B, M>
+impl<'a, B, M> Future for Step<'a, B, M>
 where
     B: StepBody<M>,
 {
     type Output = Result<B::Output, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Step { operation, spec, codec, .. } = self.as_mut().project().step;
+        let StepPlan { operation, spec, codec, .. } = self.as_mut().project().plan;
         let read = |name: &str, payload: &Payload| codec.read(name, payload).map(drop);
         match operation.poll(cx, || Spec::Step(spec.clone()), read)? {
             Polled::Ready(outcome) => self.end(outcome),
@@ -488,14 +450,14 @@ where
     }
 }
 
-impl<'a, B, M> StepFuture<'a, B, M>
+impl<'a, B, M> Step<'a, B, M>
 where
     B: StepBody<M>,
 {
     /// Polls the body of an attempt, or of the fallback; starts it first if necessary.
     fn work(mut self: Pin<&mut Self>, attempt: &workflow::StepAttempt) -> Poll<Result<(Payload, B::Output), Failure>> {
-        let resident = self.step.operation.resident.clone();
-        let Some(slot) = self.step.operation.slot() else { return Poll::Pending };
+        let resident = self.plan.operation.resident.clone();
+        let Some(slot) = self.plan.operation.slot() else { return Poll::Pending };
         let has_begun = match attempt.fallback_for {
             Some(_) => self.falling_back.is_some(),
             None => self.attempt == attempt.number,
@@ -515,17 +477,17 @@ where
         attempt: &workflow::StepAttempt,
         waker: &Waker,
     ) -> Poll<Result<(Payload, B::Output), Failure>> {
-        let resident = self.step.operation.resident.clone();
+        let resident = self.plan.operation.resident.clone();
         let cx = &mut Context::from_waker(waker);
         let polled = match &attempt.fallback_for {
             Some(failure) => {
-                if self.step.fallback.is_some() {
+                if self.plan.fallback.is_some() {
                     // The fallback may need what the last attempt held.
                     self.as_mut().drop_body();
                 }
                 let this = self.as_mut().project();
-                if let Some(fallback) = this.step.fallback.take() {
-                    *this.span = logs::step(this.step.operation.name(), attempt.number);
+                if let Some(fallback) = this.plan.fallback.take() {
+                    *this.span = logs::step(this.plan.operation.name(), attempt.number);
                     let call = || resident.in_step(|| panics::catch(|| fallback(Failure::clone(failure))));
                     *this.falling_back = Some(this.span.in_scope(call)?);
                 }
@@ -535,16 +497,16 @@ where
             }
             None => {
                 if let Some(instead) = self.as_mut().begin_attempt(attempt, waker)? {
-                    return Poll::Ready(self.step.codec.read_back(instead));
+                    return Poll::Ready(self.plan.codec.read_back(instead));
                 }
                 let this = self.as_mut().project();
                 let Some(body) = this.running.as_pin_mut() else { return Poll::Pending };
                 let polled = ready!(this.span.in_scope(|| resident.in_step(|| panics::poll(body, cx))));
-                polled.and_then(|result| result.map_err(|error| panics::flatten(|| this.step.failure(error))))
+                polled.and_then(|result| result.map_err(|error| panics::flatten(|| this.plan.failure(error))))
             }
         };
         let max_bytes = resident.env.max_payload;
-        let codec = &self.step.codec;
+        let codec = &self.plan.codec;
         Poll::Ready(polled.and_then(|value| codec.keep(&value, max_bytes)))
     }
 
@@ -558,7 +520,7 @@ where
         if this.running.is_some() && *this.attempt == attempt.number {
             return Ok(None);
         }
-        let step = this.step;
+        let step = this.plan;
         // A test hook may have held the attempt up; then it is asked again.
         if std::mem::replace(this.attempt, attempt.number) != attempt.number {
             step.report_start(attempt.number);
@@ -591,7 +553,7 @@ where
     fn record(mut self: Pin<&mut Self>, result: Result<(Payload, B::Output), Failure>) {
         self.as_mut().drop_body();
         let this = self.project();
-        let operation = &this.step.operation;
+        let operation = &this.plan.operation;
         let Some(slot) = operation.slot() else { return };
         let (result, value) = match result {
             Ok((payload, value)) => (Ok(payload), Some(value)),
@@ -606,10 +568,10 @@ where
     fn end(mut self: Pin<&mut Self>, outcome: Outcome) -> Poll<Result<B::Output, Error>> {
         self.as_mut().drop_body();
         let this = self.project();
-        let operation = &this.step.operation;
+        let operation = &this.plan.operation;
         let step = operation.name();
         match outcome {
-            Outcome::Value(payload) => match this.value.take().map_or_else(|| this.step.codec.read(step, &payload), Ok)
+            Outcome::Value(payload) => match this.value.take().map_or_else(|| this.plan.codec.read(step, &payload), Ok)
             {
                 Ok(value) => Poll::Ready(Ok(value)),
                 Err(sentence) => {
@@ -629,7 +591,7 @@ where
 
     fn drop_body(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let resident = &this.step.operation.resident;
+        let resident = &this.plan.operation.resident;
         if this.running.is_some() || this.falling_back.is_some() {
             // A body's destructors are part of the step; how it ended is settled before they run.
             let dropped = std::mem::replace(this.span, Span::none()).in_scope(|| {
@@ -641,13 +603,13 @@ where
                 })
             });
             if let Err(panic) = dropped {
-                tracing::warn!(step = this.step.operation.name(), "the body {panic} when it was dropped");
+                tracing::warn!(step = this.plan.operation.name(), "the body {panic} when it was dropped");
             }
         }
     }
 }
 
-impl<B, M> Step<'_, B, M>
+impl<B, M> StepPlan<'_, B, M>
 where
     B: StepBody<M>,
 {

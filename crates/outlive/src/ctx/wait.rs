@@ -1,6 +1,5 @@
 //! Durable waits for a signal.
 
-use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
@@ -80,8 +79,8 @@ impl<T> Wait<'_, T> {
     /// # use outlive::prelude::*;
     /// async fn two_votes(ctx: Ctx, _: ()) -> Result<u32> {
     ///     let (one, other) = tokio::try_join!(
-    ///         ctx.wait::<u32>("vote").key("one").into_future(),
-    ///         ctx.wait::<u32>("vote").key("other").into_future(),
+    ///         ctx.wait::<u32>("vote").key("one"),
+    ///         ctx.wait::<u32>("vote").key("other"),
     ///     )?;
     ///     Ok(one + other)
     /// }
@@ -99,43 +98,11 @@ impl<T> Wait<'_, T> {
     }
 }
 
-impl<'a, T: DeserializeOwned> IntoFuture for Wait<'a, T> {
-    type Output = Result<T, Error>;
-    type IntoFuture = WaitFuture<'a, T>;
-
-    fn into_future(self) -> WaitFuture<'a, T> {
-        WaitFuture(self)
-    }
-}
-
-/// The future of a [`Wait`].
-///
-/// ```
-/// use outlive::ctx::WaitFuture;
-/// # use outlive::prelude::*;
-/// async fn either(ctx: Ctx, _: ()) -> Result<String> {
-///     let yes: WaitFuture<'_, String> = ctx.wait("yes").into_future();
-///     let no: WaitFuture<'_, String> = ctx.wait("no").into_future();
-///     tokio::select! {
-///         by = yes => Ok(format!("yes, says {}", by?)),
-///         by = no => Ok(format!("no, says {}", by?)),
-///     }
-/// }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// # let engine = Engine::open("memory:").workflow("either", either).start().await?;
-/// let run = engine.start(either, &()).await?;
-/// run.signal("no", "ada").await?;
-/// assert_eq!(run.result().await?, "no, says ada");
-/// # Ok(()) }
-/// ```
-#[must_use = "a wait does nothing until it is awaited"]
-pub struct WaitFuture<'a, T>(Wait<'a, T>);
-
-impl<T: DeserializeOwned> Future for WaitFuture<'_, T> {
+impl<T: DeserializeOwned> Future for Wait<'_, T> {
     type Output = Result<T, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Wait { operation, timeout, .. } = &mut self.0;
+        let Self { operation, timeout, .. } = &mut *self;
         let name = Name::recorded(operation.name());
         let spec = || Spec::Wait { name, timeout: *timeout, accepts: accepts::<T> };
         match operation.poll(cx, spec, |name, payload| read::<T>(name, payload).map(drop))? {

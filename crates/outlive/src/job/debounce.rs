@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
@@ -29,6 +30,7 @@ use super::stateful::{Context, TypedHandlers};
 use crate::client::{Client, Contract};
 use crate::error::Error;
 use crate::instance::codec;
+use crate::runtime::call::PendingCall;
 use crate::runtime::handlers::{
     CallContext, CallEnded, Calling, Definition, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest,
     Settings, Unfinished, Work, erase,
@@ -263,7 +265,8 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
     /// If the id or the event cannot be accepted.
     pub fn add(&self, id: &str, event: &E) -> Add {
         let event = self.client.encode("the event", event).map(Event::new);
-        Add { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default() }
+        let call = AddCall { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default() };
+        Add { call: PendingCall::new(call) }
     }
 
     /// Flushes the batch now, with everything added before this call.
@@ -307,6 +310,10 @@ impl<E: Serialize + DeserializeOwned, B: DeserializeOwned> DebounceClient<E, B> 
 /// ```
 #[must_use = "nothing is sent until it is awaited"]
 pub struct Add {
+    call: PendingCall<AddCall, Result<Added, Error>>,
+}
+
+struct AddCall {
     client: JobClient,
     id: String,
     event: Result<Event, Error>,
@@ -316,7 +323,7 @@ pub struct Add {
 impl Add {
     /// Adds the event only if the batch has none with this key.
     pub fn dedup_key(mut self, key: &str) -> Self {
-        add_dedup_key(&mut self.event, key);
+        self.call.set(|call| add_dedup_key(&mut call.event, key));
         self
     }
 
@@ -325,11 +332,21 @@ impl Add {
     /// If that takes longer than the limit, the future returns [`Error::NotHandled`]. The event stays durable, so
     /// adding it again would add it twice.
     pub fn wait(mut self, limit: impl IntoDuration) -> Self {
-        self.limit = Limit::new(limit);
+        self.call.set(|call| call.limit = Limit::new(limit));
         self
     }
+}
 
-    async fn add(self) -> Result<Added, Error> {
+impl Future for Add {
+    type Output = Result<Added, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx, AddCall::send)
+    }
+}
+
+impl AddCall {
+    async fn send(self) -> Result<Added, Error> {
         let limit = self.limit.get()?;
         let accepted = self.client.push(&self.id, vec![self.event?], PushTarget::Inbox).await?;
         let (created, is_new, instance) = (accepted.created, accepted.positions != [0], accepted.id.to_string());
@@ -346,15 +363,6 @@ impl Add {
             _ => self.client.batch_of(&self.id, pos).await.unwrap_or((u64::from(is_new), None)),
         };
         Ok(Added { created, is_new, event_count, flush_at })
-    }
-}
-
-impl IntoFuture for Add {
-    type Output = Result<Added, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.add())
     }
 }
 

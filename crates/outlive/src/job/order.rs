@@ -1,6 +1,7 @@
 //! Orders to job instances: durable when the call returns, with an optional wait for the effect.
 
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
@@ -8,6 +9,7 @@ use outlive_core::message::Message;
 
 use super::client::JobClient;
 use crate::error::Error;
+use crate::runtime::call::PendingCall;
 
 /// How long the caller waits for the outcome, if at all.
 #[derive(Clone, Default)]
@@ -47,10 +49,14 @@ impl Limit {
 /// ```
 #[must_use = "nothing is sent until it is awaited"]
 pub struct Order {
-    pub(super) client: JobClient,
-    pub(super) id: String,
-    pub(super) message: Message,
-    pub(super) limit: Limit,
+    call: PendingCall<OrderCall, Result<(), Error>>,
+}
+
+struct OrderCall {
+    client: JobClient,
+    id: String,
+    message: Message,
+    limit: Limit,
 }
 
 impl Order {
@@ -58,7 +64,7 @@ impl Order {
     ///
     /// If that takes longer than the limit, the future returns [`Error::NotHandled`]. The order stays durable.
     pub fn wait(mut self, limit: impl IntoDuration) -> Self {
-        self.limit = Limit::new(limit);
+        self.call.set(|call| call.limit = Limit::new(limit));
         self
     }
 }
@@ -66,18 +72,18 @@ impl Order {
 impl JobClient {
     /// Builds an order to an instance, for the caller to await.
     pub(crate) fn order(&self, id: &str, message: Message) -> Order {
-        Order { client: self.clone(), id: id.to_owned(), message, limit: Limit::default() }
+        let call = OrderCall { client: self.clone(), id: id.to_owned(), message, limit: Limit::default() };
+        Order { call: PendingCall::new(call) }
     }
 }
 
-impl IntoFuture for Order {
+impl Future for Order {
     type Output = Result<(), Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let limit = self.limit.get()?;
-            self.client.send_message(&self.id, self.message, limit).await
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx, async |OrderCall { client, id, message, limit }: OrderCall| {
+            let limit = limit.get()?;
+            client.send_message(&id, message, limit).await
         })
     }
 }
@@ -103,6 +109,10 @@ impl IntoFuture for Order {
 /// ```
 #[must_use = "nothing is done until it is awaited"]
 pub struct ResolveDead {
+    call: PendingCall<ResolveCall, Result<u64, Error>>,
+}
+
+struct ResolveCall {
     client: JobClient,
     is_retry: bool,
     only: Option<u64>,
@@ -110,27 +120,24 @@ pub struct ResolveDead {
 
 impl ResolveDead {
     pub(super) fn new(client: &JobClient, is_retry: bool) -> Self {
-        Self { client: client.clone(), is_retry, only: None }
+        Self { call: PendingCall::new(ResolveCall { client: client.clone(), is_retry, only: None }) }
     }
 
     /// Resolves only the dead letter with this [number](super::DeadLetter::number). If there is none, the future returns
     /// [`Error::NoDeadLetter`].
     pub fn only(mut self, number: u64) -> Self {
-        self.only = Some(number);
+        self.call.set(|call| call.only = Some(number));
         self
     }
 }
 
-impl IntoFuture for ResolveDead {
+impl Future for ResolveDead {
     type Output = Result<u64, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            match self.only {
-                Some(number) => self.client.bury(number, self.is_retry).await.map(u64::from),
-                None => self.client.bury_all(self.is_retry).await,
-            }
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx, async |ResolveCall { client, is_retry, only }: ResolveCall| match only {
+            Some(number) => client.bury(number, is_retry).await.map(u64::from),
+            None => client.bury_all(is_retry).await,
         })
     }
 }

@@ -246,7 +246,8 @@ impl<E: Serialize + DeserializeOwned, S: DeserializeOwned> TaskClient<E, S> {
     /// If the event cannot be accepted or is given up, or the reply does not decode as `A`.
     pub fn ask<A: DeserializeOwned>(&self, id: &str, event: &E) -> Ask<A> {
         let event = self.event(event, true);
-        Ask { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default(), types: PhantomData }
+        let call = AskCall { client: self.client.clone(), id: id.to_owned(), event, limit: Limit::default() };
+        Ask { call: PendingCall::new(call) }
     }
 
     fn event(&self, event: &E, is_asking: bool) -> Result<Event, Error> {
@@ -332,11 +333,14 @@ impl Future for SendEvent {
 /// ```
 #[must_use = "nothing is sent until it is awaited"]
 pub struct Ask<A> {
+    call: PendingCall<AskCall, Result<A, Error>>,
+}
+
+struct AskCall {
     client: JobClient,
     id: String,
     event: Result<Event, Error>,
     limit: Limit,
-    types: PhantomData<fn() -> A>,
 }
 
 impl<A> Ask<A> {
@@ -344,33 +348,34 @@ impl<A> Ask<A> {
     ///
     /// After that, the future returns [`Error::NotHandled`]. The event stays durable and is handled once.
     pub fn wait(mut self, limit: impl IntoDuration) -> Self {
-        self.limit = Limit::new(limit);
+        self.call.set(|call| call.limit = Limit::new(limit));
         self
     }
 }
 
-impl<A: DeserializeOwned + 'static> IntoFuture for Ask<A> {
+impl<A: DeserializeOwned + 'static> Future for Ask<A> {
     type Output = Result<A, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let limit = self.limit.get()?;
-            let accepted = self.client.push(&self.id, vec![self.event?], PushTarget::Inbox).await?;
-            let instance = accepted.id.to_string();
-            let reply = match limit {
-                Some(limit) => self.client.outcome_within(accepted, Patience::Handled, limit).await?,
-                None => self.client.outcome(accepted, Patience::Handled).await?,
-            };
-            match reply {
-                MessageOutcome::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
-                MessageOutcome::GivenUp { failure } => {
-                    Err(Error::Failed { id: instance, failure: failure_of(&failure) })
-                }
-                // The instance was terminated, or the reply is so old that it was dropped.
-                _ => Err(Error::NotFound { id: instance }),
-            }
-        })
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx, AskCall::reply)
+    }
+}
+
+impl AskCall {
+    async fn reply<A: DeserializeOwned>(self) -> Result<A, Error> {
+        let limit = self.limit.get()?;
+        let accepted = self.client.push(&self.id, vec![self.event?], PushTarget::Inbox).await?;
+        let instance = accepted.id.to_string();
+        let reply = match limit {
+            Some(limit) => self.client.outcome_within(accepted, Patience::Handled, limit).await?,
+            None => self.client.outcome(accepted, Patience::Handled).await?,
+        };
+        match reply {
+            MessageOutcome::Taken { answer: Some(answer), .. } => read_answer(&instance, &answer),
+            MessageOutcome::GivenUp { failure } => Err(Error::Failed { id: instance, failure: failure_of(&failure) }),
+            // The instance was terminated, or the reply is so old that it was dropped.
+            _ => Err(Error::NotFound { id: instance }),
+        }
     }
 }
 

@@ -22,6 +22,14 @@ impl<P, T> PendingCall<P, T> {
         }
     }
 
+    /// Returns the options, unless the call has started.
+    pub(crate) fn options(&self) -> Option<&P> {
+        match self {
+            Self::Ready(options) => options.as_ref(),
+            Self::Running(_) => None,
+        }
+    }
+
     pub(crate) fn poll<F>(&mut self, cx: &mut Context<'_>, start: impl FnOnce(P) -> F) -> Poll<T>
     where
         F: Future<Output = T> + Send + 'static,

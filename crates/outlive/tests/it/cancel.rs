@@ -595,8 +595,7 @@ async fn of_a_cancel_and_a_completion_on_many_threads_the_first_wins() {
                         tokio::task::yield_now().await;
                     }
                     let answer = run.cancel("race").await.unwrap();
-                    let ended =
-                        tokio::time::timeout(std::time::Duration::from_secs(120), run.result().into_future()).await;
+                    let ended = tokio::time::timeout(std::time::Duration::from_secs(120), run.result()).await;
                     (answer, ended.expect("it always ends"))
                 })
             })

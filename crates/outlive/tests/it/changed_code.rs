@@ -558,8 +558,8 @@ async fn in_a_strict_workflow_the_loser_of_a_race_is_no_orphan() {
     async fn race(ctx: Ctx, (): ()) -> Result<u32> {
         let won = tokio::select! {
             biased;
-            one = ctx.step("one", || ok(1)).into_future() => one?,
-            two = ctx.step("two", || ok(2)).into_future() => two?,
+            one = ctx.step("one", || ok(1)) => one?,
+            two = ctx.step("two", || ok(2)) => two?,
         };
         ctx.sleep("1 hour").await?;
         Ok(won + ctx.step("after", || ok(10)).await?)

@@ -108,10 +108,8 @@ fn moved() -> Vec<Change> {
             "joined",
             "fine",
             version(|ctx: Ctx, (): ()| async move {
-                let (b, a) = tokio::try_join!(
-                    ctx.step("b", || ok("b2".to_owned())).into_future(),
-                    ctx.step("a", || ok("a2".to_owned())).into_future(),
-                )?;
+                let (b, a) =
+                    tokio::try_join!(ctx.step("b", || ok("b2".to_owned())), ctx.step("a", || ok("a2".to_owned())),)?;
                 ctx.sleep("1 hour").await?;
                 Ok(a + &b)
             }),
@@ -140,7 +138,7 @@ fn more_and_less() -> Vec<Change> {
             version(|ctx: Ctx, (): ()| async move {
                 ctx.step("a", || ok("a2".to_owned())).await?;
                 ctx.step("b", || ok("b2".to_owned())).await?;
-                tokio::try_join!(ctx.sleep("1 hour").into_future(), ctx.step("new", || ok(())).into_future())?;
+                tokio::try_join!(ctx.sleep("1 hour"), ctx.step("new", || ok(())))?;
                 Ok(())
             }),
         ),
@@ -292,7 +290,7 @@ fn fatal() -> Vec<Change> {
             "two of one name at once",
             "would be stuck",
             version(|ctx: Ctx, (): ()| async move {
-                let twice = || ctx.step("twice", || ok(())).into_future();
+                let twice = || ctx.step("twice", || ok(()));
                 tokio::try_join!(twice(), twice())?;
                 Ok(())
             }),

@@ -76,7 +76,7 @@ async fn what_comes_from_outside_is_found_beside_many_runs_with_unread_messages(
         .start()
         .await
         .unwrap();
-    let runs = try_join_all((0..MANY).map(|n| engine.start(long, &n).into_future())).await.unwrap();
+    let runs = try_join_all((0..MANY).map(|n| engine.start(long, &n))).await.unwrap();
     let outside = Client::open(&path).unwrap();
     let signals = runs.iter().map(|run| {
         let (outside, id) = (outside.clone(), run.id().to_owned());

@@ -178,7 +178,7 @@ async fn a_foreign_future_before_the_first_operation_is_caught() {
 async fn a_foreign_future_that_races_a_durable_one_is_caught() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
         tokio::select! {
-            done = ctx.sleep("1 hour").into_future() => Ok(done?),
+            done = ctx.sleep("1 hour") => Ok(done?),
             () = tokio::time::sleep(MOMENT) => Ok(()),
         }
     });
@@ -188,7 +188,7 @@ async fn a_foreign_future_that_races_a_durable_one_is_caught() {
 #[tokio::test(start_paused = true)]
 async fn a_timeout_of_tokio_around_a_durable_operation_is_caught() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
-        let answer = tokio::time::timeout(MOMENT, ctx.wait::<u32>("answer").into_future()).await;
+        let answer = tokio::time::timeout(MOMENT, ctx.wait::<u32>("answer")).await;
         assert!(answer.is_err());
         Ok(())
     });
@@ -198,7 +198,7 @@ async fn a_timeout_of_tokio_around_a_durable_operation_is_caught() {
 #[tokio::test(start_paused = true)]
 async fn a_foreign_future_beside_a_step_at_work_is_caught() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
-        let work = ctx.step("work", never).into_future();
+        let work = ctx.step("work", never);
         let (done, ()) = tokio::join!(work, tokio::time::sleep(MOMENT));
         Ok(done?)
     });
@@ -243,7 +243,7 @@ async fn other_runs_go_on_beside_one_that_is_caught() {
     };
     let test = TestEngine::new(move |engine| engine.workflow("foreign", foreign).workflow("fine", fine)).await;
     let caught = test.start(foreign, &()).await.unwrap();
-    let runs = join_all((0..10).map(|n| test.start(fine, &n).into_future())).await;
+    let runs = join_all((0..10).map(|n| test.start(fine, &n))).await;
     for (n, run) in runs.into_iter().enumerate() {
         assert_eq!(test.result(&run.unwrap()).await.unwrap(), n as u64);
     }
@@ -278,8 +278,8 @@ async fn a_join_raises_no_alarm() {
 async fn a_select_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         tokio::select! {
-            one = ctx.step("1", || outside(1)).into_future() => Ok(one?),
-            slept = ctx.sleep("1 hour").into_future() => slept.map(|()| 2).map_err(Into::into),
+            one = ctx.step("1", || outside(1)) => Ok(one?),
+            slept = ctx.sleep("1 hour") => slept.map(|()| 2).map_err(Into::into),
             never = std::future::pending() => never,
         }
     });
@@ -289,7 +289,7 @@ async fn a_select_raises_no_alarm() {
 #[tokio::test(start_paused = true)]
 async fn a_join_all_of_forty_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
-        let steps = (0..40).map(|n| ctx.step("work", move || outside(n)).key(n).into_future());
+        let steps = (0..40).map(|n| ctx.step("work", move || outside(n)).key(n));
         Ok(try_join_all(steps).await?.into_iter().sum::<u64>())
     });
     assert_eq!(value.await, 780);
@@ -298,8 +298,7 @@ async fn a_join_all_of_forty_raises_no_alarm() {
 #[tokio::test(start_paused = true)]
 async fn a_futures_unordered_followed_by_a_step_per_result_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
-        let mut running: FuturesUnordered<_> =
-            (0..8).map(|n| ctx.step("work", move || outside(n)).key(n).into_future()).collect();
+        let mut running: FuturesUnordered<_> = (0..8).map(|n| ctx.step("work", move || outside(n)).key(n)).collect();
         let mut all = BTreeMap::new();
         while let Some(done) = running.next().await {
             let done = done?;
@@ -313,8 +312,7 @@ async fn a_futures_unordered_followed_by_a_step_per_result_raises_no_alarm() {
 #[tokio::test(start_paused = true)]
 async fn a_futures_ordered_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
-        let running: FuturesOrdered<_> =
-            (0..8).map(|n| ctx.step("work", move || outside(n)).key(n).into_future()).collect();
+        let running: FuturesOrdered<_> = (0..8).map(|n| ctx.step("work", move || outside(n)).key(n)).collect();
         Ok(running.collect::<Vec<_>>().await.into_iter().collect::<Result<Vec<u64>, _>>()?)
     });
     assert_eq!(value.await, [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -323,7 +321,7 @@ async fn a_futures_ordered_raises_no_alarm() {
 #[tokio::test(start_paused = true)]
 async fn a_buffer_unordered_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
-        let steps = (0..8).map(|n| ctx.step("work", move || outside(n)).key(n).into_future()).collect::<Vec<_>>();
+        let steps = (0..8).map(|n| ctx.step("work", move || outside(n)).key(n)).collect::<Vec<_>>();
         let mut done = stream::iter(steps).buffer_unordered(3);
         let mut sum = 0;
         while let Some(value) = done.next().await {
@@ -337,7 +335,7 @@ async fn a_buffer_unordered_raises_no_alarm() {
 #[tokio::test(start_paused = true)]
 async fn a_shared_operation_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
-        let shared = ctx.step("work", || outside(1)).into_future().shared();
+        let shared = ctx.step("work", || outside(1)).shared();
         let left = async { Ok::<_, Error>(shared.clone().await? + ctx.step("left", || outside(10)).await?) };
         let right = async { Ok::<_, Error>(shared.clone().await? + ctx.step("right", || outside(20)).await?) };
         Ok(tokio::try_join!(left, right)?)
@@ -389,8 +387,8 @@ async fn a_loop_that_drops_its_wait_in_each_round_raises_no_alarm() {
         let mut rounds = 0;
         while rounds < 5 {
             tokio::select! {
-                answer = ctx.wait::<u32>("answer").into_future() => return Ok(answer?),
-                slept = ctx.sleep("1 minute").into_future() => slept?,
+                answer = ctx.wait::<u32>("answer") => return Ok(answer?),
+                slept = ctx.sleep("1 minute") => slept?,
             }
             rounds += 1;
         }
@@ -493,7 +491,7 @@ async fn a_waker_that_somebody_else_holds_is_noticed_when_the_run_leaves_memory(
                 Poll::<()>::Pending
             });
             tokio::select! {
-                go = ctx.wait::<()>("go").timeout("30 days").into_future() => Ok(go?),
+                go = ctx.wait::<()>("go").timeout("30 days") => Ok(go?),
                 () = elsewhere => Ok(()),
             }
         }
@@ -515,7 +513,7 @@ async fn an_unbiased_select_over_branches_that_one_step_readies_is_found_in_test
     let workflow = |ctx: Ctx, (): ()| async move {
         let mut won = String::new();
         for round in 0..4 {
-            let shared = ctx.step("shared", || ok(round)).into_future().map(|done| done.is_ok()).shared();
+            let shared = ctx.step("shared", || ok(round)).map(|done| done.is_ok()).shared();
             let (a, b) = (shared.clone(), shared);
             won.push(tokio::select! { _ = a => 'a', _ = b => 'b' });
         }
@@ -532,7 +530,7 @@ async fn an_unbiased_select_over_branches_that_one_step_readies_is_found_in_test
 #[tokio::test(start_paused = true)]
 async fn a_join_of_seven_branches_that_one_step_readies_is_found_in_tests() {
     let workflow = |ctx: Ctx, (): ()| async move {
-        let shared = ctx.step("shared", || ok(1)).into_future().map(|done| done.is_ok()).shared();
+        let shared = ctx.step("shared", || ok(1)).map(|done| done.is_ok()).shared();
         let order = Mutex::new(String::new());
         let one = |who: char| shared.clone().map(move |_| who).map(|who| order.lock().unwrap().push(who));
         tokio::join!(one('a'), one('b'), one('c'), one('d'), one('e'), one('f'), one('g'));

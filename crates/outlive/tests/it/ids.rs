@@ -336,7 +336,7 @@ async fn ids_that_a_test_engine_makes_are_unique_and_sort_by_time_across_crashes
 #[tokio::test]
 async fn a_hundred_starts_of_one_id_at_once_are_one_run() {
     let test = test().await;
-    let starts = (0..100).map(|_| test.start(double, &21).id("r").into_future());
+    let starts = (0..100).map(|_| test.start(double, &21).id("r"));
     for run in join_all(starts).await {
         assert_eq!(test.result(&run.unwrap()).await.unwrap(), 42);
     }
@@ -347,7 +347,7 @@ async fn a_hundred_starts_of_one_id_at_once_are_one_run() {
 #[tokio::test]
 async fn a_hundred_rejecting_starts_of_one_id_at_once_have_one_winner() {
     let test = test().await;
-    let starts = (0..100).map(|n| test.start(double, &n).id("r").on_conflict(OnConflict::Reject).into_future());
+    let starts = (0..100).map(|n| test.start(double, &n).id("r").on_conflict(OnConflict::Reject));
     let (won, lost): (Vec<_>, Vec<_>) = join_all(starts).await.into_iter().partition(|started| started.is_ok());
     assert_eq!((won.len(), lost.len()), (1, 99));
     test.settle().await;
@@ -361,9 +361,9 @@ async fn a_hundred_starts_of_one_id_by_three_handles_on_a_file_are_one_run() {
     let path = folder.path().join("s.db");
     let engine = Engine::open(&path).workflow("double", double).start().await.unwrap();
     let clients = [engine.client(), Client::open(&path).unwrap(), Client::open(&path).unwrap()];
-    let starts = (0..100).map(|n| clients[n % 3].start(DOUBLE, &21).id("r").into_future());
+    let starts = (0..100).map(|n| clients[n % 3].start(DOUBLE, &21).id("r"));
     for run in join_all(starts).await {
-        let result = tokio::time::timeout(Duration::from_secs(120), run.unwrap().result().into_future()).await;
+        let result = tokio::time::timeout(Duration::from_secs(120), run.unwrap().result()).await;
         assert_eq!(result.expect("it ends").unwrap(), 42);
     }
     assert_eq!(engine.count(Filter::runs()).await.unwrap().total(), 1);

@@ -427,7 +427,7 @@ async fn a_hundred_concurrent_adds_are_a_hundred_events_in_one_batch() {
     let hooks = test.job(HOOKS);
     let event = "x".to_owned();
     let mut counts: Vec<u64> =
-        futures_util::future::join_all((0..100).map(|_| hooks.add("a", &event).wait("1 minute").into_future()))
+        futures_util::future::join_all((0..100).map(|_| hooks.add("a", &event).wait("1 minute")))
             .await
             .into_iter()
             .map(|added| added.unwrap().event_count)

@@ -58,7 +58,7 @@ fn jobs(engine: outlive::Builder, book: &Book) -> outlive::Builder {
 }
 
 /// Fails if somebody waits for ever.
-async fn soon<T>(work: impl IntoFuture<Output = T>) -> T {
+async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(120), work).await.expect("somebody waits for ever")
 }
 

@@ -117,7 +117,7 @@ async fn names_that_are_taken_are_refused_at_the_start() {
 }
 
 /// Asks for something that is refused, and sees that nothing is written.
-async fn refused<T: std::fmt::Debug>(test: &TestEngine, asked: impl IntoFuture<Output = Result<T, Error>>) -> Error {
+async fn refused<T: std::fmt::Debug>(test: &TestEngine, asked: impl Future<Output = Result<T, Error>>) -> Error {
     let before = contents(test.store()).await;
     let error = asked.await.expect_err("it is refused");
     test.settle().await;
@@ -201,7 +201,7 @@ async fn a_run_cannot_take_the_id_of_a_job() {
     let setup: Setup = jobs;
     let test = TestEngine::new(setup).await;
     for id in ["task:orders:a", "pool:mail:main", "continuous:beat:a", "debounce:nobody:a"] {
-        let error = refused(&test, test.start(wf, &()).id(id).into_future()).await;
+        let error = refused(&test, test.start(wf, &()).id(id)).await;
         assert!(error.to_string().contains(id), "{error}");
         assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
     }

@@ -24,7 +24,7 @@ async fn nothing<C>(_: C) -> Result<()> {
     Ok(())
 }
 
-async fn soon<T>(work: impl IntoFuture<Output = T>) -> T {
+async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(120), work).await.expect("somebody waits for ever")
 }
 

@@ -564,7 +564,7 @@ async fn child() {
     let Ok(told) = std::env::var(STORE) else { return };
     let (how, store): (Poison, PathBuf) = serde_json::from_str(&told).unwrap();
     let engine = open(&store, Mended(false)).start().await.unwrap();
-    let start_poison = || engine.start(poison, &(how, store.clone())).id("poison").into_future();
+    let start_poison = || engine.start(poison, &(how, store.clone())).id("poison");
     if how != Poison::Last {
         start_poison().await.unwrap();
     }

@@ -93,8 +93,8 @@ async fn a_sleep_that_was_set_beside_a_wait_ends_it() {
     let (test, run) = deployed(|ctx: Ctx, ()| async move {
         ctx.step("charge", || ok(())).await?;
         tokio::select! {
-            by = ctx.wait("approval").into_future() => Ok(by?),
-            slept = ctx.sleep("1 hour").into_future() => Ok(slept.map(|()| "asleep".to_owned())?),
+            by = ctx.wait("approval") => Ok(by?),
+            slept = ctx.sleep("1 hour") => Ok(slept.map(|()| "asleep".to_owned())?),
         }
     })
     .await;

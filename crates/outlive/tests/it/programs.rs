@@ -1,7 +1,6 @@
 //! Workflows of every shape, each with what it needs to be crashed everywhere. The proof `crashes` runs them too.
 
 use std::collections::BTreeMap;
-use std::future::IntoFuture;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -214,8 +213,8 @@ async fn wait_timeout(ctx: Ctx, _: ()) -> Result<String> {
 
 async fn signal_against_sleep(ctx: Ctx, _: ()) -> Result<String> {
     let first = tokio::select! {
-        got = ctx.wait::<String>("s").into_future() => got?,
-        slept = ctx.sleep("1 h").into_future() => slept.map(|()| "slept".to_owned())?,
+        got = ctx.wait::<String>("s") => got?,
+        slept = ctx.sleep("1 h") => slept.map(|()| "slept".to_owned())?,
     };
     Ok(first + &effect(&ctx, "after").await?)
 }
@@ -223,8 +222,8 @@ async fn signal_against_sleep(ctx: Ctx, _: ()) -> Result<String> {
 /// The signal and the end of the sleep come at one moment; a wait that loses gives the signal back.
 async fn given_back(ctx: Ctx, _: ()) -> Result<String> {
     let first = tokio::select! {
-        got = ctx.wait::<String>("s").into_future() => got?,
-        slept = ctx.sleep("1 h").into_future() => slept.map(|()| "slept".to_owned())?,
+        got = ctx.wait::<String>("s") => got?,
+        slept = ctx.sleep("1 h") => slept.map(|()| "slept".to_owned())?,
     };
     effect(&ctx, "between").await?;
     let second = if first == "slept" { ctx.wait("s").await? } else { String::new() };
@@ -242,8 +241,8 @@ fn keeps_x(ledger: &Ledger) -> Result<(), String> {
 
 async fn race(ctx: Ctx, _: ()) -> Result<String> {
     let won = tokio::select! {
-        v = ctx.step("left", || world(&ctx).work("left")).into_future() => v?,
-        v = ctx.step("right", || world(&ctx).work("right")).into_future() => v?,
+        v = ctx.step("left", || world(&ctx).work("left")) => v?,
+        v = ctx.step("right", || world(&ctx).work("right")) => v?,
     };
     Ok(effect(&ctx, "after").await? + &won)
 }

@@ -44,17 +44,16 @@ async fn a_retry_says_its_step_its_attempt_and_the_last_failure() {
 async fn branches(ctx: Ctx, _: ()) -> Result<()> {
     tokio::select! {
         biased;
-        first = ctx.wait::<()>("go").into_future() => first?,
-        late = ctx.sleep("30 days").into_future() => late?,
-        late = ctx.wait::<()>("go away").timeout("40 days").into_future() => late?,
+        first = ctx.wait::<()>("go") => first?,
+        late = ctx.sleep("30 days") => late?,
+        late = ctx.wait::<()>("go away").timeout("40 days") => late?,
     }
-    let charge =
-        ctx.step("charge card", closed).retry(Retry::times(5).constant("1 hour").jitter(Jitter::none())).into_future();
+    let charge = ctx.step("charge card", closed).retry(Retry::times(5).constant("1 hour").jitter(Jitter::none()));
     tokio::select! {
         charged = charge => charged?,
-        slept = ctx.sleep("1 day").into_future() => slept?,
-        told = ctx.wait::<()>("go away").timeout("3 days").into_future() => told?,
-        told = ctx.wait::<()>("stop").into_future() => told?,
+        slept = ctx.sleep("1 day") => slept?,
+        told = ctx.wait::<()>("go away").timeout("3 days") => told?,
+        told = ctx.wait::<()>("stop") => told?,
     }
     Ok(())
 }

@@ -991,8 +991,8 @@ async fn two_steps_of_one_name_in_the_async_blocks_of_a_join_are_refused() {
 async fn two_steps_of_one_name_in_a_select_are_refused() {
     let sentence = refusal(|ctx: Ctx, (): ()| async move {
         tokio::select! {
-            one = ctx.step("ask", never::<u32>).into_future() => Ok(one?),
-            two = ctx.step("ask", never::<u32>).into_future() => Ok(two?),
+            one = ctx.step("ask", never::<u32>) => Ok(one?),
+            two = ctx.step("ask", never::<u32>) => Ok(two?),
         }
     });
     assert_names(&sentence.await, "step:ask");
@@ -1001,7 +1001,7 @@ async fn two_steps_of_one_name_in_a_select_are_refused() {
 #[tokio::test]
 async fn steps_of_one_name_in_a_join_all_are_refused() {
     let sentence = refusal(|ctx: Ctx, (): ()| async move {
-        let asked = join_all((0..3).map(|n| ctx.step("ask", move || ok(n)).into_future())).await;
+        let asked = join_all((0..3).map(|n| ctx.step("ask", move || ok(n)))).await;
         Ok(asked.into_iter().collect::<Result<Vec<u32>, _>>()?)
     });
     assert_names(&sentence.await, "step:ask");
@@ -1018,8 +1018,8 @@ async fn two_sleeps_in_a_join_are_refused() {
 async fn two_sleeps_in_a_select_are_refused() {
     let sentence = refusal(|ctx: Ctx, (): ()| async move {
         tokio::select! {
-            done = ctx.sleep("1 hour").into_future() => Ok(done?),
-            done = ctx.sleep_until(Timestamp::MAX).into_future() => Ok(done?),
+            done = ctx.sleep("1 hour") => Ok(done?),
+            done = ctx.sleep_until(Timestamp::MAX) => Ok(done?),
         }
     });
     assert_names(&sentence.await, "sleep");
@@ -1047,7 +1047,7 @@ async fn two_waits_for_one_signal_in_a_select_of_async_blocks_are_refused() {
 #[tokio::test]
 async fn operations_of_one_name_side_by_side_work_with_keys() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
-        let asked = join_all((0..3).map(|n| ctx.step("ask", move || ok(n)).key(n).into_future())).await;
+        let asked = join_all((0..3).map(|n| ctx.step("ask", move || ok(n)).key(n))).await;
         let asked: Vec<u32> = asked.into_iter().collect::<Result<_, _>>()?;
         tokio::try_join!(ctx.sleep("2 hours").key("long"), ctx.sleep("1 hour").key("short"))?;
         let (one, two) = (ctx.wait::<u32>("answer").key(1), ctx.wait::<u32>("answer").key(2));
@@ -1340,8 +1340,8 @@ async fn a_run_with_recorded_steps_goes_on_when_it_is_resumed_after_a_restart() 
 async fn the_loser_of_a_race_does_not_run_again_when_its_run_is_resumed_after_a_restart() {
     let mut test = production(|ctx: Ctx, (): ()| async move {
         let won = tokio::select! {
-            won = ctx.step("fast", || ok(1)).into_future() => won?,
-            lost = ctx.step("slow", never::<u32>).into_future() => lost?,
+            won = ctx.step("fast", || ok(1)) => won?,
+            lost = ctx.step("slow", never::<u32>) => lost?,
         };
         ctx.sleep("1 hour").await?;
         Ok(won)

@@ -59,7 +59,7 @@ fn calls_after_their_runtime_was_dropped_fail() {
     let first = runtime();
     let engine = first.block_on(Engine::open("memory:").workflow("double", double).start()).unwrap();
     let client = first.block_on(async { Client::open(&path) }).unwrap();
-    let asleep = first.block_on(engine.start_json("double", "21").id("r").into_future()).unwrap();
+    let asleep = first.block_on(engine.start_json("double", "21").id("r")).unwrap();
     drop(first);
     runtime().block_on(async {
         assert_eq!(engine.start(double, &21).await.unwrap_err().code(), "shutdown");
@@ -77,7 +77,7 @@ fn calls_after_a_runtime_was_dropped_that_never_ran_fail() {
     let first = runtime();
     let client = first.block_on(async { Client::open(dir.path().join("shop.db")) }).unwrap();
     drop(first);
-    let started = runtime().block_on(client.start_json("double", "21").into_future());
+    let started = runtime().block_on(client.start_json("double", "21"));
     assert_eq!(started.unwrap_err().code(), "shutdown");
 }
 

@@ -77,7 +77,7 @@ async fn select_ready_made(ctx: Ctx, _: ()) -> Result<()> {
         let (x, y) = (format!("x{round}"), format!("y{round}"));
         let a = ctx.step("x", || world(&ctx).work(x.as_str()));
         let b = ctx.step("y", || world(&ctx).work(y.as_str()));
-        let won = tokio::select! { v = a.into_future() => v?, v = b.into_future() => v? };
+        let won = tokio::select! { v = a => v?, v = b => v? };
         world(&ctx).note(&won);
         step(&ctx, "next", &format!("next {won}")).await?;
     }
@@ -104,14 +104,14 @@ async fn select_loop_dropped(ctx: Ctx, _: ()) -> Result<()> {
         let tick = format!("tick{round}");
         round += 1;
         tokio::select! {
-            v = ctx.wait::<u64>("recv").into_future() => {
+            v = ctx.wait::<u64>("recv") => {
                 let v = v?;
                 assert_eq!(v, got, "signals come in order, each once");
                 world(&ctx).note(format!("recv{v}"));
                 got += 1;
                 step(&ctx, "handle", &format!("handle{v}")).await?;
             }
-            v = ctx.step("tick", || world(&ctx).work(tick.as_str())).into_future() => world(&ctx).note(v?),
+            v = ctx.step("tick", || world(&ctx).work(tick.as_str())) => world(&ctx).note(v?),
         }
     }
     Ok(())
@@ -120,7 +120,7 @@ async fn select_loop_dropped(ctx: Ctx, _: ()) -> Result<()> {
 async fn select_loop_carried(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
     let (mut got, mut round) = (0, 0);
-    let mut recv = Box::pin(ctx.wait::<u64>("recv").into_future());
+    let mut recv = Box::pin(ctx.wait::<u64>("recv"));
     while got < SIGNALS {
         let tick = format!("tick{round}");
         round += 1;
@@ -130,10 +130,10 @@ async fn select_loop_carried(ctx: Ctx, _: ()) -> Result<()> {
                 assert_eq!(v, got, "signals come in order, each once");
                 world(&ctx).note(format!("recv{v}"));
                 got += 1;
-                recv = Box::pin(ctx.wait::<u64>("recv").into_future());
+                recv = Box::pin(ctx.wait::<u64>("recv"));
                 step(&ctx, "handle", &format!("handle{v}")).await?;
             }
-            v = ctx.step("tick", || world(&ctx).work(tick.as_str())).into_future() => world(&ctx).note(v?),
+            v = ctx.step("tick", || world(&ctx).work(tick.as_str())) => world(&ctx).note(v?),
         }
     }
     Ok(())
@@ -223,7 +223,7 @@ async fn nested(ctx: Ctx, _: ()) -> Result<String> {
 async fn shared_pair(ctx: &Ctx, round: u64) -> Result<()> {
     let label = format!("shared{round}");
     let body = || world(ctx).work(label.as_str());
-    let shared = ctx.step("shared", body).into_future().map(|done| done.map_err(|error| error.to_string())).shared();
+    let shared = ctx.step("shared", body).map(|done| done.map_err(|error| error.to_string())).shared();
     let came = Mutex::new(Vec::new());
     let first = |who: &'static str| {
         let (shared, came) = (shared.clone(), &came);
@@ -455,7 +455,7 @@ async fn shared_in_slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
         let ctx = ctx.scope(i);
         async move {
             let body = || world(&ctx).work(format!("shared{i}"));
-            let shared = ctx.step("shared", body).into_future().map(|done| done.is_ok()).shared();
+            let shared = ctx.step("shared", body).map(|done| done.is_ok()).shared();
             shares(ctx.clone(), i, shared).await
         }
         .boxed()
@@ -467,7 +467,7 @@ async fn shared_in_slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
 async fn shared_between_slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
     let body = || world(&ctx).work("shared");
-    let shared = ctx.step("shared", body).into_future().map(|done| done.is_ok()).shared();
+    let shared = ctx.step("shared", body).map(|done| done.is_ok()).shared();
     let item = |i: u64| shares(ctx.scope(i), i, shared.clone()).boxed();
     take_slowly(&ctx, vec![step(&ctx, "quick", "quick").boxed(), item(1), item(2)]).await
 }
@@ -483,7 +483,7 @@ async fn taken_out(ctx: Ctx, _: ()) -> Result<()> {
         assert!(std::future::poll_fn(|cx| Poll::Ready(set.poll_next_unpin(cx).is_pending())).await);
         self::step(&ctx, "between", &between).await?;
         let step = set.into_iter().next().ok_or("it is still there")?;
-        let (done, slept) = tokio::join!(step, ctx.sleep(0).into_future());
+        let (done, slept) = tokio::join!(step, ctx.sleep(0));
         slept?;
         world(&ctx).note(done?);
     }
@@ -496,7 +496,7 @@ async fn biased_select(ctx: Ctx, _: ()) -> Result<()> {
     for round in 0..3 {
         let label = format!("shared{round}");
         let body = || world(&ctx).work(label.as_str());
-        let shared = ctx.step("shared", body).into_future().map(|done| done.is_ok()).shared();
+        let shared = ctx.step("shared", body).map(|done| done.is_ok()).shared();
         let (a, b) = (shared.clone(), shared);
         let won = tokio::select! { biased; _ = b => "b", _ = a => "a" };
         step(&ctx, "next", &format!("next{round} {won}")).await?;
@@ -624,4 +624,45 @@ shapes! {
     a_step_shared_by_items_that_are_slowly_taken_replays_exactly: shared_between_slowly_taken, 0;
     a_step_that_is_taken_out_of_a_set_replays_exactly: taken_out, 0;
     a_biased_select_over_a_shared_step_replays_exactly: biased_select, 0;
+}
+
+#[tokio::test]
+async fn calls_are_futures_without_conversion() {
+    async fn double(ctx: Ctx, n: u32) -> Result<u32> {
+        let factor = &2;
+        let steps = (0..n).map(|i| ctx.step("one", || async { Ok::<_, BoxError>(1) }).key(i));
+        let sum: u32 = join_all(steps).await.into_iter().sum::<Result<u32, _>>()?;
+        let nap: BoxFuture<'_, _> = Box::pin(ctx.sleep("1 hour"));
+        let go = ctx.wait::<bool>("go").map(|go| go.unwrap_or(false)).shared();
+        let map = ctx.map([sum], |_| "sum", |_, sum| async move { Ok::<_, BoxError>(sum * factor) });
+        let (slept, go, map) = tokio::join!(nap, go, map);
+        slept?;
+        assert!(go);
+        Ok(map?[0])
+    }
+    let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
+    let starts: FuturesUnordered<_> = [3, 4].into_iter().map(|n| test.start(double, &n)).collect();
+    let runs: Vec<_> = starts.map(|run| run.unwrap()).collect().await;
+    join_all(runs.iter().map(|run| run.signal("go", &true))).await;
+    let mut sums = Vec::new();
+    for run in &runs {
+        sums.push(test.result(run).await.unwrap());
+    }
+    sums.sort_unstable();
+    assert_eq!(sums, [6, 8]);
+}
+
+#[tokio::test]
+async fn key_set_after_the_first_poll_changes_nothing() {
+    async fn late(ctx: Ctx, _: ()) -> Result<()> {
+        let mut nap = ctx.sleep("1 hour");
+        assert!(futures_util::poll!(&mut nap).is_pending());
+        Ok(nap.key("late").await?)
+    }
+    let mut test = TestEngine::new(|engine| engine.workflow("late", late)).await;
+    let run = test.start(late, &()).await.unwrap();
+    test.settle().await;
+    test.crash().await;
+    test.result(&run).await.unwrap();
+    assert!(run.journal().await.unwrap().iter().all(|entry| !entry.op.contains("late")));
 }

@@ -38,8 +38,8 @@ async fn collect_later(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
 /// Ready with whatever comes first.
 async fn signal_or_hour(ctx: Ctx, _: ()) -> Result<Option<u32>> {
     tokio::select! {
-        n = ctx.wait("n").into_future() => Ok(Some(n?)),
-        slept = ctx.sleep("1 hour").into_future() => Ok(slept.map(|()| None)?),
+        n = ctx.wait("n") => Ok(Some(n?)),
+        slept = ctx.sleep("1 hour") => Ok(slept.map(|()| None)?),
     }
 }
 
@@ -141,7 +141,7 @@ async fn a_signal_is_taken_once_wherever_the_process_dies() {
                 let key = number.to_string();
                 loop {
                     let run: Run<Vec<u32>> = test.get_run("r").await.unwrap();
-                    let sending = run.signal("n", &number).dedup_key(&key).into_future();
+                    let sending = run.signal("n", &number).dedup_key(&key);
                     tokio::select! {
                         biased;
                         sent = sending => break sent.map(drop).unwrap_or_else(|error| assert!(matches!(error, Error::Status { .. }))),
@@ -174,8 +174,8 @@ async fn lost_race(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
     for _ in 0..2 {
         tokio::select! {
             biased;
-            done = ctx.step("quick", || ok(())).into_future() => done?,
-            n = ctx.wait::<u32>("n").into_future() => panic!("the wait won with {n:?}"),
+            done = ctx.step("quick", || ok(())) => done?,
+            n = ctx.wait::<u32>("n") => panic!("the wait won with {n:?}"),
         }
     }
     ctx.sleep("1 hour").await?;
@@ -216,8 +216,8 @@ async fn a_wait_that_lost_to_a_sleep_takes_nothing() {
         let mut got = Vec::new();
         while got.len() < 3 {
             tokio::select! {
-                n = ctx.wait("n").into_future() => got.push(n?),
-                slept = ctx.sleep("1 minute").into_future() => slept?,
+                n = ctx.wait("n") => got.push(n?),
+                slept = ctx.sleep("1 minute") => slept?,
             }
         }
         Ok(got)
@@ -261,8 +261,8 @@ async fn a_wait_that_lost_a_race_takes_nothing_when_the_race_is_replayed() {
     async fn loses(ctx: Ctx, _: ()) -> Result<u32> {
         tokio::select! {
             biased;
-            n = ctx.wait::<u32>("n").into_future() => panic!("the wait won with {n:?}"),
-            slept = ctx.sleep("1 hour").into_future() => slept?,
+            n = ctx.wait::<u32>("n") => panic!("the wait won with {n:?}"),
+            slept = ctx.sleep("1 hour") => slept?,
         }
         ctx.sleep("1 day").await?;
         Ok(ctx.wait("n").await?)
@@ -282,7 +282,7 @@ async fn a_wait_that_lost_a_race_takes_nothing_when_the_race_is_replayed() {
 #[tokio::test]
 async fn a_signal_that_was_delivered_but_never_looked_at_is_given_back() {
     async fn looks_away(ctx: Ctx, _: ()) -> Result<Vec<u32>> {
-        let mut wait = Box::pin(ctx.wait::<u32>("n").into_future());
+        let mut wait = Box::pin(ctx.wait::<u32>("n"));
         let polled = std::future::poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await;
         assert!(polled.is_pending());
         ctx.sleep("1 hour").await?;
@@ -332,8 +332,8 @@ async fn a_burst_of_signals_brings_a_run_back_into_memory_once() {
         let mut got = Vec::new();
         while got.len() < count as usize {
             tokio::select! {
-                n = ctx.wait("n").into_future() => got.push(n?),
-                slept = ctx.sleep("1 hour").into_future() => slept?,
+                n = ctx.wait("n") => got.push(n?),
+                slept = ctx.sleep("1 hour") => slept?,
             }
             ctx.step("note", || ok(())).await?;
         }
@@ -366,7 +366,7 @@ async fn a_burst_of_signals_brings_a_run_back_into_memory_once() {
 async fn ten_thousand_signals_to_one_run_come_in_order() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).paranoid(false).await;
     let run = test.start(collect, &10_000).await.unwrap();
-    let signals = (0..10_000_u32).map(|n| run.signal("n", &n).into_future());
+    let signals = (0..10_000_u32).map(|n| run.signal("n", &n));
     join_all(signals).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
     assert!(test.result(&run).await.unwrap().into_iter().eq(0..10_000));
 }
@@ -378,7 +378,7 @@ async fn ten_thousand_signals_to_one_run_on_a_file_come_in_order() {
     let store = Arc::new(SqliteStore::open(&folder.path().join("s.db"), options).unwrap());
     let engine = Engine::with_store(store).workflow("collect", collect).start().await.unwrap();
     let run = engine.start(collect, &10_000).await.unwrap();
-    let signals = (0..10_000_u32).map(|n| run.signal("n", &n).into_future());
+    let signals = (0..10_000_u32).map(|n| run.signal("n", &n));
     join_all(signals).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
     assert!(run.result().await.unwrap().into_iter().eq(0..10_000));
 }
@@ -605,8 +605,7 @@ async fn signals_of_many_handles_at_once_all_come_once() {
     let shop = shop().await;
     let run = shop.engine.start(collect, &300).id("r").await.unwrap();
     let other: Run<Vec<u32>> = shop.client.get_run("r").await.unwrap();
-    let sends =
-        (0..300_u32).map(|n| if n % 3 == 0 { run.signal("n", &n) } else { other.signal("n", &n) }.into_future());
+    let sends = (0..300_u32).map(|n| if n % 3 == 0 { run.signal("n", &n) } else { other.signal("n", &n) });
     join_all(sends).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
     let got: BTreeSet<u32> = soon(run.result()).await.unwrap().into_iter().collect();
     assert_eq!(got.len(), 300);
@@ -622,8 +621,8 @@ async fn in_and_out(ctx: Ctx, count: usize) -> Result<Vec<u32>> {
     let mut got = Vec::new();
     while got.len() < count {
         tokio::select! {
-            n = ctx.wait("n").into_future() => got.push(n?),
-            slept = ctx.sleep("1 hour").into_future() => slept?,
+            n = ctx.wait("n") => got.push(n?),
+            slept = ctx.sleep("1 hour") => slept?,
         }
         ctx.step("note", || ok(ctx.get::<Notes>().0.fetch_add(1, Ordering::SeqCst))).await?;
     }
@@ -655,7 +654,7 @@ async fn signals_of_many_threads_to_runs_that_come_and_go_all_come_once_and_in_o
     }
     join_all(senders).await.into_iter().for_each(|sent| sent.unwrap());
     for run in runs {
-        let result = tokio::time::timeout(Duration::from_secs(120), run.result().into_future()).await;
+        let result = tokio::time::timeout(Duration::from_secs(120), run.result()).await;
         let got = result.unwrap_or_else(|_| panic!("it does not end: {run:?}")).unwrap();
         let (high, low): (Vec<u32>, Vec<u32>) = got.iter().partition(|n| **n >= 1000);
         assert!(low.into_iter().eq(0..EACH) && high.into_iter().eq(1000..1000 + EACH), "{got:?}");
@@ -695,7 +694,7 @@ async fn a_signal_of_another_type_is_a_dead_letter_and_the_wait_goes_on() {
 async fn a_signal_goes_to_the_first_wait_of_its_name_that_can_read_it() {
     async fn reads_both(ctx: Ctx, _: ()) -> Result<(u32, String)> {
         let (numbers, texts) = (ctx.scope("numbers"), ctx.scope("texts"));
-        let both = tokio::try_join!(numbers.wait::<u32>("n").into_future(), texts.wait::<String>("n").into_future());
+        let both = tokio::try_join!(numbers.wait::<u32>("n"), texts.wait::<String>("n"));
         Ok(both?)
     }
     for is_early in [true, false] {

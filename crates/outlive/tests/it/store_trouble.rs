@@ -224,12 +224,12 @@ async fn many_runs_in_one_batch_in_doubt_each_get_their_own_answer() {
     for n in 1..40 {
         faults.add(if n % 2 == 0 { Fault::UnknownAfter(3 * n) } else { Fault::UnknownBefore(3 * n) });
     }
-    let starts = (0..100).map(|n| test.start(mixed, &n).into_future());
+    let starts = (0..100).map(|n| test.start(mixed, &n));
     let runs: Vec<_> = futures_util::future::join_all(starts).await.into_iter().map(|run| run.unwrap()).collect();
     calm(&test).await;
     test.advance("1 hour").await;
     calm(&test).await;
-    let signals = runs.iter().map(|run| run.signal("b", &10).into_future());
+    let signals = runs.iter().map(|run| run.signal("b", &10));
     futures_util::future::join_all(signals).await.into_iter().for_each(|sent| assert!(sent.unwrap()));
     calm(&test).await;
     assert_eq!(test.count(Filter::runs()).await.unwrap().of(StatusKind::Completed), 100);
@@ -299,7 +299,7 @@ async fn a_locked_file_can_be_read_and_signalled() {
     assert_eq!(client.list(Filter::runs()).await.unwrap().runs.len(), 1);
     run.signal("b", &1).await.unwrap();
     run.cancel("over").await.unwrap();
-    let result = tokio::time::timeout(Duration::from_secs(120), run.result().into_future()).await.expect("it ends");
+    let result = tokio::time::timeout(Duration::from_secs(120), run.result()).await.expect("it ends");
     assert!(result.unwrap_err().is_cancelled());
 }
 
@@ -384,7 +384,7 @@ async fn full() -> Full {
             Err(error) => break error,
         };
         // There may be room for its start, and none for its end.
-        if tokio::time::timeout(Duration::from_millis(300), run.result().into_future()).await.is_ok() {
+        if tokio::time::timeout(Duration::from_millis(300), run.result()).await.is_ok() {
             ended.push(run);
         }
         assert!(ended.len() < 500, "the disk is never full");
@@ -399,7 +399,7 @@ async fn full() -> Full {
 impl Full {
     async fn assert_goes_on(&self) {
         for run in &self.wanting {
-            let result = tokio::time::timeout(Duration::from_secs(120), run.result().into_future()).await;
+            let result = tokio::time::timeout(Duration::from_secs(120), run.result()).await;
             assert_eq!(result.expect("it goes on").unwrap(), 80_000);
         }
         self.engine.start(ballast, &"small".to_string()).await.unwrap();
@@ -492,7 +492,7 @@ async fn a_damaged_entry_sets_aside_one_run_and_not_the_engine() {
     test.advance("1 hour").await;
     for name in ["ada", "eve"] {
         let run: Run<String> = test.get_run(name).await.unwrap();
-        let result = tokio::time::timeout(Duration::from_secs(120), run.result().into_future()).await;
+        let result = tokio::time::timeout(Duration::from_secs(120), run.result()).await;
         assert_eq!(result.expect("it ends").unwrap(), format!("keepsake of {name}"));
     }
     let bob: Run<String> = test.get_run("bob").await.unwrap();

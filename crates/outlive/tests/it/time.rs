@@ -370,7 +370,7 @@ async fn a_thousand_wakes_that_are_due_at_once_are_fired_in_due_order() {
         let test = TestEngine::new(setup).paranoid(false).await;
         let first = test.clock().now().as_millis() + delay.cast_signed();
         // Each number below 1009 once, in an order of its own.
-        let starts = (1..1009_i64).map(|n| test.start(lines_up, &(first + n * 11 % 1009)).into_future());
+        let starts = (1..1009_i64).map(|n| test.start(lines_up, &(first + n * 11 % 1009)));
         join_all(starts).await.into_iter().for_each(|run| drop(run.unwrap()));
         test.settle().await;
         step_clock(&test, 2 * HOUR.cast_signed()).await;
@@ -399,7 +399,7 @@ async fn twenty_thousand_sleeping_runs_take_no_more_room_than_they_are_given_and
         }
     };
     // A third is due within the minute for which wakes are held in memory.
-    let starts = (0..COUNT).map(|n| test.start(sleeps, &(30_000 + n % 3 * HOUR)).into_future());
+    let starts = (0..COUNT).map(|n| test.start(sleeps, &(30_000 + n % 3 * HOUR)));
     join_all(starts).await.into_iter().for_each(|run| drop(run.unwrap()));
     watch(&test, StatusKind::Sleeping).await;
     test.clock().advance(millis(3 * HOUR));
@@ -586,7 +586,7 @@ async fn carries_a_step(ctx: Ctx, (): ()) -> Result<u32> {
     let step = ctx.step("late", move |attempt: Attempt| late(attempt.number, gate.clone()));
     let mut set = futures_util::stream::FuturesUnordered::new();
     let retry = Retry::times(1).constant("49 seconds").jitter(Jitter::none());
-    set.push(step.timeout("10 seconds").retry(retry).into_future());
+    set.push(step.timeout("10 seconds").retry(retry));
     tokio::select! {
         biased;
         ended = set.next() => return Ok(ended.unwrap()?),

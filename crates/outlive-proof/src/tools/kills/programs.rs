@@ -79,14 +79,14 @@ async fn spread(ctx: Ctx, input: Input) -> Result<u64> {
             Ok::<u64, BoxError>(scope.step("add", |attempt: Attempt| work(&scope, attempt, input.value(i))).await?)
         },
     );
-    let (left, right, map) = tokio::join!(left, right, map.concurrency(3).into_future());
+    let (left, right, map) = tokio::join!(left, right, map.concurrency(3));
     Ok(left? + right? + map?.into_iter().sum::<u64>())
 }
 
 async fn race(ctx: Ctx, input: Input) -> Result<u64> {
     let first = tokio::select! {
-        value = ctx.wait::<u64>("item").into_future() => Some(value?),
-        slept = ctx.sleep(Duration::from_millis(1 + input.n)).into_future() => { slept?; None }
+        value = ctx.wait::<u64>("item") => Some(value?),
+        slept = ctx.sleep(Duration::from_millis(1 + input.n)) => { slept?; None }
     };
     ctx.step("between", |attempt: Attempt| work(&ctx, attempt, 1)).await?;
     match first {
