@@ -7,6 +7,7 @@ pub mod machine;
 pub mod manifest;
 pub mod names;
 pub mod purity;
+pub mod sizes;
 pub mod source;
 pub mod supply;
 pub mod syntax;

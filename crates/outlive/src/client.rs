@@ -147,7 +147,7 @@ impl Client {
             max_payload: PAYLOAD_MAX,
             replies: Arc::default(),
             random: Arc::new(RandomSource::new(None)),
-            worker: None,
+            services: None,
             tasks: Tasks { committer: task.abort_handle(), finders: vec![watch.abort_handle()] },
         };
         Self { shared: Arc::new(shared) }

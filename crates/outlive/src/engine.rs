@@ -26,11 +26,10 @@ use crate::export::Source;
 use crate::instance::env::{Env, PAYLOAD_MAX, StepHook};
 use crate::job::{AnyJob, JobPage, JobSummary};
 use crate::run::Run;
-use crate::runtime::committer::WriteListener as _;
 use crate::runtime::handlers::JobDefinition;
 use crate::runtime::open::{self, Durability};
 use crate::runtime::registry::{Registered, Registry};
-use crate::runtime::worker::Worker;
+use crate::runtime::services::Services;
 #[cfg(feature = "http")]
 use crate::sink::{HttpSink, Sinks};
 use crate::start::Start;
@@ -61,7 +60,7 @@ const KEEP_EVENTS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// ```
 pub struct Engine {
     client: Client,
-    worker: Arc<Worker>,
+    services: Arc<Services>,
     grace: Duration,
     /// `true` if the engine opened the store itself, so that nobody else executes through this handle.
     is_owner: bool,
@@ -176,19 +175,19 @@ impl Engine {
     /// If the store cannot be released. It is released anyway when the process exits.
     pub async fn shutdown(&self) -> Result<(), Error> {
         let _ending = self.ending.lock().await;
-        self.worker.stop();
+        self.services.stop();
         // Nothing more is claimed. What is still executing needs the committer.
         self.client.shared.tasks.abort_finders();
         let all_gone = async {
-            while !self.worker.residency.mailboxes().is_empty() {
-                self.worker.wakeup.notified().await;
+            while !self.services.residency.mailboxes().is_empty() {
+                self.services.due.wakeup.notified().await;
             }
         };
         // The grace period is in real time, whatever clock the runs see: it is the process that has to exit.
         let end = tokio::time::Instant::now() + self.grace;
         let in_time = tokio::time::timeout_at(end, all_gone).await;
         if in_time.is_err() {
-            tracing::warn!("{} runs were still executing after {:?}", self.worker.residency.len(), self.grace);
+            tracing::warn!("{} runs were still executing after {:?}", self.services.residency.len(), self.grace);
         }
         #[cfg(feature = "http")]
         if tokio::time::timeout_at(end, self.sinks.flush()).await.is_err() {
@@ -196,7 +195,7 @@ impl Engine {
         }
         let shared = &self.client.shared;
         self.halt();
-        Ok(shared.store.release(self.worker.epoch).await?)
+        Ok(shared.store.release(self.services.epoch).await?)
     }
 
     /// Aborts all tasks at once and notifies waiters.
@@ -205,9 +204,9 @@ impl Engine {
         shared.tasks.abort();
         #[cfg(feature = "http")]
         self.sinks.abort();
-        self.worker.residency.abort();
+        self.services.residency.abort();
         shared.committer.close(Error::Shutdown);
-        self.worker.stopped();
+        self.services.stopped();
     }
 
     /// Returns the number of runs in memory.
@@ -224,7 +223,7 @@ impl Engine {
     /// ```
     #[must_use]
     pub fn resident(&self) -> usize {
-        self.worker.residency.len()
+        self.services.residency.len()
     }
 
     /// Returns a client that can be kept and cloned. It does not keep the engine running.
@@ -337,14 +336,14 @@ impl Drop for Engine {
         self.halt();
         if self.is_owner {
             // A client may keep the store open. Dropping cannot wait, so the release is only polled once.
-            let _ = self.client.shared.store.release(self.worker.epoch).now_or_never();
+            let _ = self.client.shared.store.release(self.services.epoch).now_or_never();
         }
     }
 }
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Engine({} runs in memory)", self.worker.residency.len())
+        write!(f, "Engine({} runs in memory)", self.services.residency.len())
     }
 }
 

@@ -142,8 +142,8 @@ impl SubscribeCall {
     async fn subscribe(self) -> Result<Events, Error> {
         let of = self.of.map(|id| Name::new("instance id", &id)).transpose()?;
         let listener = self.shared.committer.bell.listen();
-        let worker = self.shared.worker.as_ref().filter(|_| !self.is_committed_only);
-        let live = worker.map(|worker| Live::new(&worker.env.attempts));
+        let services = self.shared.services.as_ref().filter(|_| !self.is_committed_only);
+        let live = services.map(|services| Live::new(&services.env.attempts));
         let cursor = match self.from {
             Some(cursor) => cursor,
             None => Cursor::after(self.shared.store.mark(None).await?.unwrap_or(0)),

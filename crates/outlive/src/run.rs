@@ -596,7 +596,7 @@ impl<O: DeserializeOwned> Run<O> {
         loop {
             // Subscribe before reading the store: a later end is reported, an earlier one is in the store.
             let wait = self.shared.waiters.wait_for(self.num, Until::Reported);
-            if !self.shared.worker.as_ref().is_some_and(|worker| worker.hears_of(self.num)) {
+            if !self.shared.services.as_ref().is_some_and(|services| services.hears_of(self.num)) {
                 let instance = self.instance().await?;
                 if RunOutcome::is_in(instance.status) {
                     return self.outcome(instance.into());

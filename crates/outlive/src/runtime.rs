@@ -7,6 +7,9 @@ pub(crate) mod call;
 #[cfg(feature = "tokio")]
 pub(crate) mod committer;
 #[cfg(feature = "tokio")]
+pub(crate) mod deploy;
+pub(crate) mod drivers;
+#[cfg(feature = "tokio")]
 pub(crate) mod feed;
 #[cfg(feature = "tokio")]
 pub(crate) mod follower;
@@ -23,7 +26,8 @@ pub(crate) mod replies;
 pub(crate) mod residency;
 #[cfg(feature = "tokio")]
 pub(crate) mod retention;
-pub(crate) mod run_driver;
+#[cfg(feature = "tokio")]
+pub(crate) mod services;
 #[cfg(feature = "tokio")]
 pub(crate) mod shared;
 pub(crate) mod stuck;

@@ -215,8 +215,8 @@ impl StartCall {
         }
         self.check_sizes()?;
         let shared = &self.shared;
-        let Some(worker) = &shared.worker else { return Ok(()) };
-        if worker.is_stopping() {
+        let Some(services) = &shared.services else { return Ok(()) };
+        if services.is_stopping() {
             return Err(Error::Shutdown);
         }
         shared.registry.check_input(&self.workflow, &self.input)
@@ -248,8 +248,10 @@ impl StartCall {
         let id =
             self.id.unwrap_or_else(|| Name::recorded(shared.random.id(now).hyphenated().encode_lower(&mut [0; 36])));
         // Due at once, and there is room for it: it is driven from the start, without a claim.
-        let owner = match &shared.worker {
-            Some(worker) if due <= now && !worker.has_claims() && worker.residency.reserve(1) == 1 => worker.epoch,
+        let owner = match &shared.services {
+            Some(services) if due <= now && services.due.is_empty() && services.residency.reserve(1) == 1 => {
+                services.epoch
+            }
             _ => Epoch(0),
         };
         let start = commit::StartWrite {

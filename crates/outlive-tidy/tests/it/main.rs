@@ -6,6 +6,7 @@ mod machine;
 mod manifests;
 mod names;
 mod purity;
+mod sizes;
 mod supply;
 mod syntax;
 mod words;

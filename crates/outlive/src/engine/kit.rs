@@ -12,27 +12,27 @@ impl Engine {
     /// Returns a number that grows with everything the engine does.
     #[must_use]
     pub fn activity(&self) -> u64 {
-        self.worker.activity.load(std::sync::atomic::Ordering::Relaxed) + self.worker.committer.activity()
+        self.services.activity() + self.services.committer.activity()
     }
 
     /// Returns when something is due next, according to the engine's memory.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let (now, deadline) = (self.worker.env.clock.now(), self.worker.around.deadlines.first());
-        let admission = self.worker.next_admission();
-        [self.worker.wakes.first_after(now), deadline, admission].into_iter().flatten().min()
+        let (now, deadline) = (self.services.now(), self.services.around.deadlines.first());
+        let admission = self.services.due.next_admission();
+        [self.services.wakes.first_after(now), deadline, admission].into_iter().flatten().min()
     }
 
     /// Returns the number of wakes in memory.
     #[must_use]
     pub fn wakes_held(&self) -> usize {
-        self.worker.wakes.len()
+        self.services.wakes.len()
     }
 
     /// Returns the number of resident runs that are not paused.
     #[must_use]
     pub fn working(&self) -> usize {
-        self.worker.residency.working()
+        self.services.residency.working()
     }
 
     /// Replays an ended run from its journal, without side effects, and compares its end with the recorded one. For
@@ -47,7 +47,7 @@ impl Engine {
         let Some(registered) = shared.registry.get(&ended.workflow) else {
             return Err(shared.registry.unknown(format!("workflow {:?}", ended.workflow.as_str())).to_string());
         };
-        replay::compare_end(&*registered.handler, &ended, &self.worker.env, &journal)
+        replay::compare_end(&*registered.handler, &ended, &self.services.env, &journal)
     }
 
     /// Returns the operations an unfinished run waits for, according to a replay of its journal, each with the place
@@ -62,13 +62,13 @@ impl Engine {
         let Some(registered) = shared.registry.get(&found.workflow) else {
             return Err(shared.registry.unknown(format!("workflow {:?}", found.workflow.as_str())).to_string());
         };
-        replay::asked(&*registered.handler, &found, &self.worker.env, &journal)
+        replay::asked(&*registered.handler, &found, &self.services.env, &journal)
     }
 
     /// Stops everything at once, as a crash of the process does, and releases nothing.
     pub async fn abandon(self) {
         self.halt();
-        while !self.worker.residency.mailboxes().is_empty() {
+        while !self.services.residency.mailboxes().is_empty() {
             tokio::task::yield_now().await;
         }
     }

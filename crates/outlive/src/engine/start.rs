@@ -17,12 +17,16 @@ use crate::instance::env::Env;
 use crate::instance::panics;
 use crate::instance::random::RandomSource;
 use crate::runtime::committer::Committer;
+use crate::runtime::deploy::{self, Deploy};
+use crate::runtime::handlers::HandlerEnv;
 use crate::runtime::registry::Registry;
 use crate::runtime::replies::Replies;
 use crate::runtime::retention::Retention;
+use crate::runtime::services::{ServiceSetup, Services};
 use crate::runtime::shared::{Shared, Tasks};
 use crate::runtime::waiters::Waiters;
-use crate::runtime::worker::{Worker, WorkerParts, deploy};
+use crate::runtime::worker::Worker;
+use crate::runtime::worker::loader::Loader;
 #[cfg(feature = "http")]
 use crate::sink::{self, Sinks};
 
@@ -66,23 +70,23 @@ impl Builder {
         });
         let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
         let (replies, random) = (Arc::new(Replies::default()), Arc::new(RandomSource::new(self.seed)));
-        let worker = Worker::new(WorkerParts {
-            env,
+        let (names, deadlines) = (registry.clone(), Default::default());
+        let services = Services::new(ServiceSetup {
             store: store.clone(),
             committer: committer.clone(),
-            registry: registry.clone(),
             waiters: waiters.clone(),
             replies: replies.clone(),
-            random: random.clone(),
+            around: HandlerEnv { env, names, random: random.clone(), deadlines },
             epoch: lease(&*store, &*self.clock, self.lock_wait).await?,
             max_resident: self.max_resident,
-            max_recoveries: self.max_recoveries,
         });
         log_start(&*store, &registry).await;
         #[cfg(feature = "http")]
         let begins = sink::begins(&*store, &self.sinks).await?;
-        let retention = Retention { worker: worker.clone(), keep: self.keep_events };
-        let tasks = spawn_tasks(&worker, &committer, code, retention);
+        let retention = Retention { services: services.clone(), keep: self.keep_events };
+        let deploy =
+            Deploy { services: services.clone(), registry: registry.clone(), max_recoveries: self.max_recoveries };
+        let tasks = spawn_tasks(deploy, code, retention);
         let shared = Shared {
             store,
             committer,
@@ -92,7 +96,7 @@ impl Builder {
             replies,
             max_payload: self.max_payload,
             random,
-            worker: Some(worker.clone()),
+            services: Some(services.clone()),
             tasks,
         };
         let client = Client { shared: Arc::new(shared) };
@@ -100,7 +104,7 @@ impl Builder {
             #[cfg(feature = "http")]
             sinks: Sinks::new(self.sinks, begins, &client.shared),
             client,
-            worker,
+            services,
             grace: self.grace,
             is_owner,
             ending: tokio::sync::Mutex::default(),
@@ -121,15 +125,17 @@ async fn log_start(store: &dyn Store, registry: &Registry) {
 }
 
 /// Spawns the engine's tasks.
-fn spawn_tasks(worker: &Arc<Worker>, committer: &Arc<Committer>, code: Option<u64>, retention: Retention) -> Tasks {
+fn spawn_tasks(deploy: Deploy, code: Option<u64>, retention: Retention) -> Tasks {
+    let Deploy { services, registry, max_recoveries } = deploy.clone();
+    let worker = Worker::new(services.clone(), Loader { services: services.clone(), registry, max_recoveries });
     let finders = [
         tokio::spawn(retention.run()),
-        tokio::spawn(worker.clone().look_at_parked(code)),
+        tokio::spawn(deploy.clone().look_at_parked(code)),
         tokio::spawn(worker.clone().run()),
-        tokio::spawn(worker.clone().reopen_stuck()),
-        tokio::spawn(worker.clone().look_at_schedules()),
+        tokio::spawn(deploy.clone().reopen_stuck()),
+        tokio::spawn(deploy.look_at_schedules()),
     ];
-    let committer = tokio::spawn(committer.clone().run(worker.store.clone(), worker.clone()));
+    let committer = tokio::spawn(services.committer.clone().run(services.store.clone(), worker));
     Tasks { committer: committer.abort_handle(), finders: finders.map(|task| task.abort_handle()).into() }
 }
 

@@ -133,7 +133,7 @@ impl JobClient {
     /// the client's type.
     pub(crate) fn encode<E: Serialize + DeserializeOwned>(&self, what: &str, event: &E) -> Result<Payload, Error> {
         let payload = self.shared.encode(what, event)?;
-        if self.shared.worker.is_none() {
+        if self.shared.services.is_none() {
             codec::check::<E>(what, &payload)?;
         }
         Ok(payload)
@@ -142,8 +142,8 @@ impl JobClient {
     /// Returns an error if an event cannot be accepted: it is too large, or is not what the job registered here takes.
     pub(crate) fn check(&self, event: &Payload) -> Result<(), Error> {
         self.shared.check_size("the event", event)?;
-        let Some(worker) = &self.shared.worker else { return Ok(()) };
-        if worker.is_stopping() {
+        let Some(services) = &self.shared.services else { return Ok(()) };
+        if services.is_stopping() {
             return Err(Error::Shutdown);
         }
         self.shared.registry.check_event(self.job()?, event)
@@ -157,7 +157,7 @@ impl JobClient {
         }
         let (random, token) = (&self.shared.random, self.shared.random.token());
         let at = self.shared.clock.now();
-        let is_awaited = self.shared.worker.is_some() && place == PushTarget::Inbox;
+        let is_awaited = self.shared.services.is_some() && place == PushTarget::Inbox;
         let reply = is_awaited.then(|| self.shared.replies.expect(token));
         let push = PushWrite { id: id.clone(), job: job.clone(), events, place, at, seed: random.number(), token };
         let answer = self.shared.committer.write(Write::Push(push)).await;
@@ -174,7 +174,7 @@ impl JobClient {
     pub(super) async fn send_message(&self, id: &str, message: Message, limit: Option<Duration>) -> Result<(), Error> {
         let Some(limit) = limit else { return self.leave(id, message, None).await.map(drop) };
         let token = self.shared.random.token();
-        let reply = self.shared.worker.is_some().then(|| self.shared.replies.expect(token));
+        let reply = self.shared.services.is_some().then(|| self.shared.replies.expect(token));
         let accepted = self.leave(id, message, reply.map(|reply| (token, reply))).await?;
         self.outcome_within(accepted, Patience::Taken, limit).await.map(drop)
     }
@@ -279,9 +279,9 @@ impl JobClient {
 
     /// Waits, from now on, until a pool may be empty.
     pub(crate) fn drained(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        match &self.shared.worker {
-            Some(worker) => {
-                let mut rested = Box::pin(worker.rested.notified());
+        match &self.shared.services {
+            Some(services) => {
+                let mut rested = Box::pin(services.pools.rested.notified());
                 rested.as_mut().enable();
                 rested
             }

@@ -589,7 +589,7 @@ pub(super) async fn pool_status(client: &JobClient) -> Result<WorkerPoolStatus, 
         Some(instance) => super::client::record_of(&instance),
         None => Default::default(),
     };
-    let here = shared.worker.as_ref().and_then(|worker| worker.pool_running(job));
+    let here = shared.services.as_ref().and_then(|services| services.pools.running(job));
     let running = here.unwrap_or(record.events).min(depth.queued);
     let ready = depth.queued.saturating_sub(depth.delayed).saturating_sub(running);
     Ok(WorkerPoolStatus { ready, running, delayed: depth.delayed, dead: depth.dead, is_paused })

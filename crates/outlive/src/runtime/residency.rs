@@ -10,7 +10,7 @@
 //!
 //! Two kinds of place go beyond the limit: those added for now when nothing could be claimed
 //! ([`reserve_more`](Residency::reserve_more)), and those for instances that are asked to end
-//! ([`reserve_beyond`](Residency::reserve_beyond)). `worker/claims.rs` explains why they are needed.
+//! ([`reserve_beyond`](Residency::reserve_beyond)). `services/due/claims.rs` explains why they are needed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -8,7 +8,7 @@ use outlive_core::store::query::FeedContent;
 use outlive_core::time::Timestamp;
 
 use crate::error::Error;
-use crate::runtime::worker::Worker;
+use crate::runtime::services::Services;
 
 /// How often to look for lifecycle events that are too old.
 const EVERY: Duration = Duration::from_secs(60 * 60);
@@ -18,22 +18,22 @@ const PAGE: usize = 8;
 
 /// The task that trims the feed.
 pub(crate) struct Retention {
-    pub(crate) worker: Arc<Worker>,
+    pub(crate) services: Arc<Services>,
     pub(crate) keep: Duration,
 }
 
 impl Retention {
     /// Trims at once, so that programs that live for less than an hour do it too, and then every hour.
     pub(crate) async fn run(self) {
-        let clock = &self.worker.env.clock;
+        let clock = &self.services.env.clock;
         loop {
             if let Err(error) = self.forget().await
-                && !self.worker.committer.is_closed()
+                && !self.services.committer.is_closed()
             {
                 tracing::warn!("could not trim old lifecycle events, trying again in an hour: {error}");
             }
             clock.sleep_until(clock.now().after(EVERY)).await;
-            if self.worker.committer.is_closed() {
+            if self.services.committer.is_closed() {
                 return;
             }
         }
@@ -41,11 +41,11 @@ impl Retention {
 
     /// Removes everything that is too old, a little at a time, so that others can write in between.
     async fn forget(&self) -> Result<(), Error> {
-        let now = self.worker.env.clock.now();
+        let now = self.services.now();
         let keep = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX);
         let trim = Trim { before: Timestamp::from_millis(now.as_millis().saturating_sub(keep)), now };
         while self.has_older(trim).await? {
-            match self.worker.committer.write(Write::Trim(trim)).await? {
+            match self.services.committer.write(Write::Trim(trim)).await? {
                 Answer::Trimmed(0) => break,
                 _ => tokio::task::yield_now().await,
             }
@@ -57,7 +57,7 @@ impl Retention {
     async fn has_older(&self, trim: Trim) -> Result<bool, Error> {
         let mut after = 0;
         loop {
-            let page = self.worker.store.feed(after, PAGE).await?;
+            let page = self.services.store.feed(after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(false) };
             let ages = page.iter().map(|item| match &item.content {
                 FeedContent::Entry(entry) => trim.age(entry.at),

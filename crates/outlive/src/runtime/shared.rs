@@ -17,8 +17,8 @@ use crate::instance::random::RandomSource;
 use crate::runtime::committer::Committer;
 use crate::runtime::registry::Registry;
 use crate::runtime::replies::Replies;
+use crate::runtime::services::Services;
 use crate::runtime::waiters::Waiters;
-use crate::runtime::worker::Worker;
 
 /// The state shared by clients and engines.
 pub(crate) struct Shared {
@@ -30,8 +30,8 @@ pub(crate) struct Shared {
     pub(crate) replies: Arc<Replies>,
     pub(crate) max_payload: usize,
     pub(crate) random: Arc<RandomSource>,
-    /// The worker, if this process executes.
-    pub(crate) worker: Option<Arc<Worker>>,
+    /// The services of the worker, if this process executes.
+    pub(crate) services: Option<Arc<Services>>,
     /// The tasks behind the handles, aborted with the last of them.
     pub(crate) tasks: Tasks,
 }
@@ -57,7 +57,7 @@ impl Tasks {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.tasks.abort();
-        self.worker.iter().for_each(|worker| worker.residency.abort());
+        self.services.iter().for_each(|services| services.residency.abort());
     }
 }
 

@@ -14,6 +14,8 @@ use outlive_core::store::query::Wake;
 use outlive_core::time::Timestamp;
 use tokio::sync::Notify;
 
+/// How far ahead the store's wakes are kept in memory.
+pub(crate) const HORIZON: Duration = Duration::from_secs(60);
 /// How many of the store's wakes are kept in memory.
 const STORED_MAX: usize = 65_536;
 /// How often, at most, several pages are read again because others write.

@@ -5,10 +5,11 @@ use super::{Defect, Edit};
 const ASK: &str = "crates/outlive-core/src/workflow/ask.rs";
 const COMMITTER: &str = "crates/outlive/src/runtime/committer.rs";
 const CTX: &str = "crates/outlive/src/ctx.rs";
-const DRIVE: &str = "crates/outlive/src/runtime/run_driver.rs";
+const DRIVE: &str = "crates/outlive/src/runtime/drivers/run.rs";
+const HOST: &str = "crates/outlive/src/runtime/drivers/host.rs";
 const RESIDENCY: &str = "crates/outlive/src/runtime/residency.rs";
-const WORKER: &str = "crates/outlive/src/runtime/worker.rs";
-const TURNS: &str = "crates/outlive/src/runtime/worker/turns.rs";
+const TURNS: &str = "crates/outlive/src/runtime/drivers/turns.rs";
+const WRITTEN: &str = "crates/outlive/src/runtime/worker/written.rs";
 
 pub(super) const DEFECTS: &[Defect] = &[
     Defect {
@@ -132,10 +133,10 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "WakeForgotten",
         breaks: "The wake of a paused run is forgotten. Breaks P6.",
         edits: &[Edit {
-            file: WORKER,
-            original: "self.worker.wakes.add_stored(wake, resident.info.num);",
+            file: HOST,
+            original: "self.wakes.add_stored(wake, resident.info.num);",
             replacement: r#"if !outlive_core::defect::is_on("WakeForgotten") {
-            self.worker.wakes.add_stored(wake, resident.info.num);
+            self.wakes.add_stored(wake, resident.info.num);
         }"#,
         }],
     },
@@ -143,10 +144,10 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "TimerUnset",
         breaks: "The timer of a run with a running step body is not set. Breaks P6.",
         edits: &[Edit {
-            file: WORKER,
-            original: "self.worker.wakes.add(due, resident.info.num);",
+            file: HOST,
+            original: "self.wakes.add(due, resident.info.num);",
             replacement: r#"if !outlive_core::defect::is_on("TimerUnset") {
-            self.worker.wakes.add(due, resident.info.num);
+            self.wakes.add(due, resident.info.num);
         }"#,
         }],
     },
@@ -154,9 +155,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "BroughtInTwice",
         breaks: "A claimed run that is already resident is loaded a second time. Breaks P5.",
         edits: &[Edit {
-            file: WORKER,
-            original: "if let Some(mailbox) = self.residency.mailbox(num) {",
-            replacement: r#"let resident = self.residency.mailbox(num);
+            file: WRITTEN,
+            original: "if let Some(mailbox) = self.services.residency.mailbox(num) {",
+            replacement: r#"let resident = self.services.residency.mailbox(num);
             if let Some(mailbox) = resident.filter(|_| !outlive_core::defect::is_on("BroughtInTwice")) {"#,
         }],
     },
@@ -164,7 +165,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "DrivenUnleased",
         breaks: "An engine drives a run that it started after losing its lease. Breaks P5.",
         edits: &[Edit {
-            file: WORKER,
+            file: WRITTEN,
             original: "if !is_driven {",
             replacement: r#"if !is_driven && !outlive_core::defect::is_on("DrivenUnleased") {"#,
         }],

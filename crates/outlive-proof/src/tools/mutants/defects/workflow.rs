@@ -12,7 +12,7 @@ const PAUSE: &str = "crates/outlive-core/src/workflow/pause.rs";
 const RECORD: &str = "crates/outlive-core/src/workflow/record.rs";
 const SIGNALS: &str = "crates/outlive-core/src/workflow/signals.rs";
 const STEP: &str = "crates/outlive/src/ctx/step.rs";
-const DRIVE: &str = "crates/outlive/src/runtime/run_driver.rs";
+const DRIVE: &str = "crates/outlive/src/runtime/drivers/run.rs";
 
 pub(super) const DEFECTS: &[Defect] = &[
     Defect {

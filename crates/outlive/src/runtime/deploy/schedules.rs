@@ -9,17 +9,18 @@ use outlive_core::message::Message;
 use outlive_core::store::commit::{SendWrite, Write};
 use outlive_core::store::query::{Filter, Instance};
 
-use super::{RETRY, Worker};
+use super::Deploy;
 use crate::error::Error;
 use crate::runtime::handlers::Work;
+use crate::runtime::services::RETRY;
 
 /// How many instances are read at a time.
 const PAGE: usize = 256;
 
-impl Worker {
+impl Deploy {
     /// Looks for instances whose next tick follows another schedule. Their wake may be a year away, and nothing else
     /// would load them before. A mark for each job records which schedule all its instances know.
-    pub(crate) async fn look_at_schedules(self: Arc<Self>) {
+    pub(crate) async fn look_at_schedules(self) {
         for (job, schedule) in self.schedules() {
             loop {
                 match self.apply_schedule(&job, &schedule).await {
@@ -43,13 +44,13 @@ impl Worker {
     async fn apply_schedule(&self, job: &Name, schedule: &str) -> Result<(), Error> {
         let mark = Name::recorded(&format!("schedule:{job}"));
         let sum = u64::from(Sum::new().text(schedule).end());
-        if self.store.mark(Some(&mark)).await? == Some(sum) {
+        if self.services.store.mark(Some(&mark)).await? == Some(sum) {
             return Ok(());
         }
         let filter = Filter::all().workflow(job.as_str());
         let (mut before, mut is_any) = (None, false);
         loop {
-            let page = self.store.list(&filter, before, PAGE).await?;
+            let page = self.services.store.list(&filter, before, PAGE).await?;
             is_any |= !page.instances.is_empty();
             for instance in page.instances.iter().filter(|instance| is_behind(instance, schedule)) {
                 self.stir(instance.num, &instance.id).await?;
@@ -60,7 +61,7 @@ impl Worker {
             }
         }
         if is_any {
-            self.committer.write(Write::Mark(mark, sum)).await?;
+            self.services.committer.write(Write::Mark(mark, sum)).await?;
         }
         Ok(())
     }
@@ -68,9 +69,9 @@ impl Worker {
     /// Loads an instance by a message that has no effect on it. The message is durable, so a crash before the instance
     /// has looked at its schedule does no harm.
     async fn stir(&self, num: InstanceNum, id: &Name) -> Result<(), Error> {
-        let (at, token) = (self.env.clock.now(), self.around.random.token());
+        let (at, token) = (self.services.now(), self.services.around.random.token());
         let send = SendWrite { id: id.clone(), num: Some(num), message: Message::Clear, at, dedup: None, token };
-        self.committer.write(Write::Message(send)).await.map(drop)
+        self.services.committer.write(Write::Message(send)).await.map(drop)
     }
 }
 

@@ -16,7 +16,7 @@ use outlive_core::time::Timestamp;
 
 /// How many recoveries stay counted against spared suspects: if the process dies all the same, they are suspects again,
 /// but not the worst.
-pub(super) const SPARED: u32 = 1;
+pub(crate) const SPARED: u32 = 1;
 /// How long a group is watched: twice as long after each further death, as the culprit may take its time.
 const WATCH_MIN: Duration = Duration::from_secs(2);
 const WATCH_MAX: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ use outlive_core::time::Timestamp;
 use crate::runtime::residency::Residency;
 
 /// The most instances claimed in one write.
-pub(super) const CLAIM_MAX: usize = 256;
+pub(crate) const CLAIM_MAX: usize = 256;
 /// How many due instances may wait in memory.
 const CLAIMS_MAX: usize = 65_536;
 /// How long nothing can be claimed before a place is added.

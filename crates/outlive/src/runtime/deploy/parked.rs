@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::checksum::Sum;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::status::StatusKind;
@@ -16,11 +15,12 @@ use outlive_core::store::page::{whole_inbox, whole_journal};
 use outlive_core::store::query::{Filter, Instance};
 use outlive_core::workflow::{Asked, OpKind};
 
-use super::{RETRY, Worker};
+use super::Deploy;
 use crate::error::Error;
 use crate::instance::info::Info;
 use crate::instance::panics;
 use crate::runtime::replay;
+use crate::runtime::services::RETRY;
 use crate::runtime::stuck;
 use outlive_core::workflow::{ParsedIdentity, unescaped};
 
@@ -31,18 +31,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The mark under which the store keeps which code has replayed all parked runs.
 const MARK: &str = "outlive:code";
 
-/// Returns a sum that identifies the version of the code: the declared version, or the executable file.
-pub(crate) fn code(declared: Option<&str>) -> Option<u64> {
-    if let Some(version) = declared {
-        return Some(u64::from(Sum::new().text(version).end()));
-    }
-    let path = std::env::current_exe().ok()?;
-    let facts = path.metadata().ok()?;
-    let changed = facts.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    let changed = u64::try_from(changed.as_nanos()).unwrap_or(u64::MAX);
-    Some(u64::from(Sum::new().text(&path.to_string_lossy()).number(facts.len()).number(changed).end()))
-}
-
 /// Progress so far.
 #[derive(Default)]
 struct ParkedProgress {
@@ -51,15 +39,15 @@ struct ParkedProgress {
     moved: u64,
 }
 
-impl Worker {
+impl Deploy {
     /// Replays all parked runs, unless this code has done so before.
-    pub(crate) async fn look_at_parked(self: Arc<Self>, code: Option<u64>) {
+    pub(crate) async fn look_at_parked(self, code: Option<u64>) {
         let Some(code) = code else { return };
         let mark = Name::recorded(MARK);
         let known = loop {
-            match self.store.mark(Some(&mark)).await {
+            match self.services.store.mark(Some(&mark)).await {
                 Ok(known) => break known,
-                Err(_) if self.committer.is_closed() => return,
+                Err(_) if self.services.committer.is_closed() => return,
                 Err(_) => tokio::time::sleep(RETRY).await,
             }
         };
@@ -78,7 +66,7 @@ impl Worker {
                         None => kind = kinds.next(),
                     }
                 }
-                Err(_) if self.committer.is_closed() => return,
+                Err(_) if self.services.committer.is_closed() => return,
                 // The store is in trouble; this can wait until it is not.
                 Err(error) => {
                     tracing::warn!("could not replay parked runs after a deploy, trying again: {error}");
@@ -90,7 +78,7 @@ impl Worker {
             tracing::info!("the code has changed: replayed {} parked runs, {} of them resume", seen.runs, seen.moved);
         }
         // If this is not stored, the next process replays them again.
-        let _ = self.committer.write(Write::Mark(mark, code)).await;
+        let _ = self.services.committer.write(Write::Mark(mark, code)).await;
     }
 
     async fn look_at_page(
@@ -99,26 +87,26 @@ impl Worker {
         before: Option<InstanceNum>,
         seen: &mut ParkedProgress,
     ) -> Result<Option<InstanceNum>, Error> {
-        let page = self.store.list(&Filter::runs().status(kind), before, PAGE).await?;
+        let page = self.services.store.list(&Filter::runs().status(kind), before, PAGE).await?;
         let mut moved = Vec::new();
         for instance in &page.instances {
-            if self.committer.is_closed() {
+            if self.services.committer.is_closed() {
                 return Ok(None);
             }
-            self.touch();
-            if self.residency.mailbox(instance.num).is_some() {
+            self.services.touch();
+            if self.services.residency.mailbox(instance.num).is_some() {
                 continue;
             }
             seen.runs += 1;
             if !self.stays_parked(instance).await? {
                 moved.push(instance.num);
-                self.queue_claim(instance.num);
+                self.services.due.add(instance.num);
             }
             tokio::task::yield_now().await;
         }
         seen.moved += moved.len() as u64;
         // Only memory knows that they are to resume, so this page is done once they have been claimed.
-        while moved.iter().any(|num| self.claims().has(*num)) && !self.committer.is_closed() {
+        while moved.iter().any(|num| self.services.due.has(*num)) && !self.services.committer.is_closed() {
             tokio::time::sleep(PAUSE).await;
         }
         Ok(page.next)
@@ -128,15 +116,17 @@ impl Worker {
     async fn stays_parked(&self, instance: &Instance) -> Result<bool, Error> {
         // A run whose workflow is not registered can wait until it is.
         let Some(registered) = self.registry.get(&instance.workflow) else { return Ok(true) };
-        let journal = whole_journal(&*self.store, instance.num, 0).await;
-        let inbox = whole_inbox(&*self.store, instance.num).await;
+        let journal = whole_journal(&*self.services.store, instance.num, 0).await;
+        let inbox = whole_inbox(&*self.services.store, instance.num).await;
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             // A damaged run becomes stuck when it is claimed.
             (Err(error), _) | (_, Err(error)) if error.kind == ErrorKind::Corrupt => return Ok(false),
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),
         };
-        let Ok(resident) = replay::cell_of(Info::of(instance), self.env.clone(), &journal) else { return Ok(false) };
+        let Ok(resident) = replay::cell_of(Info::of(instance), self.services.env.clone(), &journal) else {
+            return Ok(false);
+        };
         let resident = Arc::new(resident);
         let replay = || replay::replay(&*registered.handler, &resident, &instance.input, |_| false);
         let Ok(copy) = panics::quietly(replay) else { return Ok(false) };

@@ -18,16 +18,16 @@ use crate::instance::logs;
 use crate::instance::mailbox::{Arrivals, Mailbox};
 use crate::runtime::handlers::{CallEnded, Calling, Definition, HandlerCall};
 use crate::runtime::replies;
+use crate::runtime::services::Services;
 
-use super::Worker;
-use super::turns::{ReceiveInOrder, TurnLog};
+use super::turns::{ReceiveInOrder, Receivers, TurnLog};
 
 /// How long an idle instance stays in memory, as a sender of one event often sends another.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A job instance in memory.
 pub(crate) struct JobDriver {
-    pub(crate) worker: Arc<Worker>,
+    pub(crate) services: Arc<Services>,
     pub(crate) definition: Arc<Definition>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) num: InstanceNum,
@@ -51,8 +51,8 @@ impl Drop for JobDriver {
     fn drop(&mut self) {
         self.mailbox.close();
         // Messages since the last commit went to a mailbox that nobody reads: their senders ask the store.
-        self.worker.replies.drop_all_of(self.num);
-        self.worker.job_gone(self.num, &self.mailbox);
+        self.services.replies.drop_all_of(self.num);
+        self.services.job_gone(self.num, &self.mailbox);
     }
 }
 
@@ -101,7 +101,7 @@ impl JobDriver {
     }
 
     fn now(&self) -> Timestamp {
-        self.worker.env.clock.now()
+        self.services.now()
     }
 
     // ---- mailbox ----
@@ -129,7 +129,7 @@ impl JobDriver {
         new.inbox.into_iter().for_each(|inbound| self.job.receive(inbound));
         if self.job.receive_until_gap(new.messages) {
             // Order counts, so the whole inbox is read.
-            self.worker.read_inbox(self.num, &self.mailbox);
+            self.services.read_inbox(self.num, &self.mailbox);
         }
         self.notify_held();
         Ok(())
@@ -138,7 +138,7 @@ impl JobDriver {
     /// Notifies callers whose messages are held up.
     fn notify_held(&self) {
         for (pos, event_count) in self.job.held() {
-            self.worker.replies.send(pos, || replies::MessageOutcome::Held { event_count });
+            self.services.replies.send(pos, || replies::MessageOutcome::Held { event_count });
         }
     }
 
@@ -165,7 +165,7 @@ impl JobDriver {
             care.retry_if = None;
         }
         let given = HandlerCall {
-            around: self.worker.around.clone(),
+            around: self.services.around.clone(),
             care,
             num: self.num,
             id: self.id.clone(),
@@ -241,7 +241,7 @@ impl JobDriver {
                 self.is_owned = standing.is_owned;
                 self.notify(&change);
                 if change.is_removed || change.stuck.is_some() {
-                    self.worker.replies.drop_all_of(self.num);
+                    self.services.replies.drop_all_of(self.num);
                     return Err(JobIsOver);
                 }
                 Ok(None)
@@ -278,12 +278,12 @@ impl JobDriver {
             is_removed: change.is_removed,
             ..turn
         };
-        self.turns.submit(&self.worker, &self.mailbox, fill);
+        self.turns.submit(&self.services, &self.mailbox, fill);
         loop {
             if let Some(answer) = self.arrivals.rare().answers.pop() {
                 return Ok(answer);
             }
-            if self.worker.committer.is_closed() {
+            if self.services.committer.is_closed() {
                 return Err(JobIsOver);
             }
             self.wait().await?;
@@ -292,7 +292,7 @@ impl JobDriver {
 
     /// Notifies those who wait for what is durable now.
     fn notify(&mut self, change: &Change) {
-        self.worker.waiters.ask(self.num);
+        self.services.waiters.ask(self.num);
         change.dead.iter().for_each(logs::dead);
         self.definition.report_exhausted(&change.exhausted);
         let mut replies: Vec<_> = std::mem::take(&mut self.replies);
@@ -301,7 +301,7 @@ impl JobDriver {
             let answer = change.replies.iter().find(|(other, _)| other == pos).map(|(_, answer)| answer.clone());
             let dead = change.dead.iter().find(|dead| dead.pos == *pos && answer.is_none());
             let record = self.job.record();
-            self.worker.replies.send(*pos, || match (dead, known) {
+            self.services.replies.send(*pos, || match (dead, known) {
                 (Some(dead), _) => replies::MessageOutcome::GivenUp { failure: dead.failure.clone() },
                 (None, Some(replies::MessageOutcome::Taken { event_count, next, .. })) => {
                     replies::MessageOutcome::Taken { answer, event_count, next }
@@ -332,20 +332,20 @@ impl JobDriver {
             return self.leave();
         }
         let now = self.now();
-        let stays = !self.worker.is_stopping()
-            && self.worker.residency.pause(self.num, status.until(), Some(now.after(LINGER)));
+        let stays = !self.services.is_stopping()
+            && self.services.residency.pause(self.num, status.until(), Some(now.after(LINGER)));
         if !stays {
             return self.leave();
         }
-        self.worker.wakeup.notify_one();
+        self.services.due.wakeup.notify_one();
         self.wait().await?;
-        self.worker.resume(self.num);
+        self.services.resume(self.num);
         Ok(())
     }
 
     /// Keeps the wake in memory, if it is near.
     fn keep_wake(&self, status: Status) {
-        status.until().into_iter().for_each(|due| self.worker.wakes.add_stored(due, self.num));
+        status.until().into_iter().for_each(|due| self.services.wakes.add_stored(due, self.num));
     }
 
     /// Leaves memory, unless something has just arrived.
@@ -385,34 +385,5 @@ struct Standing {
 impl Standing {
     fn at_work() -> Self {
         Self { status: Status::Running, is_owned: true }
-    }
-}
-
-/// The ids that the writes of a handler go to, for people.
-pub(super) struct Receivers(String);
-
-impl Receivers {
-    pub(super) fn of(writes: &[Write]) -> Self {
-        let id = |write: &Write| match write {
-            Write::Message(send) => Some(format!("{:?}", send.id.as_str())),
-            Write::Start(start) => Some(format!("{:?}", start.id.as_str())),
-            Write::Push(push) => Some(format!("{:?}", push.id.as_str())),
-            _ => None,
-        };
-        let ids: Vec<_> = writes.iter().filter_map(id).collect();
-        Self(if ids.len() > 1 { format!("one of {}", ids.join(", ")) } else { ids.concat() })
-    }
-
-    /// Explains why a write that a handler asked for was refused.
-    pub(super) fn refused(&self, refusal: &Refusal) -> String {
-        let Self(ids) = self;
-        match refusal {
-            Refusal::NotFound => format!("it signals {ids}, which does not exist; start the run first"),
-            Refusal::Status(status) => format!("it sends to {ids}, which is {status}"),
-            Refusal::Conflict { workflow } => {
-                format!("it starts {ids}, an id that a run of {workflow:?} has; use another id")
-            }
-            other => format!("its write to {ids} was refused: {other:?}"),
-        }
     }
 }

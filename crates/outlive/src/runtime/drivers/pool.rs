@@ -20,18 +20,17 @@ use crate::error::Error;
 use crate::instance::mailbox::{Arrivals, Mailbox};
 use crate::runtime::handlers::Definition;
 use crate::runtime::replies;
+use crate::runtime::services::Services;
 
-use super::Worker;
-use super::job_driver::Receivers;
-use super::turns::{ReceiveInOrder, TurnLog};
-pub(super) use call::PoolCaller;
+use super::turns::{ReceiveInOrder, Receivers, TurnLog};
+pub(crate) use call::PoolCaller;
 
 /// How long to wait after the queue could not be read.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// A pool in memory.
 pub(crate) struct PoolDriver {
-    pub(crate) worker: Arc<Worker>,
+    pub(crate) services: Arc<Services>,
     pub(crate) definition: Arc<Definition>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) num: InstanceNum,
@@ -63,8 +62,8 @@ struct PoolIsOver;
 impl Drop for PoolDriver {
     fn drop(&mut self) {
         self.mailbox.close();
-        self.worker.pool_gone(&self.definition.job);
-        self.worker.job_gone(self.num, &self.mailbox);
+        self.services.pools.leave(&self.definition.job);
+        self.services.job_gone(self.num, &self.mailbox);
     }
 }
 
@@ -88,11 +87,11 @@ impl PoolDriver {
         self.take_page();
         self.take_finished();
         let handlers = &self.definition.handlers;
-        let turn = self.pool.next(self.worker.env.clock.now(), |event| handlers.check(event).is_ok());
+        let turn = self.pool.next(self.services.now(), |event| handlers.check(event).is_ok());
         turn.change.into_iter().for_each(|change| self.commit(change));
         turn.calls.into_iter().for_each(|call| self.call(call));
         turn.read.into_iter().for_each(|read| self.read_queue(read));
-        turn.wake.into_iter().for_each(|wake| self.worker.wakes.add(wake, self.num));
+        turn.wake.into_iter().for_each(|wake| self.services.wakes.add(wake, self.num));
         match turn.need {
             PoolNeed::Busy => Ok(()),
             PoolNeed::Idle => self.stay_or_leave(),
@@ -103,14 +102,14 @@ impl PoolDriver {
     // ---- what has arrived ----
 
     fn read_mailbox(&mut self, mut arrivals: Arrivals) -> Result<(), PoolIsOver> {
-        if arrivals.is_fenced || self.worker.committer.is_closed() {
+        if arrivals.is_fenced || self.services.committer.is_closed() {
             return Err(PoolIsOver);
         }
         if arrivals.is_stopping {
             self.pool.stop();
         }
         self.is_evicted |= arrivals.is_evicted;
-        self.worker.resume(self.num);
+        self.services.resume(self.num);
         let rare = arrivals.take_rare().unwrap_or_default();
         if arrivals.is_pushed {
             self.pool.pushed(rare.rank_pushed);
@@ -121,7 +120,7 @@ impl PoolDriver {
         rare.inbox.into_iter().for_each(|inbound| self.pool.receive(inbound));
         if self.pool.receive_until_gap(rare.messages) {
             // Order counts, so the whole inbox is read.
-            self.worker.read_inbox(self.num, &self.mailbox);
+            self.services.read_inbox(self.num, &self.mailbox);
         }
         rare.answers.into_iter().try_for_each(|answer| self.answered(answer))?;
         if arrivals.is_claimed {
@@ -153,7 +152,7 @@ impl PoolDriver {
     fn commit(&mut self, change: PoolChange) {
         let PoolChange { lifecycle, taken, queue, dead, writes, state } = change;
         let fill = |turn| Turn { lifecycle, taken, queue, dead, writes, state, ..turn };
-        self.turns.submit(&self.worker, &self.mailbox, fill);
+        self.turns.submit(&self.services, &self.mailbox, fill);
     }
 
     /// Handles the reply to a commit.
@@ -177,15 +176,15 @@ impl PoolDriver {
     /// Notifies those who wait for what is durable now.
     fn report(&self, durable: &PoolDurable) {
         if !durable.taken.is_empty() {
-            self.worker.waiters.ask(self.num);
+            self.services.waiters.ask(self.num);
         }
         for pos in &durable.taken {
             let taken = || replies::MessageOutcome::Taken { answer: None, event_count: 0, next: None };
-            self.worker.replies.send(*pos, taken);
+            self.services.replies.send(*pos, taken);
         }
         self.definition.report_exhausted(&durable.exhausted);
         if durable.is_rest {
-            self.worker.rested.notify_waiters();
+            self.services.pools.rested.notify_waiters();
         }
     }
 
@@ -221,7 +220,7 @@ impl PoolDriver {
     /// Reads a page of the queue. It is posted to the mailbox.
     fn read_queue(&self, read: QueueRead) {
         let (store, page, mailbox, num) =
-            (self.worker.store.clone(), self.tasks.page.clone(), self.mailbox.clone(), self.num);
+            (self.services.store.clone(), self.tasks.page.clone(), self.mailbox.clone(), self.num);
         tokio::spawn(async move {
             let found = store.queue(num, read).await;
             if found.is_err() {
@@ -234,11 +233,11 @@ impl PoolDriver {
 
     /// Decides whether a released pool with nothing to do stays in memory. Others may need its place more.
     fn stay_or_leave(&mut self) -> Result<(), PoolIsOver> {
-        let stays = !self.is_evicted && self.worker.residency.pause(self.num, None, None);
+        let stays = !self.is_evicted && self.services.residency.pause(self.num, None, None);
         if !stays && self.mailbox.close_if_empty() {
             return Err(PoolIsOver);
         }
-        self.worker.wakeup.notify_one();
+        self.services.due.wakeup.notify_one();
         Ok(())
     }
 }
