@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_one_of_the_values() {
+    fn percentile_is_one_of_the_values() {
         let values: Vec<u32> = (1..=100).collect();
         let at = |percent| percentile(&values, percent);
         assert_eq!([at(0), at(50), at(99), at(100)], [Some(1), Some(50), Some(99), Some(100)]);
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_null() {
+    fn non_finite_number_is_null() {
         assert_eq!(rounded(Some(1.0 / 0.0), 2), Value::Null);
         assert_eq!(rounded(Some(1.236), 2), json!(1.24));
         assert_eq!(rounded(Some(2.6), 0), json!(3));

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_is_the_nearest_one_above() {
+    fn file_system_is_the_nearest_mount_above() {
         let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\n/dev/b /run/disk xfs rw 0 0\n";
         let kind = |dir: &str| file_system(mounts, Path::new(dir)).expect("there is a root");
         assert_eq!(

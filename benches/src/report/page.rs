@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_says_which_targets_are_met_and_links_its_plots() {
+    fn page_shows_which_targets_are_met_and_links_its_plots() {
         let out = tempfile::tempdir().expect("a folder");
         let points = json!([{"x": 1, "steps_per_sec": 10, "cpu_us_per_step": 7.5}]);
         let curve = json!({ "points": points });

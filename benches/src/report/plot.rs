@@ -113,13 +113,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_for_people() {
+    fn numbers_are_formatted_for_people() {
         let texts = [0.0, 7.25, 99.999, 100.4, 1_500.0, 1_234_567.0, -20_000.0].map(number);
         assert_eq!(texts, ["0", "7.25", "100", "100", "1,500", "1,234,567", "-20,000"]);
     }
 
     #[test]
-    fn every_point_is_within_the_axes_and_higher_values_are_higher() {
+    fn points_are_within_the_axes_and_larger_values_are_higher() {
         let points = vec![(0.0, 5.0), (10.0, 7.0), (1_000_000.0, 0.0)];
         let plot = Plot { title: "t", x: "x", y: "y", points: points.clone() };
         let places: Vec<(f64, f64)> = points.iter().map(|point| plot.place(*point)).collect();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_met_up_to_its_bound_and_never_by_what_was_not_measured() {
+    fn target_is_met_up_to_its_bound_and_never_without_a_value() {
         let judge = |bound, value: Value| {
             let results = [("w1", json!({ "p50_us": value }))];
             Target { workload: "w1", figure: "p50_us", bound }.judge(&results).1

@@ -1,4 +1,4 @@
-//! Every workload as a process of its own, with numbers so small that only its figures' names say anything.
+//! Runs every workload as a separate process, with counts so small that only the names of its figures are meaningful.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What programs may rely on, of every workload.
+/// Figures that every workload reports.
 const EVERYWHERE: [&str; 14] = [
     "workload",
     "name",
@@ -24,7 +24,7 @@ const EVERYWHERE: [&str; 14] = [
     "ratio_to_floor",
 ];
 
-/// Workloads, with what is typed after their name and the figures that must be numbers.
+/// Workloads with their options and the figures that must be numbers.
 const WORKLOADS: [(&str, &str, &[&str]); 25] = [
     ("floor", "", &["floor_fdatasync_p50_us", "floor_append_log_steps_per_sec"]),
     ("w1", "--n 20", &["steps_per_sec", "cpu_us_per_step", "p50_us", "p99_us", "bytes_per_run", "ratio_to_floor"]),
@@ -53,7 +53,7 @@ const WORKLOADS: [(&str, &str, &[&str]); 25] = [
     ("sleepers", "--n 100", &["cpu_us_per_step"]),
 ];
 
-/// The JSON on the last line.
+/// Runs a workload and returns the JSON on its last output line.
 fn measure(workload: &str, options: &str, dir: &Path) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_outlive-bench"));
     command.arg(workload).args(options.split_whitespace()).arg("--json").arg("--dir").arg(dir);
@@ -64,7 +64,7 @@ fn measure(workload: &str, options: &str, dir: &Path) -> Value {
 }
 
 #[test]
-fn every_workload_gives_the_figures_that_programs_rely_on_and_leaves_nothing_behind() {
+fn every_workload_reports_its_figures_and_leaves_nothing_behind() {
     std::thread::scope(|scope| {
         for (workload, options, own) in WORKLOADS {
             scope.spawn(move || {
@@ -85,7 +85,7 @@ fn every_workload_gives_the_figures_that_programs_rely_on_and_leaves_nothing_beh
     });
 }
 
-/// Names that say what a workload does, and the short ones that figures and results use.
+/// Descriptive workload names, and the short ones used in figures and results.
 const NAMES: [(&str, &str); 14] = [
     ("many-short-runs", "w1"),
     ("one-long-run", "w2"),
@@ -124,7 +124,7 @@ fn both_names_measure_the_same_workload() {
 }
 
 #[test]
-fn all_of_it_writes_a_page_with_plots() {
+fn all_workloads_together_write_a_page_with_plots() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     let all = measure("all", &format!("--shrink 5000 --out {}", out.display()), dir.path());
@@ -140,7 +140,7 @@ fn all_of_it_writes_a_page_with_plots() {
 }
 
 #[test]
-fn nothing_to_measure_is_an_error_with_a_way_out() {
+fn n_of_zero_is_an_error() {
     let output = Command::new(env!("CARGO_BIN_EXE_outlive-bench")).args(["w1", "--n", "0"]).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && err.contains("n must be greater than zero"), "{err}");

@@ -31,13 +31,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spaces_between_the_parts_of_json_go_and_those_in_text_stay() {
+    fn whitespace_in_json_is_removed_except_in_strings() {
         let given = " { \"a b\" : [ 1 , \"c \\\" d\\\\\" , 1e400 ] } \n";
         assert_eq!(json("input", given).unwrap().get(), r#"{"a b":[1,"c \" d\\",1e400]}"#);
     }
 
     #[test]
-    fn what_is_not_json_is_refused_by_its_text() {
+    fn invalid_json_is_refused_with_its_text() {
         let error = json("input", "ada").unwrap_err().to_string();
         assert!(error.starts_with("the input \"ada\" is not JSON"), "{error}");
         assert!(json("input", "").is_err() && json("input", "1 2").is_err());

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_has_a_key_and_may_have_any_value() {
+    fn pair_needs_a_key_and_accepts_any_value() {
         assert_eq!(pair("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert_eq!(pair("a="), Ok(("a".into(), String::new())));
         assert!(pair("a").is_err() && pair("=b").is_err());

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_read_to_the_millisecond() {
+    fn text_is_parsed_to_the_millisecond() {
         let table = [
             ("5s", 5_000),
             ("5 sec", 5_000),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn iso_8601_is_read_with_days_of_24_hours() {
+    fn iso_8601_days_have_24_hours() {
         let table = [
             ("PT5M", 300_000),
             ("pt5m", 300_000),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_milliseconds() {
+    fn bare_number_is_milliseconds() {
         assert_eq!(millis("1500"), 1_500);
         assert_eq!(millis("0"), 0);
         let numbers = [
@@ -367,14 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn owned_and_borrowed_text_read_alike() {
+    fn owned_and_borrowed_text_parse_the_same() {
         let text = String::from("2 days");
         assert_eq!((&text).into_duration(), "2 days".into_duration());
         assert_eq!(text.into_duration(), "2 days".into_duration());
     }
 
     #[test]
-    fn what_is_not_a_duration_is_refused_with_its_text() {
+    fn invalid_duration_is_refused_with_its_text() {
         let table = [
             "",
             "   ",
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_names_the_way_out() {
+    fn each_error_suggests_a_fix() {
         assert_eq!(refusal(" "), r#"duration " " is empty; use a value such as "5s", "1h 30m", "2 days" or "PT5M""#);
         assert_eq!(
             refusal(-1),
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_shown_shortened_but_kept_in_full() {
+    fn long_text_is_truncated_in_errors_but_kept_in_full() {
         let text = "x".repeat(10_000);
         let error = parse(&text).expect_err("no duration");
         assert_eq!(error.text(), text);
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_duration_is_what_a_timestamp_can_count() {
+    fn longest_duration_is_what_a_timestamp_can_hold() {
         assert_eq!(parse("9223372036854775807 ms"), Ok(LONGEST));
         assert_eq!(i64::MAX.into_duration(), Ok(LONGEST));
         assert_eq!(LONGEST.into_duration(), Ok(LONGEST));
@@ -464,13 +464,13 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_part_of_a_second_is_not_zero() {
+    fn smallest_fraction_of_a_second_is_not_zero() {
         assert_eq!(parse("0.0000000000000000000001 s"), Ok(Duration::from_nanos(1)));
         assert!(parse(&format!("0.{}1 s", "0".repeat(60))).is_err());
     }
 
     #[test]
-    fn a_duration_is_written_in_units_that_people_count_in() {
+    fn duration_is_written_in_human_units() {
         let table = [
             (0, "0ns"),
             (250, "250ms"),
@@ -488,7 +488,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(millis in 0..=i64::MAX.unsigned_abs(), nanos in 0..1_000_000_000_u32) {
+        fn written_durations_parse_back(millis in 0..=i64::MAX.unsigned_abs(), nanos in 0..1_000_000_000_u32) {
             for duration in [Duration::from_millis(millis), Duration::new(millis % 1_000_000, nanos)] {
                 prop_assert_eq!(parse(&text(duration)), Ok(duration));
             }
@@ -505,7 +505,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_read_is_within_the_limit(number in any::<u64>(), unit in 0..UNITS.len()) {
+        fn parsed_durations_are_within_the_limit(number in any::<u64>(), unit in 0..UNITS.len()) {
             let label = UNITS[unit].1[0];
             let expected = u128::from(number) * u128::from(UNITS[unit].0);
             match parse(&format!("{number}{label}")) {
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_read_in_any_case() {
+    fn units_are_case_insensitive() {
         for (text, millis) in [("5 Seconds", 5_000), ("2 MIN", 120_000), ("1H 30m", 5_400_000), ("7 Ms", 7)] {
             assert_eq!(text.into_duration(), Ok(Duration::from_millis(millis)), "{text}");
         }

@@ -233,7 +233,7 @@ mod tests {
 
     /// Regression: both contributed nothing to the checksum, so a payload emptied by corruption looked like no payload.
     #[test]
-    fn an_empty_payload_and_none_at_all_have_different_checksums() {
+    fn empty_payload_and_no_payload_have_different_checksums() {
         let none = Entry::of_run(1, Timestamp::from_millis(0), EntryKind::SleepDone);
         let empty = Entry { payload: Some(Payload::recorded("")), ..none.clone() };
         assert_ne!(none.checksum(), empty.checksum());

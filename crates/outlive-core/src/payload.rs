@@ -179,7 +179,7 @@ mod tests {
 
     /// Regression: a value was written however deep it was, and more than 127 levels could not be read back.
     #[test]
-    fn what_is_written_reads_back_or_is_refused_for_its_depth() {
+    fn values_round_trip_or_are_refused_for_their_depth() {
         let nested = |levels| {
             (1..levels).fold(json!([]), |value, n| if n % 2 == 0 { json!([value]) } else { json!({"a": value}) })
         };
@@ -199,7 +199,7 @@ mod tests {
     /// Regression: JSON was parsed with "best effort" precision. One random fraction in ten came back as its neighbor,
     /// so a run saw a different value after a restart.
     #[test]
-    fn a_number_is_read_back_to_the_last_bit() {
+    fn numbers_round_trip_to_the_last_bit() {
         for number in [9.633605973796545, 0.9196939335013967, 0.1, f64::MAX, f64::MIN_POSITIVE, 5e-324, -0.0] {
             let again: f64 = Payload::encode(&number).expect("a number is JSON").decode().expect("a number");
             assert_eq!(again.to_bits(), number.to_bits(), "{number}");

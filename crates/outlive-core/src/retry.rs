@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn no_times_means_no_retry() {
+    fn zero_times_means_no_retry() {
         assert_eq!(exhaust(&Retry::times(0)), (0, Duration::ZERO, Reason::MaxAttempts));
     }
 
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_that_would_start_after_the_time_for_all_is_not_made() {
+    fn retry_that_would_start_after_max_duration_is_not_made() {
         let retry = Retry::forever().simple().jitter(Jitter::none());
         assert_eq!(exhaust(&retry.clone().max_duration("5s")).0, 5, "the fifth starts just in time");
         assert_eq!(exhaust(&retry.clone().max_duration("4999 ms")).0, 4);
@@ -364,20 +364,20 @@ mod tests {
     }
 
     #[test]
-    fn the_time_for_all_counts_from_the_first_start_and_includes_the_work() {
+    fn max_duration_counts_from_the_first_start_and_includes_the_work() {
         let retry = Retry::times(9).simple().jitter(Jitter::none()).max_duration("1 minute");
         let late = START.after(Duration::from_millis(59_001));
         assert_eq!(retry.next(1, START, late, 42), RetryNext::Exhausted(Reason::MaxDuration));
     }
 
     #[test]
-    fn out_of_attempts_goes_before_out_of_time() {
+    fn max_attempts_is_reported_before_max_duration() {
         let retry = Retry::times(1).max_duration("1ms");
         assert_eq!(retry.next(2, START, START, 42), RetryNext::Exhausted(Reason::MaxAttempts));
     }
 
     #[test]
-    fn without_more_words_delays_are_standard_with_a_tenth_of_jitter() {
+    fn default_delays_are_standard_with_a_tenth_of_jitter() {
         let retry = Retry::times(3);
         assert_eq!(base_delays_ms(&retry, 7), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
         assert_eq!(retry.jitter, Jitter::proportional(0.1));
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_is_a_policy() {
+    fn integer_is_a_policy() {
         fn retries(policy: impl Into<Retry>) -> Option<u32> {
             policy.into().max_retries()
         }
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_replace_one_another() {
+    fn presets_replace_each_other() {
         assert_eq!(base_delays_ms(&Retry::times(1).aggressive(), 7), [100, 200, 400, 800, 1_600, 3_200, 5_000]);
         assert_eq!(base_delays_ms(&Retry::times(1).aggressive().patient(), 2), [5_000, 10_000]);
         assert_eq!(base_delays_ms(&Retry::times(1).patient().simple(), 2), [1_000, 1_000]);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_cap_factor_and_backoff_does_not_matter() {
+    fn order_of_cap_factor_and_backoff_does_not_matter() {
         let expected = [1_000, 3_000, 9_000, 10_000];
         let after = Retry::times(1).exponential("1s").factor(3.0).max_delay("10s");
         let before = Retry::times(1).max_delay("10s").factor(3.0).exponential("1s");
@@ -411,20 +411,20 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_backoff_has_no_cap_until_one_is_given() {
+    fn explicit_backoff_has_no_cap_until_one_is_given() {
         let retry = Retry::times(3).exponential("1 hour");
         assert_eq!(retry.check(), Ok(()));
         assert_eq!(base_delays_ms(&retry, 3), [3_600_000, 7_200_000, 14_400_000]);
     }
 
     #[test]
-    fn a_cap_alone_replaces_that_of_the_preset() {
+    fn cap_alone_replaces_the_cap_of_the_preset() {
         assert_eq!(base_delays_ms(&Retry::times(9).max_delay("5s"), 5), [1_000, 2_000, 4_000, 5_000, 5_000]);
         assert_eq!(Retry::times(9).max_delay("1 minute").base_delay(9), Duration::from_secs(60));
     }
 
     #[test]
-    fn a_cap_below_the_base_is_refused() {
+    fn cap_below_the_base_is_refused() {
         for retry in [
             Retry::times(3).exponential("5s").max_delay("1s"),
             Retry::times(3).max_delay("1s").exponential("5s"),
@@ -435,14 +435,14 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_of_one_or_less_or_no_number_is_refused() {
+    fn factor_that_is_not_above_one_is_refused() {
         for factor in [1.0, 0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(refusal(&Retry::times(3).factor(factor)).starts_with(&format!("factor {factor} ")));
         }
     }
 
     #[test]
-    fn a_zero_delay_is_refused() {
+    fn zero_delay_is_refused() {
         assert!(refusal(&Retry::times(3).constant(0)).contains("constant delay 0s"));
         assert!(refusal(&Retry::times(3).linear(0, "1s")).contains("initial delay 0s"));
         assert!(refusal(&Retry::times(3).exponential(Duration::ZERO)).contains("base delay 0s"));
@@ -450,14 +450,14 @@ mod tests {
     }
 
     #[test]
-    fn a_jitter_that_is_no_proportion_is_refused() {
+    fn jitter_out_of_range_is_refused() {
         assert!(refusal(&Retry::times(3).jitter(Jitter::proportional(1.5))).contains("1.5"));
         assert!(refusal(&Retry::times(3).jitter(Jitter::proportional(f64::NAN))).contains("NaN"));
         assert!(refusal(&Retry::times(3).jitter(Jitter::full().factor(1.5))).contains("factor 1.5 of jitter `full`"));
     }
 
     #[test]
-    fn no_time_at_all_is_refused() {
+    fn zero_max_duration_is_refused() {
         assert_eq!(
             refusal(&Retry::times(3).max_duration("0s")),
             "max_duration 0s must be greater than zero; set the total time for all attempts, or leave it out"
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_duration_is_refused_with_its_text_and_its_source() {
+    fn invalid_duration_is_refused_with_its_text_and_source() {
         let bad = "5 parsecs";
         let table = [
             ("constant delay", Retry::times(3).constant(bad)),
@@ -485,13 +485,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_unreadable_duration_is_reported_even_if_replaced_later() {
+    fn first_invalid_duration_is_reported_even_if_replaced_later() {
         let retry = Retry::times(3).max_delay("first").exponential("second").constant("1s").max_delay("2s");
         assert!(refusal(&retry).contains("\"first\""));
     }
 
     #[test]
-    fn every_reason_reads_back() {
+    fn every_reason_parses_back() {
         for reason in [Reason::MaxAttempts, Reason::MaxDuration] {
             assert_eq!(Reason::from_text(reason.as_str()), Some(reason));
         }
@@ -500,7 +500,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_overflows_or_comes_early(
+        fn no_retry_overflows_or_comes_early(
             failed in 1..=u32::MAX, first: i64, now: i64, seed: u64, base in 1..=LONGEST.as_secs(),
         ) {
             let retry = Retry::forever().exponential(Duration::from_secs(base));

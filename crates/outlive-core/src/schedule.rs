@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_ticks_are_dealt_with_as_the_policy_says() {
+    fn missed_ticks_follow_the_policy() {
         let table = [
             // Not late: the next tick, whatever the policy.
             (0, Missed::CatchUpOne, [60, 120, 180]),
@@ -267,12 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn one_run_to_catch_up_is_what_happens_if_nothing_is_said() {
+    fn default_policy_catches_up_once() {
         assert_eq!(Missed::default(), Missed::CatchUpOne);
     }
 
     #[test]
-    fn ticks_missed_while_catching_up_are_made_up_for_too() {
+    fn ticks_missed_while_catching_up_are_caught_up_too() {
         let schedule = Schedule::every("10s").unwrap();
         assert_eq!(seconds(schedule.next(at(0), at(35), Missed::All(2))), Some(20));
         assert_eq!(seconds(schedule.next(at(20), at(48), Missed::All(2))), Some(30));
@@ -281,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_does_not_bring_a_tick_again() {
+    fn clock_set_back_does_not_repeat_a_tick() {
         for schedule in [Schedule::every("1 minute").unwrap(), Cron::new("* * * * *").unwrap().into()] {
             assert_eq!(seconds(schedule.next(at(600), at(30), Missed::CatchUpOne)), Some(660), "{schedule}");
         }
     }
 
     #[test]
-    fn a_pause_counts_from_the_end_whatever_was_missed() {
+    fn pause_counts_from_the_end_with_any_missed_policy() {
         let schedule = Schedule::pause_between("5s").unwrap();
         for missed in [Missed::CatchUpOne, Missed::Skip, Missed::All(7)] {
             assert_eq!(seconds(schedule.next(at(0), at(1_000), missed)), Some(1_005));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_tick_is_the_start_or_one_later() {
+    fn first_tick_is_the_start_or_one_later() {
         let table = [
             (Schedule::every("1 minute").unwrap(), 160),
             (Schedule::pause_between("1s").unwrap(), 101),
@@ -311,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn after_a_start_off_the_calendar_a_cron_keeps_to_the_calendar() {
+    fn cron_returns_to_the_calendar_after_an_immediate_start() {
         let hourly = Schedule::from(Cron::new("@hourly").unwrap());
         assert_eq!(seconds(hourly.next(at(100), at(101), Missed::CatchUpOne)), Some(3_600));
     }
 
     #[test]
-    fn no_time_between_runs_is_refused() {
+    fn zero_interval_is_refused() {
         assert_eq!(Schedule::every(0), Err(ScheduleError::Zero { what: "every" }));
         let error = Schedule::pause_between("0 ms").unwrap_err().to_string();
         assert_eq!(
@@ -329,13 +329,13 @@ mod tests {
     }
 
     #[test]
-    fn less_than_a_millisecond_is_one() {
+    fn less_than_a_millisecond_is_rounded_up_to_one() {
         let schedule = Schedule::every(Duration::from_nanos(1)).unwrap();
         assert_eq!(schedule.next(at(0), at(0), Missed::Skip), Some(Timestamp::from_millis(1)));
     }
 
     #[test]
-    fn at_the_end_of_time_there_is_no_next_tick() {
+    fn there_is_no_tick_after_the_end_of_time() {
         let schedules = [
             Schedule::every("1s").unwrap(),
             Schedule::pause_between("1s").unwrap(),
@@ -352,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_interval_keeps_its_grid_and_makes_up_for_what_it_should(
+        fn interval_keeps_its_grid_and_catches_up_by_policy(
             tick in -1_000_000..1_000_000_i64, late in -5_000..50_000_i64, interval in 1..2_000_i64, runs in 0..60_u32,
         ) {
             let schedule = Schedule::every(interval).unwrap();
@@ -371,7 +371,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_overflows_or_goes_backward(tick: i64, ended: i64, interval in 1..=i64::MAX, runs: u32) {
+        fn no_tick_overflows_or_goes_backward(tick: i64, ended: i64, interval in 1..=i64::MAX, runs: u32) {
             let [tick, ended] = [tick, ended].map(Timestamp::from_millis);
             for missed in [Missed::Skip, Missed::CatchUpOne, Missed::All(runs)] {
                 let next = Schedule::every(interval).unwrap().next(tick, ended, missed);

@@ -562,17 +562,17 @@ mod tests {
     use crate::message::Message;
     use crate::payload::Payload;
 
-    /// The position after the highest possible one overflowed.
+    /// Regression: the position after the highest possible one overflowed.
     #[test]
-    fn a_message_at_the_last_place_there_is_is_received() {
+    fn message_at_the_highest_position_is_received() {
         let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).expect("an empty journal is valid");
         machine.receive_all(vec![Inbound { pos: u64::MAX, at: Timestamp::AT_ONCE, message: Message::Pause }]);
         assert!(machine.has_received(u64::MAX));
     }
 
-    /// The attempt after the highest possible one overflowed.
+    /// Regression: the attempt after the highest possible one overflowed.
     #[test]
-    fn a_step_with_the_last_attempt_there_is_goes_on() {
+    fn step_at_the_highest_attempt_continues() {
         let at = Timestamp::AT_ONCE;
         let failed = Entry {
             op: "step:a".into(),
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_begins_before_a_delivery_that_was_carried_is_consumed() {
+    fn nothing_begins_before_a_carried_delivery_is_consumed() {
         // User code keeps `a` and `b` while it awaits `c`, then races the two. `a` already has its outcome, but a
         // replay polled `b` first and ran its body for nothing.
         let now = Timestamp::from_millis(1);
@@ -610,7 +610,7 @@ mod tests {
         assert_eq!(machine.deliver(), Some(c));
         assert!(matches!(machine.poll(c, now), Polled::Ready(_)));
         assert!(matches!(machine.poll(b, now), Polled::Pending), "the outcome of `a` may drop it");
-        assert!(matches!(machine.poll(a, now), Polled::Pending), "it is not its turn");
+        assert!(matches!(machine.poll(a, now), Polled::Pending), "it is not its turn yet");
         assert_eq!(machine.deliver(), Some(a));
         assert!(matches!(machine.poll(a, now), Polled::Ready(_)));
         assert!(matches!(machine.poll(b, now), Polled::Work(_)), "it was not dropped");

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_is_in_every_image() {
+    fn synced_writes_are_in_every_image() {
         let log = [write(0, b"new"), Op::Sync { file: 0 }, write(1, b"E")];
         let images = left(&image("a", b"old"), &log);
         assert!(images.iter().all(|image| [&b"new"[..], b"nEw"].contains(&&image["a"][..])), "{images:?}");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_synced_may_be_lost_in_any_order() {
+    fn unsynced_writes_may_be_lost_in_any_order() {
         let images = left(&image("a", b"--"), &[write(0, b"1"), write(1, b"2")]);
         for content in [b"--", b"1-", b"-2", b"12"] {
             assert!(images.contains(&image("a", content)), "{content:?} never occurred");
@@ -252,20 +252,20 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_torn_between_sectors_and_within_the_last() {
+    fn write_is_torn_between_sectors_and_within_the_last() {
         let images = left(&image("a", &[0; 1_024]), &[write(0, &[1; 1_024])]);
         assert!(images.iter().any(|image| image["a"][..512] == [0; 512] && image["a"][512..] == [1; 512]));
         assert!(images.iter().any(|image| image["a"].iter().filter(|byte| **byte == 1).count() % 512 != 0));
     }
 
     #[test]
-    fn a_file_may_grow_without_what_was_written() {
+    fn file_may_grow_without_its_content() {
         let images = left(&image("a", b""), &[write(0, b"new")]);
         assert!(images.contains(&image("a", &[0; 3])) && images.contains(&image("a", &[0xa5; 3])));
     }
 
     #[test]
-    fn a_name_is_there_for_good_once_the_folder_is_synced() {
+    fn name_is_durable_once_the_folder_is_synced() {
         let made = [Op::Create { name: "b".into(), file: 0 }];
         let images = left(&Image::new(), &made);
         assert!(images.contains(&Image::new()) && images.contains(&image("b", b"")));
@@ -274,13 +274,13 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_file_may_come_back_under_its_name() {
+    fn deleted_file_may_reappear() {
         let images = left(&image("a", b"old"), &[Op::Delete { name: "a".into() }]);
         assert!(images.contains(&image("a", b"old")) && images.contains(&Image::new()));
     }
 
     #[test]
-    fn what_waited_for_a_sync_that_failed_may_be_lost_whatever_comes_after() {
+    fn writes_before_a_failed_sync_may_be_lost_despite_later_syncs() {
         let log = [write(0, b"1"), Op::SyncFailed { file: 0 }, write(1, b"2"), Op::Sync { file: 0 }];
         let images = left(&image("a", b"--"), &log);
         assert!(images.contains(&image("a", b"-2")) && images.contains(&image("a", b"12")));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_knows_what_was_asked_for_and_what_was_acknowledged() {
+    fn moment_tracks_begun_and_acknowledged_writes() {
         let log = [Op::Begun(4), Op::Acked(4), Op::Begun(5)];
         let base = Image::new();
         let mut moment = Moment::first(&base, 3, &log);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn two_connections_share_a_file_and_one_of_them_writes_at_a_time() {
+    fn two_connections_share_a_file_and_take_turns_writing() {
         let vfs = Vfs::register();
         let (first, second) = (connect(&vfs), connect(&vfs));
         first.execute_batch("CREATE TABLE t (n INTEGER); BEGIN IMMEDIATE; INSERT INTO t VALUES (1)").expect("writes");
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn disks_have_nothing_in_common() {
+    fn disks_are_independent() {
         let (one, other) = (Vfs::register(), Vfs::register());
         connect(&one).execute_batch("CREATE TABLE t (n INTEGER)").expect("writes");
         connect(&other).execute_batch("CREATE TABLE t (n INTEGER)").expect("the other one has no such table");
     }
 
     #[test]
-    fn the_last_to_close_tidies_up() {
+    fn last_connection_to_close_removes_the_wal() {
         let vfs = Vfs::register();
         let (first, second) = (connect(&vfs), connect(&vfs));
         first.execute_batch("CREATE TABLE t (n INTEGER)").expect("writes");

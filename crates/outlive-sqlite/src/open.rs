@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_did_not_take_are_refused_by_what_was_read() {
+    fn settings_that_did_not_take_effect_are_refused() {
         let connection = Connection::open_in_memory().unwrap();
         let error = read_back(&connection, Path::new("runs.db"), &Options::default()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Open);
@@ -440,7 +440,7 @@ mod tests {
 
     /// What broke: reading the journal of each run re-prepared its statement, which took longer than the read itself.
     #[test]
-    fn a_statement_is_prepared_once_whatever_is_bound_to_it() {
+    fn statement_is_prepared_once_for_all_bindings() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
         let writing = writer(&path, &Options::default()).unwrap().connection;
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weaker_sync_than_asked_for_is_refused() {
+    fn weaker_sync_than_requested_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
         let connection = writer(&path, &Options::default()).unwrap().connection;

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_the_file_or_of_its_log_is_noticed() {
+    fn change_of_the_file_or_its_wal_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a b?.db");
         fs::write(&path, "one").unwrap();

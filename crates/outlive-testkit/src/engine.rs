@@ -702,7 +702,7 @@ mod tests {
     #[should_panic(
         expected = "the engine does not settle: the run does not end: it recorded 1001 entries without any time passing"
     )]
-    async fn a_run_that_writes_and_lets_no_time_pass_does_not_settle() {
+    async fn run_that_writes_without_passing_time_does_not_settle() {
         let test = TestEngine::new(|engine| engine.workflow("loops", loops)).entries_max(1_000).await;
         test.start(loops, &()).await.unwrap();
         test.settle().await;
@@ -732,12 +732,12 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "something is still due after skipping time 500 times; use `advance(..)` instead")]
-    async fn time_is_not_skipped_for_ever() {
+    async fn time_is_not_skipped_forever() {
         reminding().await.skip_time().await;
     }
 
     #[tokio::test]
-    async fn a_result_that_does_not_come_is_not_waited_for_for_ever() {
+    async fn result_that_never_comes_is_not_awaited_forever() {
         let test = reminding().await;
         let run = test.start(waits, &()).await.unwrap();
         let error = test.result(&run).await.unwrap_err().to_string();

@@ -320,9 +320,9 @@ mod tests {
         })))
     }
 
-    /// A store that plays dead after a write drops the waker on its own thread, a moment after it was used.
+    /// A store that simulates a crash after a write drops the waker on its own thread, a moment after it was used.
     #[tokio::test]
-    async fn a_call_is_waited_for_until_nobody_can_answer_it() {
+    async fn call_is_awaited_until_its_waker_is_dropped() {
         let watched = Watched::new(Arc::new(MemoryStore::new()), TestClock::new(), 10);
         let held = Arc::default();
         let mut call = asked(&watched, &held);
@@ -337,7 +337,7 @@ mod tests {
 
     /// A channel keeps the waker it has used until its value is taken.
     #[tokio::test]
-    async fn an_answer_that_nobody_takes_is_not_waited_for() {
+    async fn answered_call_that_is_not_polled_is_not_awaited() {
         let watched = Watched::new(Arc::new(MemoryStore::new()), TestClock::new(), 10);
         let held: Arc<Mutex<Option<Waker>>> = Arc::default();
         let mut call = asked(&watched, &held);
@@ -345,6 +345,6 @@ mod tests {
         held.lock().unwrap().as_ref().unwrap().wake_by_ref();
         watched.answered().await;
         assert!(!watched.is_asked() && watched.answers() == 1);
-        assert!(is_pending(&mut call).await && watched.is_asked(), "it is asked again");
+        assert!(is_pending(&mut call).await && watched.is_asked(), "the call is polled again");
     }
 }

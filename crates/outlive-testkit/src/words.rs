@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_of_time_is_shown_in_its_two_largest_units() {
+    fn time_span_is_shown_in_its_two_largest_units() {
         let shown = |millis| span(Duration::from_millis(millis));
         assert_eq!(shown(0), "0 s");
         assert_eq!(shown(250), "250 ms");

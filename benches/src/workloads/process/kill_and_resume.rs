@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_run_and_a_durable_step_taken_again_are_found() {
+    fn lost_run_and_repeated_durable_step_are_found() {
         let said = |completed: u64, begun: u64| json!({"completed": completed, "begun": begun});
         assert!(check(10, 60, &said(10, 40)).is_ok());
         assert!(check(10, 60, &said(9, 40)).is_err());

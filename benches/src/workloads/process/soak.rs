@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slope_is_that_of_the_nearest_line() {
+    fn slope_is_that_of_the_best_fit_line() {
         assert_eq!(slope(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]), Some(2.0));
         assert_eq!(slope(&[(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)]), Some(0.0));
         assert_eq!((slope(&[(1.0, 1.0)]), slope(&[])), (None, None));

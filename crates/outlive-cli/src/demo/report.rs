@@ -180,21 +180,21 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_was_cut_short_may_begin_again() {
+    fn interrupted_body_may_run_again() {
         let report = StepReport::new("ship", &[entry(30, EntryKind::StepDone, 1)], &[began(10), began(20)]);
         assert!(report.is_well() && report.is_cut_short());
         assert_eq!((report.attempts, report.executions, report.recorded_text().as_str()), (1, 2, "once"));
     }
 
     #[test]
-    fn a_body_that_begins_after_its_record_is_found() {
+    fn body_that_runs_after_its_record_is_found() {
         let report = StepReport::new("ship", &[entry(30, EntryKind::StepDone, 1)], &[began(10), began(40)]);
         assert!(!report.is_well() && !report.is_cut_short());
         assert_eq!(report.recorded_text(), "once, RAN AGAIN 1 times");
     }
 
     #[test]
-    fn a_step_without_a_record_or_with_two_is_found() {
+    fn step_without_a_record_or_with_two_is_found() {
         let failed = entry(15, EntryKind::AttemptFailed, 1);
         assert!(!StepReport::new("ship", &[failed], &[began(10)]).is_well());
         let twice = [entry(30, EntryKind::StepDone, 1), entry(40, EntryKind::StepDone, 1)];
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_are_attempts_and_not_repeats() {
+    fn retries_count_as_attempts_and_not_as_repeats() {
         let journal = [entry(15, EntryKind::AttemptFailed, 1), entry(30, EntryKind::StepDone, 2)];
         let report = StepReport::new("ship", &journal, &[began(10), began(20)]);
         assert!(report.is_well() && !report.is_cut_short());

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_or_counted_twice_is_found() {
+    fn lost_or_duplicate_counts_are_found() {
         assert!(tally(6, 1).is_well() && tally(6, 1).verdict().starts_with("no webhook"));
         assert!(!tally(5, 1).is_well() && !tally(7, 1).is_well());
         assert!(tally(5, 1).verdict().starts_with("WEBHOOKS"));

@@ -57,7 +57,7 @@ mod tests {
     const HOSTILE: &str = "a\u{9b}31mb\u{202e}c\u{2066}d\u{200f}e\u{2028}f\u{7f}";
 
     #[test]
-    fn text_cannot_move_the_cursor_or_reorder_what_is_around_it() {
+    fn text_cannot_move_the_cursor_or_reorder_its_surroundings() {
         assert_eq!(plain("a\u{1b}[2J\nb"), "a\\u{1b}[2J\\nb");
         assert_eq!(plain(HOSTILE), "a\\u{9b}31mb\\u{202e}c\\u{2066}d\\u{200f}e\\u{2028}f\\u{7f}");
         let kept = "żółw, 亀, سلحفاة, 👩\u{200d}👩";
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn escaped_json_shows_nothing_hostile_and_reads_as_the_same_value() {
+    fn escaped_json_is_safe_and_decodes_to_the_same_value() {
         let given = format!("{{\"{HOSTILE}\":\r\n[\"\\\\{HOSTILE}\", \"\\n\"]}}");
         let shown = json(&given);
         assert!(!shown.chars().any(|c| is_unsafe(c) && c != '\n'), "{shown:?}");

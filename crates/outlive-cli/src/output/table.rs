@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_column_is_cut_unless_all_is_asked_for() {
+    fn last_column_is_truncated_unless_everything_is_requested() {
         let long = "word ".repeat(100);
         let cut = two_columns(Fit::Terminal, &long);
         assert!(cut.lines().all(|line| line.chars().count() <= usize::from(WIDTH_WITHOUT_TERMINAL)), "{cut}");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_columns_are_cut_until_all_fit() {
+    fn widest_columns_are_truncated_until_all_fit() {
         for room in [60, 80, 120] {
             let mut grid = Grid::new(Fit::Terminal).header(&["id", "workflow", "status", "note"]);
             grid.row(vec![
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_columns_go_when_there_is_no_room() {
+    fn spare_columns_are_dropped_when_there_is_no_room() {
         let mut grid = Grid::new(Fit::Terminal).header(&["id", "site", "note"]).spare(&[1]);
         grid.row(vec![Cell::new("x".repeat(100)), Cell::new("y".repeat(100)), Cell::new("z")]);
         let shown = grid.lay_out().0;

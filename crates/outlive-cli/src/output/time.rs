@@ -89,7 +89,7 @@ mod tests {
     const NOON: Timestamp = Timestamp::from_millis(43_200_050);
 
     #[test]
-    fn a_moment_has_its_date_unless_it_is_the_day_in_question() {
+    fn date_is_shown_unless_it_is_the_reference_day() {
         let tomorrow = Timestamp::from_millis(86_400_000 + 1_000);
         assert_eq!((exact(NOON, NOON), clock(NOON, NOON)), ("12:00:00.050".into(), "12:00:00".into()));
         assert_eq!(exact(tomorrow, NOON), "1970-01-02 00:00:01.000");
@@ -97,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_outside_the_calendar_is_shown_as_it_is() {
+    fn time_outside_the_calendar_is_shown_in_milliseconds() {
         assert_eq!(exact(Timestamp::MAX, NOON), format!("{} ms", i64::MAX));
         assert_eq!(moment(Timestamp::MIN), format!("{} ms", i64::MIN));
     }
 
     #[test]
-    fn a_length_is_shown_in_its_two_largest_units() {
+    fn length_is_shown_in_its_two_largest_units() {
         let table = [
             (0, "0 ms"),
             (350, "350 ms"),

@@ -1,4 +1,4 @@
-//! Commands that change something, on the file of a running program.
+//! Commands that change a store while another program executes it.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::shop::{OUTLIVE, Shop, Told, wait_for};
 
 #[tokio::test]
-async fn a_started_run_is_executed_by_the_program_that_owns_the_file() {
+async fn started_run_is_executed_by_the_program_that_owns_the_file() {
     let shop = Shop::open().await;
     let out = shop.tell(&["start", "order", r#""a boat""#, "--id", "order-9", "--tag", "city=paris"]).await.well();
     assert_eq!(out, "order-9\n");
@@ -20,7 +20,7 @@ async fn a_started_run_is_executed_by_the_program_that_owns_the_file() {
 }
 
 #[tokio::test]
-async fn a_start_without_an_id_gives_a_new_one() {
+async fn start_without_an_id_generates_one() {
     let shop = Shop::open().await;
     let first = shop.ask(&["start", "nap", "null", "--delay", "1 hour"]).await;
     let second = shop.ask(&["start", "nap", "null", "--delay", "1 hour"]).await;
@@ -29,7 +29,7 @@ async fn a_start_without_an_id_gives_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_start_with_the_same_input_joins_however_it_is_spaced() {
+async fn start_with_equal_json_joins_the_run_despite_whitespace() {
     let shop = Shop::open().await;
     let outside = outlive::Client::open(shop.file()).unwrap();
     outside.start_json("other", r#"{"a":[1,"b c"]}"#).id("x").await.unwrap();
@@ -40,7 +40,7 @@ async fn a_start_with_the_same_input_joins_however_it_is_spaced() {
 }
 
 #[tokio::test]
-async fn an_input_can_come_from_stdin() {
+async fn input_can_come_from_stdin() {
     let shop = Shop::open().await;
     let mut command = tokio::process::Command::new(OUTLIVE);
     command.args(["start", shop.file().to_str().unwrap(), "order", "-", "--id", "piped"]);
@@ -52,7 +52,7 @@ async fn an_input_can_come_from_stdin() {
 }
 
 #[tokio::test]
-async fn a_signal_reaches_a_waiting_run_once_per_dedup_key() {
+async fn signal_reaches_a_waiting_run_once_per_dedup_key() {
     let shop = Shop::open().await;
     let run = shop.waiting_order("order-1").await;
     let words = ["signal", "order-1", "unheard", "1", "--dedup-key", "k"];
@@ -60,7 +60,7 @@ async fn a_signal_reaches_a_waiting_run_once_per_dedup_key() {
         let told = json!({ "id": "order-1", "signal": "unheard", "dedup": "k", "kept": is_kept });
         assert_eq!(shop.ask(&words).await, told);
     }
-    // It said that a dropped signal was kept.
+    // What broke: a dropped signal was reported as kept.
     let out = shop.tell(&words).await.well();
     assert_eq!(out, "signal \"unheard\" dropped: run \"order-1\" has already had a signal with the dedup key \"k\"\n");
     let out = shop.tell(&["signal", "order-1", "approval", r#" "ada" "#]).await.well();
@@ -69,7 +69,7 @@ async fn a_signal_reaches_a_waiting_run_once_per_dedup_key() {
 }
 
 #[tokio::test]
-async fn cancel_says_whether_it_was_taken_or_the_run_had_ended_before() {
+async fn cancel_reports_whether_the_run_had_already_ended() {
     let shop = Shop::open().await;
     let run = shop.waiting_order("order-1").await;
     let taken = shop.ask(&["cancel", "order-1", "--reason", "changed my mind"]).await;
@@ -95,7 +95,7 @@ async fn terminate_ends_a_run_and_purge_frees_its_id() {
 }
 
 #[tokio::test]
-async fn a_run_paused_by_hand_goes_on_when_it_is_resumed() {
+async fn paused_run_continues_after_resume() {
     let shop = Shop::open().await;
     let run = shop.waiting_order("order-1").await;
     shop.tell(&["pause", "order-1"]).await.well();
@@ -106,7 +106,7 @@ async fn a_run_paused_by_hand_goes_on_when_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn retry_has_a_failed_run_go_on() {
+async fn retry_continues_a_failed_run() {
     let shop = Shop::open().await;
     let run = shop.failed_run("bad-1").await;
     shop.tell(&["retry", "bad-1"]).await.well();

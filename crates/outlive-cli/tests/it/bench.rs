@@ -1,4 +1,4 @@
-//! `bench` with numbers so small that only the names of its figures say anything.
+//! `bench` with counts so small that only the names of its figures are meaningful.
 
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ async fn both_workloads_are_measured_and_nothing_is_left_behind() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_is_named_with_the_way_out() {
+async fn missing_folder_is_reported_with_a_fix() {
     let error = tell(&["bench", "--dir", "/no/such/folder"]).await.error();
     assert!(error.contains("/no/such/folder") && error.contains("--dir"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! `check`: another program is asked about its code, on the file of a running one.
+//! `check` compares the code of one program with a store that another one executes.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,31 +9,31 @@ use tokio::process::Command;
 
 use crate::shop::{OUTLIVE, Shop, Told, order};
 
-/// Which version of the shop the program is.
+/// Selects the version of the shop that the checked program runs.
 const VERSION: &str = "OUTLIVE_TEST_VERSION";
 
-/// The same order, with another name of its step.
+/// The same order, with a renamed step.
 async fn renamed(ctx: Ctx, item: String) -> Result<String> {
     let paid: u32 = ctx.step("charge", || async { Err(BoxError::from("a check runs no step")) }).await?;
     let by: String = ctx.wait("approval").await?;
     Ok(format!("{item} for {paid}, approved by {by}"))
 }
 
-/// The same order, whose payment is another thing now.
+/// The same order, with a different payment type.
 async fn retyped(ctx: Ctx, item: String) -> Result<String> {
     let paid: Vec<u32> = ctx.step("charge card", || async { Err(BoxError::from("a check runs no step")) }).await?;
     Ok(format!("{item} for {paid:?}"))
 }
 
-/// The same order, with a step before the one that is recorded.
+/// The same order, with a new step before the recorded one.
 async fn longer(ctx: Ctx, item: String) -> Result<String> {
     ctx.step("look for fraud", || async { Err::<(), _>(BoxError::from("a check runs no step")) }).await?;
     order(ctx, item).await
 }
 
-/// The program that is asked, in a version that the variable names; else there is nothing to do.
+/// The checked program, in the version the environment variable names. Does nothing without it.
 #[tokio::test]
-async fn is_the_program_that_is_asked() {
+async fn is_the_checked_program() {
     let Ok(version) = std::env::var(VERSION) else { return };
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::open(folder.path().join("its-own.db")).check_from_env();
@@ -50,19 +50,19 @@ async fn is_the_program_that_is_asked() {
         "twice" => engine.workflow("order", order).workflow("order", order).start().await,
         _ => panic!("this program starts no engine"),
     };
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it does not open the store of its own");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it does not open its own store");
     if version == "server" {
-        std::thread::park(); // It does not end by itself, whatever it was told.
+        std::thread::park(); // It never exits by itself.
     }
     started.unwrap();
 }
 
-/// Asks a version of the program.
+/// Checks a version of the program.
 async fn check(file: &Path, version: &str, words: &[&str]) -> Told {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(OUTLIVE);
     command.args(["check", file.to_str().unwrap()]).args(words).arg("--").arg(program);
-    command.args(["--exact", "--nocapture", "checking::is_the_program_that_is_asked"]).env(VERSION, version);
+    command.args(["--exact", "--nocapture", "checking::is_the_checked_program"]).env(VERSION, version);
     command.stdin(Stdio::null()).output().await.unwrap().into()
 }
 
@@ -75,7 +75,7 @@ async fn bytes(file: &Path) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_program_is_asked_about_its_code_and_the_store_that_another_executes_is_left_alone() {
+async fn check_reports_code_changes_and_leaves_the_live_store_alone() {
     let shop = Shop::open().await;
     let run = shop.waiting_order("order-1").await;
     shop.failed_run("bad-1").await;
@@ -92,13 +92,13 @@ async fn a_program_is_asked_about_its_code_and_the_store_that_another_executes_i
         assert_eq!((told.code, told.err.as_str()), (Some(code), ""), "{version}: {}", told.out);
         assert!(told.out.contains(said), "{version}: {}", told.out);
     }
-    assert_eq!(bytes(&shop.file()).await, before, "not a byte is written");
+    assert_eq!(bytes(&shop.file()).await, before, "no byte was written");
     run.signal("approval", "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "a tent for 7, approved by ada");
 }
 
 #[tokio::test]
-async fn a_check_is_one_json_document_for_programs() {
+async fn check_prints_one_json_document() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let told = check(&shop.file(), "renamed", &["-o", "json"]).await;
@@ -110,13 +110,13 @@ async fn a_check_is_one_json_document_for_programs() {
 }
 
 #[tokio::test]
-async fn what_a_person_knows_is_allowed() {
+async fn allowed_verdicts_pass_and_no_others() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let allowed = check(&shop.file(), "longer", &["--allow", "new-before-recorded"]).await;
     assert_eq!((allowed.code, allowed.err.as_str()), (Some(0), ""), "{}", allowed.out);
     assert!(allowed.out.contains("1 new steps"), "{}", allowed.out);
-    // What is allowed is that alone.
+    // Nothing else is allowed.
     for version in ["retyped", "renamed"] {
         let told = check(&shop.file(), version, &["--allow", "new-before-recorded"]).await;
         assert_eq!(told.code, Some(1), "{version}: {}", told.out);
@@ -125,9 +125,9 @@ async fn what_a_person_knows_is_allowed() {
     assert_eq!(told.code, Some(0), "{}", told.out);
 }
 
-/// What broke: a misspelt flag in a script had the exit code of "some would be stuck".
+/// What broke: a misspelt flag in a script had the exit code for "some would be stuck".
 #[tokio::test]
-async fn a_wrong_command_line_has_an_exit_code_that_no_verdict_has() {
+async fn usage_error_has_its_own_exit_code() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     for words in [&["--alow"][..], &["--allow", "everything"], &["--limit", "many"]] {
@@ -142,7 +142,7 @@ async fn a_wrong_command_line_has_an_exit_code_that_no_verdict_has() {
 }
 
 #[tokio::test]
-async fn an_export_is_checked_as_its_store_is() {
+async fn export_is_checked_like_its_store() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let folder = tempfile::tempdir().unwrap();
@@ -155,14 +155,14 @@ async fn an_export_is_checked_as_its_store_is() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_end_by_itself_is_ended_once_it_has_reported() {
+async fn program_that_keeps_running_is_killed_after_its_report() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     assert_eq!(check(&shop.file(), "server", &[]).await.well(), "1 unfinished run: 1 fine\n");
 }
 
 #[tokio::test]
-async fn what_keeps_a_check_from_being_made_is_exit_code_3_and_says_why() {
+async fn failed_check_exits_with_code_3_and_says_why() {
     let shop = Shop::open().await;
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes.txt");

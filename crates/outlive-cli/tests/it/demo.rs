@@ -1,4 +1,4 @@
-//! The demo, as a stranger runs it.
+//! The demo, as a new user runs it.
 
 use serde_json::Value;
 use tokio::process::Command;
@@ -6,9 +6,9 @@ use tokio::process::Command;
 use crate::shop::{OUTLIVE, tell};
 
 #[tokio::test]
-async fn the_demo_kills_its_process_twice_and_no_recorded_step_runs_twice() {
+async fn demo_kills_its_process_twice_and_no_recorded_step_runs_twice() {
     let folder = tempfile::tempdir().unwrap();
-    // Without a command: that is what `cargo run` does.
+    // No command, as with `cargo run`.
     let ended = Command::new(OUTLIVE).env("TMPDIR", folder.path()).output().await.unwrap();
     let out = String::from_utf8(ended.stdout).unwrap();
     assert_eq!((ended.status.code(), ended.stderr), (Some(0), Vec::new()), "{out}");
@@ -20,7 +20,7 @@ async fn the_demo_kills_its_process_twice_and_no_recorded_step_runs_twice() {
 }
 
 #[tokio::test]
-async fn the_demo_counts_executions_and_keeps_its_store_when_asked_to() {
+async fn demo_counts_executions_and_keeps_its_store_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
     let kept = kept.to_str().unwrap();

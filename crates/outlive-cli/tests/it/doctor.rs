@@ -1,4 +1,4 @@
-//! `doctor` on the file of a running program, and on one that was tampered with.
+//! `doctor` on the file of a running program, and on one that has been tampered with.
 
 use outlive::job::{WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
@@ -31,7 +31,7 @@ async fn tampered(shop: &Shop, damage: &str) -> Told {
 }
 
 #[tokio::test]
-async fn a_store_that_a_program_executes_is_sound() {
+async fn store_in_use_is_sound() {
     let shop = busy_shop().await;
     let out = shop.tell(&["doctor"]).await.well();
     assert!(out.starts_with("sound: 3 runs, ") && out.trim_end().ends_with("1 pending message"), "{out}");
@@ -39,9 +39,9 @@ async fn a_store_that_a_program_executes_is_sound() {
     assert_eq!((&facts["is_sound"], &facts["instances"], &facts["findings"]), (&json!(true), &json!(3), &json!([])));
 }
 
-/// It was refused: a bare name has the folder "", which was looked for and is not there.
+/// What broke: a bare name was refused, because its parent folder "" does not exist.
 #[tokio::test]
-async fn a_store_in_the_current_folder_is_found_by_its_bare_name() {
+async fn store_in_the_current_folder_is_found_by_bare_name() {
     let shop = busy_shop().await;
     let folder = shop.file();
     let folder = folder.parent().unwrap();
@@ -53,7 +53,7 @@ async fn a_store_in_the_current_folder_is_found_by_its_bare_name() {
 }
 
 #[tokio::test]
-async fn a_finding_names_the_run_and_the_way_out_and_the_exit_code_is_1() {
+async fn finding_names_the_run_and_the_fix_and_exits_with_code_1() {
     let shop = busy_shop().await;
     let told = tampered(&shop, "UPDATE instance SET wake = NULL WHERE id = 'nap-1'").await;
     assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
@@ -64,7 +64,7 @@ async fn a_finding_names_the_run_and_the_way_out_and_the_exit_code_is_1() {
 }
 
 #[tokio::test]
-async fn findings_are_one_json_document_for_programs() {
+async fn doctor_prints_one_json_document() {
     let shop = busy_shop().await;
     tampered(&shop, "UPDATE counter SET n = n + 1 WHERE workflow = 'doomed' AND status = 5").await;
     let told = shop.tell(&["doctor", "-o", "json"]).await;
@@ -77,16 +77,16 @@ async fn findings_are_one_json_document_for_programs() {
 }
 
 #[tokio::test]
-async fn what_is_no_store_is_an_error() {
+async fn non_store_file_is_an_error() {
     let error = tell(&["doctor", "/no/such/file.db"]).await.error();
     assert!(error.contains("no such store"), "{error}");
     let error = tell(&["doctor", "postgres://host/db"]).await.error();
     assert!(error.contains("is not a file"), "{error}");
 }
 
-/// What broke: instances of jobs were counted, and called runs.
+/// What broke: job instances were counted as runs.
 #[tokio::test]
-async fn instances_of_jobs_are_not_counted_as_runs() {
+async fn job_instances_are_not_counted_as_runs() {
     let shop = Shop::with(|engine| engine.job(MAIL.concurrency(1).execute(post))).await;
     shop.waiting_order("order-1").await;
     shop.engine.job(MAIL).push(&"ada".to_owned()).await.unwrap();

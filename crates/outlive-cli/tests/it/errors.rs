@@ -1,9 +1,9 @@
-//! What cannot be done: exit code 1, one line that names the value and the way out, and nothing written.
+//! Errors: exit code 1, one line that names the value and the fix, and nothing written.
 
 use crate::shop::{Shop, tell};
 
 #[tokio::test]
-async fn a_store_that_is_not_there_is_named_and_not_made() {
+async fn missing_store_is_named_and_not_created() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nope.db");
     let name = file.to_str().unwrap();
@@ -22,7 +22,7 @@ async fn a_store_that_is_not_there_is_named_and_not_made() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_store_is_left_as_it_is() {
+async fn non_store_file_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in
         [("notes.txt", "some notes, longer than any header of a database would be, and then some"), ("empty.db", "")]
@@ -64,7 +64,7 @@ async fn bad_values_are_named_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_run_that_has_ended_takes_no_signal_and_no_retry_unless_it_failed() {
+async fn ended_run_refuses_signals_and_only_a_failed_run_retries() {
     let shop = Shop::open().await;
     shop.failed_run("bad-1").await;
     let error = shop.tell(&["signal", "bad-1", "approval", "1"]).await.error();
@@ -76,7 +76,7 @@ async fn a_run_that_has_ended_takes_no_signal_and_no_retry_unless_it_failed() {
 }
 
 #[tokio::test]
-async fn wrong_usage_is_exit_code_2() {
+async fn usage_error_exits_with_code_2() {
     for words in [&["ps"][..], &["nonsense"], &["ps", "x", "--status", "odd"], &["ps", "x", "--tag", "odd"]] {
         let told = tell(words).await;
         assert_eq!((told.code, told.out.as_str()), (Some(2), ""), "{words:?}");
@@ -84,9 +84,9 @@ async fn wrong_usage_is_exit_code_2() {
     }
 }
 
-/// What broke: `doctor` waited for the other end of a pipe, and a device passed for an empty store.
+/// What broke: `doctor` waited for the other end of a pipe, and accepted a device as an empty store.
 #[tokio::test]
-async fn what_is_not_a_regular_file_is_refused_by_every_command() {
+async fn every_command_refuses_a_non_regular_file() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -106,5 +106,5 @@ async fn what_is_not_a_regular_file_is_refused_by_every_command() {
             assert!(error.contains(name) && error.contains("is not a regular file"), "{words:?}: {error}");
         }
     }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was created");
 }

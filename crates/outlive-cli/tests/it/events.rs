@@ -1,4 +1,4 @@
-//! `events`: what has happened and what happens, in the words of the library.
+//! `events`: past and live lifecycle events, worded as in the library.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -23,7 +23,7 @@ async fn rest(_: TaskCtx<u32, u32>) -> Result<()> {
     Ok(())
 }
 
-/// A store with a task that has had an event, a run that waits and one that has failed.
+/// Opens a store with a task that has handled an event, a waiting run and a failed one.
 async fn open() -> Shop {
     let shop = Shop::with(|engine| engine.job(ORDERS.on_event(add).execute(rest))).await;
     shop.engine.job(ORDERS).send("7", &1).await.unwrap();
@@ -38,8 +38,8 @@ async fn open() -> Shop {
     shop
 }
 
-/// What the library itself tells of a store.
-async fn told(client: &Client) -> Vec<Value> {
+/// Reads all events of a store with the library.
+async fn all_events(client: &Client) -> Vec<Value> {
     let events = client.events().from_start().await.unwrap().read(usize::MAX).await.unwrap();
     events.iter().map(|event| serde_json::to_value(event).unwrap()).collect()
 }
@@ -48,7 +48,7 @@ fn events(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// `events` that goes on, and its lines.
+/// Spawns `events -f` and returns its output lines.
 fn follow(shop: &Shop, words: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut command = Command::new(OUTLIVE);
     command.arg("events").arg(shop.file()).arg("-f").args(words).args(["-o", "json"]);
@@ -62,7 +62,7 @@ async fn next(lines: &mut Lines<BufReader<ChildStdout>>) -> Value {
     serde_json::from_str(&line.unwrap().unwrap()).unwrap()
 }
 
-/// Whether a value is as a part of the schema says: all that a schema of ours uses, and nothing else.
+/// Validates a value against a schema node. Supports only the rules our schema uses.
 fn fits(schema: &Value, root: &Value, value: &Value) -> bool {
     let Value::Object(rules) = schema else { return schema == &Value::Bool(true) };
     rules.iter().all(|(rule, says)| match rule.as_str() {
@@ -83,18 +83,18 @@ fn fits(schema: &Value, root: &Value, value: &Value) -> bool {
             "string" => value.is_string(),
             "integer" => value.is_i64() || value.is_u64(),
             "boolean" => value.is_boolean(),
-            other => panic!("no schema of ours has the type {other}"),
+            other => panic!("our schema has no type {other}"),
         },
-        other => panic!("no schema of ours has the rule {other}"),
+        other => panic!("our schema has no rule {other}"),
     })
 }
 
 #[tokio::test]
-async fn as_json_events_are_those_of_the_library_and_as_the_schema_says() {
+async fn json_events_match_the_library_and_the_schema() {
     let shop = open().await;
     let out = shop.tell(&["events", "-o", "json"]).await.well();
     let events = events(&out);
-    assert_eq!(events, told(&shop.engine.client()).await);
+    assert_eq!(events, all_events(&shop.engine.client()).await);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lifecycle-events.schema.json");
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     for event in &events {
@@ -106,11 +106,11 @@ async fn as_json_events_are_those_of_the_library_and_as_the_schema_says() {
     }
     let mut broken = events[0].clone();
     broken["number"] = "one".into();
-    assert!(!fits(&schema, &schema, &broken), "the schema takes a number that is none");
+    assert!(!fits(&schema, &schema, &broken), "the schema accepts a string as a number");
 }
 
 #[tokio::test]
-async fn for_people_each_event_is_a_line_in_the_words_of_the_library() {
+async fn table_shows_each_event_as_the_library_words_it() {
     let shop = open().await;
     let out = shop.tell(&["events", "--of", "order-1", "--full"]).await.well();
     let mut lines = out.lines();
@@ -126,9 +126,9 @@ async fn for_people_each_event_is_a_line_in_the_words_of_the_library() {
 }
 
 #[tokio::test]
-async fn a_cursor_an_instance_and_a_limit_say_which_events_are_meant() {
+async fn events_are_selected_by_cursor_instance_and_limit() {
     let shop = open().await;
-    let all = told(&shop.engine.client()).await;
+    let all = all_events(&shop.engine.client()).await;
     let some = events(&shop.tell(&["events", "--limit", "3", "-o", "json"]).await.well());
     assert_eq!(some, all[..3]);
     let cursor = some[2]["cursor"].to_string();
@@ -144,9 +144,9 @@ async fn a_cursor_an_instance_and_a_limit_say_which_events_are_meant() {
 }
 
 #[tokio::test]
-async fn a_follower_hears_of_what_another_process_does() {
+async fn follower_sees_events_of_another_process() {
     let shop = open().await;
-    let last = told(&shop.engine.client()).await.last().unwrap()["cursor"].to_string();
+    let last = all_events(&shop.engine.client()).await.last().unwrap()["cursor"].to_string();
     let (_child, mut lines) = follow(&shop, &["--since", &last]);
     shop.engine.job(ORDERS).send("8", &1).await.unwrap();
     let event = next(&mut lines).await;
@@ -154,19 +154,19 @@ async fn a_follower_hears_of_what_another_process_does() {
 }
 
 #[tokio::test]
-async fn a_follower_ends_after_as_many_as_it_was_asked_for() {
+async fn follower_exits_after_its_limit() {
     let shop = open().await;
     let (mut child, mut lines) = follow(&shop, &["--since", "0", "--limit", "2"]);
     let some = [next(&mut lines).await, next(&mut lines).await];
-    assert_eq!(some, told(&shop.engine.client()).await[..2]);
+    assert_eq!(some, all_events(&shop.engine.client()).await[..2]);
     let ended = tokio::time::timeout(Duration::from_secs(120), child.wait()).await.unwrap();
     assert!(ended.unwrap().success() && lines.next_line().await.unwrap().is_none());
 }
 
 #[tokio::test]
-async fn a_store_that_nobody_executes_tells_what_has_happened() {
+async fn events_of_an_unexecuted_store_can_be_read() {
     let shop = open().await;
-    let before = told(&shop.engine.client()).await;
+    let before = all_events(&shop.engine.client()).await;
     let shop = shop.stop().await;
     let out = tell(&["events", shop.file().to_str().unwrap(), "-o", "json"]).await.well();
     assert_eq!(events(&out)[..before.len()], before);

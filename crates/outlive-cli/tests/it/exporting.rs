@@ -12,7 +12,7 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_export_has_a_header_a_line_per_run_and_an_end() {
+async fn export_has_a_header_a_line_per_run_and_a_last_line() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     shop.failed_run("bad-1").await;
@@ -29,7 +29,7 @@ async fn an_export_has_a_header_a_line_per_run_and_an_end() {
 }
 
 #[tokio::test]
-async fn an_export_keeps_to_its_filters() {
+async fn export_applies_its_filters() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     shop.failed_run("bad-1").await;
@@ -51,7 +51,7 @@ async fn an_export_keeps_to_its_filters() {
 }
 
 #[tokio::test]
-async fn an_export_to_a_file_is_there_as_a_whole_or_not_at_all() {
+async fn export_to_a_file_is_all_or_nothing() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ async fn an_export_to_a_file_is_there_as_a_whole_or_not_at_all() {
     let again = folder.path().join("again.jsonl");
     tell(&["export", name, "--out", again.to_str().unwrap()]).await.well();
     let body = |file| lines(&std::fs::read_to_string(file).unwrap())[1..].to_vec();
-    assert_eq!(body(&again), body(&export), "an export of an export says the same");
+    assert_eq!(body(&again), body(&export), "an export of an export is the same");
 
     std::fs::write(
         &export,
@@ -74,12 +74,12 @@ async fn an_export_to_a_file_is_there_as_a_whole_or_not_at_all() {
     .unwrap();
     let error = tell(&["export", name, "--out", again.to_str().unwrap()]).await.error();
     assert!(error.contains("line 2: the export ends without its last line"), "{error}");
-    assert_eq!(lines(&std::fs::read_to_string(&again).unwrap()).len(), 3, "what was there stays");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside");
+    assert_eq!(lines(&std::fs::read_to_string(&again).unwrap()).len(), 3, "the previous file is kept");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left behind");
 }
 
 #[tokio::test]
-async fn an_export_does_not_take_the_place_of_its_store() {
+async fn export_does_not_overwrite_its_store() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let file = shop.file();
@@ -88,14 +88,14 @@ async fn an_export_does_not_take_the_place_of_its_store() {
     assert_eq!(shop.ask(&["ps"]).await["counts"]["total"], 1);
 }
 
-/// What broke: whatever had the name of the export was replaced by a plain file. As root, that would have been the null
-/// device of the machine.
+/// What broke: whatever was at the output path was replaced by a regular file. As root, that would have replaced
+/// `/dev/null`.
 #[tokio::test]
-async fn an_export_is_written_through_a_device_or_a_pipe_and_does_not_replace_it() {
+async fn export_writes_to_a_device_or_pipe_without_replacing_it() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let folder = tempfile::tempdir().unwrap();
-    // A link to the device, so that a defect replaces the link and not the device.
+    // A link to the device, so that a bug would replace the link and not the device.
     let null = folder.path().join("null");
     symlink("/dev/null", &null).unwrap();
     shop.tell(&["export", "--out", null.to_str().unwrap()]).await.well();
@@ -111,11 +111,11 @@ async fn an_export_is_written_through_a_device_or_a_pipe_and_does_not_replace_it
     assert!(out.starts_with("1 run written to"), "{out}");
     assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
     assert_eq!(lines(&reader.join().unwrap()).len(), 3);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left behind");
 }
 
 #[tokio::test]
-async fn an_export_goes_where_a_link_leads_and_keeps_the_mode_of_what_it_replaces() {
+async fn export_follows_symlinks_and_keeps_the_file_mode() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let (links, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -130,11 +130,11 @@ async fn an_export_goes_where_a_link_leads_and_keeps_the_mode_of_what_it_replace
         assert_eq!(lines(&std::fs::read_to_string(file).unwrap()).len(), 3);
     }
     assert_eq!(std::fs::metadata(&there).unwrap().permissions().mode() & 0o777, 0o640);
-    assert_eq!(std::fs::read_dir(links.path()).unwrap().count(), 2, "nothing is left beside");
+    assert_eq!(std::fs::read_dir(links.path()).unwrap().count(), 2, "nothing else is left behind");
 }
 
 #[tokio::test]
-async fn an_export_does_not_take_the_place_of_a_file_that_the_store_needs() {
+async fn export_does_not_overwrite_files_the_store_needs() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let folder = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ async fn an_export_does_not_take_the_place_of_a_file_that_the_store_needs() {
     }
     assert_eq!(shop.ask(&["ps"]).await["counts"]["total"], 1);
 
-    // One that is not there now, by a bare name: the next program would take it for its log.
+    // A file that does not exist yet, by bare name: the next program would take it for its journal.
     let folder = shop.file().parent().unwrap().to_owned();
     let name = "shop.db-journal";
     let mut command = tokio::process::Command::new(OUTLIVE);
@@ -158,9 +158,9 @@ async fn an_export_does_not_take_the_place_of_a_file_that_the_store_needs() {
     assert!(error.contains("a file that the store keeps") && !folder.join(name).exists(), "{error}");
 }
 
-/// What broke: an export said how many runs it has, and not that others were left out.
+/// What broke: an export reported how many runs it has, but not that others were left out.
 #[tokio::test]
-async fn an_export_says_what_it_left_out() {
+async fn export_reports_what_it_left_out() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     shop.failed_run("bad-1").await;

@@ -1,4 +1,4 @@
-//! `show -f`: a live run until its end.
+//! `show -f` follows a live run until it ends.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn approve_soon(shop: &Shop, id: &str) {
 }
 
 #[tokio::test]
-async fn following_prints_entries_as_they_come_and_ends_well_with_a_run_that_completes() {
+async fn follow_prints_new_entries_and_exits_with_0_on_completion() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let (told, ()) = tokio::join!(shop.tell(&["show", "order-1", "-f"]), approve_soon(&shop, "order-1"));
@@ -28,7 +28,7 @@ async fn following_prints_entries_as_they_come_and_ends_well_with_a_run_that_com
 }
 
 #[tokio::test]
-async fn following_gives_one_json_document_once_the_run_has_ended() {
+async fn follow_prints_one_json_document_when_the_run_has_ended() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let (shown, ()) = tokio::join!(shop.ask(&["show", "order-1", "-f"]), approve_soon(&shop, "order-1"));
@@ -37,18 +37,18 @@ async fn following_gives_one_json_document_once_the_run_has_ended() {
 }
 
 #[tokio::test]
-async fn following_a_run_that_failed_gives_exit_code_1_and_shows_why() {
+async fn following_a_failed_run_exits_with_code_1_and_shows_why() {
     let shop = Shop::open().await;
     shop.failed_run("bad-1").await;
     let told = shop.tell(&["show", "bad-1", "-f"]).await;
     assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
     assert!(told.out.lines().last().unwrap().starts_with("failed: ") && told.out.contains("it burnt"), "{}", told.out);
-    assert_eq!(shop.tell(&["show", "bad-1"]).await.code, Some(0), "only a follower is told by the exit code");
+    assert_eq!(shop.tell(&["show", "bad-1"]).await.code, Some(0), "only `-f` sets the exit code");
 }
 
-/// What broke: the follower was told that the run had never been started.
+/// What broke: the follower reported that the run had never been started.
 #[tokio::test]
-async fn a_follower_is_told_that_the_run_was_replaced_or_removed() {
+async fn follow_reports_a_replaced_or_removed_run() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let (follower, mut lines) = follower(&shop, "order-1").await;
@@ -71,7 +71,7 @@ async fn a_follower_is_told_that_the_run_was_replaced_or_removed() {
     assert!(told.err.is_empty() || told.err.contains("there is no run \"order-2\""), "{}", told.err);
 }
 
-/// A process that follows a run, and the lines it writes.
+/// Spawns a process that follows a run, and returns its output lines.
 async fn follower(shop: &Shop, id: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut command = Command::new(OUTLIVE);
     command.args(["show", shop.file().to_str().unwrap(), id, "-f"]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -80,9 +80,9 @@ async fn follower(shop: &Shop, id: &str) -> (Child, Lines<BufReader<ChildStdout>
     (child, lines)
 }
 
-/// What broke: whoever closed the pipe had the exit code of a run that completed.
+/// What broke: a closed pipe produced the exit code of a completed run.
 #[tokio::test]
-async fn a_follower_that_nobody_reads_does_not_say_that_the_run_completed() {
+async fn follow_with_a_closed_pipe_does_not_exit_with_0() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let (follower, lines) = follower(&shop, "order-1").await;

@@ -1,4 +1,4 @@
-//! Ids and payloads that were made to confuse whoever looks at them on a terminal.
+//! Ids and payloads crafted to mislead a reader on a terminal.
 
 use outlive::job::{Task, TaskCtx};
 use outlive::prelude::*;
@@ -17,7 +17,7 @@ async fn nothing(_: TaskCtx<Value, Value>) -> Result<()> {
     Ok(())
 }
 
-/// An override turns `fdp.exe` around; C1 has a colour and a clear screen of its own, without any escape character.
+/// A bidi override reverses `fdp.exe`; C1 controls set colours and clear the screen without an escape character.
 const ID: &str = "order\u{202e}fdp.exe\u{2066}";
 const VALUE: &str = "\u{9b}31m\u{9b}2J\u{202e}\u{7f}\u{200f}\u{2028}";
 
@@ -26,9 +26,9 @@ fn is_hostile(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// What broke: only tables escaped what they show, and only control characters; JSON showed C1 and overrides as they are.
+/// What broke: only tables escaped their content, and only control characters; JSON passed C1 and overrides through.
 #[tokio::test]
-async fn nothing_in_an_id_or_a_payload_reaches_the_terminal_as_it_is() {
+async fn hostile_ids_and_payloads_never_reach_the_terminal_unescaped() {
     let shop = Shop::with(|engine| engine.job(ORDERS.on_event(keep).execute(nothing))).await;
     let instance = format!("task:orders:{ID}");
     let value = json!(VALUE).to_string();
@@ -69,7 +69,7 @@ async fn nothing_in_an_id_or_a_payload_reaches_the_terminal_as_it_is() {
 }
 
 #[tokio::test]
-async fn escaped_json_reads_as_what_is_stored() {
+async fn escaped_json_decodes_to_the_stored_value() {
     let shop = Shop::open().await;
     let value = json!(VALUE);
     shop.tell(&["start", "order", &value.to_string(), "--id", ID, "--tag", &format!("k={VALUE}")]).await.well();

@@ -15,7 +15,7 @@ const HOOKS: Debounce<u32, Vec<u32>> = Debounce::new("hooks");
 const ORDERS: Task<u32, u32> = Task::new("orders");
 const MAIL: WorkerPool<String> = WorkerPool::new("mail");
 
-/// Whether mails reach their addresses.
+/// Decides whether mails reach their addresses.
 struct Post(Arc<AtomicBool>);
 
 async fn beat(ctx: ContinuousCtx<u32>) -> Result<()> {
@@ -49,7 +49,7 @@ async fn send(ctx: WorkerPoolCtx<String>, to: String) -> Result<()> {
     if reaches { Ok(()) } else { Err(format!("{to} does not answer").into()) }
 }
 
-/// A store with jobs of each kind, and the switch that lets mails through.
+/// Opens a store with jobs of each kind, and returns it with the switch that lets mails through.
 async fn open() -> (Shop, Arc<AtomicBool>) {
     let reaches = Arc::new(AtomicBool::new(true));
     let post = Post(reaches.clone());
@@ -64,7 +64,7 @@ async fn open() -> (Shop, Arc<AtomicBool>) {
     (shop.await, reaches)
 }
 
-/// Runs a command of two words, the store's file after them.
+/// Runs a two-word command, with the store's file after the second word.
 async fn tell_two(shop: &Shop, words: &[&str]) -> Told {
     let file = shop.file();
     let mut all = words[..2].to_vec();
@@ -79,7 +79,7 @@ async fn ask_two(shop: &Shop, words: &[&str]) -> Value {
     serde_json::from_str(&tell_two(shop, &words).await.well()).unwrap()
 }
 
-/// Waits until what a command gives as JSON is as asked for.
+/// Waits until the JSON output of a command satisfies the condition.
 async fn until(shop: &Shop, words: &[&str], is_it: impl Fn(&Value) -> bool) -> Value {
     let look = async {
         loop {
@@ -119,19 +119,19 @@ async fn jobs_lists_jobs_and_ps_lists_runs() {
 }
 
 #[tokio::test]
-async fn an_export_has_the_runs_and_leaves_the_jobs_out() {
+async fn export_contains_runs_and_leaves_out_jobs() {
     let (shop, _) = open().await;
     shop.engine.start(order, &"a tent".to_owned()).id("order-1").await.unwrap();
     shop.engine.job(BEAT).start("paris", &0).await.unwrap();
     let told = shop.tell(&["export", "--all"]).await;
-    assert_eq!(told.err, "note: left out: 1 job instance (exports contain only runs)\n", "it was silent about it");
+    assert_eq!(told.err, "note: left out: 1 job instance (exports contain only runs)\n", "the note was missing");
     let out = told.out;
     assert!(out.contains("order-1") && !out.contains("continuous:beat"), "{out}");
     assert_eq!(out.lines().count(), 3, "a header, a run and the end: {out}");
 }
 
 #[tokio::test]
-async fn an_event_creates_an_instance_and_a_trigger_executes_it() {
+async fn event_creates_an_instance_and_a_trigger_executes_it() {
     let (shop, _) = open().await;
     let sent = shop.ask(&["send", "task:orders:7", " 20 "]).await;
     assert_eq!((&sent["instance"], &sent["created"]), (&json!("task:orders:7"), &json!(true)));
@@ -145,7 +145,7 @@ async fn an_event_creates_an_instance_and_a_trigger_executes_it() {
 }
 
 #[tokio::test]
-async fn a_batch_is_shown_and_flushed_by_hand() {
+async fn batch_can_be_shown_and_flushed() {
     let (shop, _) = open().await;
     for hook in ["3", "4"] {
         shop.tell(&["send", "debounce:hooks:shop", hook]).await.well();
@@ -168,7 +168,7 @@ async fn terminate_ends_a_job_and_leaves_runs_alone() {
 }
 
 #[tokio::test]
-async fn dead_letters_of_a_pool_are_listed_retried_and_discarded() {
+async fn dead_letters_of_a_pool_can_be_listed_retried_and_discarded() {
     let (shop, reaches) = open().await;
     reaches.store(false, Ordering::SeqCst);
     for to in [r#""ada""#, r#""bob""#, r#""cid""#] {
@@ -197,7 +197,7 @@ async fn dead_letters_of_a_pool_are_listed_retried_and_discarded() {
 }
 
 #[tokio::test]
-async fn a_paused_queue_keeps_its_events_until_it_is_resumed() {
+async fn paused_queue_keeps_its_events_until_resumed() {
     let (shop, _) = open().await;
     shop.tell(&["send", "pool:mail", r#""ada""#]).await.well();
     tell_two(&shop, &["queue", "wait-idle", "pool:mail"]).await.well();
@@ -213,7 +213,7 @@ async fn a_paused_queue_keeps_its_events_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn what_is_no_job_or_of_another_kind_is_refused_with_the_way_out() {
+async fn unknown_or_wrong_kind_of_job_is_refused_with_a_fix() {
     let (shop, _) = open().await;
     shop.engine.job(BEAT).start("paris", &0).await.unwrap();
     shop.engine.job(MAIL).push(&"ada".to_owned()).await.unwrap();
@@ -250,7 +250,7 @@ async fn what_is_no_job_or_of_another_kind_is_refused_with_the_way_out() {
 }
 
 #[tokio::test]
-async fn what_is_told_to_a_store_that_nobody_executes_is_kept_and_not_waited_for() {
+async fn message_to_an_unexecuted_store_is_kept_without_waiting() {
     let (shop, _) = open().await;
     shop.engine.job(ORDERS).send("7", &1).await.unwrap();
     until(&shop, &["job", "task:orders:7"], |job| job["state"] == 1).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::shop::Shop;
 
 #[tokio::test]
-async fn ps_lists_the_runs_of_a_live_store_newest_first_and_counts_them() {
+async fn ps_lists_runs_newest_first_and_counts_them() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     shop.failed_run("bad-1").await;
@@ -18,7 +18,7 @@ async fn ps_lists_the_runs_of_a_live_store_newest_first_and_counts_them() {
 }
 
 #[tokio::test]
-async fn ps_keeps_to_its_filters_and_its_limit() {
+async fn ps_applies_its_filters_and_limit() {
     let shop = Shop::open().await;
     shop.failed_run("bad-1").await;
     for n in 1..=3 {
@@ -57,7 +57,7 @@ async fn ps_pages_through_more_runs_than_fit_on_one_page() {
 }
 
 #[tokio::test]
-async fn show_gives_the_run_and_its_journal_with_attempts_times_and_source_locations() {
+async fn show_prints_the_run_and_its_journal() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let out = shop.tell(&["show", "order-1"]).await.well();
@@ -73,7 +73,7 @@ async fn show_gives_the_run_and_its_journal_with_attempts_times_and_source_locat
 }
 
 #[tokio::test]
-async fn show_gives_the_same_as_json() {
+async fn show_prints_the_same_as_json() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let shown = shop.ask(&["show", "order-1"]).await;
@@ -84,14 +84,14 @@ async fn show_gives_the_same_as_json() {
     assert_eq!(journal.len(), 2);
     assert_eq!((&journal[0]["kind"], &journal[0]["attempt"]), (&json!("attempt_failed"), &json!(1)));
     assert_eq!(journal[0]["failure"]["message"], "the bank does not answer");
-    // Their texts are not in order: one has as many digits as it needs.
+    // Timestamps have as many digits as needed, so they cannot be compared as text.
     assert!(journal[0]["due_at"].is_string() && journal[0]["due_at"] != journal[0]["at"]);
     assert_eq!((&journal[1]["kind"], &journal[1]["value"]), (&json!("step_done"), &json!(7)));
     assert!(journal[1]["site"].as_str().unwrap().contains("tests/it/shop.rs:"));
 }
 
 #[tokio::test]
-async fn a_step_that_failed_is_shown_with_its_failure_and_what_ended_it() {
+async fn failed_step_is_shown_with_its_failure_and_cause() {
     let shop = Shop::open().await;
     shop.failed_run("bad-1").await;
     let shown = shop.ask(&["show", "bad-1"]).await;
@@ -103,7 +103,7 @@ async fn a_step_that_failed_is_shown_with_its_failure_and_what_ended_it() {
 }
 
 #[tokio::test]
-async fn a_taken_signal_has_no_due_time() {
+async fn taken_signal_has_no_due_time() {
     let shop = Shop::open().await;
     let run = shop.waiting_order("order-1").await;
     run.signal("approval", "ada").await.unwrap();
@@ -114,10 +114,10 @@ async fn a_taken_signal_has_no_due_time() {
 }
 
 #[tokio::test]
-async fn a_reader_that_has_seen_enough_ends_the_listing_quietly() {
+async fn closed_pipe_ends_the_listing_quietly() {
     let shop = Shop::open().await;
     shop.failed_run("bad-1").await;
-    // The reader goes before the process has written a byte.
+    // The reader is gone before the process has written a byte.
     let mut command = tokio::process::Command::new(crate::shop::OUTLIVE);
     command.args(["ps", shop.file().to_str().unwrap()]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
@@ -127,9 +127,9 @@ async fn a_reader_that_has_seen_enough_ends_the_listing_quietly() {
     assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
 }
 
-/// What broke: a long id or name pushed the table over the edge of the terminal, where its lines break.
+/// What broke: a long id or name made the table wider than the terminal, so its lines wrapped.
 #[tokio::test]
-async fn tables_keep_to_the_width_they_are_given() {
+async fn tables_fit_the_given_width() {
     let shop = Shop::open().await;
     let long = "order-".repeat(20);
     shop.waiting_order(&long).await;
@@ -145,25 +145,25 @@ async fn tables_keep_to_the_width_they_are_given() {
     }
 }
 
-/// How much a command may take, in kilobytes; without any data it takes about 45,000.
+/// Memory limit of a command in kilobytes; without any data it needs about 45,000.
 #[cfg(target_os = "linux")]
 const MEMORY_MAX: u32 = 80_000;
 
-/// Runs a command that can have so much memory and no more.
+/// Runs a command with limited memory.
 #[cfg(target_os = "linux")]
 async fn tell_in_little_memory(shop: &Shop, words: &str) -> String {
     let line = format!("ulimit -v {MEMORY_MAX} && exec \"$0\" {}", words.replace("FILE", "\"$1\""));
     let mut shell = tokio::process::Command::new("sh");
-    // An arena for each thread would take room that nothing is in.
+    // One arena per thread would reserve memory that is never used.
     shell.args(["-c", &line]).arg(crate::shop::OUTLIVE).arg(shop.file()).env("MALLOC_ARENA_MAX", "1");
     let told: crate::shop::Told = shell.output().await.unwrap().into();
     told.well()
 }
 
-/// What broke: all runs were read before the first was shown, and once more as JSON: gigabytes for a large store.
+/// What broke: all runs were read before the first was shown, and held again as JSON: gigabytes for a large store.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_list_of_any_length_is_shown_and_exported_in_little_memory() {
+async fn long_list_is_shown_and_exported_in_bounded_memory() {
     let shop = Shop::open().await;
     let item = format!("\"{}\"", "x".repeat(1_000_000));
     for n in 0..48 {
@@ -186,7 +186,7 @@ async fn hoard(ctx: outlive::Ctx, _: ()) -> outlive::prelude::Result<()> {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_journal_of_any_length_is_shown_in_little_memory() {
+async fn long_journal_is_shown_in_bounded_memory() {
     let shop = Shop::with(|engine| engine.workflow("hoard", hoard)).await;
     shop.engine.start(hoard, &()).id("large").await.unwrap().result().await.unwrap();
     for words in ["show FILE large -o json", "show FILE large", "show FILE large -f"] {
@@ -195,9 +195,9 @@ async fn a_journal_of_any_length_is_shown_in_little_memory() {
     }
 }
 
-/// What broke: a pipe that was closed early made a success of every verdict.
+/// What broke: a pipe that was closed early turned every verdict into success.
 #[tokio::test]
-async fn an_exit_code_that_is_a_verdict_stays_one_if_nobody_reads_the_output() {
+async fn closed_pipe_does_not_change_the_exit_code_of_a_verdict() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let sql = rusqlite::Connection::open(shop.file()).unwrap();
@@ -220,7 +220,7 @@ async fn an_exit_code_that_is_a_verdict_stays_one_if_nobody_reads_the_output() {
         let told: crate::shop::Told = child.wait_with_output().await.unwrap().into();
         assert_eq!((told.code, told.err.as_str()), (code, ""), "{words:?}");
     }
-    // The same without any stdout: what would be written is lost, and the verdict is not.
+    // The same without any stdout: the output is lost, the verdict is not.
     for (words, code) in [("ps", 0), ("doctor", 1)] {
         let line = format!("exec \"$0\" {words} \"$1\" >&-");
         let status = tokio::process::Command::new("sh").args(["-c", &line, crate::shop::OUTLIVE, file]).status();

@@ -1,4 +1,4 @@
-//! The command line as real processes, on stores that another process executes.
+//! Runs the command line as real processes, on stores that another process executes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acts;

@@ -1,4 +1,4 @@
-//! Stores that may only be read: by another user, in a folder that cannot be written.
+//! Stores without write permission: read by another user, in a read-only folder.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use crate::shop::{OUTLIVE, Shop, Told};
 
-/// A user that owns nothing, for tests that are run by one who may do everything.
+/// A user that owns nothing, for tests that run as root.
 const NOBODY: u32 = 65_534;
 
 const READS: [&[&str]; 8] = [
@@ -24,14 +24,14 @@ const READS: [&[&str]; 8] = [
     &["dead", "list", "order-1"],
 ];
 
-/// Files of a store that nobody may write, and the program in a folder that everybody may read.
+/// Read-only files of a store, and the program in a world-readable folder.
 struct Copy {
     folder: tempfile::TempDir,
     program: PathBuf,
 }
 
 impl Copy {
-    /// Copies the store with those of its other files.
+    /// Copies the store files with these suffixes.
     fn of(file: &Path, suffixes: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("outlive");
@@ -64,7 +64,7 @@ impl Copy {
         command.output().await.unwrap().into()
     }
 
-    async fn is_read_and_not_written(&self) {
+    async fn assert_readable_and_unchanged(&self) {
         let before = listing(&self.store());
         for words in READS {
             let out = self.tell(words).await.well();
@@ -94,14 +94,14 @@ impl Drop for Copy {
     }
 }
 
-/// What broke: every command but `export` and `doctor` opened the store to write it, and these two could not read in a
-/// folder where SQLite cannot keep its log.
+/// What broke: every command but `export` and `doctor` opened the store for writing, and these two could not read in a
+/// folder where SQLite cannot create its WAL.
 #[tokio::test]
-async fn a_store_that_was_closed_is_read_where_nothing_can_be_written() {
+async fn closed_store_can_be_read_in_a_read_only_folder() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let shop = shop.stop().await;
-    // The last to close the file takes its log in and removes it.
+    // The last handle to close the file merges the WAL and removes it.
     let log = format!("{}-wal", shop.file().display());
     let closed = async {
         while Path::new(&log).exists() {
@@ -109,19 +109,19 @@ async fn a_store_that_was_closed_is_read_where_nothing_can_be_written() {
         }
     };
     tokio::time::timeout(Duration::from_secs(120), closed).await.unwrap();
-    Copy::of(&shop.file(), &[""]).is_read_and_not_written().await;
+    Copy::of(&shop.file(), &[""]).assert_readable_and_unchanged().await;
 }
 
-/// A snapshot of a disk, or the file of another user that is at work.
+/// As with a disk snapshot, or a store that another user is executing.
 #[tokio::test]
-async fn a_store_with_its_log_is_read_where_nothing_can_be_written() {
+async fn store_with_its_wal_can_be_read_in_a_read_only_folder() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
-    Copy::of(&shop.file(), &["", "-wal", "-shm"]).is_read_and_not_written().await;
+    Copy::of(&shop.file(), &["", "-wal", "-shm"]).assert_readable_and_unchanged().await;
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_read_is_not_passed_over_in_silence() {
+async fn unreadable_wal_is_an_error() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let copy = Copy::of(&shop.file(), &["", "-wal"]);
@@ -132,7 +132,7 @@ async fn a_log_that_cannot_be_read_is_not_passed_over_in_silence() {
 }
 
 #[tokio::test]
-async fn a_store_that_others_write_is_read_without_a_right_to_write_it() {
+async fn live_store_can_be_read_without_write_permission() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let copy = Copy::of(&shop.file(), &[]);

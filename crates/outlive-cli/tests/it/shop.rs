@@ -1,4 +1,4 @@
-//! A store that this process executes, and the command line beside it.
+//! A store that this process executes, and the commands run against it.
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -17,7 +17,7 @@ pub(crate) struct Shop {
     folder: tempfile::TempDir,
 }
 
-/// A store that nobody executes.
+/// A store that is not executed.
 pub(crate) struct Closed {
     folder: tempfile::TempDir,
 }
@@ -28,7 +28,7 @@ impl Closed {
     }
 }
 
-/// What a command did.
+/// The result of a command.
 pub(crate) struct Told {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -63,7 +63,7 @@ impl Shop {
         Self::with(|engine| engine).await
     }
 
-    /// One whose engine has more than workflows.
+    /// Opens a shop whose engine also has jobs or other additions.
     pub(crate) async fn with(more: impl FnOnce(outlive::Builder) -> outlive::Builder) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::open(folder.path().join("shop.db"))
@@ -74,7 +74,7 @@ impl Shop {
         Self { engine, folder }
     }
 
-    /// Has nobody execute the store any more.
+    /// Shuts the engine down, so the store is no longer executed.
     pub(crate) async fn stop(self) -> Closed {
         self.engine.shutdown().await.unwrap();
         Closed { folder: self.folder }
@@ -84,21 +84,21 @@ impl Shop {
         self.folder.path().join("shop.db")
     }
 
-    /// A run of `order` that waits for its approval.
+    /// Starts a run of `order` that waits for its approval.
     pub(crate) async fn waiting_order(&self, id: &str) -> Run<String> {
         let run = self.engine.start(order, &"a tent".to_owned()).id(id).await.unwrap();
         wait_for(&run, StatusKind::Waiting, |status| status == Status::Waiting { until: None }).await;
         run
     }
 
-    /// A run of `doomed` that has failed.
+    /// Starts a run of `doomed` and waits until it has failed.
     pub(crate) async fn failed_run(&self, id: &str) -> Run<()> {
         let run = self.engine.start(doomed, &()).id(id).await.unwrap();
         run.result().await.unwrap_err();
         run
     }
 
-    /// Runs the command, the store's file after its first word.
+    /// Runs the command, with the store's file after its first word.
     pub(crate) async fn tell(&self, words: &[&str]) -> Told {
         let file = self.file();
         let mut all = vec![words[0], file.to_str().unwrap()];
@@ -106,7 +106,7 @@ impl Shop {
         tell(&all).await
     }
 
-    /// The same, with the JSON it gives.
+    /// Does the same and returns the JSON output.
     pub(crate) async fn ask(&self, words: &[&str]) -> Value {
         let mut words = words.to_vec();
         words.extend(["-o", "json"]);
@@ -116,7 +116,7 @@ impl Shop {
     }
 }
 
-/// Waits until a run is as asked for.
+/// Waits until the status of a run satisfies the condition.
 pub(crate) async fn wait_for<O>(run: &Run<O>, kind: StatusKind, is_it: impl Fn(Status) -> bool) {
     let look = async {
         loop {
@@ -147,13 +147,13 @@ impl From<Output> for Told {
 }
 
 impl Told {
-    /// The output of a command that went well.
+    /// Returns the output of a command that succeeded.
     pub(crate) fn well(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
         self.out
     }
 
-    /// The one line on stderr of a command that did not.
+    /// Returns the one line on stderr of a command that failed.
     pub(crate) fn error(self) -> String {
         assert_eq!((self.code, self.out.as_str()), (Some(1), ""), "{}", self.err);
         assert!(self.err.starts_with("error: ") && self.err.lines().count() == 1, "{}", self.err);

@@ -1,4 +1,4 @@
-//! Stores that no process executes: what is sent to them waits, and the command line says so.
+//! Stores that no process executes: messages wait, and the command line says so.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -54,9 +54,9 @@ const SENT: [&[&str]; 10] = [
 const SHOWN: [&[&str]; 5] =
     [&["ps"], &["show", "order-1"], &["jobs"], &["jobs", "task:orders"], &["job", "task:orders:7"]];
 
-/// What broke: `terminate` said that a run ends at once, and nothing said that nobody was there to end it.
+/// What broke: `terminate` claimed that a run ends at once, although no process was there to end it.
 #[tokio::test]
-async fn every_command_says_that_nobody_executes_the_store() {
+async fn every_command_reports_an_unexecuted_store() {
     let shop = shop().await.stop().await;
     for words in SHOWN {
         let out = tell_closed(&shop, words).await;
@@ -74,12 +74,12 @@ async fn every_command_says_that_nobody_executes_the_store() {
     let mut words = vec![start[0], file.to_str().unwrap()];
     words.extend(&start[1..]);
     let told = tell(&words).await;
-    assert_eq!((told.code, told.out.as_str()), (Some(0), "nap-1\n"), "the id alone is the answer");
+    assert_eq!((told.code, told.out.as_str()), (Some(0), "nap-1\n"), "only the id is printed");
     assert_eq!(told.err, format!("note: {NOBODY}, so the run starts once one does\n"));
 }
 
 #[tokio::test]
-async fn nothing_is_said_where_a_process_executes_the_store() {
+async fn executed_store_gets_no_note() {
     let shop = shop().await;
     for words in SHOWN.iter().chain(&SENT) {
         let out = shop.tell(words).await.well();
@@ -88,7 +88,7 @@ async fn nothing_is_said_where_a_process_executes_the_store() {
     assert_eq!(shop.ask(&["ps"]).await["executed"], true);
 }
 
-/// A process with an engine of its own.
+/// Spawns a process with its own engine.
 fn executor(folder: &std::path::Path) -> Child {
     let mut command = Command::new(OUTLIVE);
     command.arg("demo-child").arg(folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -109,7 +109,7 @@ async fn until_executed(file: &str, expected: bool) {
 }
 
 #[tokio::test]
-async fn a_killed_executor_is_seen_to_be_gone_and_its_successor_to_be_there() {
+async fn killed_executor_and_its_successor_are_both_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("shop.db");
     let client = Client::open(&file).unwrap();
@@ -119,7 +119,7 @@ async fn a_killed_executor_is_seen_to_be_gone_and_its_successor_to_be_there() {
     for _ in 0..2 {
         let mut child = executor(folder.path());
         until_executed(file, true).await;
-        // It leaves its number in the lock, and nothing else says that it is gone but the lock itself.
+        // Its pid stays in the lock file; only the released lock shows that it is gone.
         child.kill().await.unwrap();
         until_executed(file, false).await;
     }

@@ -271,25 +271,25 @@ mod tests {
     }
 
     #[test]
-    fn an_exponential_delay_doubles_up_to_its_cap() {
+    fn exponential_delay_doubles_up_to_its_cap() {
         let backoff = Backoff::exponential("1s").max_delay("30s");
         assert_eq!(delays_ms(&backoff, 7), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
     }
 
     #[test]
-    fn a_linear_delay_grows_by_its_increment_up_to_its_cap() {
+    fn linear_delay_grows_by_its_increment_up_to_its_cap() {
         let backoff = Backoff::linear("1s", "2s").max_delay("10s");
         assert_eq!(delays_ms(&backoff, 7), [1_000, 3_000, 5_000, 7_000, 9_000, 10_000, 10_000]);
     }
 
     #[test]
-    fn a_factor_other_than_two_is_exact_to_the_millisecond() {
+    fn factor_other_than_two_is_exact_to_the_millisecond() {
         assert_eq!(delays_ms(&Backoff::exponential("100ms").factor(1.5), 5), [100, 150, 225, 337, 506]);
         assert_eq!(delays_ms(&Backoff::exponential("1ms").factor(10.0), 6), [1, 10, 100, 1_000, 10_000, 100_000]);
     }
 
     #[test]
-    fn presets_are_as_documented() {
+    fn presets_match_the_documentation() {
         assert_eq!(delays_ms(&Backoff::standard(), 7), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
         assert_eq!(delays_ms(&Backoff::aggressive(), 8), [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
         assert_eq!(delays_ms(&Backoff::patient(), 7), [5_000, 10_000, 20_000, 40_000, 80_000, 120_000, 120_000]);
@@ -300,14 +300,14 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_backoff_does_as_the_function_says_below_its_cap() {
+    fn custom_backoff_follows_the_function_up_to_its_cap() {
         let backoff = Backoff::custom(|k| Duration::from_secs(u64::from(k * k))).max_delay("10s");
         assert_eq!(delays_ms(&backoff, 4), [1_000, 4_000, 9_000, 10_000]);
         assert_eq!(backoff.check(), Ok(()));
     }
 
     #[test]
-    fn without_a_cap_delays_grow_to_the_longest_and_stay_there() {
+    fn uncapped_delays_stop_at_the_longest_duration() {
         for backoff in [Backoff::exponential("1s"), Backoff::linear("1s", LONGEST), Backoff::custom(|_| Duration::MAX)]
         {
             assert_eq!(backoff.delay(u32::MAX), LONGEST, "{backoff:?}");
@@ -315,12 +315,12 @@ mod tests {
     }
 
     #[test]
-    fn retry_zero_is_taken_as_the_first() {
+    fn retry_zero_counts_as_the_first() {
         assert_eq!(Backoff::exponential("3s").delay(0), Duration::from_secs(3));
     }
 
     #[test]
-    fn a_zero_delay_is_refused() {
+    fn zero_delay_is_refused() {
         assert_eq!(refusal(&Backoff::constant(0)), "constant delay 0s must be greater than zero");
         assert_eq!(refusal(&Backoff::linear("0s", "1s")), "initial delay 0s must be greater than zero");
         assert_eq!(refusal(&Backoff::exponential("0 ms")), "base delay 0s must be greater than zero");
@@ -328,18 +328,18 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_increment_is_a_constant_delay() {
+    fn zero_increment_is_a_constant_delay() {
         assert_eq!(Backoff::linear("1s", 0).check(), Ok(()));
     }
 
     #[test]
-    fn a_negative_delay_is_refused() {
+    fn negative_delay_is_refused() {
         assert!(refusal(&Backoff::constant(-5)).starts_with("constant delay: duration \"-5\" is negative; "));
         assert!(refusal(&Backoff::linear("1s", "-1s")).starts_with("increment: duration \"-1s\" is negative; "));
     }
 
     #[test]
-    fn a_cap_below_the_first_delay_is_refused() {
+    fn cap_below_the_first_delay_is_refused() {
         let of = |backoff: Backoff| refusal(&backoff.max_delay("1s"));
         assert_eq!(of(Backoff::constant("5s")), "max_delay 1s is less than the constant delay 5s; use at least 5s");
         assert_eq!(of(Backoff::linear("5s", "1s")), "max_delay 1s is less than the initial delay 5s; use at least 5s");
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_that_does_not_grow_is_refused() {
+    fn factor_that_does_not_grow_is_refused() {
         for factor in [1.0, 0.5, 0.0, -2.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let message = refusal(&Backoff::exponential("1s").factor(factor));
             assert!(message.starts_with(&format!("factor {factor} does not increase delays; ")), "{message}");
@@ -357,13 +357,13 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_without_an_exponential_backoff_is_refused() {
+    fn factor_without_an_exponential_backoff_is_refused() {
         let message = refusal(&Backoff::linear("1s", "1s").factor(3.0));
         assert_eq!(message, "factor 3 has no effect on a linear backoff; remove it, or use `exponential`");
     }
 
     #[test]
-    fn the_first_unreadable_duration_is_the_one_reported() {
+    fn first_invalid_duration_is_reported() {
         let error = Backoff::exponential("soon").max_delay("never").check().expect_err("should be refused");
         assert!(error.to_string().starts_with("base delay: duration \"soon\" is not valid; "), "{error}");
         let source = error.source().expect("the duration error is the source");
@@ -372,7 +372,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_delay_overflows_or_passes_the_cap(
+        fn no_delay_overflows_or_exceeds_the_cap(
             (first, more, cap) in any::<(u64, u64, u64)>(), factor in any::<f64>(), k in any::<u32>(),
         ) {
             let shapes = [
@@ -388,7 +388,7 @@ mod tests {
         }
 
         #[test]
-        fn a_checked_backoff_never_shrinks(base in 1..1_000_000_u64, factor in 1.001..100.0_f64, k in 1..10_000_u32) {
+        fn valid_backoff_never_shrinks(base in 1..1_000_000_u64, factor in 1.001..100.0_f64, k in 1..10_000_u32) {
             let backoff = Backoff::exponential(base).factor(factor);
             prop_assert_eq!(backoff.check(), Ok(()));
             prop_assert!(backoff.delay(k) <= backoff.delay(k + 1));

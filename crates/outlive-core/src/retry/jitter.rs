@@ -225,18 +225,18 @@ mod tests {
     }
 
     #[test]
-    fn splitmix64_gives_the_published_numbers() {
+    fn splitmix64_matches_the_published_numbers() {
         let numbers = [1, 2, 3].map(|k| splitmix64(1_234_567, k));
         assert_eq!(numbers, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]
-    fn no_jitter_leaves_the_delay() {
+    fn no_jitter_keeps_the_delay() {
         assert_eq!(spread(Jitter::none(), &Backoff::constant("10s")), (10.0, 10.0, 10.0));
     }
 
     #[test]
-    fn proportional_jitter_fills_its_part_on_both_sides() {
+    fn proportional_jitter_fills_its_range_on_both_sides() {
         assert_fills(Jitter::default(), &Backoff::constant("10s"), 9.0, 11.0);
         assert_fills(Jitter::proportional(0.5), &Backoff::constant("10s"), 5.0, 15.0);
         assert_fills(Jitter::proportional(1.0), &Backoff::constant("10s"), 0.0, 20.0);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn decorrelated_jitter_goes_from_the_base_to_three_times_the_delay_before() {
+    fn decorrelated_jitter_stays_between_base_and_triple_the_last_delay() {
         let backoff = Backoff::exponential("1s").max_delay("30s");
         let (base, cap) = (Duration::from_secs(1), Duration::from_secs(30));
         let mut capped = 0;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn decorrelated_jitter_beyond_its_look_back_goes_on_as_if_it_had_seen_all() {
+    fn decorrelated_jitter_beyond_its_look_back_is_exact() {
         let backoff = Backoff::standard();
         for seed in 0..20 {
             let (base, cap) = (backoff.delay(1), backoff.cap());
@@ -291,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn jitter_comes_after_the_cap() {
+    fn jitter_is_applied_after_the_cap() {
         let backoff = Backoff::exponential("1s").max_delay("10s");
         let longest = (0..1_000).map(|seed| Jitter::proportional(0.5).delay(&backoff, 20, seed)).max();
         assert!(longest > Some(Duration::from_secs(14)));
     }
 
     #[test]
-    fn each_retry_draws_anew() {
+    fn each_retry_draws_a_new_number() {
         let backoff = Backoff::constant("10s");
         let mut delays: Vec<Duration> = (1..=100).map(|k| Jitter::full().delay(&backoff, k, 7)).collect();
         delays.sort();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proportion_outside_zero_to_one_is_refused() {
+    fn proportion_outside_zero_to_one_is_refused() {
         for part in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
             let message = Jitter::proportional(part).check().expect_err("should be refused").to_string();
             assert!(message.starts_with(&format!("jitter proportion {part} is not between 0 and 1")), "{message}");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_is_the_share_of_the_delay_left_to_chance() {
+    fn factor_is_the_random_share_of_the_delay() {
         let backoff = Backoff::constant("10s");
         assert_fills(Jitter::full().factor(0.3), &backoff, 7.0, 10.0);
         assert_fills(Jitter::equal().factor(0.3), &backoff, 7.0, 10.0);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_forms_are_those_with_a_factor_of_1_one_half_and_3() {
+    fn default_factors_are_1_one_half_and_3() {
         let backoff = Backoff::standard();
         for (seed, k) in (0..100).zip(1..) {
             let delay = |jitter: Jitter| jitter.delay(&backoff, k, seed);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_out_of_range_is_refused_and_named() {
+    fn factor_out_of_range_is_refused_and_named() {
         let refusal = |jitter: Jitter| jitter.check().expect_err("should be refused").to_string();
         for factor in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.5, 0.0, 1.01] {
             for jitter in [Jitter::full(), Jitter::equal()] {
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_of_a_jitter_that_takes_none_is_refused() {
+    fn factor_is_refused_for_a_jitter_without_one() {
         for (jitter, way_out) in [(Jitter::none(), "remove it"), (Jitter::default(), "`Jitter::proportional`")] {
             let message = jitter.factor(0.5).check().expect_err("should be refused").to_string();
             assert!(message.contains("factor 0.5") && message.contains(way_out), "{message}");
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_is_shown() {
+    fn factor_is_shown() {
         assert_eq!(Jitter::full().factor(0.3).to_string(), "full(0.3)");
         assert_eq!(Jitter::decorrelated().factor(2.0).to_string(), "decorrelated(2)");
         assert_eq!(Jitter::equal().to_string(), "equal");
@@ -396,7 +396,7 @@ mod tests {
         }
 
         #[test]
-        fn a_factor_bounds_the_delay(
+        fn factor_bounds_the_delay(
             first in 1..1_000_000_000_u64, share in 0.001..=1.0_f64, growth in 1.001..10.0_f64, k in 1..50_u32, seed: u64,
         ) {
             let backoff = Backoff::exponential(first).max_delay("365 days");

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn different_parts_never_make_the_same_text() {
+    fn different_parts_never_produce_the_same_text() {
         let parts = ["", "-", "%-", "a", "a/b", "a[b]", "a#2", "%", "a%2F"];
         let mut seen = std::collections::BTreeSet::new();
         for scope_key in parts {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_gives_back_the_number_that_the_call_took() {
+    fn undo_frees_the_number_that_the_call_took() {
         let mut identities = Identities::default();
         let plain: Arc<str> = "step:a".into();
         let first = identities.take(plain.clone());

@@ -56,7 +56,7 @@ mod tests {
     use crate::workflow::{OpKind, base, scope};
 
     #[test]
-    fn identities_are_parsed_as_they_were_built() {
+    fn identities_parse_back_to_their_parts() {
         let hard = ["a", "a/b", "a[b]", "a#2", "%", "%2F", "%25", ""];
         for outer in hard {
             for name in hard {

@@ -53,13 +53,13 @@ impl Stage {
         Self { job, pos: 0, calls: Vec::new(), lifecycle: Vec::new() }
     }
 
-    fn hear(&mut self, seconds: i64, message: Message) {
+    fn receive(&mut self, seconds: i64, message: Message) {
         self.pos += 1;
         self.job.receive(Inbound { pos: self.pos, at: at(seconds), message });
     }
 
     fn event(&mut self, seconds: i64) {
-        self.hear(seconds, Message::Event(Event::new(Payload::recorded("1"))));
+        self.receive(seconds, Message::Event(Event::new(Payload::recorded("1"))));
     }
 
     /// Makes all calls due at `now`, each with the result of `end`. Returns what the job waits for.
@@ -104,7 +104,7 @@ fn failed() -> End {
 }
 
 #[test]
-fn as_many_attempts_are_made_as_the_policy_says_and_each_is_told_by_its_number() {
+fn attempts_are_bounded_by_the_policy_and_numbered() {
     for retries in 0..4 {
         for has_error in [false, true] {
             let mut stage = Stage::new(every_minute(policy(retries, has_error), Missed::CatchUpOne));
@@ -128,7 +128,7 @@ fn as_many_attempts_are_made_as_the_policy_says_and_each_is_told_by_its_number()
 }
 
 #[test]
-fn a_retry_goes_before_the_schedule_whatever_was_missed() {
+fn retry_runs_before_the_schedule_with_any_missed_policy() {
     let table: [(Missed, &[&str]); 3] = [
         (Missed::CatchUpOne, &["execute#1@0", "execute#2@200", "execute#1@200", "execute#1@240"]),
         (Missed::Skip, &["execute#1@0", "execute#2@200", "execute#1@240"]),
@@ -144,7 +144,7 @@ fn a_retry_goes_before_the_schedule_whatever_was_missed() {
 }
 
 #[test]
-fn a_trigger_leaves_what_is_scheduled_for_later_and_what_comes_due_meanwhile() {
+fn trigger_keeps_the_scheduled_run() {
     // When the triggered call starts and ends, with a tick or wake at 60.
     for (began, ended, is_due_after) in [(5, 6, false), (59, 61, true), (59, 60, true)] {
         for is_task in [true, false] {
@@ -158,7 +158,7 @@ fn a_trigger_leaves_what_is_scheduled_for_later_and_what_comes_due_meanwhile() {
                 stage.event(0);
             }
             stage.run(0, |_, _| if is_task { wake(60) } else { done() });
-            stage.hear(began, Message::Trigger);
+            stage.receive(began, Message::Trigger);
             let Next::Call(call) = stage.job.next(at(began)) else { panic!("no call although the job was triggered") };
             stage.job.ended(&call, done(), at(began), at(ended));
             assert_eq!(stage.job.record().next, Some(at(60)), "task {is_task}: {began}..{ended}");
@@ -169,34 +169,34 @@ fn a_trigger_leaves_what_is_scheduled_for_later_and_what_comes_due_meanwhile() {
 }
 
 #[test]
-fn a_stopped_job_is_not_tried_again_whoever_asked_for_the_run() {
+fn stopped_job_is_not_retried() {
     for is_trigger in [false, true] {
         let mut stage = Stage::new(every_minute(policy(3, false), Missed::CatchUpOne));
         if is_trigger {
             stage.run(0, |_, _| done());
-            stage.hear(5, Message::Trigger);
+            stage.receive(5, Message::Trigger);
         }
         stage.run(5, |_, _| failed());
         stage.take();
-        stage.hear(6, Message::Pause);
+        stage.receive(6, Message::Pause);
         for now in [6, 15, 1_000] {
             assert!(matches!(stage.run(now, |_, _| done()), Next::Wait(_)));
         }
         assert_eq!(stage.take(), Vec::<String>::new(), "{is_trigger}");
-        stage.hear(1_000, Message::Resume);
+        stage.receive(1_000, Message::Resume);
         stage.run(1_000, |_, _| done());
         assert_eq!(stage.take(), ["execute#1@1000"], "{is_trigger}");
     }
 }
 
 #[test]
-fn events_wait_for_a_retry_and_are_told_that_they_do() {
+fn events_wait_for_a_retry_and_are_reported_as_held() {
     let mut stage = Stage::new(task(policy(2, false), true));
     stage.event(0);
     stage.run(0, |_, _| failed());
     stage.event(1);
     let asking = Event { is_asking: true, ..Event::new(Payload::recorded("1")) };
-    stage.hear(2, Message::Event(asking));
+    stage.receive(2, Message::Event(asking));
     stage.event(3);
     assert_eq!(stage.job.held(), [(1, 1), (2, 2), (4, 4)], "an event that asks for a reply waits for it");
     stage.run(3, |_, _| done());
@@ -207,7 +207,7 @@ fn events_wait_for_a_retry_and_are_told_that_they_do() {
 }
 
 #[test]
-fn a_batch_is_flushed_for_one_reason_at_its_time() {
+fn batch_is_flushed_for_one_reason_at_its_time() {
     // Window, quiet period, max events; times of the events; time of a manual flush; expected calls.
     type Case = (u64, Option<u64>, Option<u64>, &'static [i64], Option<i64>, &'static [&'static str]);
     let table: [Case; 6] = [
@@ -223,7 +223,7 @@ fn a_batch_is_flushed_for_one_reason_at_its_time() {
         for second in 0..100 {
             events.iter().filter(|event| **event == second).for_each(|event| stage.event(*event));
             if flush == Some(second) {
-                stage.hear(second, Message::Trigger);
+                stage.receive(second, Message::Trigger);
             }
             stage.run(second, |_, _| done());
         }
@@ -235,7 +235,7 @@ fn a_batch_is_flushed_for_one_reason_at_its_time() {
 }
 
 #[test]
-fn events_that_a_retry_held_up_are_batched_as_if_it_had_not() {
+fn events_held_by_a_retry_are_batched_by_arrival_time() {
     let mut stage = Stage::new(debounce(30, None, None));
     stage.event(0);
     stage.run(0, |_, _| done());
@@ -249,13 +249,17 @@ fn events_that_a_retry_held_up_are_batched_as_if_it_had_not() {
     stage.event(75);
     stage.run(75, |_, _| done());
     let calls: Vec<String> = stage.take().into_iter().filter(|call| call.starts_with("execute")).collect();
-    assert_eq!(calls, ["execute#2@75 of 1 by window", "execute#1@75 of 3 by window"], "75 is in the next batch");
+    assert_eq!(
+        calls,
+        ["execute#2@75 of 1 by window", "execute#1@75 of 3 by window"],
+        "the event at 75 is in the next batch"
+    );
     stage.run(105, |_, _| done());
     assert_eq!(stage.take(), ["execute#1@105 of 1 by window"]);
 }
 
 #[test]
-fn terminate_is_the_end_whatever_is_under_way() {
+fn terminate_ends_the_job_even_during_a_retry() {
     let end = || End::Done(Done { terminate: Some("enough".into()), ..Done::default() });
     for rules in [task(policy(2, true), true), debounce(5, None, None)] {
         for is_retrying in [false, true] {
@@ -277,7 +281,7 @@ fn terminate_is_the_end_whatever_is_under_way() {
 
 /// Regression: a due wake waited until no event was left, however many came after its time.
 #[test]
-fn due_wake_goes_before_events_that_were_accepted_after_it_was_due() {
+fn due_wake_runs_before_events_accepted_after_it_was_due() {
     let mut stage = Stage::new(task(policy(0, false), false));
     stage.event(0);
     stage.run(0, |_, _| wake(60));
@@ -290,7 +294,7 @@ fn due_wake_goes_before_events_that_were_accepted_after_it_was_due() {
     assert_eq!(stage.take(), ["on_event#1@70", "on_event#1@70", "execute#1@70", "on_event#1@70", "on_event#1@70"]);
     // Triggers behave the same way.
     stage.event(71);
-    stage.hear(72, Message::Trigger);
+    stage.receive(72, Message::Trigger);
     stage.event(73);
     stage.run(74, |_, _| done());
     assert_eq!(stage.take(), ["on_event#1@74", "execute#1@74", "on_event#1@74"]);

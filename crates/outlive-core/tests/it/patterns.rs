@@ -16,7 +16,7 @@ fn next_dates(pattern: &str, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn patterns_mean_what_the_table_says() {
+fn patterns_match_the_expected_dates() {
     let table: [(&str, &[&str]); 17] = [
         ("0 9 * * MON", &["2026-01-05 09:00", "2026-01-12 09:00"]),
         ("0 9 * * mon-fri", &["2026-01-01 09:00", "2026-01-02 09:00", "2026-01-05 09:00"]),
@@ -42,7 +42,7 @@ fn patterns_mean_what_the_table_says() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_field() {
+fn pattern_errors_name_the_field() {
     let table = [
         ("61 * * * *", "minute 61 is not within 0-59"),
         ("* 24 * * *", "hour 24 is not within 0-23"),
@@ -80,13 +80,13 @@ fn what_is_wrong_is_named_with_its_field() {
 }
 
 #[test]
-fn a_long_text_is_shown_shortened() {
+fn long_text_is_truncated_in_errors() {
     let error = Cron::new(&"9".repeat(100_000)).unwrap_err().to_string();
     assert!(error.len() < 300, "{} bytes", error.len());
 }
 
 #[test]
-fn dates_that_never_come_are_refused() {
+fn patterns_that_never_match_are_refused() {
     for pattern in ["0 0 30 2 *", "0 0 31 FEB,APR,JUN,SEP,NOV *", "0 0 0 29 2 * 2027", "0 0 31W 2 *"] {
         let error = Cron::new(pattern).unwrap_err();
         assert_eq!(error, ScheduleError::Never { text: pattern.to_owned() });
@@ -109,7 +109,7 @@ fn unknown_zones_are_named() {
 
 /// An unbounded search would effectively never return.
 #[test]
-fn the_search_for_the_hardest_patterns_comes_to_an_end() {
+fn search_terminates_for_the_hardest_patterns() {
     for pattern in ["0 0 30 2 *", "59 59 23 31 12 +MON#5 4999", "0 0 0 29 2 +MON 1970-5000/4", "0 0 31W 2 *"] {
         let Ok(cron) = Cron::new(pattern) else { continue };
         let cron = cron.zone("Africa/Casablanca").unwrap();
@@ -180,7 +180,7 @@ fn check(cron: Cron, at: Timestamp, end: Timestamp) -> Result<(), TestCaseError>
         prop_assert!(next > last, "{cron}: {next} after {last}");
         prop_assert_eq!(cron.latest_until(next), Some(next), "{}", cron);
         let before = cron.latest_until(Timestamp::from_millis(next.as_millis() - 1));
-        prop_assert!(before.is_none_or(|before| before <= last), "{cron}: {before:?} is left out before {next}");
+        prop_assert!(before.is_none_or(|before| before <= last), "{cron}: {before:?} was skipped before {next}");
         last = next;
     }
     prop_assert!(cron.latest_until(at).is_none_or(|latest| latest <= at));
@@ -197,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn any_pattern_is_understood_and_goes_forward(
+    fn valid_patterns_parse_and_go_forward(
         text in any_pattern(), zone in 0..3_usize, at in any_time(), end in any_time(),
     ) {
         match Cron::new(&text) {
@@ -207,14 +207,14 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_refused_or_goes_forward(text in any_text(), zone in any::<String>(), at in any_time()) {
+    fn arbitrary_text_is_refused_or_goes_forward(text in any_text(), zone in any::<String>(), at in any_time()) {
         let Ok(cron) = Cron::new(&text) else { return Ok(()) };
         prop_assert!(cron.clone().zone(&zone).is_err());
         check(cron, at, at)?;
     }
 
     #[test]
-    fn a_minute_is_a_minute_by_interval_or_by_cron(
+    fn interval_and_cron_agree_on_every_minute(
         minute in 0..30_000_000_i64, late in 0..20_000_000_i64, runs in 0..200_u32,
     ) {
         let tick = Timestamp::from_millis(minute * 60_000);

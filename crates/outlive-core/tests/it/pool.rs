@@ -72,7 +72,7 @@ fn name_of_call(call: &Dispatch) -> String {
     format!("{how}{}", names.join("+"))
 }
 
-/// A pool with a queue that stands for its store.
+/// A pool with a queue in place of its store.
 struct Stage {
     pool: Pool,
     setup: PoolSetup,
@@ -80,10 +80,10 @@ struct Stage {
     pos: u64,
     queue: BTreeMap<(Spot, u64), Result<Event, String>>,
     running: VecDeque<Dispatch>,
-    /// What is asked for and not done yet.
+    /// Requested by the pool, not done yet.
     change: Option<PoolChange>,
     read: Option<QueueRead>,
-    /// What was committed.
+    /// Committed so far.
     dead: Vec<Dead>,
     lifecycle: Vec<LifecycleRecordKind>,
     state: Option<NewState>,
@@ -128,7 +128,7 @@ impl Stage {
         names.iter().for_each(|name| self.push(event(name)));
     }
 
-    fn hear(&mut self, message: Message) {
+    fn receive(&mut self, message: Message) {
         self.pos += 1;
         self.pool.receive(Inbound { pos: self.pos, at: at(self.now), message });
     }
@@ -148,7 +148,7 @@ impl Stage {
         for call in turn.calls.drain(..) {
             for queued in &call.events {
                 let is_new = !self.running.iter().flat_map(|call| &call.events).any(|other| other.pos == queued.pos);
-                assert!(is_new, "{} is handled twice at a time", name_of(queued));
+                assert!(is_new, "{} is handled twice at once", name_of(queued));
             }
             self.running.push_back(call);
         }
@@ -157,7 +157,7 @@ impl Stage {
 
     /// Returns the page that was asked for, without handing it over.
     fn page(&mut self) -> QueuePage {
-        let QueueRead { now, after, limit } = self.read.take().expect("a page is asked for");
+        let QueueRead { now, after, limit } = self.read.take().expect("a page was requested");
         let is_later = |spot: &Spot| spot.rank == Spot::DELAYED && *spot > Spot::delayed_until(now);
         let next_due = self.queue.keys().find(|(spot, _)| is_later(spot)).map(|(spot, _)| spot.due());
         let ready = self.queue.iter().filter(|((spot, _), _)| !is_later(spot));
@@ -173,7 +173,7 @@ impl Stage {
     fn commit(&mut self) {
         let change = self.change.take().expect("something is committed");
         for moved in change.queue {
-            assert!(self.queue.remove(&(moved.from, moved.pos)).is_some(), "event {} was in the queue", moved.pos);
+            assert!(self.queue.remove(&(moved.from, moved.pos)).is_some(), "event {} is not in the queue", moved.pos);
             moved.to.into_iter().for_each(|event| drop(self.queue.insert((Spot::of(&event), moved.pos), Ok(event))));
         }
         self.dead.extend(change.dead);
@@ -206,7 +206,8 @@ impl Stage {
 
     fn end_with(&mut self, name: &str, end: End, writes: Vec<Write>) {
         let place = self.running.iter().position(|call| name_of_call(call) == name);
-        let call = place.and_then(|place| self.running.remove(place)).unwrap_or_else(|| panic!("{name} does not run"));
+        let call =
+            place.and_then(|place| self.running.remove(place)).unwrap_or_else(|| panic!("{name} is not running"));
         let end = match call.handling {
             Handling::Execute => end,
             Handling::Fail(failure) | Handling::Bury(failure) => End::Failed(failure),
@@ -241,19 +242,19 @@ fn record_of(state: &NewState) -> Record {
 // ---- order ----
 
 #[test]
-fn no_more_calls_run_than_the_limit() {
+fn concurrent_calls_never_exceed_the_limit() {
     for concurrency in 1..5 {
         let mut stage = Stage::new(setup(rules(concurrency)));
         stage.push_all(&["a", "b", "c", "d", "e", "f"]);
         assert_eq!(stage.settle().len(), concurrency);
-        assert_eq!(stage.end("a", done()).len(), 1, "the next one starts when one has ended");
+        assert_eq!(stage.end("a", done()).len(), 1, "the next call starts when one has ended");
         assert_eq!(stage.running.len(), concurrency);
         assert_eq!(stage.drain().len(), 6 - concurrency - 1);
     }
 }
 
 #[test]
-fn lanes_take_turns_in_order_of_arrival_within_each() {
+fn lanes_take_turns_and_each_is_in_arrival_order() {
     let mut stage = Stage::new(setup(rules(1)));
     for (name, lane) in [("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b"), ("b2", "b"), ("c1", "c")] {
         stage.push(of_lane(name, lane));
@@ -268,10 +269,10 @@ fn lane_that_had_its_turn_is_last_on_the_next_page() {
     stage.push(of_lane("a2", "a"));
     assert_eq!(stage.settle(), ["a1"]);
     // Paused, so that `a1` has left the queue when the next page is read.
-    stage.hear(Message::Pause);
+    stage.receive(Message::Pause);
     stage.push(of_lane("b1", "b"));
     stage.end("a1", done());
-    stage.hear(Message::Resume);
+    stage.receive(Message::Resume);
     assert_eq!(stage.drain(), ["b1", "a2"]);
 }
 
@@ -285,10 +286,10 @@ fn larger_priorities_go_first() {
 }
 
 #[test]
-fn what_was_read_ahead_makes_way_for_what_is_more_urgent() {
+fn more_urgent_event_overtakes_events_read_ahead() {
     let urgent = || Event { priority: 1, ..event("urgent") };
     let table = [
-        // What is pushed while the others wait, and the calls that follow.
+        // The event pushed while the others wait, and the calls that follow.
         (urgent(), ["urgent", "b", "c"]),
         (event("equal"), ["b", "c", "equal"]),
         (Event { priority: -1, ..event("lazy") }, ["b", "c", "lazy"]),
@@ -305,7 +306,7 @@ fn what_was_read_ahead_makes_way_for_what_is_more_urgent() {
 }
 
 #[test]
-fn page_that_was_read_before_an_urgent_push_is_used_only_until_the_next() {
+fn page_read_before_an_urgent_push_is_used_until_the_next_read() {
     let mut stage = Stage::new(setup(rules(2)));
     stage.push_all(&["a", "b", "c", "d"]);
     stage.turn();
@@ -317,7 +318,7 @@ fn page_that_was_read_before_an_urgent_push_is_used_only_until_the_next() {
 }
 
 #[test]
-fn event_that_a_late_page_still_has_is_not_handled_again() {
+fn event_in_a_stale_page_is_not_handled_again() {
     let mut stage = Stage::new(setup(rules(1)));
     stage.push_all(&["a", "b"]);
     assert_eq!(stage.settle(), ["a"]);
@@ -335,7 +336,7 @@ fn event_that_a_late_page_still_has_is_not_handled_again() {
 }
 
 #[test]
-fn queue_longer_than_any_page_is_handled_to_its_end() {
+fn queue_longer_than_a_page_is_fully_handled() {
     let mut stage = Stage::new(setup(rules(50)));
     let names: Vec<String> = (0..3_000).map(|n| n.to_string()).collect();
     names.iter().for_each(|name| stage.push(event(name)));
@@ -344,7 +345,7 @@ fn queue_longer_than_any_page_is_handled_to_its_end() {
 }
 
 #[test]
-fn page_that_could_not_be_read_is_asked_for_again() {
+fn failed_page_read_is_retried() {
     let mut stage = Stage::new(setup(rules(1)));
     stage.push_all(&["a"]);
     stage.turn();
@@ -370,7 +371,7 @@ fn delayed_event_starts_when_it_is_due() {
 }
 
 #[test]
-fn rate_is_kept_although_more_could_run() {
+fn rate_limit_holds_despite_free_capacity() {
     let mut stage = Stage::new(setup(PoolRules { rate: Some((2, Duration::from_secs(60))), ..rules(10) }));
     stage.push_all(&["a", "b", "c", "d", "e"]);
     let table = [(0, vec!["a", "b"]), (30, vec![]), (59, vec![]), (60, vec!["c", "d"]), (120, vec!["e"])];
@@ -382,7 +383,7 @@ fn rate_is_kept_although_more_could_run() {
 }
 
 #[test]
-fn clock_set_back_costs_a_rate_at_most_one_period() {
+fn clock_set_back_delays_a_rate_limit_by_at_most_one_period() {
     let mut stage = Stage::new(setup(PoolRules { rate: Some((2, Duration::from_secs(60))), ..rules(10) }));
     stage.push_all(&["a", "b", "c", "d"]);
     let table = [(10_000, vec!["a", "b"]), (1_000, vec![]), (1_059, vec![]), (1_060, vec!["c", "d"])];
@@ -393,7 +394,7 @@ fn clock_set_back_costs_a_rate_at_most_one_period() {
 }
 
 #[test]
-fn idle_pool_stays_in_memory_as_long_as_its_rate_counts() {
+fn idle_pool_stays_in_memory_until_its_rate_period_ends() {
     let mut stage = Stage::new(setup(PoolRules { rate: Some((1, Duration::from_secs(60))), ..rules(1) }));
     stage.push_all(&["a"]);
     assert_eq!(stage.drain(), ["a"]);
@@ -407,7 +408,7 @@ fn idle_pool_stays_in_memory_as_long_as_its_rate_counts() {
 // ---- failures ----
 
 #[test]
-fn each_event_is_retried_by_itself_and_becomes_a_dead_letter() {
+fn each_event_is_retried_separately_and_becomes_a_dead_letter() {
     let mut stage = Stage::new(setup(retrying(2)));
     stage.push_all(&["bad", "good"]);
     let mut calls = stage.settle();
@@ -427,7 +428,7 @@ fn each_event_is_retried_by_itself_and_becomes_a_dead_letter() {
 }
 
 #[test]
-fn without_a_policy_the_first_failure_is_a_dead_letter() {
+fn first_failure_without_a_policy_is_a_dead_letter() {
     let mut stage = Stage::new(setup(rules(1)));
     stage.push_all(&["bad", "next"]);
     stage.settle();
@@ -436,7 +437,7 @@ fn without_a_policy_the_first_failure_is_a_dead_letter() {
 }
 
 #[test]
-fn retry_keeps_the_event_and_its_first_attempt() {
+fn retry_keeps_the_event_and_its_first_attempt_time() {
     let mut stage = Stage::new(setup(retrying(5)));
     stage.push(Event { priority: 3, dedup: Some(Name::recorded("k")), ..of_lane("bad", "l") });
     stage.settle();
@@ -483,7 +484,7 @@ fn refused_write_fails_the_call_that_asked_for_it() {
 }
 
 #[test]
-fn refused_commit_of_a_released_pool_does_not_make_it_ours() {
+fn refused_commit_of_a_released_pool_does_not_own_it() {
     let mut stage = Stage::new(setup(retrying(1)));
     assert_eq!((stage.settle(), stage.status().1), (vec![], false));
     stage.push_all(&["a"]);
@@ -495,11 +496,11 @@ fn refused_commit_of_a_released_pool_does_not_make_it_ours() {
     stage.settle();
     stage.end_with("fail a", done(), Vec::new());
     stage.turn();
-    assert!(stage.change.take().unwrap().state.is_some_and(|state| state.is_owned), "the next commit says it again");
+    assert!(stage.change.take().unwrap().state.is_some_and(|state| state.is_owned), "the next commit sets it again");
 }
 
 #[test]
-fn page_that_was_read_before_a_retry_does_not_hide_it() {
+fn page_read_before_a_retry_does_not_hide_it() {
     let mut stage = Stage::new(setup(retrying(1)));
     stage.push_all(&["a"]);
     stage.settle();
@@ -528,7 +529,7 @@ fn refused_write_of_on_dead_does_not_keep_the_event() {
 }
 
 #[test]
-fn commit_without_writes_is_never_refused_while_the_pool_is_ours() {
+fn refused_commit_without_writes_means_the_pool_is_lost() {
     let mut stage = Stage::new(setup(rules(1)));
     stage.push_all(&["a"]);
     stage.settle();
@@ -540,14 +541,14 @@ fn commit_without_writes_is_never_refused_while_the_pool_is_ours() {
 // ---- batches ----
 
 #[test]
-fn batch_has_up_to_so_many_events() {
+fn batch_size_is_bounded() {
     let mut stage = Stage::new(setup(PoolRules { batch: 3, ..rules(1) }));
     stage.push_all(&["a", "b", "c", "d"]);
     assert_eq!(stage.drain(), ["a+b+c", "d"]);
 }
 
 #[test]
-fn event_that_does_not_decode_fails_without_the_others_of_its_batch() {
+fn undecodable_event_fails_without_the_rest_of_its_batch() {
     let mut stage = Stage::new(setup(PoolRules { batch: 4, ..rules(1) }));
     stage.push_all(&["a", "odd", "b", "c"]);
     let damaged = (Spot::of(&event("b")), 3);
@@ -559,10 +560,10 @@ fn event_that_does_not_decode_fails_without_the_others_of_its_batch() {
     assert_eq!(stage.running.len(), 1);
 }
 
-// ---- deaths of the process ----
+// ---- crashes of the process ----
 
 #[test]
-fn after_a_death_nothing_starts_before_that_is_durable() {
+fn after_a_crash_nothing_starts_before_the_mark_is_durable() {
     let mut stage = Stage::new(PoolSetup { recoveries: 1, ..setup(rules(2)) });
     stage.push_all(&["a", "b"]);
     stage.turn();
@@ -578,9 +579,9 @@ fn after_a_death_nothing_starts_before_that_is_durable() {
     assert_eq!((stage.queue.len(), stage.dead.len()), (0, 1));
 }
 
-/// The process dies whenever `deadly` is handled, and at last also when `on_dead` looks at it.
+/// The process crashes whenever `deadly` is handled, and finally also while `on_dead` handles it.
 #[test]
-fn deadly_event_is_found_and_given_up_after_too_many_deaths() {
+fn deadly_event_is_given_up_after_too_many_crashes() {
     let mut stage = Stage::new(setup(rules(2)));
     stage.push_all(&["deadly", "a", "b"]);
     let mut lives = vec![stage.settle()];
@@ -590,17 +591,17 @@ fn deadly_event_is_found_and_given_up_after_too_many_deaths() {
     }
     let expected: [&[&str]; 5] = [
         &["deadly", "a"],
-        // Both were running, but nothing was blamed yet.
+        // Both were running, but neither is blamed yet.
         &["deadly", "a"],
-        // Each may be the cause, so it runs alone.
+        // Either may be the cause, so it runs alone.
         &["deadly"],
-        // Two deaths are too many.
+        // Two crashes are too many.
         &["fail deadly"],
         // `on_dead` does not survive it either.
         &["bury deadly"],
     ];
     assert_eq!(lives, expected);
-    assert_eq!(stage.end("bury deadly", done()), ["a"], "it has a death, and runs alone");
+    assert_eq!(stage.end("bury deadly", done()), ["a"], "it is blamed for a crash, so it runs alone");
     assert_eq!(stage.end("a", done()), ["b"]);
     assert_eq!(stage.dead(), [("deadly".to_owned(), 1)]);
     assert!(stage.dead[0].failure.as_str().contains("the process died 3 times"), "{:?}", stage.dead[0].failure);
@@ -614,7 +615,7 @@ fn suspect_runs_alone_and_not_in_a_batch() {
     stage.push_all(&["c"]);
     assert_eq!(stage.settle(), ["a+b"]);
     assert_eq!(stage.end("a+b", done()), ["suspect"], "not while others run");
-    assert_eq!(stage.end("suspect", done()), ["c"], "and no other while it runs");
+    assert_eq!(stage.end("suspect", done()), ["c"], "no other call while it runs");
 }
 
 #[test]
@@ -626,12 +627,12 @@ fn marked_events_that_do_not_start_lose_their_mark() {
     stage.end_with("a", done(), Vec::new());
     stage.turn();
     assert_eq!(stage.change.as_ref().unwrap().queue.len(), 1);
-    stage.hear(Message::Pause);
+    stage.receive(Message::Pause);
     assert_eq!(stage.settle(), Vec::<String>::new());
     stage.end("b", done());
     let kept = stage.queue.values().next().unwrap().clone().unwrap();
     assert_eq!((stage.queue.len(), kept.deaths), (1, 0));
-    stage.hear(Message::Resume);
+    stage.receive(Message::Resume);
     assert_eq!(stage.settle(), ["c"]);
 }
 
@@ -640,20 +641,20 @@ fn marked_events_that_do_not_start_lose_their_mark() {
 #[test]
 fn paused_pool_starts_nothing_until_it_is_resumed() {
     let mut stage = Stage::new(setup(rules(1)));
-    // Also before its first event.
-    stage.hear(Message::Pause);
+    // Pausing works before the first event too.
+    stage.receive(Message::Pause);
     assert_eq!(stage.settle(), Vec::<String>::new());
     assert_eq!(stage.status(), (Some(Status::Paused), false));
     stage.push_all(&["a", "b"]);
     assert_eq!(stage.settle(), Vec::<String>::new());
     stage.crash();
     assert_eq!(stage.settle(), Vec::<String>::new(), "also after a restart");
-    stage.hear(Message::Resume);
+    stage.receive(Message::Resume);
     assert_eq!(stage.settle(), ["a"]);
     assert_eq!(stage.status(), (Some(Status::Running), true));
-    stage.hear(Message::Pause);
-    assert_eq!(stage.end("a", done()), Vec::<String>::new(), "what has started ends, and nothing follows");
-    stage.hear(Message::Resume);
+    stage.receive(Message::Pause);
+    assert_eq!(stage.end("a", done()), Vec::<String>::new(), "the running call ends, and nothing follows");
+    stage.receive(Message::Resume);
     assert_eq!(stage.drain(), ["b"]);
     let orders: Vec<_> = stage.lifecycle.iter().filter(|kind| **kind != LifecycleRecordKind::JobExecuted).collect();
     let (stopped, resumed) = (&LifecycleRecordKind::JobStopped, &LifecycleRecordKind::JobResumed);
@@ -661,9 +662,9 @@ fn paused_pool_starts_nothing_until_it_is_resumed() {
 }
 
 #[test]
-fn message_that_comes_twice_or_changes_nothing_is_only_taken() {
+fn duplicate_or_no_op_message_is_only_taken() {
     let mut stage = Stage::new(setup(rules(1)));
-    stage.hear(Message::Resume);
+    stage.receive(Message::Resume);
     stage.pool.receive(Inbound { pos: 1, at: at(0), message: Message::Pause });
     assert_eq!(
         [stage.pool.has_received(0), stage.pool.has_received(1), stage.pool.has_received(2)],
@@ -678,7 +679,7 @@ fn message_that_comes_twice_or_changes_nothing_is_only_taken() {
 }
 
 #[test]
-fn pool_that_stops_ends_what_runs_and_leaves_the_rest() {
+fn stopping_pool_finishes_running_calls_and_keeps_the_rest() {
     let mut stage = Stage::new(setup(rules(1)));
     stage.push_all(&["a", "b"]);
     stage.settle();
@@ -689,7 +690,7 @@ fn pool_that_stops_ends_what_runs_and_leaves_the_rest() {
 }
 
 #[test]
-fn pool_rests_when_its_queue_is_empty_and_goes_on_with_a_push() {
+fn pool_rests_on_an_empty_queue_and_wakes_on_a_push() {
     let mut stage = Stage::new(setup(rules(1)));
     stage.push_all(&["a"]);
     assert_eq!(stage.drain(), ["a"]);
@@ -698,7 +699,7 @@ fn pool_rests_when_its_queue_is_empty_and_goes_on_with_a_push() {
     assert_eq!(stage.settle(), ["b"]);
     assert_eq!(stage.end("b", done()), Vec::<String>::new());
     let running = stage.durable.iter().filter(|durable| durable.is_rest).count();
-    assert_eq!((running, stage.queue.len()), (2, 0), "it was owned again, and released again");
+    assert_eq!((running, stage.queue.len()), (2, 0), "it was owned and released again");
 }
 
 #[test]
@@ -721,7 +722,7 @@ fn number_of_running_events_is_recorded_for_other_processes() {
     let mut stage = Stage::new(setup(PoolRules { batch: 2, ..rules(2) }));
     stage.push_all(&["a", "b", "c"]);
     stage.settle();
-    stage.hear(Message::Pause);
+    stage.receive(Message::Pause);
     stage.settle();
     assert_eq!(record_of(stage.state.as_ref().unwrap()).events, 3);
     stage.end("a+b", done());

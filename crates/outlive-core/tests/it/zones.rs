@@ -111,7 +111,7 @@ fn runs_by_date(change: &Change, time: Time, ticks: &[Timestamp]) -> BTreeMap<Da
 }
 
 #[test]
-fn a_daily_job_runs_once_for_each_date_at_every_change() {
+fn daily_job_runs_once_per_date_at_every_change() {
     let mut cases = 0;
     for change in all_changes() {
         for time in critical_times(&change) {
@@ -130,7 +130,7 @@ fn a_daily_job_runs_once_for_each_date_at_every_change() {
 }
 
 #[test]
-fn what_goes_by_elapsed_time_matches_whenever_the_clock_on_the_wall_does() {
+fn patterns_by_elapsed_time_match_the_wall_clock() {
     type Matches = fn(Time) -> bool;
     let table: [(&str, Matches); 5] = [
         ("0 * * * *", |time| time.minute() == 0),
@@ -151,7 +151,7 @@ fn what_goes_by_elapsed_time_matches_whenever_the_clock_on_the_wall_does() {
 }
 
 #[test]
-fn hours_and_quarters_of_an_hour_are_equally_long_across_every_change() {
+fn hourly_and_15_minute_ticks_stay_evenly_spaced_across_changes() {
     for (pattern, seconds) in [("0 * * * *", 3_600), ("*/15 * * * *", 900)] {
         let mut cases = 0;
         for change in all_changes() {
@@ -170,7 +170,7 @@ fn hours_and_quarters_of_an_hour_are_equally_long_across_every_change() {
 }
 
 #[test]
-fn several_times_in_a_gap_come_as_one_and_those_had_twice_come_the_first_time() {
+fn times_in_a_gap_run_once_and_repeated_times_run_the_first_time() {
     let table = [
         ("*/20 2 * * *", "2026-03-29", vec!["01:00:00"]),
         ("0,30 1-3 * * *", "2026-03-29", vec!["00:00:00", "00:30:00", "01:00:00", "01:30:00"]),
@@ -188,7 +188,7 @@ fn several_times_in_a_gap_come_as_one_and_those_had_twice_come_the_first_time() 
 }
 
 #[test]
-fn a_day_that_a_zone_left_out_is_made_up_for_at_its_end() {
+fn skipped_day_runs_at_its_end() {
     let ticks = |pattern| {
         let window = ["2011-12-29T00:00-10:00", "2011-12-31T23:59+14:00"].map(|at| at.parse::<Timestamp>().unwrap());
         matches(&cron(pattern, "Pacific/Apia"), window).iter().map(Timestamp::to_string).collect::<Vec<_>>()
@@ -201,7 +201,7 @@ fn a_day_that_a_zone_left_out_is_made_up_for_at_its_end() {
 /// Regression: the change was searched backward, and jiff 0.2.39 then returns 07:00 for the last change in the table of
 /// a zone.
 #[test]
-fn a_gap_at_the_end_of_the_table_of_a_zone_is_found() {
+fn gap_at_the_end_of_the_zone_table_is_found() {
     let window = ["2007-03-11T00:00Z", "2007-03-11T23:00Z"].map(|at| at.parse::<Timestamp>().unwrap());
     let ticks = matches(&cron("0 3 * * *", "America/Indiana/Winamac"), window);
     assert_eq!(ticks, ["2007-03-11T08:00Z".parse::<Timestamp>().unwrap()]);
@@ -226,7 +226,7 @@ fn next_and_latest_agree_around_every_change() {
 }
 
 #[test]
-fn a_rare_pattern_is_found_across_many_changes() {
+fn rare_pattern_is_found_across_many_changes() {
     let leap_mondays = cron("0 * 29 2 +MON", "Europe/Paris");
     let from = moment("2026-01-01T00:00Z".parse().unwrap());
     let next = leap_mondays.next_after(from).unwrap();
@@ -237,7 +237,7 @@ fn a_rare_pattern_is_found_across_many_changes() {
 }
 
 #[test]
-fn a_match_that_is_had_twice_on_the_only_day_of_the_year_is_found_twice() {
+fn repeated_match_on_the_only_day_of_the_year_is_found_twice() {
     // Beirut repeats the last hour of the day, Havana the first.
     let table = [
         ("30 * 24 10 *", "Asia/Beirut", "2026-10-24", ["20:30", "21:30"]),
@@ -252,7 +252,7 @@ fn a_match_that_is_had_twice_on_the_only_day_of_the_year_is_found_twice() {
 }
 
 #[test]
-fn an_hour_that_is_had_twice_counts_twice_among_the_missed() {
+fn repeated_hour_counts_twice_among_missed_ticks() {
     let schedule = Schedule::from(cron("* */23 * * *", "America/Havana"));
     let [tick, ended, expected] = ["02:59", "05:59", "03:30"].map(|time| format!("2026-11-01T{time}Z"));
     let [tick, ended, expected] = [tick, ended, expected].map(|at| moment(at.parse().unwrap()));
@@ -261,15 +261,15 @@ fn an_hour_that_is_had_twice_counts_twice_among_the_missed() {
 }
 
 #[test]
-fn a_cron_without_a_zone_is_utc() {
+fn cron_without_a_zone_is_utc() {
     let next = Cron::new("30 2 * * *").unwrap().next_after(moment("2026-03-29T00:00Z".parse().unwrap())).unwrap();
     assert_eq!(next.to_string(), "2026-03-29T02:30:00Z");
 }
 
 #[test]
-fn the_zone_of_the_machine_does_not_matter() {
+fn machine_time_zone_does_not_matter() {
     for zone in ["Asia/Tokyo", "America/New_York", ":/nowhere", "EST5EDT"] {
-        let test = "zones::a_cron_without_a_zone_is_utc";
+        let test = "zones::cron_without_a_zone_is_utc";
         let mut again = Command::new(std::env::current_exe().unwrap());
         let output = again.args(["--exact", test]).env("TZ", zone).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);

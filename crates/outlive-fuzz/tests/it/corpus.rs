@@ -1,4 +1,4 @@
-//! Every input that the fuzzer keeps is handled: those that reach new code, and those that once broke something.
+//! Replays every input the fuzzer has kept: those that reach new code, and those that once broke something.
 
 use std::fs;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use outlive_fuzz::TARGETS;
 
 #[test]
-fn every_input_of_the_corpus_is_handled_by_its_target() {
+fn every_corpus_input_is_handled_by_its_target() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     for (name, run) in TARGETS {
         let mut paths: Vec<_> = fs::read_dir(corpus.join(name)).unwrap().map(|file| file.unwrap().path()).collect();
         paths.sort();
-        assert!(paths.len() > 5, "there are only {} inputs for {name}", paths.len());
+        assert!(paths.len() > 5, "only {} inputs for {name}", paths.len());
         for path in paths {
             let bytes = fs::read(&path).unwrap();
             if std::panic::catch_unwind(|| run(&bytes)).is_err() {
@@ -22,7 +22,7 @@ fn every_input_of_the_corpus_is_handled_by_its_target() {
 }
 
 #[test]
-fn the_fuzzer_has_a_program_for_every_target() {
+fn fuzzer_has_a_program_for_every_target() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
     for (name, _) in TARGETS {

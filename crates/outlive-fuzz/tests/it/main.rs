@@ -1,4 +1,4 @@
-//! What the fuzzer has found, without the fuzzer.
+//! Replays what the fuzzer has found, without the fuzzer.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

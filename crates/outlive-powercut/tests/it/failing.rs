@@ -1,8 +1,8 @@
-//! An I/O fails: the store says so, loses nothing, and goes on by itself when the disk is good again.
+//! When I/O fails, the store reports it, loses nothing, and continues once the disk works again.
 
 use outlive_powercut::{Lasting, Outcome, Trouble, fail_io};
 
-/// Not every one, as that takes a minute: `./prove powercut` does that.
+/// Fails only every nth I/O, since trying all of them takes a minute; `./prove powercut` does.
 const EVERY: usize = 11;
 
 #[track_caller]
@@ -15,26 +15,26 @@ fn fail(trouble: Trouble, lasting: Lasting) {
         }
         met.push(outcome);
     }
-    let told = met.iter().filter(|outcome| outcome.errors > 0).count();
-    assert!(met.len() > 6 && told > met.len() / 2, "{} I/O failed, {told} of them were told", met.len());
+    let reported = met.iter().filter(|outcome| outcome.errors > 0).count();
+    assert!(met.len() > 6 && reported > met.len() / 2, "{} I/O failed, {reported} of them were reported", met.len());
 }
 
 #[test]
-fn an_io_that_fails_once_loses_nothing() {
+fn io_error_that_happens_once_loses_nothing() {
     fail(Trouble::Failing, Lasting::Once);
 }
 
 #[test]
-fn a_disk_that_fails_until_it_is_repaired_loses_nothing() {
+fn disk_that_fails_until_repaired_loses_nothing() {
     fail(Trouble::Failing, Lasting::UntilRepaired);
 }
 
 #[test]
-fn a_write_that_finds_the_disk_full_once_loses_nothing() {
+fn disk_that_is_full_once_loses_nothing() {
     fail(Trouble::Full, Lasting::Once);
 }
 
 #[test]
-fn a_disk_that_is_full_until_somebody_frees_it_loses_nothing() {
+fn disk_that_is_full_until_freed_loses_nothing() {
     fail(Trouble::Full, Lasting::UntilRepaired);
 }

@@ -469,7 +469,7 @@ mod tests {
 
     /// What broke: a prefix was tested on every row, which took seconds in a store with a million instances.
     #[test]
-    fn a_rare_prefix_or_tag_is_found_without_looking_at_the_rest() {
+    fn rare_prefix_or_tag_is_found_without_reading_other_rows() {
         let connection = store(5_000, &["rare-1", "rare-2", "rare-3"]);
         for filter in [Filter::runs().id_prefix("rare-"), Filter::runs().tag("shop", "paris")] {
             let found = list(&connection, &filter, None, 10);
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_prefix_go_on_where_the_last_one_ended() {
+    fn prefix_pages_continue_where_the_last_one_ended() {
         let connection = store(300, &["rare-1", "rare-2", "rare-3", "rare-4"]);
         let filter = Filter::runs().id_prefix("rare-");
         let first = list(&connection, &filter, None, 3);
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn the_indexes_of_ids_and_tags_are_used_as_ranges_and_in_order() {
+    fn id_and_tag_indexes_are_used_as_ordered_ranges() {
         let connection = store(3, &["rare"]);
         let filter = Filter::runs().id_prefix("rare").tag("shop", "paris").workflow("checkout");
         let by_tag = Scan::of(&filter, By::best(&filter)).sql;
@@ -518,7 +518,7 @@ mod tests {
 
     /// What broke: a filter with few matches, all of them old, examined every row before anything was returned.
     #[test]
-    fn a_page_ends_early_when_few_match_and_the_next_one_goes_on() {
+    fn page_with_few_matches_ends_early_and_the_next_continues() {
         let connection = store(ROWS_PER_PAGE + 5_000, &[]);
         let oldest = Filter::runs().created_before(Timestamp::from_millis(3));
         let first = list(&connection, &oldest, None, 10);
@@ -529,14 +529,14 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_that_very_many_have_does_not_narrow_the_search() {
+    fn very_common_prefix_does_not_narrow_the_search() {
         let connection = store(IDS_MAX + IDS_PER_READ, &["rare"]);
         let found = list(&connection, &Filter::runs().id_prefix("common-"), None, 10);
         assert_eq!((found.ids.len(), found.rows_looked_at), (10, 11));
     }
 
     #[test]
-    fn what_comes_after_a_prefix_is_no_text_that_begins_with_it() {
+    fn past_prefix_is_after_every_text_with_the_prefix() {
         let text = |text: &str| Value::Text(text.to_owned());
         assert_eq!(past_prefix("ab"), text("ac"));
         assert_eq!(past_prefix("a\u{d7ff}"), text("a\u{e000}"));

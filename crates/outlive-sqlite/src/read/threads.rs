@@ -131,7 +131,7 @@ mod tests {
 
     /// What broke: six lists whose callers were gone ran to completion, and the next count waited for all of them.
     #[tokio::test]
-    async fn what_nobody_waits_for_is_not_read() {
+    async fn abandoned_read_is_skipped() {
         let (_folder, reader) = reader(1);
         let (release, held) = mpsc::channel::<u32>();
         let mut first = reader.ask(move |_| Ok(held.recv().unwrap()));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_read_does_not_hold_up_the_next() {
+    async fn slow_read_does_not_block_the_next() {
         let (_folder, reader) = reader(2);
         let (release, held) = mpsc::channel::<u32>();
         let mut slow = reader.ask(move |_| Ok(held.recv().unwrap()));
@@ -160,9 +160,9 @@ mod tests {
         slow.await.unwrap();
     }
 
-    /// What broke: a list that nobody waited for any more ran to completion.
+    /// What broke: a list whose caller was gone ran to completion.
     #[tokio::test]
-    async fn a_read_in_parts_stops_when_nobody_waits_for_it() {
+    async fn abandoned_read_in_parts_stops() {
         fn read(parts: &mut Arc<AtomicU32>, _: &Connection) -> rusqlite::Result<ControlFlow<()>> {
             parts.fetch_add(1, Ordering::SeqCst);
             Ok(ControlFlow::Continue(()))

@@ -160,7 +160,7 @@ mod tests {
 
     /// What broke: during a long read, a restart was attempted in vain every few dozen pages, 100 ms each time.
     #[test]
-    fn a_reader_that_stays_is_waited_for_a_few_times_only() {
+    fn long_reader_is_waited_for_only_a_few_times() {
         let mut checkpoints = Checkpoints::new(1_000);
         let mut restarts = 0;
         for pages in (0..64_000).step_by(62) {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_are_waited_for_again_once_the_log_was_begun_anew() {
+    fn readers_are_waited_for_again_after_the_wal_restarts() {
         let mut checkpoints = Checkpoints::new(1_000);
         let wal = |pages| WalState { is_busy: true, pages, moved: 0 };
         assert_eq!(checkpoints.next(CheckpointReason::Length, wal(2_000)), CheckpointAction::Restart);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_write_has_the_log_begun_anew_whatever_its_length() {
+    fn refused_write_restarts_the_wal_at_any_length() {
         let mut checkpoints = Checkpoints::new(1_000);
         let wal = |pages| WalState { is_busy: false, pages, moved: 0 };
         assert_eq!(checkpoints.next(CheckpointReason::Room, wal(1)), CheckpointAction::Restart);

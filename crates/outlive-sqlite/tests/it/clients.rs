@@ -1,4 +1,4 @@
-//! One process executes, others read, start and send on the same file.
+//! One process executes a store while others read, start and send on the same file.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, nam
 const SOON: Duration = Duration::from_secs(120);
 
 #[tokio::test]
-async fn a_second_lease_is_refused_by_the_number_of_the_process_that_holds_it() {
+async fn second_lease_is_refused_with_the_pid_of_the_holder() {
     let place = Place::new();
     let (first, second) = (place.open(), place.open());
     first.lease(at(0)).await.unwrap();
@@ -29,7 +29,7 @@ async fn a_second_lease_is_refused_by_the_number_of_the_process_that_holds_it() 
 }
 
 #[tokio::test]
-async fn the_lock_is_free_once_the_lease_is_released_or_its_store_dropped() {
+async fn lock_is_freed_when_the_lease_is_released_or_dropped() {
     let place = Place::new();
     let (first, second) = (place.open(), place.open());
     let epoch = first.lease(at(0)).await.unwrap();
@@ -40,12 +40,12 @@ async fn the_lock_is_free_once_the_lease_is_released_or_its_store_dropped() {
 }
 
 #[tokio::test]
-async fn an_earlier_holder_is_fenced_by_the_epoch_in_the_file() {
+async fn previous_holder_is_fenced_by_the_epoch_in_the_file() {
     let place = Place::new();
     let (first, second) = (place.open(), place.open());
     let old = first.lease(at(0)).await.unwrap();
     let num = driven(&first, "a", old).await;
-    // The lock of the first is lost, as on a disk whose server forgot it.
+    // The first handle loses its lock, as on a network disk whose server forgot it.
     std::fs::remove_file(place.folder.path().join("runs.db.lock")).unwrap();
     let new = second.lease(at(5)).await.unwrap();
     assert!(matches!(write(&first, Write::Commit(commit(num, old, 0))).await, Answer::Fenced));
@@ -56,7 +56,7 @@ async fn an_earlier_holder_is_fenced_by_the_epoch_in_the_file() {
 }
 
 #[tokio::test]
-async fn an_epoch_is_worth_nothing_to_another_handle() {
+async fn epoch_is_not_valid_on_another_handle() {
     let place = Place::new();
     let (executor, client) = (place.open(), place.open());
     let epoch = executor.lease(at(0)).await.unwrap();
@@ -68,7 +68,7 @@ async fn an_epoch_is_worth_nothing_to_another_handle() {
 }
 
 #[tokio::test]
-async fn the_executor_hears_of_what_a_client_sends_and_finds_it_due() {
+async fn executor_is_notified_of_client_messages_and_finds_them_due() {
     let place = Place::new();
     let (executor, client) = (place.open(), place.open());
     let epoch = executor.lease(at(0)).await.unwrap();
@@ -82,14 +82,14 @@ async fn the_executor_hears_of_what_a_client_sends_and_finds_it_due() {
     let inbox = executor.inbox(num, 0, usize::MAX).await.unwrap();
     assert!(matches!(inbox[0].message, Message::Signal { .. }));
 
-    // It is driven, and stays due. The next message is found after the first.
+    // The run is driven and stays due. The next message is found after the first.
     assert!(matches!(write(&client, Write::Message(signal("a", 2))).await, Answer::Sent { is_new: true, .. }));
     let later = executor.wakes_after(wakes[0], Wake::PAST_MESSAGES.due, 9).await.unwrap();
     assert_eq!(later, [Wake { num, due: Wake::of_message(2) }]);
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_his_own_writes() {
+async fn handle_is_not_notified_of_its_own_writes() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -105,18 +105,18 @@ async fn nobody_is_told_of_his_own_writes() {
 }
 
 #[tokio::test]
-async fn a_change_between_two_waits_is_told_to_the_second() {
+async fn change_between_two_waits_wakes_the_second() {
     let place = Place::new();
     let (executor, client) = (place.open(), place.open());
     drop(executor.changed());
     started(&client, start("a")).await;
-    // The executor meets the change in a write of its own, while nobody waits.
+    // The executor sees the change during its own write, while nothing is waiting.
     started(&executor, start("b")).await;
     timeout(SOON, executor.changed()).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_the_writer_remembers_gives_way_to_what_a_client_wrote() {
+async fn client_writes_invalidate_the_writer_cache() {
     let place = Place::new();
     let (executor, client) = (place.open(), place.open());
     let epoch = executor.lease(at(0)).await.unwrap();
@@ -131,12 +131,12 @@ async fn what_the_writer_remembers_gives_way_to_what_a_client_wrote() {
     pausing.state = Some(state);
     match write(&executor, Write::Commit(pausing)).await {
         Answer::Unseen(messages) => assert_eq!(messages[0].pos, pos),
-        other => panic!("a message was passed by: {other:?}"),
+        other => panic!("an unseen message was skipped: {other:?}"),
     }
 }
 
 #[tokio::test]
-async fn a_write_waits_for_a_transaction_of_somebody_else() {
+async fn write_waits_for_a_foreign_transaction() {
     let place = Place::new();
     let store = place.open();
     let sql = place.sql();
@@ -150,7 +150,7 @@ async fn a_write_waits_for_a_transaction_of_somebody_else() {
 }
 
 #[tokio::test]
-async fn numbers_are_not_given_again_after_a_purge_or_by_another_handle() {
+async fn instance_numbers_are_never_reused() {
     let place = Place::new();
     let (first, second) = (place.open(), place.open());
     let epoch = first.lease(at(0)).await.unwrap();
@@ -164,10 +164,9 @@ async fn numbers_are_not_given_again_after_a_purge_or_by_another_handle() {
     assert_eq!(first.journal(b, 0, 9).await.unwrap(), []);
 }
 
-/// To ask who executes a store takes its lock for a moment, together with others who ask. A lease must not take that for
-/// another executor.
+/// Querying the executor takes a shared lock for a moment. A lease must not mistake that for another executor.
 #[test]
-fn whoever_asks_who_executes_the_store_is_in_nobodys_way() {
+fn querying_the_executor_does_not_disturb_leases() {
     let place = Place::new();
     let store = place.open();
     let file = place.folder.path().join("runs.db");
@@ -184,7 +183,7 @@ fn whoever_asks_who_executes_the_store_is_in_nobodys_way() {
             for _ in 0..200 {
                 let epoch = store.lease(at(0)).await?;
                 let executor = Executor::of(&file);
-                // A panic would leave the others asking.
+                // A panic here would leave the querying threads running.
                 if executor != (Executor::Process { pid: Some(std::process::id()) }) {
                     return Err(outlive_core::store::Error::new(ErrorKind::Unknown, format!("it is {executor:?}")));
                 }

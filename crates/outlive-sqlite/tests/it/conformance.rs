@@ -1,4 +1,4 @@
-//! The promises of every store, kept by this one, and the same answers as the store in memory.
+//! Runs the conformance suite, and compares this store with the memory store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,12 +20,12 @@ impl Home for Place {
 }
 
 #[tokio::test]
-async fn every_promise_of_a_store_is_kept() {
+async fn store_passes_the_conformance_suite() {
     run_all(|| Box::new(Place::new())).await;
 }
 
 #[tokio::test]
-async fn random_writes_are_answered_and_kept_as_in_memory() {
+async fn random_writes_match_the_memory_store() {
     for seed in 1..=8 {
         let place = Place::new();
         let store = Arc::new(place.try_open().unwrap());
@@ -34,7 +34,7 @@ async fn random_writes_are_answered_and_kept_as_in_memory() {
     }
 }
 
-/// Random writes put any status beside any journal, but rows agree with one another after them.
+/// Random writes combine any status with any journal, but the rows must still be consistent with each other.
 fn assert_whole(place: &Place, seed: u64) {
     let rows = [
         FindingKind::File,
@@ -50,7 +50,7 @@ fn assert_whole(place: &Place, seed: u64) {
 }
 
 #[tokio::test]
-async fn writes_by_others_at_any_moment_change_no_answer() {
+async fn concurrent_foreign_writes_change_no_result() {
     let place = Place::new();
     let store = Arc::new(place.try_open().unwrap());
     let (sql, is_over) = (place.sql(), Arc::new(AtomicBool::new(false)));

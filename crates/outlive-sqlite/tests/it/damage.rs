@@ -1,4 +1,4 @@
-//! A damaged row is the trouble of its own instance and of no other.
+//! A damaged row affects its own instance and no other.
 
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
@@ -15,7 +15,7 @@ use crate::support::{
     Place, assert_done, at, claim, claimed, commit, driven, ended, name, signal, start, started, state, write,
 };
 
-/// Two instances with two entries and a message each, that nobody drives; then `damage` is done to the first.
+/// Creates two instances that are not driven, with two entries and a message each, then applies `damage` to the first.
 async fn after(damage: &str) -> (Place, InstanceNum, InstanceNum) {
     let place = Place::new();
     let store = place.open();
@@ -37,7 +37,7 @@ async fn after(damage: &str) -> (Place, InstanceNum, InstanceNum) {
 }
 
 #[tokio::test]
-async fn a_damaged_entry_is_found_by_the_claim_of_its_instance_alone() {
+async fn claim_reports_a_damaged_entry_only_for_its_instance() {
     for (damage, says) in [
         (
             "UPDATE entry SET payload = '\"dune\"' WHERE instance = ?1 AND seq = 2",
@@ -71,17 +71,17 @@ async fn a_damaged_entry_is_found_by_the_claim_of_its_instance_alone() {
         assert!(found.contains(says), "{damage}: {found}");
         assert_eq!(claimed[1].journal.as_ref().unwrap().len(), 2, "{damage}");
         assert_done(&write(&store, Write::Commit(commit(b, epoch, 2))).await);
-        assert_is_set_aside(&place, &store, a, epoch).await;
+        assert_becomes_stuck(&place, &store, a, epoch).await;
     }
 }
 
-/// Its driver, who could not read where the journal ends, sets it aside; then nobody comes for it again.
-async fn assert_is_set_aside(place: &Place, store: &SqliteStore, num: InstanceNum, epoch: Epoch) {
-    // What others write meanwhile does not mend it.
+/// Its driver, which could not read the end of the journal, makes it stuck; it is never due again.
+async fn assert_becomes_stuck(place: &Place, store: &SqliteStore, num: InstanceNum, epoch: Epoch) {
+    // Other writes in between don't repair it.
     write(&place.open(), Write::Start(start("c"))).await;
-    let aside = Commit { entries: vec![], ..ended(commit(num, epoch, 0), Status::Stuck) };
-    assert_done(&write(store, Write::Commit(aside.clone())).await);
-    assert_done(&write(store, Write::Commit(aside)).await);
+    let stuck_commit = Commit { entries: vec![], ..ended(commit(num, epoch, 0), Status::Stuck) };
+    assert_done(&write(store, Write::Commit(stuck_commit.clone())).await);
+    assert_done(&write(store, Write::Commit(stuck_commit)).await);
     assert!(store.wakes(Timestamp::MAX, 9).await.unwrap().iter().all(|wake| wake.num != num));
     assert!(matches!(write(store, Write::Commit(commit(num, epoch, 2))).await, Answer::Fenced));
     let stuck = store.list(&Filter::runs().status(StatusKind::Stuck), None, 9).await.unwrap().instances;
@@ -89,7 +89,7 @@ async fn assert_is_set_aside(place: &Place, store: &SqliteStore, num: InstanceNu
 }
 
 #[tokio::test]
-async fn a_damaged_message_is_found_by_the_claim_of_its_instance_alone() {
+async fn claim_reports_a_damaged_message_only_for_its_instance() {
     for (damage, says) in [
         ("UPDATE inbox SET payload = '1' WHERE instance = ?1", "does not match its checksum"),
         ("UPDATE inbox SET kind = 9 WHERE instance = ?1", "a message of kind 9"),
@@ -106,7 +106,7 @@ async fn a_damaged_message_is_found_by_the_claim_of_its_instance_alone() {
 }
 
 #[tokio::test]
-async fn a_damaged_journal_is_an_error_to_its_reader_that_names_instance_and_file() {
+async fn reading_a_damaged_journal_names_the_instance_and_file() {
     let (place, a, b) = after("UPDATE entry SET site = '' WHERE instance = ?1 AND seq = 2").await;
     let store = place.open();
     assert_eq!(store.journal(a, 0, 1).await.unwrap().len(), 1);
@@ -117,7 +117,7 @@ async fn a_damaged_journal_is_an_error_to_its_reader_that_names_instance_and_fil
 }
 
 #[tokio::test]
-async fn a_damaged_row_is_listed_with_what_is_wrong_with_it() {
+async fn damaged_row_is_listed_with_its_problem() {
     let (place, a, _) = after("UPDATE instance SET status = 77 WHERE num = ?1").await;
     let store = place.open();
     let page = store.list(&Filter::runs(), None, 9).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_damaged_row_is_listed_with_what_is_wrong_with_it() {
 }
 
 #[tokio::test]
-async fn a_damaged_page_stops_neither_the_open_nor_the_reads_of_others() {
+async fn damaged_page_blocks_neither_open_nor_other_reads() {
     let (place, a, _) = after("UPDATE instance SET note = '' WHERE num = ?1").await;
     let root = place.number("SELECT rootpage FROM sqlite_schema WHERE name = 'entry'");
     let page = place.number("PRAGMA page_size");
@@ -145,14 +145,14 @@ async fn a_damaged_page_stops_neither_the_open_nor_the_reads_of_others() {
     let claimed = claimed(write(&store, claim(&[a], epoch)).await);
     let damage = claimed[0].journal.as_ref().unwrap_err();
     assert!(damage.contains("entry 1 is on a damaged page"), "{damage}");
-    assert_is_set_aside(&place, &store, a, epoch).await;
+    assert_becomes_stuck(&place, &store, a, epoch).await;
     assert_eq!(store.list(&Filter::runs(), None, 9).await.unwrap().instances.len(), 3);
 }
 
-/// What broke: a page was filled up behind a damaged entry with later news, so the sound entry between them was passed
-/// by; and a page of nothing but damage looked like the end of the feed.
+/// What broke: after a damaged entry, a page was filled up with later lifecycle events, so the sound entry between them
+/// was skipped; and a page with only damaged entries looked like the end of the feed.
 #[tokio::test]
-async fn a_damaged_entry_hides_nothing_else_of_the_feed() {
+async fn damaged_entry_hides_no_other_feed_item() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -176,14 +176,14 @@ async fn a_damaged_entry_hides_nothing_else_of_the_feed() {
 }
 
 #[tokio::test]
-async fn a_job_whose_inbox_lies_on_a_damaged_page_is_set_aside_and_holds_up_nobody() {
+async fn job_with_a_damaged_inbox_becomes_stuck_and_blocks_no_other() {
     let place = Place::new();
     let (a, b) = {
         let store = place.open();
         let epoch = store.lease(at(0)).await.unwrap();
         let mut nums = Vec::new();
         for id in ["task:orders:a", "task:orders:b"] {
-            // Many, so that the inbox has pages of its own below its root.
+            // Enough events that the inbox has leaf pages below its root.
             let events = (0..400).map(|_| Event::new(Payload::recorded(&format!("\"{}\"", "x".repeat(200))))).collect();
             let (id, job) = (name(id), name("task:orders"));
             let push =
@@ -203,7 +203,7 @@ async fn a_job_whose_inbox_lies_on_a_damaged_page_is_set_aside_and_holds_up_nobo
         leaves.map(Result::unwrap).collect::<Vec<_>>()
     };
     let mut bytes = std::fs::read(place.file()).unwrap();
-    // All that the first one has, and a little of the other.
+    // All pages of the first inbox, and some of the second's.
     for leaf in &leaves[..=leaves.len() / 2] {
         let begin = usize::try_from((leaf - 1) * page).unwrap();
         bytes[begin..begin + 100].fill(0xee);
@@ -213,12 +213,12 @@ async fn a_job_whose_inbox_lies_on_a_damaged_page_is_set_aside_and_holds_up_nobo
     let store = place.open();
     let epoch = store.lease(at(60)).await.unwrap();
     let claimed = claimed(write(&store, claim(&[a], epoch)).await);
-    assert!(claimed[0].inbox.is_err(), "the page is of the first inbox");
+    assert!(claimed[0].inbox.is_err(), "the page belongs to the first inbox");
     let mut stuck = state(Status::Stuck);
     stuck.note = Some("damaged".to_owned());
-    let aside = Turn { state: Some(stuck), ..Turn::new(a, epoch, 0) };
+    let stuck_turn = Turn { state: Some(stuck), ..Turn::new(a, epoch, 0) };
     let other = claim(&[b], epoch);
-    let answers = store.write(std::sync::Arc::new(vec![Write::Turn(Box::new(aside)), other])).await.unwrap();
+    let answers = store.write(std::sync::Arc::new(vec![Write::Turn(Box::new(stuck_turn)), other])).await.unwrap();
     assert!(matches!(&answers[..], [Answer::Turned(_), Answer::Claimed(one)] if one.len() == 1), "{answers:?}");
     assert_eq!(store.instance(&name("task:orders:a")).await.unwrap().unwrap().status, Status::Stuck);
 }

@@ -1,4 +1,4 @@
-//! The doctor finds each kind of damage where it is, and none in a sound store.
+//! The doctor finds and locates each kind of damage, and finds none in a sound store.
 
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::EntryKind;
@@ -14,7 +14,7 @@ use crate::support::{
     Place, assert_done, at, commit, driven, ended, json, name, reopen, signal, start, started, state, write,
 };
 
-async fn goes_on(store: &SqliteStore, commit: Commit) {
+async fn committed(store: &SqliteStore, commit: Commit) {
     assert_done(&write(store, Write::Commit(commit)).await);
 }
 
@@ -23,7 +23,7 @@ fn idle(num: InstanceNum, epoch: Epoch, status: Status) -> Commit {
     Commit { state: Some(state), ..commit(num, epoch, 0) }
 }
 
-/// Takes the signal at `pos` in entry 1, and goes on to wait.
+/// Takes the signal at `pos` in entry 1, then waits.
 fn taking(num: InstanceNum, epoch: Epoch, pos: i64) -> Commit {
     let mut commit = Commit { taken: vec![pos.cast_unsigned()], ..idle(num, epoch, Status::Waiting { until: None }) };
     commit.entries[0].kind = EntryKind::SignalTaken;
@@ -39,23 +39,23 @@ pub(crate) async fn sound() -> Place {
     let tags = [("shop".to_owned(), "paris".to_owned())].into();
     started(&store, StartWrite { tags, ..start("pending") }).await;
     let running = driven(&store, "running", epoch).await;
-    goes_on(&store, commit(running, epoch, 0)).await;
-    goes_on(&store, commit(running, epoch, 1)).await;
+    committed(&store, commit(running, epoch, 0)).await;
+    committed(&store, commit(running, epoch, 1)).await;
     let asleep = driven(&store, "asleep", epoch).await;
-    goes_on(&store, idle(asleep, epoch, Status::Sleeping { until: at(9_000) })).await;
+    committed(&store, idle(asleep, epoch, Status::Sleeping { until: at(9_000) })).await;
     let waiting = driven(&store, "waiting", epoch).await;
     write(&store, Write::Message(SendWrite { dedup: Some(name("key")), ..signal("waiting", 1) })).await;
-    goes_on(&store, taking(waiting, epoch, 1)).await;
+    committed(&store, taking(waiting, epoch, 1)).await;
     write(&store, Write::Message(signal("waiting", 2))).await;
     let stuck = driven(&store, "stuck", epoch).await;
     let why = NewState { note: Some("the code has changed".to_owned()), ..state(Status::Stuck) };
-    goes_on(&store, Commit { state: Some(why), ..commit(stuck, epoch, 0) }).await;
+    committed(&store, Commit { state: Some(why), ..commit(stuck, epoch, 0) }).await;
     for (id, status) in [("completed", Status::Completed), ("failed", Status::Failed), ("cancelled", Status::Cancelled)]
     {
         let num = driven(&store, id, epoch).await;
         let outcome = (status != Status::Cancelled).then(|| Payload::recorded("{}"));
         let end = NewState { outcome, ..state(status) };
-        goes_on(&store, Commit { state: Some(end), ..commit(num, epoch, 0) }).await;
+        committed(&store, Commit { state: Some(end), ..commit(num, epoch, 0) }).await;
     }
     place
 }
@@ -65,7 +65,7 @@ pub(crate) fn examine(place: &Place) -> Diagnosis {
 }
 
 #[tokio::test]
-async fn a_sound_store_has_no_finding_whatever_its_instances_do() {
+async fn sound_store_has_no_findings_in_any_instance_status() {
     let place = sound().await;
     let report = examine(&place);
     assert!(report.is_sound(), "{:#?}", report.findings);
@@ -73,7 +73,7 @@ async fn a_sound_store_has_no_finding_whatever_its_instances_do() {
 }
 
 #[tokio::test]
-async fn a_store_stays_sound_when_it_is_taken_over_left_reopened_and_purged() {
+async fn store_stays_sound_through_takeover_release_reopen_and_purge() {
     let place = sound().await;
     for again in 0..2 {
         let store = place.open();
@@ -95,12 +95,12 @@ async fn a_store_stays_sound_when_it_is_taken_over_left_reopened_and_purged() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_in_the_log_is_examined_too() {
+async fn wal_left_by_a_killed_process_is_examined() {
     let place = sound().await;
     let store = place.open();
     started(&store, start("in the log")).await;
     let copy = Place::new();
-    // As a kill leaves it: a file and its log, and nobody who has them open.
+    // The state after a kill: a file and its WAL, with no open handles.
     for end in ["", "-wal"] {
         let name = |place: &Place| place.folder.path().join(format!("runs.db{end}"));
         std::fs::copy(name(&place), name(&copy)).unwrap();
@@ -110,7 +110,7 @@ async fn what_a_killed_process_left_in_the_log_is_examined_too() {
     assert_eq!(report.instances, 9);
 }
 
-/// What is done to a sound store, the problem it makes, about whom, and words of what is said.
+/// The damage to a sound store, the expected kind of finding, the instance it names, and part of its text.
 const DAMAGE: [(&str, FindingKind, Option<&str>, &str); 37] = [
     ("DELETE FROM tag", FindingKind::Tag, Some("pending"), "is not in the tag index"),
     ("UPDATE tag SET num = 2", FindingKind::Tag, Some("running"), "which is not its tag"),
@@ -182,7 +182,7 @@ const DAMAGE: [(&str, FindingKind, Option<&str>, &str); 37] = [
 ];
 
 #[tokio::test]
-async fn each_kind_of_damage_is_found_where_it_is() {
+async fn each_kind_of_damage_is_found_and_located() {
     for (damage, problem, whose, says) in DAMAGE {
         let place = sound().await;
         let changed = place.sql().execute(damage, []).unwrap();
@@ -196,7 +196,7 @@ async fn each_kind_of_damage_is_found_where_it_is() {
 }
 
 #[tokio::test]
-async fn rows_of_an_instance_that_is_gone_are_found_in_every_table() {
+async fn orphaned_rows_are_found_in_every_table() {
     let place = sound().await;
     place.sql().execute_batch("DELETE FROM instance WHERE id = 'waiting'").unwrap();
     let report = examine(&place);
@@ -210,7 +210,7 @@ async fn rows_of_an_instance_that_is_gone_are_found_in_every_table() {
 }
 
 #[tokio::test]
-async fn what_asks_for_an_end_and_is_not_heard_is_found() {
+async fn terminate_without_a_wake_is_found() {
     for (id, wake) in [("pending", "20"), ("asleep", "9000"), ("asleep", "NULL"), ("waiting", "NULL")] {
         let place = sound().await;
         let message = Message::Terminate { reason: "enough".to_owned() };
@@ -225,7 +225,7 @@ async fn what_asks_for_an_end_and_is_not_heard_is_found() {
 }
 
 #[tokio::test]
-async fn a_message_to_an_instance_that_has_ended_is_found() {
+async fn message_to_an_ended_instance_is_found() {
     let place = sound().await;
     place.sql().execute_batch("UPDATE inbox SET instance = 6; UPDATE sent SET instance = 6 WHERE pos = 2").unwrap();
     let report = examine(&place);
@@ -237,14 +237,14 @@ async fn a_message_to_an_instance_that_has_ended_is_found() {
 }
 
 #[tokio::test]
-async fn a_journal_that_no_machine_can_be_made_of_is_found() {
+async fn journal_that_cannot_be_replayed_is_found() {
     let place = sound().await;
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
     let num = driven(&store, "twice", epoch).await;
     let mut twice = commit(num, epoch, 0);
     twice.entries.push(outlive_core::journal::Entry { seq: 2, ..twice.entries[0].clone() });
-    goes_on(&store, twice).await;
+    committed(&store, twice).await;
     let report = examine(&place);
     assert_eq!(report.findings_count, 1);
     assert_eq!((report.findings[0].kind, report.findings[0].id.as_deref()), (FindingKind::Journal, Some("twice")));
@@ -252,7 +252,7 @@ async fn a_journal_that_no_machine_can_be_made_of_is_found() {
 }
 
 #[tokio::test]
-async fn a_damaged_page_or_table_is_found_and_does_not_end_the_examination() {
+async fn damaged_page_or_table_does_not_stop_the_examination() {
     let place = sound().await;
     place.sql().execute_batch("DROP TABLE dedup; UPDATE counter SET n = 9").unwrap();
     let report = examine(&place);
@@ -272,7 +272,7 @@ async fn a_damaged_page_or_table_is_found_and_does_not_end_the_examination() {
 }
 
 #[tokio::test]
-async fn of_one_kind_of_problem_a_thousand_are_listed_and_all_are_counted() {
+async fn findings_are_listed_up_to_1000_per_kind_and_all_counted() {
     let place = sound().await;
     let many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
         INSERT INTO sent SELECT 1000 + i, 1, 1000 + i FROM n";
@@ -283,7 +283,7 @@ async fn of_one_kind_of_problem_a_thousand_are_listed_and_all_are_counted() {
 }
 
 #[tokio::test]
-async fn what_is_no_store_is_an_error_and_nothing_is_changed() {
+async fn non_store_file_is_an_error_and_examining_changes_nothing() {
     let place = Place::new();
     std::fs::write(place.file(), "").unwrap();
     assert_eq!(doctor::examine(&place.file()).unwrap_err().kind, ErrorKind::Open);
@@ -296,7 +296,7 @@ async fn what_is_no_store_is_an_error_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn a_store_is_sound_at_every_moment_while_somebody_works_on_it() {
+async fn store_is_sound_at_every_moment_while_in_use() {
     let place = sound().await;
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -308,11 +308,11 @@ async fn a_store_is_sound_at_every_moment_while_somebody_works_on_it() {
     while !doctor.is_finished() {
         let id = format!("busy-{nth}");
         let num = driven(&store, &id, epoch).await;
-        goes_on(&store, commit(num, epoch, 0)).await;
+        committed(&store, commit(num, epoch, 0)).await;
         write(&store, Write::Message(signal(&id, nth + 100))).await;
         let outcome = Some(json("done"));
         let end = NewState { outcome, ..state(Status::Completed) };
-        goes_on(
+        committed(
             &store,
             Commit { entries: vec![], state: Some(end), ..ended(commit(num, epoch, 1), Status::Completed) },
         )

@@ -1,4 +1,4 @@
-//! The doctor knows what jobs leave in a file: none of it is a finding, and each kind of damage to it is.
+//! The doctor accepts everything jobs store in a file, and finds each kind of damage to it.
 
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
@@ -56,7 +56,8 @@ fn letter(pos: u64, event: Event) -> Dead {
     Dead { pos, job, id, at: at(70), attempts: 3, failure, event, place: Where::Queue }
 }
 
-/// All that jobs leave in a file: a record, an inbox, a queue, keys, dead letters, answers, and the lifecycle records of removed instances.
+/// Creates everything jobs store in a file: a record, an inbox, a queue, keys, dead letters, replies, and the lifecycle
+/// records of removed instances.
 pub(crate) async fn with_jobs() -> Place {
     let place = sound().await;
     let store = place.open();
@@ -88,7 +89,7 @@ fn assert_sound(place: &Place) {
 }
 
 #[tokio::test]
-async fn a_store_with_jobs_is_sound_whatever_they_do() {
+async fn store_with_jobs_is_sound_whatever_they_do() {
     let place = with_jobs().await;
     assert_sound(&place);
     let store = place.open();
@@ -121,7 +122,7 @@ fn store_num(place: &Place, id: &str) -> InstanceNum {
 }
 
 #[tokio::test]
-async fn a_stuck_job_that_is_cancelled_leaves_a_sound_store() {
+async fn cancelling_a_stuck_job_leaves_a_sound_store() {
     let place = with_jobs().await;
     let store = place.open();
     let epoch = store.lease(at(100)).await.unwrap();
@@ -134,7 +135,7 @@ async fn a_stuck_job_that_is_cancelled_leaves_a_sound_store() {
     assert_sound(&place);
 }
 
-/// What is done to a sound store with jobs, the problem it makes, about whom, and words of what is said.
+/// The damage to a sound store with jobs, the expected kind of finding, the instance it names, and part of its text.
 const DAMAGE: [(&str, FindingKind, Option<&str>, &str); 22] = [
     (
         "UPDATE counter SET n = n + 1 WHERE status = 20",
@@ -211,7 +212,7 @@ const DAMAGE: [(&str, FindingKind, Option<&str>, &str); 22] = [
 ];
 
 #[tokio::test]
-async fn each_kind_of_damage_to_jobs_is_found_where_it_is() {
+async fn each_kind_of_damage_to_jobs_is_found_and_located() {
     for (damage, problem, whose, says) in DAMAGE {
         let place = with_jobs().await;
         let changed = place.sql().execute(damage, []).unwrap();
@@ -224,7 +225,7 @@ async fn each_kind_of_damage_to_jobs_is_found_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_gap_in_what_is_left_after_a_trim_is_found() {
+async fn gap_in_the_feed_after_a_trim_is_found() {
     let place = with_jobs().await;
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();

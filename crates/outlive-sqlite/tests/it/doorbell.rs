@@ -1,4 +1,4 @@
-//! The doorbell: an executor hears of what others write without looking for it, and looks where it cannot be rung.
+//! The doorbell notifies an executor of foreign writes without polling; without one the executor polls.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::support::{Place, at, driven, signal, start, started, until, write};
 
-/// Far longer than anything here takes. The executor never looks by itself before it is over.
+/// Far longer than any of these tests takes. The executor never polls within this time.
 const NEVER: Duration = Duration::from_secs(120);
 
 fn open(path: &Path) -> SqliteStore {
@@ -29,16 +29,16 @@ fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// Whether the executor hears of a write by somebody else.
-async fn hears(executor: &SqliteStore, place: &Place, id: &str) -> bool {
+/// Returns `true` if the executor is notified of a foreign write.
+async fn is_notified(executor: &SqliteStore, place: &Place, id: &str) -> bool {
     let changed = executor.changed();
     started(&place.open(), start(id)).await;
     timeout(NEVER, changed).await.is_ok()
 }
 
-/// An idle executor looked a hundred times a second whether somebody else had written.
+/// What broke: an idle executor polled for foreign writes a hundred times a second.
 #[tokio::test]
-async fn an_executor_with_a_doorbell_does_not_poll() {
+async fn executor_with_a_doorbell_does_not_poll() {
     let place = Place::new();
     let executor = open(&place.file());
     let epoch = executor.lease(at(0)).await.unwrap();
@@ -52,7 +52,7 @@ async fn an_executor_with_a_doorbell_does_not_poll() {
 }
 
 #[tokio::test]
-async fn a_client_looks_only_while_somebody_waits() {
+async fn client_polls_only_while_something_waits() {
     let place = Place::new();
     let client = place.open();
     assert!(!client.is_looking());
@@ -60,16 +60,16 @@ async fn a_client_looks_only_while_somebody_waits() {
     assert!(client.is_looking());
     drop(changed);
     until(|| !client.is_looking()).await;
-    // It begins anew, and hears of what was written meanwhile.
+    // It starts polling again, and sees what was written in between.
     started(&place.open(), start("a")).await;
     timeout(NEVER, client.changed()).await.unwrap();
 }
 
 #[tokio::test]
-async fn the_doorbell_is_as_private_as_the_store_and_goes_with_the_lease() {
+async fn doorbell_has_the_mode_of_the_store_and_lives_with_the_lease() {
     let place = Place::new();
     let executor = open(&place.file());
-    assert!(!bell_of(&place).exists(), "nobody executes");
+    assert!(!bell_of(&place).exists(), "there is no executor");
     for mode in [0o600, 0o660] {
         fs::set_permissions(place.file(), fs::Permissions::from_mode(mode)).unwrap();
         let epoch = executor.lease(at(0)).await.unwrap();
@@ -84,18 +84,18 @@ async fn the_doorbell_is_as_private_as_the_store_and_goes_with_the_lease() {
 }
 
 #[tokio::test]
-async fn a_doorbell_that_a_dead_process_left_is_replaced() {
+async fn doorbell_of_a_dead_process_is_replaced() {
     let place = Place::new();
     drop(UnixDatagram::bind(bell_of(&place)).unwrap());
     started(&place.open(), start("a")).await;
     let executor = open(&place.file());
     executor.lease(at(0)).await.unwrap();
-    assert!(hears(&executor, &place, "b").await);
+    assert!(is_notified(&executor, &place, "b").await);
 }
 
-/// Neither a link nor a file in its place is touched, and the executor looks by itself instead.
+/// A link in place of the doorbell and its target stay untouched, and the executor polls instead.
 #[tokio::test]
-async fn nothing_is_rung_or_removed_through_a_link() {
+async fn symlinked_doorbell_is_neither_rung_nor_removed() {
     let place = Place::new();
     let (letters, other) = (place.folder.path().join("letters.txt"), place.folder.path().join("other"));
     fs::write(&letters, "dear ada").unwrap();
@@ -105,7 +105,7 @@ async fn nothing_is_rung_or_removed_through_a_link() {
         symlink(target, bell_of(&place)).unwrap();
         let executor = open(&place.file());
         executor.lease(at(0)).await.unwrap();
-        assert!(hears(&executor, &place, &format!("a{nth}")).await);
+        assert!(is_notified(&executor, &place, &format!("a{nth}")).await);
         drop(executor);
         assert!(bell_of(&place).is_symlink());
         fs::remove_file(bell_of(&place)).unwrap();
@@ -114,22 +114,22 @@ async fn nothing_is_rung_or_removed_through_a_link() {
     assert_eq!(fs::read_to_string(&letters).unwrap(), "dear ada");
 }
 
-/// A file in place of the doorbell stays, and the executor looks by itself.
+/// The executor polls instead.
 #[tokio::test]
-async fn a_file_in_place_of_the_doorbell_stays() {
+async fn file_in_place_of_the_doorbell_is_kept() {
     let place = Place::new();
     fs::write(bell_of(&place), "dear ada").unwrap();
     let executor = open(&place.file());
     executor.lease(at(0)).await.unwrap();
-    assert!(hears(&executor, &place, "a").await);
+    assert!(is_notified(&executor, &place, "a").await);
     drop(executor);
     assert_eq!(fs::read_to_string(bell_of(&place)).unwrap(), "dear ada");
 }
 
-/// The names of sockets are at most some hundred bytes long, and those of files are not.
+/// Socket paths are limited to about a hundred bytes; file paths are not.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_store_with_a_long_name_has_a_doorbell() {
+async fn store_with_a_long_path_has_a_doorbell() {
     let place = Place::new();
     let folder = place.folder.path().join("f".repeat(200));
     fs::create_dir(&folder).unwrap();
@@ -145,9 +145,9 @@ async fn a_store_with_a_long_name_has_a_doorbell() {
     assert!(!bell.exists());
 }
 
-/// More rings than the system keeps for a socket are as good as one.
+/// A full socket buffer counts as a ring.
 #[tokio::test]
-async fn a_client_never_waits_for_the_doorbell() {
+async fn client_never_blocks_on_the_doorbell() {
     let place = Place::new();
     let _full = UnixDatagram::bind(bell_of(&place)).unwrap();
     let client = place.open();
@@ -156,9 +156,9 @@ async fn a_client_never_waits_for_the_doorbell() {
     }
 }
 
-/// A copy of the file lacked whatever was still in the log, which was merged only when the last handle was dropped.
+/// What broke: the WAL was merged only when the last handle was dropped, so a copy of the file lacked what was in it.
 #[tokio::test]
-async fn a_released_store_is_one_file() {
+async fn released_store_is_a_single_file() {
     let place = Place::new();
     let executor = open(&place.file());
     let epoch = executor.lease(at(0)).await.unwrap();

@@ -1,4 +1,4 @@
-//! A disk that is full: new work is refused, reading goes on, and so does writing once there is room.
+//! On a full disk new work is refused, reading continues, and writing resumes once there is room.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ fn large(mut commit: Commit) -> Write {
 }
 
 #[tokio::test]
-async fn a_full_disk_loses_nothing_and_passes() {
+async fn full_disk_loses_nothing_and_is_recoverable() {
     let place = Place::new();
     let store = SqliteStore::open(&place.file(), Options::new().max_pages(120)).unwrap();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -34,17 +34,17 @@ async fn a_full_disk_loses_nothing_and_passes() {
             Err(error) => break error,
         }
         seq += 1;
-        assert!(seq < 100, "the disk is never full");
+        assert!(seq < 100, "the disk never fills up");
     };
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("disk of") && error.message.contains("is full; free some space"), "{error}");
 
     for num in [a, b] {
-        assert_eq!(store.journal(num, 0, 999).await.unwrap().len() as u64, seq, "all that was answered, and no more");
+        assert_eq!(store.journal(num, 0, 999).await.unwrap().len() as u64, seq, "exactly what was acknowledged");
     }
     assert_eq!(store.count(&Filter::runs()).await.unwrap().of(Status::Running.kind()), 2);
 
-    // Room is made; nothing has to be opened again.
+    // Purging makes room; nothing has to be reopened.
     assert_done(
         &write(&store, Write::Commit(ended(Commit { entries: vec![], ..commit(b, epoch, seq) }, Status::Failed))).await,
     );
@@ -54,13 +54,13 @@ async fn a_full_disk_loses_nothing_and_passes() {
     assert_eq!(store.journal(a, 0, 999).await.unwrap().len() as u64, seq + 1);
 }
 
-/// A real disk, with little room on it.
+/// A real but small disk.
 struct SmallDisk {
     place: Place,
 }
 
 impl SmallDisk {
-    /// `None` where this user cannot mount one.
+    /// Returns `None` if this user cannot mount one.
     fn mount(size: &str) -> Option<Self> {
         let place = Place::new();
         let mut command = Command::new("mount");
@@ -86,7 +86,7 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test]
-async fn writing_goes_on_by_itself_when_somebody_frees_the_disk() {
+async fn writing_resumes_when_disk_space_is_freed() {
     let Some(disk) = SmallDisk::mount("8m") else { return };
     let store = disk.place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -99,10 +99,10 @@ async fn writing_goes_on_by_itself_when_somebody_frees_the_disk() {
             Err(error) => break error,
         }
         seq += 1;
-        assert!(seq < 1_000, "the disk is never full");
+        assert!(seq < 1_000, "the disk never fills up");
     };
     assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
-    assert_eq!(store.journal(a, 0, 9_999).await.unwrap().len() as u64, seq, "all that was answered, and no more");
+    assert_eq!(store.journal(a, 0, 9_999).await.unwrap().len() as u64, seq, "exactly what was acknowledged");
     disk.free();
     assert_done(&write(&store, large(commit(a, epoch, seq))).await);
     drop(store);

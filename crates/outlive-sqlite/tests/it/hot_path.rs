@@ -1,4 +1,4 @@
-//! What progress costs: a commit with one entry writes one row.
+//! Counts the rows that progress writes: a commit with one entry writes one row.
 
 use outlive_core::status::Status;
 use outlive_core::store::Store;
@@ -9,7 +9,7 @@ use crate::support::{Place, assert_done, at, claim, claimed, commit, driven, nam
 
 const TABLES: [&str; 8] = ["meta", "instance", "entry", "lifecycle", "inbox", "sent", "dedup", "counter"];
 
-/// Has the file write down which rows of which tables are written.
+/// Adds triggers that log which tables are written.
 fn watch(place: &Place) {
     let sql = place.sql();
     sql.execute_batch("CREATE TABLE written (what TEXT)").unwrap();
@@ -22,7 +22,7 @@ fn watch(place: &Place) {
     }
 }
 
-/// The first batch after a write by somebody else sets positions of the feed aside: once for many batches.
+/// The first batch after a foreign write reserves feed positions, once for many batches.
 const FEED_AFTER_OTHERS: &str = "UPDATE meta";
 
 fn written(place: &Place) -> Vec<String> {
@@ -33,7 +33,7 @@ fn written(place: &Place) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_commit_with_one_entry_writes_one_row() {
+async fn commit_with_one_entry_writes_one_row() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_commit_with_one_entry_writes_one_row() {
 }
 
 #[tokio::test]
-async fn only_the_first_entry_after_a_recovery_touches_the_instance() {
+async fn only_the_first_entry_after_a_recovery_updates_the_instance() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -62,7 +62,7 @@ async fn only_the_first_entry_after_a_recovery_touches_the_instance() {
 }
 
 #[tokio::test]
-async fn an_end_without_messages_writes_the_instance_its_lifecycle_record_and_the_counters() {
+async fn end_writes_only_instance_lifecycle_and_counters() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -72,7 +72,7 @@ async fn an_end_without_messages_writes_the_instance_its_lifecycle_record_and_th
     end.seen = Some(0);
     let end = Commit { entries: vec![], state: Some(end), ..commit(num, epoch, 0) };
     assert_done(&write(&store, Write::Commit(end)).await);
-    // Completed is counted for the first time, Running is counted down.
+    // Completed is counted for the first time, Running is decremented.
     assert_eq!(
         written(&place),
         ["INSERT lifecycle", "UPDATE instance", "UPDATE counter", "INSERT counter", FEED_AFTER_OTHERS]

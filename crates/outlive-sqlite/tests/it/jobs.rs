@@ -1,4 +1,4 @@
-//! What this store does for jobs that no other has to: which tokens it forgets, and what damage and lost answers leave.
+//! Job behaviour specific to this store: token expiry, damage and lost replies.
 
 use std::sync::Arc;
 
@@ -11,32 +11,32 @@ use crate::doctor_of_jobs::{POOL, TASK, event, push, pushed, with_jobs};
 use crate::lost_answer::write_unknown;
 use crate::support::{Place, at, commit, driven, name, write};
 
-/// So many positions later, older tokens may be forgotten.
+/// Tokens this many positions old may be dropped.
 const FAR: i64 = (1 << 20) + 1;
 
-fn go_far(place: &Place) {
+fn advance_positions(place: &Place) {
     place.sql().execute("UPDATE meta SET value = value + ?1 WHERE key = 'pos'", [FAR]).unwrap();
 }
 
 #[tokio::test]
-async fn tokens_of_pushes_are_forgotten_when_they_are_old_and_not_before() {
+async fn push_tokens_are_dropped_only_when_old() {
     let place = Place::new();
     let store = place.open();
     let pushes = [1, 2, 3].map(|token| push(TASK, vec![event("x")], token));
     let first = pushed(&store, pushes[0].clone()).await;
-    go_far(&place);
+    advance_positions(&place);
     let second = pushed(&store, pushes[1].clone()).await;
-    assert_eq!(pushed(&store, pushes[0].clone()).await, first, "it is the younger half");
-    go_far(&place);
+    assert_eq!(pushed(&store, pushes[0].clone()).await, first, "its token is in the younger half");
+    advance_positions(&place);
     pushed(&store, pushes[2].clone()).await;
     assert_eq!(pushed(&store, pushes[1].clone()).await, second);
     let tokens = "SELECT count(*) FROM (SELECT token FROM pushed_a UNION ALL SELECT token FROM pushed_b)";
     assert_eq!(place.number(tokens), 2);
-    assert_ne!(pushed(&store, pushes[0].clone()).await, first, "it was forgotten");
+    assert_ne!(pushed(&store, pushes[0].clone()).await, first, "its token was dropped");
 }
 
 #[tokio::test]
-async fn tokens_of_pushes_that_keep_nothing_are_forgotten_too() {
+async fn tokens_of_empty_pushes_age_too() {
     let place = Place::new();
     let store = place.open();
     pushed(&store, push(TASK, vec![], 1)).await;
@@ -46,7 +46,7 @@ async fn tokens_of_pushes_that_keep_nothing_are_forgotten_too() {
 }
 
 #[tokio::test]
-async fn a_retry_of_a_dead_letter_whose_answer_was_lost_is_done_once() {
+async fn dead_letter_retry_with_a_lost_reply_happens_once() {
     for is_durable in [false, true] {
         let place = with_jobs().await;
         let store = place.open();
@@ -67,7 +67,7 @@ async fn a_retry_of_a_dead_letter_whose_answer_was_lost_is_done_once() {
 }
 
 #[tokio::test]
-async fn a_line_of_the_feed_that_cannot_be_read_hides_no_other() {
+async fn unreadable_feed_item_hides_no_other() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -91,13 +91,13 @@ async fn a_line_of_the_feed_that_cannot_be_read_hides_no_other() {
             after = last;
         }
         let said: Vec<_> = read.iter().map(|(id, is_entry)| (id.as_str(), *is_entry)).collect();
-        let news = ["a", "b", "c", "d"].map(|id| (id, false));
-        assert_eq!(said, [&news[..], &[("b", true); 3]].concat(), "pages of {limit}");
+        let lifecycle = ["a", "b", "c", "d"].map(|id| (id, false));
+        assert_eq!(said, [&lifecycle[..], &[("b", true); 3]].concat(), "pages of {limit}");
     }
 }
 
 #[tokio::test]
-async fn the_queue_is_read_and_counted_by_its_keys() {
+async fn queue_reads_use_the_primary_key() {
     let place = with_jobs().await;
     let connection = place.sql();
     let plan = |sql: &str| -> String {

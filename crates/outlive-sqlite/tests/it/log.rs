@@ -1,4 +1,4 @@
-//! The log beside the file: it is used again, however many read and write meanwhile.
+//! The WAL is reused, however many readers and writers there are.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use outlive_core::store::commit::{Commit, Epoch, Write};
 
 use crate::support::{Place, assert_done, at, commit, driven};
 
-/// Pages of the log that a checkpoint waits for, as the writer has it.
+/// Number of WAL pages that triggers a checkpoint; the same value as in the writer.
 const CHECKPOINT_PAGES: u64 = 4_000;
 
 fn large(num: InstanceNum, epoch: Epoch, seq: u64) -> Write {
@@ -21,7 +21,7 @@ fn large(num: InstanceNum, epoch: Epoch, seq: u64) -> Write {
     Write::Commit(commit)
 }
 
-/// Reads that are short, but one begins before another ends.
+/// Runs short overlapping reads.
 fn read_on(place: &Place, is_over: &Arc<AtomicBool>) -> thread::JoinHandle<()> {
     let (readers, is_over) = ([place.sql(), place.sql()], is_over.clone());
     let begin = "BEGIN; SELECT count(*) FROM instance";
@@ -38,11 +38,11 @@ fn read_on(place: &Place, is_over: &Arc<AtomicBool>) -> thread::JoinHandle<()> {
     })
 }
 
-/// What broke: a log that was moved into the file but that somebody read just then was not used again, and nobody tried
-/// once more until it had grown by as much again. Beside readers and writers that never rest it grew without end, until
-/// it filled the disk by itself; and then nothing freed it.
+/// What broke: a WAL that was checkpointed while a reader still used it was not reused, and the next try came only
+/// after it had grown by as much again. Under constant reads and writes it grew until it filled the disk, and nothing
+/// freed it.
 #[tokio::test]
-async fn a_log_is_used_again_though_somebody_reads_at_every_moment() {
+async fn wal_is_reused_despite_constant_readers() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -56,12 +56,12 @@ async fn a_log_is_used_again_though_somebody_reads_at_every_moment() {
     is_over.store(true, Ordering::Relaxed);
     reader.join().unwrap();
     let log = std::fs::metadata(place.folder.path().join("runs.db-wal")).unwrap().len() / 4_096;
-    assert!(log < 4 * CHECKPOINT_PAGES, "the log has grown to {log} pages");
+    assert!(log < 4 * CHECKPOINT_PAGES, "the WAL has grown to {log} pages");
 }
 
-/// What broke: the log kept the length that it had got while somebody read for long, 174 MB of disk for nothing.
+/// What broke: the WAL kept the size it had reached during a long read, wasting 174 MB of disk.
 #[tokio::test]
-async fn a_log_that_a_reader_made_long_is_cut_once_the_reader_is_gone() {
+async fn wal_grown_by_a_reader_is_truncated_once_it_is_gone() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();
@@ -78,5 +78,5 @@ async fn a_log_that_a_reader_made_long_is_cut_once_the_reader_is_gone() {
     for seq in seq..seq + 20 {
         assert_done(&store.write(Arc::new(vec![large(num, epoch, seq)])).await.unwrap()[0]);
     }
-    assert!(len() <= 16 << 20, "the log has {} bytes", len());
+    assert!(len() <= 16 << 20, "the WAL has {} bytes", len());
 }

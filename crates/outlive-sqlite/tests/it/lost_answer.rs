@@ -1,4 +1,4 @@
-//! A COMMIT that fails may have been durable all the same: the same batch again is answered as it should have been.
+//! A failed COMMIT may still have been durable: retrying the batch returns what the first try should have returned.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::support::{
     Place, assert_done, at, claim, claimed, commit, driven, ended, name, reopen, signal, start, started, write,
 };
 
-/// Has the next COMMITs fail: a broken reference is only looked for there.
+/// Makes the next COMMITs fail: deferred foreign keys are only checked there.
 fn break_commits(place: &Place) {
     let sql = "CREATE TABLE good (id INTEGER PRIMARY KEY);
         CREATE TABLE broken (id INTEGER REFERENCES good DEFERRABLE INITIALLY DEFERRED);
@@ -25,7 +25,7 @@ fn break_commits(place: &Place) {
     place.sql().execute_batch(sql).unwrap();
 }
 
-fn mend_commits(place: &Place) {
+fn repair_commits(place: &Place) {
     place
         .sql()
         .execute_batch(
@@ -41,10 +41,10 @@ pub(crate) async fn write_unknown(place: &Place, store: &SqliteStore, batch: &Ar
     let error = store.write(batch.clone()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unknown, "{error}");
     assert!(error.message.contains("may or may not hold the last batch"), "{error}");
-    mend_commits(place);
+    repair_commits(place);
 }
 
-/// One run of each kind: failed, stuck, waiting.
+/// Creates a failed, a completed, a waiting and a driven run. Returns the last two.
 async fn runs(store: &SqliteStore) -> (InstanceNum, InstanceNum) {
     let epoch = store.lease(at(0)).await.unwrap();
     let failed = driven(store, "failed", epoch).await;
@@ -80,7 +80,7 @@ fn assert_answers(answers: Vec<Answer>) {
 }
 
 #[tokio::test]
-async fn a_batch_that_was_not_durable_is_written_the_second_time() {
+async fn batch_that_was_not_durable_is_written_on_retry() {
     let place = Place::new();
     let store = place.open();
     let batch = batch(&store).await;
@@ -90,14 +90,14 @@ async fn a_batch_that_was_not_durable_is_written_the_second_time() {
 }
 
 #[tokio::test]
-async fn a_batch_in_doubt_stays_in_doubt_until_it_is_answered() {
+async fn batch_in_doubt_stays_so_until_a_retry_succeeds() {
     let place = Place::new();
     let store = place.open();
     let batch = batch(&store).await;
     write_unknown(&place, &store, &batch).await;
     let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON entry BEGIN SELECT raise(abort, 'no'); END";
     place.sql().execute_batch(refuse).unwrap();
-    // By itself this write is certain to have failed, but it does not settle the first one.
+    // This write has certainly failed, but that does not settle the first one.
     assert_eq!(store.write(batch.clone()).await.unwrap_err().kind, ErrorKind::Unknown);
     let other = store.write(Arc::new(batch.to_vec())).await.unwrap_err();
     assert_eq!(other.kind, ErrorKind::Corrupt);
@@ -106,16 +106,16 @@ async fn a_batch_in_doubt_stays_in_doubt_until_it_is_answered() {
 }
 
 #[tokio::test]
-async fn a_batch_that_was_durable_is_answered_the_second_time_as_the_first() {
+async fn retrying_a_durable_batch_returns_the_same_results() {
     let place = Place::new();
     let store = place.open();
     let batch = batch(&store).await;
     write_unknown(&place, &store, &batch).await;
-    // An equal batch is another one to the writer: this is how the first one would have been written.
+    // The writer treats an equal batch as a different one, so this stands in for the first try's COMMIT.
     assert_answers(store.write(Arc::new(batch.to_vec())).await.unwrap());
     let before = everything(&store).await;
     assert_answers(store.write(batch).await.unwrap());
-    assert_eq!(everything(&store).await, before, "and nothing changed");
+    assert_eq!(everything(&store).await, before, "nothing changed");
 }
 
 async fn everything(store: &SqliteStore) -> String {

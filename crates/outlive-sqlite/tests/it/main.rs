@@ -1,4 +1,4 @@
-//! What the SQLite store promises beyond the store trait: the file, its neighbours, and what happens when they fail.
+//! Tests what the SQLite store promises beyond the store trait: its files, and what happens when they fail.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod clients;

@@ -1,4 +1,4 @@
-//! One file under several names: whoever executes it is found by each of them, and no other file is changed.
+//! One file under several names: its executor is found under each of them, and no other file is changed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -27,9 +27,9 @@ fn assert_refused(error: &Error, parts: &[&str]) {
     }
 }
 
-/// What broke: the lock lay beside the link, so that a second executor started on the same file.
+/// What broke: the lock was next to the link, so a second executor started on the same file.
 #[tokio::test]
-async fn a_symbolic_link_leads_to_the_lock_of_the_file() {
+async fn symlinked_store_uses_the_lock_of_its_target() {
     let place = Place::new();
     let store = place.open();
     store.lease(at(0)).await.unwrap();
@@ -47,16 +47,16 @@ async fn a_symbolic_link_leads_to_the_lock_of_the_file() {
 }
 
 #[test]
-fn a_link_that_leads_nowhere_is_refused() {
+fn dangling_store_symlink_is_refused() {
     let place = Place::new();
     symlink("nowhere.db", place.file()).unwrap();
     assert_refused(&place.try_open().unwrap_err(), &["runs.db is a symbolic link", "does not exist"]);
     assert!(!place.folder.path().join("nowhere.db").exists());
 }
 
-/// What broke: SQLite keeps a log beside each name of a file, and two executors with a log each left it malformed.
+/// What broke: SQLite keeps a WAL next to each name of a file, and two executors with a WAL each corrupted it.
 #[test]
-fn a_file_with_two_hard_links_is_refused_under_both_names() {
+fn file_with_two_hard_links_is_refused_under_both_names() {
     let place = Place::new();
     drop(place.open());
     let other = place.folder.path().join("other.db");
@@ -71,13 +71,13 @@ fn a_file_with_two_hard_links_is_refused_under_both_names() {
     place.open();
 }
 
-/// What broke: the next executor made a new lock file, which nobody held.
+/// What broke: the next executor created a new lock file, which was not held.
 #[tokio::test]
-async fn a_lock_file_that_is_removed_is_made_and_locked_again() {
+async fn removed_lock_file_is_recreated_and_locked() {
     let place = Place::new();
     let store = place.open();
     store.lease(at(0)).await.unwrap();
-    // As an engine does: from here on the store looks around.
+    // As an engine does: from here on the store checks its files.
     drop(store.changed());
     for _ in 0..3 {
         fs::remove_file(lock_of(&place)).unwrap();
@@ -89,9 +89,9 @@ async fn a_lock_file_that_is_removed_is_made_and_locked_again() {
     until(|| fs::read_to_string(lock_of(&place)).unwrap().starts_with(&pid)).await;
 }
 
-/// What broke: whatever the link led to was emptied, and the number of the process written into it.
+/// What broke: the target of the link was truncated and the pid was written into it.
 #[tokio::test]
-async fn nothing_is_locked_or_written_through_a_link() {
+async fn linked_lock_file_is_neither_locked_nor_written() {
     let place = Place::new();
     let (store, letters) = (place.open(), place.folder.path().join("letters.txt"));
     fs::write(&letters, "dear ada").unwrap();
@@ -108,7 +108,7 @@ async fn nothing_is_locked_or_written_through_a_link() {
 }
 
 #[tokio::test]
-async fn a_dangling_link_in_place_of_the_lock_makes_no_file() {
+async fn dangling_lock_symlink_creates_no_file() {
     let place = Place::new();
     let target = place.folder.path().join("target");
     symlink(&target, lock_of(&place)).unwrap();
@@ -116,9 +116,9 @@ async fn a_dangling_link_in_place_of_the_lock_makes_no_file() {
     assert!(!target.exists());
 }
 
-/// What broke: a fenced executor that shut down in good order let go of what its successor drove.
+/// What broke: a fenced executor that shut down cleanly released the runs its successor was driving.
 #[tokio::test]
-async fn the_release_of_a_fenced_holder_leaves_what_its_successor_drives() {
+async fn release_of_a_fenced_holder_keeps_its_successors_runs() {
     let place = Place::new();
     let (first, second) = (place.open(), place.open());
     let old = first.lease(at(0)).await.unwrap();
@@ -130,9 +130,9 @@ async fn the_release_of_a_fenced_holder_leaves_what_its_successor_drives() {
     assert_done(&write(&second, Write::Commit(commit(num, new, 0))).await);
 }
 
-/// What broke: what was written to a file that had been moved away was acknowledged, and found by nobody.
+/// What broke: writes to a file that had been moved away were acknowledged and then could not be found.
 #[tokio::test]
-async fn nothing_is_acknowledged_that_goes_to_a_file_nobody_finds() {
+async fn writes_to_a_moved_file_are_not_acknowledged() {
     let place = Place::new();
     let (store, away) = (place.open(), place.folder.path().join("away.db"));
     drop(store.changed());

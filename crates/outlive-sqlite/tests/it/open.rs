@@ -1,4 +1,4 @@
-//! Which files can serve as a store, and what is said of those that cannot.
+//! Opening: which files are accepted as a store, and the errors for the others.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn assert_says(error: &Error, parts: &[&str]) {
 }
 
 #[test]
-fn a_new_file_is_in_wal_mode_and_syncs_every_commit() {
+fn new_file_is_in_wal_mode_and_syncs_every_commit() {
     let place = Place::new();
     let store = place.open();
     assert!(store.durability().ends_with("journal_mode=wal, synchronous=full"), "{}", store.durability());
@@ -31,7 +31,7 @@ fn a_new_file_is_in_wal_mode_and_syncs_every_commit() {
 }
 
 #[test]
-fn less_durability_is_a_choice_that_shows() {
+fn relaxed_durability_is_visible() {
     let place = Place::new();
     let options = Options::new().durability(Durability::Relaxed);
     let store = SqliteStore::open(&place.file(), options).unwrap();
@@ -39,7 +39,7 @@ fn less_durability_is_a_choice_that_shows() {
 }
 
 #[test]
-fn a_file_that_somebody_took_out_of_wal_mode_is_put_back() {
+fn wal_mode_is_restored_on_open() {
     let place = Place::new();
     drop(place.open());
     let sql = place.sql();
@@ -51,7 +51,7 @@ fn a_file_that_somebody_took_out_of_wal_mode_is_put_back() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_file_and_its_neighbours_are_for_the_owner_alone() {
+async fn store_files_are_private_to_the_owner() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     let store = place.open();
@@ -65,7 +65,7 @@ async fn the_file_and_its_neighbours_are_for_the_owner_alone() {
 }
 
 #[test]
-fn a_folder_that_does_not_exist_is_named_with_the_way_to_make_it() {
+fn missing_folder_is_reported_with_the_mkdir_command() {
     let place = Place::new();
     let error = SqliteStore::open(&place.folder.path().join("no/runs.db"), Options::default()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Open);
@@ -73,7 +73,7 @@ fn a_folder_that_does_not_exist_is_named_with_the_way_to_make_it() {
 }
 
 #[test]
-fn a_client_does_not_make_a_file_of_a_mistyped_name() {
+fn opening_an_existing_store_never_creates_a_file() {
     let place = Place::new();
     let error = SqliteStore::open(&place.file(), Options::new().existing()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Open);
@@ -84,14 +84,14 @@ fn a_client_does_not_make_a_file_of_a_mistyped_name() {
 }
 
 #[test]
-fn a_folder_is_no_store() {
+fn folder_is_refused() {
     let place = Place::new();
     fs::create_dir(place.file()).unwrap();
     assert_says(&refusal(&place), &["runs.db is a directory"]);
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_and_left_as_it_was() {
+fn non_database_file_is_refused_and_unchanged() {
     let place = Place::new();
     let text = "dear diary, ".repeat(100);
     fs::write(place.file(), &text).unwrap();
@@ -100,7 +100,7 @@ fn a_file_that_is_no_database_is_refused_and_left_as_it_was() {
 }
 
 #[test]
-fn the_database_of_another_application_is_refused_and_left_as_it_was() {
+fn database_of_another_application_is_refused_and_unchanged() {
     let place = Place::new();
     place.sql().execute_batch("CREATE TABLE customer (id INTEGER)").unwrap();
     assert_says(&refusal(&place), &["another application"]);
@@ -109,7 +109,7 @@ fn the_database_of_another_application_is_refused_and_left_as_it_was() {
 }
 
 #[test]
-fn a_file_of_a_newer_release_is_refused_with_both_numbers() {
+fn file_of_a_newer_release_is_refused_with_both_schema_versions() {
     let place = Place::new();
     drop(place.open());
     place.sql().execute_batch("UPDATE meta SET value = 9 WHERE key = 'schema'").unwrap();
@@ -117,7 +117,7 @@ fn a_file_of_a_newer_release_is_refused_with_both_numbers() {
 }
 
 #[test]
-fn a_file_of_a_pre_release_is_refused_and_not_changed() {
+fn file_of_a_pre_release_is_refused_and_unchanged() {
     let place = Place::new();
     drop(place.open());
     place.sql().execute_batch("UPDATE meta SET value = 2 WHERE key = 'schema'").unwrap();
@@ -127,7 +127,7 @@ fn a_file_of_a_pre_release_is_refused_and_not_changed() {
 }
 
 #[test]
-fn a_place_where_no_file_can_be_made_is_refused() {
+fn path_that_cannot_be_created_is_refused() {
     let error = SqliteStore::open("/proc/runs.db".as_ref(), Options::default()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Open);
     assert_says(&error, &["cannot create /proc/runs.db"]);
@@ -135,19 +135,19 @@ fn a_place_where_no_file_can_be_made_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_may_only_be_read_is_refused() {
+fn read_only_file_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     drop(place.open());
     fs::set_permissions(place.file(), fs::Permissions::from_mode(0o400)).unwrap();
-    // The superuser may write it all the same; then there is nothing to refuse.
+    // The superuser can write it anyway; then there is nothing to refuse.
     if fs::OpenOptions::new().append(true).open(place.file()).is_err() {
         assert_says(&refusal(&place), &["is read-only", "make it writable"]);
     }
 }
 
 #[test]
-fn many_can_make_the_same_file_at_once() {
+fn same_file_can_be_created_concurrently() {
     let place = Place::new();
     std::thread::scope(|scope| {
         let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| place.try_open().map(drop))).collect();
@@ -159,7 +159,7 @@ fn many_can_make_the_same_file_at_once() {
 }
 
 #[tokio::test]
-async fn a_closed_store_is_one_ordinary_file_with_all_that_was_answered() {
+async fn closed_store_is_a_single_file_with_everything_acknowledged() {
     let place = Place::new();
     let store = place.open();
     let epoch = store.lease(at(0)).await.unwrap();

@@ -1,4 +1,4 @@
-//! The questions asked most are answered by an index, in order: no scan, no sort.
+//! The most frequent queries use an index, in order: no scan, no sort.
 
 use crate::support::Place;
 

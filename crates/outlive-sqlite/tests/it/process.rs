@@ -1,4 +1,4 @@
-//! The executor as a process of its own: it can be killed, and another one goes on at once.
+//! The executor as a separate process: when it is killed, another one takes over at once.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use crate::support::{Place, at, claim, claimed, driven, name, start, started, un
 
 const FILE: &str = "OUTLIVE_TEST_FILE";
 
-/// The other process of the test below, which says so by the variable; else there is nothing to do.
+/// The child process of the tests below, selected by the environment variable. Does nothing without it.
 #[tokio::test]
-#[expect(clippy::print_stdout, reason = "tells the test that it is ready")]
+#[expect(clippy::print_stdout, reason = "signals the test that it is ready")]
 async fn holds_the_lease_until_it_is_killed() {
     let Some(file) = std::env::var_os(FILE).map(PathBuf::from) else { return };
     let store = SqliteStore::open(&file, Options::default()).unwrap();
     let epoch = store.lease(at(0)).await.unwrap();
     driven(&store, "a", epoch).await;
-    // As an engine does: from here on the store looks around.
+    // As an engine does: from here on the store checks its files.
     drop(store.changed());
     println!("\nready");
     std::thread::park();
@@ -40,7 +40,7 @@ fn executor(place: &Place) -> Child {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_was_driving_is_due_for_the_next_at_once() {
+async fn runs_of_a_killed_process_are_due_for_the_next_at_once() {
     let place = Place::new();
     let mut child = executor(&place);
     let store = place.open();
@@ -58,10 +58,10 @@ async fn what_a_killed_process_was_driving_is_due_for_the_next_at_once() {
     assert_eq!(claimed[0].instance.recoveries, 1);
 }
 
-/// What broke: under another name of the file, or without its lock file, a second process executed it beside the first.
+/// What broke: under another name of the file, or without its lock file, two processes executed it at the same time.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_second_process_is_refused_whatever_it_calls_the_file() {
+async fn second_process_is_refused_under_any_name_of_the_file() {
     let place = Place::new();
     let mut child = executor(&place);
     let held = ErrorKind::Locked { pid: Some(child.id()) };
@@ -80,11 +80,11 @@ async fn a_second_process_is_refused_whatever_it_calls_the_file() {
     assert_eq!(by_link.lease(at(60)).await.unwrap(), Epoch(2));
 }
 
-/// What broke: the lock and the log went by the name of the file, so that one renamed under its executor was executed by
-/// a second process, and damaged when it was moved back.
+/// What broke: the lock and the WAL are found by file name, so a store renamed under its executor was executed by a
+/// second process, and damaged when it was moved back.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_store_that_is_renamed_while_a_process_executes_it_is_refused_under_its_new_name() {
+async fn store_renamed_while_executed_is_refused_under_its_new_name() {
     let place = Place::new();
     drop(place.open());
     let mut child = executor(&place);
@@ -108,12 +108,12 @@ async fn a_store_that_is_renamed_while_a_process_executes_it_is_refused_under_it
     }
     started(&place.open(), start("b")).await;
 
-    // A copy is another file, and so is a backup that is put in its place.
+    // A copy is a different file, and so is a restored backup.
     let copy = place.folder.path().join("copy.db");
     std::fs::copy(place.file(), &copy).unwrap();
     SqliteStore::open(&copy, Options::default()).unwrap().lease(at(60)).await.unwrap();
 
-    // Once nobody executes it, it can be moved, also if its executor died.
+    // Once it is no longer executed it can be moved, even if its executor died.
     child.kill().unwrap();
     child.wait().unwrap();
     drop(place.open());
@@ -127,8 +127,8 @@ async fn a_store_that_is_renamed_while_a_process_executes_it_is_refused_under_it
     assert!(outlive_sqlite::doctor::examine(&away).unwrap().is_sound());
 }
 
-/// Whether the kernel says that the file is locked. Its list may leave a lock out while others come and go, but never
-/// makes one up, so it is read more than once.
+/// Returns `true` if the kernel lists a lock on the file. The list can miss a lock while others come and go but never
+/// invents one, so it is read more than once.
 #[cfg(target_os = "linux")]
 fn is_locked(place: &Place) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -137,11 +137,11 @@ fn is_locked(place: &Place) -> bool {
     (0..200).any(|_| std::fs::read_to_string("/proc/locks").unwrap().lines().any(|line| line.contains(&mark)))
 }
 
-/// What would break: to open and close the file other than by SQLite frees the locks that all handles of this process
-/// have on it. The next process to close its own may then take itself for the last, and remove the log under them.
+/// What would break: opening and closing the file other than through SQLite frees all locks of this process on it. The
+/// next process to close its handle may then believe it is the last, and remove the WAL under the others.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_second_handle_leaves_the_locks_of_the_first() {
+async fn second_handle_keeps_the_locks_of_the_first() {
     let place = Place::new();
     let _first = place.open();
     assert!(is_locked(&place));

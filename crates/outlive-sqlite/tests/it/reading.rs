@@ -1,4 +1,4 @@
-//! A file that is only read: nothing of it changes, whoever executes it.
+//! A read-only handle changes nothing in the file, executed or not.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use outlive_sqlite::SqliteReader;
 use crate::support::{Place, at, driven, name, start, started};
 
 #[tokio::test]
-async fn a_reader_sees_what_an_executor_writes_and_takes_nothing_from_it() {
+async fn reader_sees_executor_writes_without_disturbing_it() {
     let place = Place::new();
     let store = place.open();
     let reader = SqliteReader::open(&place.file()).unwrap();
@@ -27,7 +27,7 @@ async fn a_reader_sees_what_an_executor_writes_and_takes_nothing_from_it() {
 }
 
 #[tokio::test]
-async fn a_file_that_nobody_has_open_is_read_and_not_a_byte_of_it_changes() {
+async fn reading_a_closed_file_changes_no_byte() {
     let place = Place::new();
     let store = place.open();
     started(&store, start("a")).await;
@@ -37,32 +37,32 @@ async fn a_file_that_nobody_has_open_is_read_and_not_a_byte_of_it_changes() {
     assert!(reader.instance(&name("a")).await.unwrap().is_some());
     drop(reader);
     assert_eq!(fs::read(place.file()).unwrap(), before);
-    assert!(!place.folder.path().join("runs.db.lock").exists(), "nobody has taken the right to execute");
+    assert!(!place.folder.path().join("runs.db.lock").exists(), "no lease was taken");
     assert_eq!(place.open().count(&Filter::runs()).await.unwrap().total(), 1);
 }
 
-/// What would break: a connection that may write moves the log into the file when it is the last to close.
+/// What would break: a writable connection merges the WAL into the file when it is the last to close.
 #[tokio::test]
-async fn what_a_dead_process_left_in_the_log_is_read_and_stays_there() {
+async fn wal_of_a_dead_process_is_read_and_kept() {
     let place = Place::new();
     let store = place.open();
     started(&store, start("a")).await;
     let copy = Place::new();
     for suffix in ["", "-wal"] {
-        // By another process: closing a file of the store here would free its locks.
+        // In another process: closing one of the store's files here would free its locks.
         let (from, to) = (format!("{}{suffix}", place.file().display()), format!("{}{suffix}", copy.file().display()));
         assert!(std::process::Command::new("cp").args([from, to]).status().unwrap().success());
     }
     let files = |suffix: &str| fs::read(format!("{}{suffix}", copy.file().display())).unwrap();
     let before = (files(""), files("-wal"));
     let reader = SqliteReader::open(&copy.file()).unwrap();
-    assert!(reader.instance(&name("a")).await.unwrap().is_some(), "it is in the log alone");
+    assert!(reader.instance(&name("a")).await.unwrap().is_some(), "it is only in the WAL");
     drop(reader);
     assert!((files(""), files("-wal")) == before);
 }
 
 #[test]
-fn what_is_no_store_is_refused_and_left_as_it_is() {
+fn non_store_file_is_refused_and_unchanged() {
     let place = Place::new();
     let refused = |content: Option<&[u8]>, says: &str| {
         if let Some(content) = content {
@@ -83,7 +83,7 @@ fn what_is_no_store_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_reader_is_a_store_that_hears_of_changes_and_refuses_to_make_any() {
+async fn reader_is_notified_of_changes_and_refuses_writes() {
     let place = Place::new();
     let store = place.open();
     let reader = SqliteReader::open(&place.file()).unwrap();
@@ -92,7 +92,7 @@ async fn a_reader_is_a_store_that_hears_of_changes_and_refuses_to_make_any() {
     assert!(reader.write(vec![Write::Start(start("a"))].into()).await.is_err());
     assert_eq!(store.count(&Filter::runs()).await.unwrap().total(), 0);
     let (changed, writes) = (reader.changed(), async {
-        // It hears of what is written once it listens, whenever that is.
+        // It is only notified of what is written after it starts listening, so keep writing.
         for n in 0.. {
             started(&store, start(&format!("r{n}"))).await;
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -101,16 +101,16 @@ async fn a_reader_is_a_store_that_hears_of_changes_and_refuses_to_make_any() {
     tokio::select! {
         () = changed => {}
         () = writes => {}
-        () = tokio::time::sleep(Duration::from_secs(120)) => panic!("it has not heard of a change"),
+        () = tokio::time::sleep(Duration::from_secs(120)) => panic!("not notified of a change"),
     }
 }
 
-/// What was written after a first look, and before the reader began to watch, was never heard of.
+/// What broke: a write after the first read, but before the reader started watching, was never reported.
 #[tokio::test]
-async fn a_reader_that_begins_to_watch_has_whoever_waits_look_once_more() {
+async fn reader_that_starts_watching_reports_a_change_once() {
     let place = Place::new();
     let _store = place.open();
     let reader = SqliteReader::open(&place.file()).unwrap();
     let heard = tokio::time::timeout(Duration::from_secs(120), reader.changed()).await;
-    assert!(heard.is_ok(), "it waits for another write");
+    assert!(heard.is_ok(), "it is waiting for another write");
 }

@@ -1,4 +1,4 @@
-//! Many handles on one file: those of one process share a connection, and those of several wait for their turn.
+//! Many handles on one file: handles of one process share a connection, and processes wait for their turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::support::{Place, at, name, start, started, until};
 
-/// Far longer than anything here takes.
+/// Far longer than any of these tests takes.
 const NEVER: Duration = Duration::from_secs(120);
 
 fn shared(place: &Place) -> SqliteStore {
@@ -21,17 +21,17 @@ fn shared(place: &Place) -> SqliteStore {
 }
 
 #[tokio::test]
-async fn handles_share_a_connection_as_long_as_it_is_the_same_file() {
+async fn handles_on_the_same_file_share_a_connection() {
     let place = Place::new();
     let (first, second) = (shared(&place), shared(&place));
     assert!(first.is_shared_with(&second));
     assert!(first.is_shared_with(&SqliteStore::shared(&place.file(), Options::default().existing()).unwrap()));
     let relaxed = Options::default().durability(Durability::Relaxed);
     assert!(!first.is_shared_with(&SqliteStore::shared(&place.file(), relaxed).unwrap()));
-    assert!(!first.is_shared_with(&place.open()), "it may execute");
+    assert!(!first.is_shared_with(&place.open()), "it can execute");
     started(&first, start("a")).await;
     drop(first);
-    assert!(second.instance(&name("a")).await.unwrap().is_some(), "the others go on");
+    assert!(second.instance(&name("a")).await.unwrap().is_some(), "the other handles keep working");
 
     std::fs::rename(place.file(), place.folder.path().join("away.db")).unwrap();
     let third = shared(&place);
@@ -40,7 +40,7 @@ async fn handles_share_a_connection_as_long_as_it_is_the_same_file() {
 }
 
 #[tokio::test]
-async fn a_shared_handle_does_not_execute() {
+async fn shared_handle_cannot_take_the_lease() {
     let place = Place::new();
     let error = shared(&place).lease(at(0)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Open);
@@ -49,16 +49,16 @@ async fn a_shared_handle_does_not_execute() {
 }
 
 #[tokio::test]
-async fn a_handle_hears_of_what_others_write_that_share_its_connection_and_not_of_its_own() {
+async fn handle_is_notified_of_writes_by_others_on_its_connection() {
     let place = Place::new();
     let (first, second) = (shared(&place), shared(&place));
     let mut by_first = first.changed();
     started(&first, start("a")).await;
     timeout(NEVER, second.changed()).await.unwrap();
-    assert!(futures_are_pending(&mut by_first), "it wrote that itself");
+    assert!(futures_are_pending(&mut by_first), "it is its own write");
     started(&second, start("b")).await;
     timeout(NEVER, by_first).await.unwrap();
-    // And of what comes from elsewhere, all of them.
+    // All handles are notified of a foreign write.
     started(&place.open(), start("c")).await;
     for handle in [&first, &second] {
         timeout(NEVER, handle.changed()).await.unwrap();
@@ -70,9 +70,9 @@ fn futures_are_pending(future: &mut (impl Future<Output = ()> + Unpin)) -> bool 
     std::pin::Pin::new(future).poll(&mut cx).is_pending()
 }
 
-/// What broke: each had a connection of its own, and those who had waited for long were passed by those who came.
+/// What broke: each handle had its own connection, and newcomers overtook handles that had been waiting.
 #[tokio::test]
-async fn many_who_write_at_once_all_have_their_turn() {
+async fn concurrent_writers_all_get_their_turn() {
     let place = Place::new();
     let handles: Vec<_> = (0..100).map(|_| Arc::new(shared(&place))).collect();
     let mut tasks = tokio::task::JoinSet::new();
@@ -89,7 +89,7 @@ async fn many_who_write_at_once_all_have_their_turn() {
     assert_eq!(place.open().count(&Filter::runs()).await.unwrap().total(), 1_000);
 }
 
-/// Somebody else's transactions, one after the other, until it is over. Says when it has begun.
+/// Runs foreign transactions back to back until `is_over`. Returns once the first has begun.
 fn crowd(place: &Place, is_over: &Arc<AtomicBool>) -> thread::JoinHandle<()> {
     let (sql, is_over) = (place.sql(), is_over.clone());
     let (begun, is_begun) = std::sync::mpsc::channel();
@@ -112,7 +112,7 @@ fn crowd(place: &Place, is_over: &Arc<AtomicBool>) -> thread::JoinHandle<()> {
 
 /// What broke: a writer gave up while others made progress, and its error blamed a transaction that did not exist.
 #[tokio::test]
-async fn a_write_waits_longer_while_others_get_on() {
+async fn write_waits_longer_while_others_make_progress() {
     let place = Place::new();
     let options = Options::default().patience(Duration::from_millis(500));
     let stores = [0; 4].map(|_| Arc::new(SqliteStore::open(&place.file(), options.clone()).unwrap()));
@@ -123,7 +123,7 @@ async fn a_write_waits_longer_while_others_get_on() {
         tasks.spawn(async move { store.write(vec![Write::Start(start(&format!("a{n}")))].into()).await });
     }
     while let Some(done) = tasks.join_next().await {
-        // Who has no luck at all says what is the matter.
+        // A writer that never gets its turn must report the right cause.
         if let Err(error) = done.unwrap() {
             assert!(error.message.contains("too many processes write to"), "{error}");
             assert!(error.message.contains("got no turn for 6s; let fewer processes write"), "{error}");
@@ -133,7 +133,7 @@ async fn a_write_waits_longer_while_others_get_on() {
     others.join().unwrap();
     let [store, ..] = &stores;
 
-    // A transaction that stays open is another matter.
+    // A transaction that stays open is a different error.
     let sql = place.sql();
     sql.execute_batch("BEGIN IMMEDIATE; UPDATE meta SET value = value + 1 WHERE key = 'pos'").unwrap();
     let error = store.write(vec![Write::Start(start("b"))].into()).await.unwrap_err();
@@ -146,7 +146,7 @@ async fn a_write_waits_longer_while_others_get_on() {
 
 /// A handle dropped during a notification does not block the others.
 #[tokio::test]
-async fn handles_come_and_go_while_others_write() {
+async fn handles_can_be_opened_and_dropped_during_writes() {
     let place = Place::new();
     let writer = shared(&place);
     let is_over = Arc::new(AtomicBool::new(false));
@@ -164,9 +164,9 @@ async fn handles_come_and_go_while_others_write() {
     until(|| !writer.is_looking()).await;
 }
 
-/// One of them was woken, and the other waited for the next write.
+/// What broke: one waiter was woken, and the other waited for the next write.
 #[tokio::test]
-async fn all_who_wait_on_one_handle_hear_of_a_foreign_write() {
+async fn all_waiters_on_a_handle_are_notified_of_a_foreign_write() {
     let place = Place::new();
     let (store, other) = (place.open(), place.open());
     let both = async { tokio::join!(store.changed(), store.changed()) };
@@ -176,7 +176,7 @@ async fn all_who_wait_on_one_handle_hear_of_a_foreign_write() {
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        heard = timeout(NEVER, both) => assert!(heard.is_ok(), "one of them has not heard of it"),
+        heard = timeout(NEVER, both) => assert!(heard.is_ok(), "one of them was not notified"),
         () = writes => {}
     }
 }

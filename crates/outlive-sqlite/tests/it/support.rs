@@ -1,4 +1,4 @@
-//! Short ways to say what the tests write.
+//! Builders for the writes of these tests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use outlive_core::time::Timestamp;
 use outlive_sqlite::{Options, SqliteStore};
 use tempfile::TempDir;
 
-/// A folder for a store that goes away with the test.
+/// A folder for a store, removed when the test ends.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,
 }
@@ -40,14 +40,14 @@ impl Place {
         SqliteStore::open(&self.file(), Options::default())
     }
 
-    /// A connection of somebody else.
+    /// Opens a foreign connection.
     pub(crate) fn sql(&self) -> rusqlite::Connection {
         let connection = rusqlite::Connection::open(self.file()).unwrap();
         connection.busy_timeout(Duration::from_secs(5)).unwrap();
         connection
     }
 
-    /// One whole number that a query gives.
+    /// Returns the integer a query yields.
     pub(crate) fn number(&self, sql: &str) -> i64 {
         self.sql().query_row(sql, [], |row| row.get(0)).unwrap()
     }
@@ -65,7 +65,7 @@ pub(crate) fn json(value: &str) -> Payload {
     Payload::encode(value).unwrap()
 }
 
-/// A start of `id` at time 10, its token made from the id.
+/// A start of `id` at time 10, with a token derived from the id.
 pub(crate) fn start(id: &str) -> StartWrite {
     StartWrite {
         id: name(id),
@@ -121,7 +121,7 @@ pub(crate) async fn write(store: &SqliteStore, write: Write) -> Answer {
     answers.into_iter().next().unwrap()
 }
 
-/// Starts an instance and gives its number.
+/// Starts an instance and returns its number.
 pub(crate) async fn started(store: &SqliteStore, start: StartWrite) -> InstanceNum {
     match write(store, Write::Start(start)).await {
         Answer::Started { num, .. } => num,
@@ -129,7 +129,7 @@ pub(crate) async fn started(store: &SqliteStore, start: StartWrite) -> InstanceN
     }
 }
 
-/// Starts an instance that is driven from birth.
+/// Starts an instance that is driven from the start.
 pub(crate) async fn driven(store: &SqliteStore, id: &str, epoch: Epoch) -> InstanceNum {
     started(store, StartWrite { owner: epoch, ..start(id) }).await
 }
@@ -145,7 +145,7 @@ pub(crate) fn assert_done(answer: &Answer) {
     assert!(matches!(answer, Answer::Done | Answer::Trimmed(_)), "not done: {answer:?}");
 }
 
-/// Waits until another thread has done its part.
+/// Waits until another thread makes the condition true.
 pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
     for _ in 0..20_000 {
         if is_so() {
@@ -153,5 +153,5 @@ pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    panic!("it does not come");
+    panic!("the condition never became true");
 }

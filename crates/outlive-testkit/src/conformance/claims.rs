@@ -1,4 +1,4 @@
-//! Promises about claims: the claimant gets an instance whole, and exclusively.
+//! Promises about claims: the claimant gets a complete instance, exclusively.
 
 use outlive_core::id::InstanceNum;
 use outlive_core::status::Status;
@@ -7,26 +7,26 @@ use outlive_core::store::commit::{Answer, Claim, Claimed, Commit, Epoch, Write};
 use super::world::{BY_HAND, Checked, WAITING, World, asleep, at, cancel, same};
 
 cases![
-    a_claim_gives_the_row_the_journal_and_the_inbox,
-    a_claim_returns_instances_in_the_requested_order,
+    claim_returns_row_journal_and_inbox,
+    claim_returns_instances_in_the_requested_order,
     ended_stuck_and_unknown_instances_are_not_claimed,
     claiming_an_owned_instance_again_returns_it_again,
     pending_running_and_paused_instances_are_claimed_and_run,
-    a_manually_paused_instance_stays_paused_when_claimed,
-    an_instance_named_twice_is_claimed_once,
-    a_claim_of_nothing_is_empty,
-    a_claim_sets_the_start_time_only_once,
-    a_claim_says_whether_it_is_the_first,
-    a_claimed_instance_can_commit_and_pause_again,
-    a_message_after_the_claim_is_in_the_inbox,
-    a_claim_of_hundreds_is_complete,
+    manually_paused_instance_stays_paused_when_claimed,
+    instance_named_twice_is_claimed_once,
+    claim_of_nothing_is_empty,
+    claim_sets_the_start_time_only_once,
+    claim_reports_whether_it_is_the_first,
+    claimed_instance_can_commit_and_pause_again,
+    message_after_the_claim_is_in_the_inbox,
+    claim_of_hundreds_is_complete,
 ];
 
 fn nums(claimed: &[Claimed]) -> Vec<InstanceNum> {
     claimed.iter().map(|one| one.instance.num).collect()
 }
 
-async fn a_claim_gives_the_row_the_journal_and_the_inbox(w: &mut World) -> Checked {
+async fn claim_returns_row_journal_and_inbox(w: &mut World) -> Checked {
     let num = w.paused_until("a", at(5_000)).await?;
     w.commit(&w.new_commit(num, 0, 3)).await?;
     w.signalled("a", "one").await?;
@@ -41,7 +41,7 @@ async fn a_claim_gives_the_row_the_journal_and_the_inbox(w: &mut World) -> Check
     same(&(w.journal(num).await?.len(), w.inbox(num).await?.len()), &(3, 2))
 }
 
-async fn a_claim_returns_instances_in_the_requested_order(w: &mut World) -> Checked {
+async fn claim_returns_instances_in_the_requested_order(w: &mut World) -> Checked {
     let (a, b, c) = (w.pending("a").await?, w.pending("b").await?, w.pending("c").await?);
     same(&nums(&w.claim(&[b, c, a]).await?), &vec![b, c, a])
 }
@@ -83,24 +83,24 @@ async fn pending_running_and_paused_instances_are_claimed_and_run(w: &mut World)
     Ok(())
 }
 
-async fn a_manually_paused_instance_stays_paused_when_claimed(w: &mut World) -> Checked {
+async fn manually_paused_instance_stays_paused_when_claimed(w: &mut World) -> Checked {
     let num = w.with_status("a", BY_HAND).await?;
     let claimed = w.claim(&[num]).await?;
     same(&(claimed[0].instance.status, claimed[0].instance.owner), &(BY_HAND, w.epoch))?;
     same(&w.held("a").await?.status, &BY_HAND)
 }
 
-async fn an_instance_named_twice_is_claimed_once(w: &mut World) -> Checked {
+async fn instance_named_twice_is_claimed_once(w: &mut World) -> Checked {
     let (a, b) = (w.pending("a").await?, w.pending("b").await?);
     same(&nums(&w.claim(&[a, b, a]).await?), &vec![a, b])
 }
 
-async fn a_claim_of_nothing_is_empty(w: &mut World) -> Checked {
+async fn claim_of_nothing_is_empty(w: &mut World) -> Checked {
     w.pending("a").await?;
     same(&w.claim(&[]).await?.len(), &0)
 }
 
-async fn a_claim_sets_the_start_time_only_once(w: &mut World) -> Checked {
+async fn claim_sets_the_start_time_only_once(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     for millis in [3_000, 4_000] {
         let claim = Claim { nums: vec![num], epoch: w.epoch, at: at(millis) };
@@ -111,7 +111,7 @@ async fn a_claim_sets_the_start_time_only_once(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_claim_says_whether_it_is_the_first(w: &mut World) -> Checked {
+async fn claim_reports_whether_it_is_the_first(w: &mut World) -> Checked {
     let (new, driven) = (w.pending("new").await?, w.driven("driven").await?);
     w.restart(at(2_000)).await?;
     let firsts = async |w: &World| -> Checked<Vec<bool>> {
@@ -122,7 +122,7 @@ async fn a_claim_says_whether_it_is_the_first(w: &mut World) -> Checked {
     same(&firsts(w).await?, &vec![false, false])
 }
 
-async fn a_claimed_instance_can_commit_and_pause_again(w: &mut World) -> Checked {
+async fn claimed_instance_can_commit_and_pause_again(w: &mut World) -> Checked {
     let num = w.paused_until("a", at(5_000)).await?;
     for seq_before in 0..3 {
         same(&w.claim(&[num]).await?.len(), &1)?;
@@ -134,7 +134,7 @@ async fn a_claimed_instance_can_commit_and_pause_again(w: &mut World) -> Checked
     Ok(())
 }
 
-async fn a_message_after_the_claim_is_in_the_inbox(w: &mut World) -> Checked {
+async fn message_after_the_claim_is_in_the_inbox(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     w.signalled("a", "before").await?;
     w.claim(&[num]).await?;
@@ -142,7 +142,7 @@ async fn a_message_after_the_claim_is_in_the_inbox(w: &mut World) -> Checked {
     same(&w.signals(num).await?, &vec!["before".to_owned(), "after".to_owned()])
 }
 
-async fn a_claim_of_hundreds_is_complete(w: &mut World) -> Checked {
+async fn claim_of_hundreds_is_complete(w: &mut World) -> Checked {
     let starts = (0..700).map(|i| Write::Start(w.new_start(&format!("run {i}")))).collect();
     w.batch(starts).await?;
     let sends = (0..700).map(|i| Write::Message(w.new_send(&format!("run {i}"), cancel("no")))).collect();

@@ -11,37 +11,37 @@ use super::world::{
 };
 
 cases![
-    a_commit_adds_its_entries_in_order,
+    commit_adds_its_entries_in_order,
     every_field_of_every_kind_of_entry_is_kept_as_written,
     each_instance_numbers_its_own_entries,
     entries_with_a_gap_are_fenced,
-    a_commit_after_the_largest_number_is_fenced,
+    commit_after_the_largest_number_is_fenced,
     entries_that_begin_too_late_are_fenced,
     entries_that_repeat_a_number_are_fenced,
     entries_in_the_wrong_order_are_fenced,
-    a_commit_behind_the_journal_is_fenced,
-    a_commit_ahead_of_the_journal_is_fenced,
-    a_state_with_the_wrong_previous_number_is_fenced,
-    a_commit_to_an_unknown_instance_is_fenced,
-    a_commit_to_an_ended_instance_is_fenced,
-    a_fenced_commit_does_not_hold_up_the_rest_of_its_batch,
-    a_refused_write_does_not_hold_up_the_rest_of_its_batch,
-    a_commit_that_has_not_seen_a_message_does_not_hold_up_the_rest_of_its_batch,
+    commit_behind_the_journal_is_fenced,
+    commit_ahead_of_the_journal_is_fenced,
+    state_with_the_wrong_previous_number_is_fenced,
+    commit_to_an_unknown_instance_is_fenced,
+    commit_to_an_ended_instance_is_fenced,
+    fenced_commit_does_not_block_its_batch,
+    refused_write_does_not_block_its_batch,
+    commit_with_an_unseen_message_does_not_block_its_batch,
     each_write_of_a_batch_sees_those_before_it,
-    an_empty_batch_has_no_results,
-    a_thousand_writes_return_their_results_in_order,
-    a_commit_without_a_state_leaves_the_state,
-    a_commit_may_keep_ownership,
-    a_commit_may_release_ownership,
-    a_commit_may_release_ownership_and_change_nothing_else,
+    empty_batch_has_no_results,
+    thousand_writes_return_their_results_in_order,
+    commit_without_a_state_keeps_the_state,
+    commit_may_keep_ownership,
+    commit_may_release_ownership,
+    commit_may_release_ownership_and_change_nothing_else,
     every_open_status_is_kept_as_written,
-    an_end_keeps_outcome_note_and_time_but_no_messages_or_wake,
-    a_new_state_replaces_the_note,
-    the_first_start_time_is_kept,
-    a_journal_is_read_from_a_position_up_to_a_limit,
+    end_keeps_outcome_note_and_time_but_no_messages_or_wake,
+    new_state_replaces_the_note,
+    first_start_time_is_kept,
+    journal_is_read_from_a_position_up_to_a_limit,
 ];
 
-async fn a_commit_adds_its_entries_in_order(w: &mut World) -> Checked {
+async fn commit_adds_its_entries_in_order(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     same(&w.commit(&w.new_commit(num, 0, 2)).await?, &Answer::Done)?;
     same(&w.commit(&w.new_commit(num, 2, 3)).await?, &Answer::Done)?;
@@ -96,7 +96,7 @@ async fn entries_with_a_gap_are_fenced(w: &mut World) -> Checked {
 }
 
 /// Regression: computing the next number overflowed, and the store panicked.
-async fn a_commit_after_the_largest_number_is_fenced(w: &mut World) -> Checked {
+async fn commit_after_the_largest_number_is_fenced(w: &mut World) -> Checked {
     is_fenced(w, u64::MAX, &[0]).await
 }
 
@@ -112,19 +112,19 @@ async fn entries_in_the_wrong_order_are_fenced(w: &mut World) -> Checked {
     is_fenced(w, 2, &[4, 3]).await
 }
 
-async fn a_commit_behind_the_journal_is_fenced(w: &mut World) -> Checked {
+async fn commit_behind_the_journal_is_fenced(w: &mut World) -> Checked {
     is_fenced(w, 1, &[2]).await
 }
 
-async fn a_commit_ahead_of_the_journal_is_fenced(w: &mut World) -> Checked {
+async fn commit_ahead_of_the_journal_is_fenced(w: &mut World) -> Checked {
     is_fenced(w, 3, &[4]).await
 }
 
-async fn a_state_with_the_wrong_previous_number_is_fenced(w: &mut World) -> Checked {
+async fn state_with_the_wrong_previous_number_is_fenced(w: &mut World) -> Checked {
     is_fenced(w, 1, &[]).await
 }
 
-async fn a_commit_to_an_unknown_instance_is_fenced(w: &mut World) -> Checked {
+async fn commit_to_an_unknown_instance_is_fenced(w: &mut World) -> Checked {
     let nobody = InstanceNum(w.driven("a").await?.0 + 100);
     let before = w.snapshot().await?;
     same(&w.commit(&w.new_commit(nobody, 0, 1)).await?, &Answer::Fenced)?;
@@ -132,7 +132,7 @@ async fn a_commit_to_an_unknown_instance_is_fenced(w: &mut World) -> Checked {
     same(&w.journal(nobody).await?, &Vec::new())
 }
 
-async fn a_commit_to_an_ended_instance_is_fenced(w: &mut World) -> Checked {
+async fn commit_to_an_ended_instance_is_fenced(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         let num = w.with_status(id, status).await?;
         let before = w.snapshot().await?;
@@ -143,7 +143,7 @@ async fn a_commit_to_an_ended_instance_is_fenced(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_fenced_commit_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -> Checked {
+async fn fenced_commit_does_not_block_its_batch(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     let gap = Commit { state: Some(asleep(at(9))), ..w.new_commit(a, 7, 2) };
     let writes = vec![
@@ -158,7 +158,7 @@ async fn a_fenced_commit_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -
     same(&(w.held("a").await?.status, w.held("c").await?.status), &(Status::Running, Status::Pending))
 }
 
-async fn a_refused_write_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -> Checked {
+async fn refused_write_does_not_block_its_batch(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let writes = vec![
         Write::Purge(name("a"), None),
@@ -173,7 +173,7 @@ async fn a_refused_write_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -
     same(&w.signals(num).await?, &vec!["kept".to_owned()])
 }
 
-async fn a_commit_that_has_not_seen_a_message_does_not_hold_up_the_rest_of_its_batch(w: &mut World) -> Checked {
+async fn commit_with_an_unseen_message_does_not_block_its_batch(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     w.signalled("a", "unseen").await?;
     let blind = Commit { state: Some(NewState { seen: Some(0), ..asleep(at(9)) }), ..w.new_commit(a, 0, 1) };
@@ -199,11 +199,11 @@ async fn each_write_of_a_batch_sees_those_before_it(w: &mut World) -> Checked {
     refused(&answers[5], Refusal::NotFound)
 }
 
-async fn an_empty_batch_has_no_results(w: &mut World) -> Checked {
+async fn empty_batch_has_no_results(w: &mut World) -> Checked {
     same(&w.batch(Vec::new()).await?, &Vec::new())
 }
 
-async fn a_thousand_writes_return_their_results_in_order(w: &mut World) -> Checked {
+async fn thousand_writes_return_their_results_in_order(w: &mut World) -> Checked {
     let starts = (0..1_000).rev().map(|i| Write::Start(w.new_start(&format!("run {i}")))).collect();
     let answers = w.batch(starts).await?;
     for (i, answer) in (0..1_000).rev().zip(&answers) {
@@ -213,14 +213,14 @@ async fn a_thousand_writes_return_their_results_in_order(w: &mut World) -> Check
     Ok(())
 }
 
-async fn a_commit_without_a_state_leaves_the_state(w: &mut World) -> Checked {
+async fn commit_without_a_state_keeps_the_state(w: &mut World) -> Checked {
     let num = w.paused_until("a", at(5_000)).await?;
     let before = w.held("a").await?;
     same(&w.commit(&w.new_commit(num, 0, 1)).await?, &Answer::Done)?;
     same(&w.held("a").await?, &before)
 }
 
-async fn a_commit_may_keep_ownership(w: &mut World) -> Checked {
+async fn commit_may_keep_ownership(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let status = Status::Retrying { at: at(2_000) };
     w.commit(&w.new_state(num, 0, NewState { status, ..driven_on() })).await?;
@@ -228,13 +228,13 @@ async fn a_commit_may_keep_ownership(w: &mut World) -> Checked {
     same(&(held.status, held.owner, held.wake), &(status, w.epoch, None))
 }
 
-async fn a_commit_may_release_ownership(w: &mut World) -> Checked {
+async fn commit_may_release_ownership(w: &mut World) -> Checked {
     w.paused_until("a", at(2_000)).await?;
     let held = w.held("a").await?;
     same(&(held.owner, held.wake), &(Epoch(0), Some(at(2_000))))
 }
 
-async fn a_commit_may_release_ownership_and_change_nothing_else(w: &mut World) -> Checked {
+async fn commit_may_release_ownership_and_change_nothing_else(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     same(&w.commit(&w.new_state(num, 0, released(Status::Running))).await?, &Answer::Done)?;
     let held = w.held("a").await?;
@@ -254,7 +254,7 @@ async fn every_open_status_is_kept_as_written(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn an_end_keeps_outcome_note_and_time_but_no_messages_or_wake(w: &mut World) -> Checked {
+async fn end_keeps_outcome_note_and_time_but_no_messages_or_wake(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         let num = w.driven(id).await?;
         w.signalled(id, "never taken").await?;
@@ -269,7 +269,7 @@ async fn an_end_keeps_outcome_note_and_time_but_no_messages_or_wake(w: &mut Worl
     same(&w.wakes().await?, &Vec::new())
 }
 
-async fn a_new_state_replaces_the_note(w: &mut World) -> Checked {
+async fn new_state_replaces_the_note(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     for note in [Some("first".to_owned()), Some("second".to_owned()), None] {
         w.commit(&w.new_state(num, 0, NewState { note: note.clone(), ..driven_on() })).await?;
@@ -278,7 +278,7 @@ async fn a_new_state_replaces_the_note(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn the_first_start_time_is_kept(w: &mut World) -> Checked {
+async fn first_start_time_is_kept(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     for millis in [2_000, 3_000] {
         w.commit(&w.new_state(num, 0, NewState { at: at(millis), ..driven_on() })).await?;
@@ -290,7 +290,7 @@ async fn the_first_start_time_is_kept(w: &mut World) -> Checked {
     same(&w.held("a").await?.created_at, &NOW)
 }
 
-async fn a_journal_is_read_from_a_position_up_to_a_limit(w: &mut World) -> Checked {
+async fn journal_is_read_from_a_position_up_to_a_limit(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.commit(&w.new_commit(num, 0, 9)).await?;
     let some = |from: u64, to: u64| (from..=to).map(step_done).collect::<Vec<_>>();

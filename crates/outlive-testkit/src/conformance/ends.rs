@@ -9,22 +9,22 @@ use outlive_core::store::query::Wake;
 use super::world::{Checked, NOW, WAITING, World, at, json, name, refused, released, same, signal, step_done};
 
 cases![
-    a_failed_run_is_reopened,
-    a_stuck_run_is_reopened,
+    failed_run_is_reopened,
+    stuck_run_is_reopened,
     only_failed_and_stuck_runs_are_reopened,
     reopening_an_unknown_run_is_refused,
-    a_reopened_run_continues_at_the_next_number,
-    a_run_is_reopened_as_often_as_it_fails,
+    reopened_run_continues_at_the_next_number,
+    failed_run_can_be_reopened_repeatedly,
     reopening_resets_the_recoveries,
-    a_purge_leaves_nothing,
-    a_stuck_run_can_be_purged,
-    an_open_run_cannot_be_purged,
+    purge_leaves_nothing_behind,
+    stuck_run_can_be_purged,
+    open_run_cannot_be_purged,
     purging_an_unknown_run_is_refused,
-    a_purge_does_not_affect_other_runs,
-    a_purged_id_starts_fresh,
-    an_old_number_neither_purges_nor_reopens_a_later_run_of_the_id,
-    a_number_is_never_reused,
-    a_purged_id_forgets_its_dedup_keys,
+    purge_does_not_affect_other_runs,
+    purged_id_starts_fresh,
+    old_number_neither_purges_nor_reopens_a_later_run,
+    number_is_never_reused,
+    purged_id_forgets_its_dedup_keys,
 ];
 
 /// A run with two entries, ended or stuck as given.
@@ -48,11 +48,11 @@ async fn is_reopened(w: &World, status: Status) -> Checked {
     same(&w.journal(num).await?, &vec![step_done(1), step_done(2), reopened])
 }
 
-async fn a_failed_run_is_reopened(w: &mut World) -> Checked {
+async fn failed_run_is_reopened(w: &mut World) -> Checked {
     is_reopened(w, Status::Failed).await
 }
 
-async fn a_stuck_run_is_reopened(w: &mut World) -> Checked {
+async fn stuck_run_is_reopened(w: &mut World) -> Checked {
     is_reopened(w, Status::Stuck).await
 }
 
@@ -74,7 +74,7 @@ async fn reopening_an_unknown_run_is_refused(w: &mut World) -> Checked {
     refused(&w.reopen("nobody", NOW).await?, Refusal::NotFound)
 }
 
-async fn a_reopened_run_continues_at_the_next_number(w: &mut World) -> Checked {
+async fn reopened_run_continues_at_the_next_number(w: &mut World) -> Checked {
     let num = run_with_status(w, "a", Status::Failed).await?;
     w.reopen("a", NOW).await?;
     let claimed = w.claim(&[num]).await?;
@@ -84,7 +84,7 @@ async fn a_reopened_run_continues_at_the_next_number(w: &mut World) -> Checked {
     same(&w.journal(num).await?.len(), &4)
 }
 
-async fn a_run_is_reopened_as_often_as_it_fails(w: &mut World) -> Checked {
+async fn failed_run_can_be_reopened_repeatedly(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     for failures in 0..3 {
         w.commit(&w.new_state(num, failures, released(Status::Failed))).await?;
@@ -112,7 +112,7 @@ async fn leaves_nothing(w: &World, id: &str, num: InstanceNum) -> Checked {
     refused(&w.purge(id).await?, Refusal::NotFound)
 }
 
-async fn an_old_number_neither_purges_nor_reopens_a_later_run_of_the_id(w: &mut World) -> Checked {
+async fn old_number_neither_purges_nor_reopens_a_later_run(w: &mut World) -> Checked {
     let old = run_with_status(w, "a", Status::Failed).await?;
     same(&w.purge("a").await?, &Answer::Done)?;
     let num = run_with_status(w, "a", Status::Failed).await?;
@@ -124,7 +124,7 @@ async fn an_old_number_neither_purges_nor_reopens_a_later_run_of_the_id(w: &mut 
     same(&w.write(reopen(num)).await?, &Answer::Done)
 }
 
-async fn a_purge_leaves_nothing(w: &mut World) -> Checked {
+async fn purge_leaves_nothing_behind(w: &mut World) -> Checked {
     for status in [Status::Completed, Status::Failed, Status::Cancelled] {
         let num = run_with_status(w, "a", status).await?;
         leaves_nothing(w, "a", num).await?;
@@ -132,13 +132,13 @@ async fn a_purge_leaves_nothing(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_stuck_run_can_be_purged(w: &mut World) -> Checked {
+async fn stuck_run_can_be_purged(w: &mut World) -> Checked {
     let num = run_with_status(w, "a", Status::Stuck).await?;
     w.signalled("a", "kept until now").await?;
     leaves_nothing(w, "a", num).await
 }
 
-async fn an_open_run_cannot_be_purged(w: &mut World) -> Checked {
+async fn open_run_cannot_be_purged(w: &mut World) -> Checked {
     w.pending("pending").await?;
     w.driven("running").await?;
     w.with_status("paused", WAITING).await?;
@@ -154,7 +154,7 @@ async fn purging_an_unknown_run_is_refused(w: &mut World) -> Checked {
     refused(&w.purge("nobody").await?, Refusal::NotFound)
 }
 
-async fn a_purge_does_not_affect_other_runs(w: &mut World) -> Checked {
+async fn purge_does_not_affect_other_runs(w: &mut World) -> Checked {
     for id in ["aa", "b"] {
         run_with_status(w, id, Status::Failed).await?;
     }
@@ -164,10 +164,10 @@ async fn a_purge_does_not_affect_other_runs(w: &mut World) -> Checked {
     let before = w.snapshot().await?;
     let purged = run_with_status(w, "a", Status::Completed).await?;
     w.purge("a").await?;
-    same(&w.snapshot().await?.without_news_of(purged), &before)
+    same(&w.snapshot().await?.without_events_of(purged), &before)
 }
 
-async fn a_purged_id_starts_fresh(w: &mut World) -> Checked {
+async fn purged_id_starts_fresh(w: &mut World) -> Checked {
     let old = run_with_status(w, "a", Status::Failed).await?;
     w.purge("a").await?;
     let start = StartWrite { workflow: name("refund"), input: json("2"), ..w.new_start("a") };
@@ -180,7 +180,7 @@ async fn a_purged_id_starts_fresh(w: &mut World) -> Checked {
     same(&w.commit(&w.new_commit(old, 2, 1)).await?, &Answer::Fenced)
 }
 
-async fn a_number_is_never_reused(w: &mut World) -> Checked {
+async fn number_is_never_reused(w: &mut World) -> Checked {
     let mut last = InstanceNum(0);
     for round in 0..3 {
         let num = run_with_status(w, "a", Status::Completed).await?;
@@ -194,7 +194,7 @@ async fn a_number_is_never_reused(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_purged_id_forgets_its_dedup_keys(w: &mut World) -> Checked {
+async fn purged_id_forgets_its_dedup_keys(w: &mut World) -> Checked {
     w.driven("a").await?;
     let keyed = |w: &World, text| SendWrite { dedup: Some(name("key")), ..w.new_send("a", signal(text)) };
     let first = keyed(w, "to the old one");

@@ -11,22 +11,22 @@ use super::world::{
 };
 
 cases![
-    the_lifecycle_of_a_run_is_reported_in_order,
+    lifecycle_of_a_run_is_reported_in_order,
     every_end_of_a_run_is_reported,
     cancelling_or_reopening_a_stuck_run_is_reported,
     lifecycle_event_numbers_have_no_gap,
     positions_of_the_feed_grow_across_a_crash,
     repeated_writes_report_nothing_twice,
     refused_writes_are_not_reported,
-    the_feed_is_read_by_page,
+    feed_is_read_by_page,
     lifecycle_events_are_kept_as_written,
     lifecycle_events_of_removed_and_purged_instances_keep_their_names,
-    the_feed_distinguishes_a_replaced_run_from_the_new_one,
+    feed_distinguishes_a_replaced_run_from_the_new_one,
     jobs_report_only_the_events_they_write,
     trimming_removes_only_older_events,
-    an_event_dated_in_the_future_is_as_old_as_those_around_it,
+    future_dated_event_ages_with_its_neighbours,
     marks_are_kept,
-    the_end_of_the_feed_is_known,
+    end_of_the_feed_is_known,
 ];
 
 /// Checks that the numbers of these events go up to `last` without a gap.
@@ -40,7 +40,7 @@ fn dense(lines: &[FeedItem], last: u64) -> Checked {
     ensure(lines.is_sorted_by(|one, next| one.pos < next.pos), || format!("{lines:?}"))
 }
 
-async fn the_lifecycle_of_a_run_is_reported_in_order(w: &mut World) -> Checked {
+async fn lifecycle_of_a_run_is_reported_in_order(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     w.claim(&[num]).await?;
     w.commit(&w.new_commit(num, 0, 2)).await?;
@@ -51,7 +51,7 @@ async fn the_lifecycle_of_a_run_is_reported_in_order(w: &mut World) -> Checked {
     w.reopen("a", at(5)).await?;
     w.claim(&[num]).await?;
     w.commit(&w.new_state(num, 4, NewState { outcome: Some(json("2")), ..released(Status::Completed) })).await?;
-    let lines = w.told_of(num).await?;
+    let lines = w.events_of(num).await?;
     let said = ["run queued", "run started", "step 1", "step 2", "run paused", "run resumed", "step 3", "run failed"];
     let mut said = strings(&said);
     said.push(lines.get(8).map(super::jobs::word).unwrap_or_default());
@@ -71,7 +71,7 @@ async fn every_end_of_a_run_is_reported(w: &mut World) -> Checked {
     ];
     for (status, said) in ends {
         let num = w.with_status(said, status).await?;
-        let lines = w.told_of(num).await?;
+        let lines = w.events_of(num).await?;
         same(&words(&lines), &strings(&["run queued and started", said]))?;
         dense(&lines, 3)?;
     }
@@ -83,12 +83,12 @@ async fn cancelling_or_reopening_a_stuck_run_is_reported(w: &mut World) -> Check
         let num = w.with_status(id, Status::Stuck).await?;
         if id == "a" {
             w.send(&w.new_send(id, cancel("no"))).await?;
-            same(&words(&w.told_of(num).await?)[2..].to_vec(), &strings(&["run cancelled"]))?;
-            dense(&w.told_of(num).await?, 4)?;
+            same(&words(&w.events_of(num).await?)[2..].to_vec(), &strings(&["run cancelled"]))?;
+            dense(&w.events_of(num).await?, 4)?;
         } else {
             w.reopen(id, at(9)).await?;
-            same(&words(&w.told_of(num).await?)[3..].to_vec(), &strings(&["run queued"]))?;
-            dense(&w.told_of(num).await?, 5)?;
+            same(&words(&w.events_of(num).await?)[3..].to_vec(), &strings(&["run queued"]))?;
+            dense(&w.events_of(num).await?, 5)?;
         }
     }
     Ok(())
@@ -106,9 +106,9 @@ async fn lifecycle_event_numbers_have_no_gap(w: &mut World) -> Checked {
         w.turned(&turn).await?;
         w.commit(&w.new_state(a, round * 2 + 2, driven_on())).await?;
     }
-    dense(&w.told_of(a).await?, 2 + 8)?;
-    dense(&w.told_of(b).await?, 1 + 8)?;
-    dense(&w.told_of(job).await?, 8)
+    dense(&w.events_of(a).await?, 2 + 8)?;
+    dense(&w.events_of(b).await?, 1 + 8)?;
+    dense(&w.events_of(job).await?, 8)
 }
 
 async fn positions_of_the_feed_grow_across_a_crash(w: &mut World) -> Checked {
@@ -118,7 +118,7 @@ async fn positions_of_the_feed_grow_across_a_crash(w: &mut World) -> Checked {
         w.claim(&[num]).await?;
         same(&w.commit(&w.new_commit(num, seq, 1)).await?, &Answer::Done)?;
     }
-    dense(&w.told_of(num).await?, 5)
+    dense(&w.events_of(num).await?, 5)
 }
 
 async fn repeated_writes_report_nothing_twice(w: &mut World) -> Checked {
@@ -134,10 +134,10 @@ async fn repeated_writes_report_nothing_twice(w: &mut World) -> Checked {
     w.claim(&[num]).await?;
     let commit = w.new_state(num, 3, NewState { outcome: Some(json("1")), ..released(Status::Completed) });
     twice(w, Write::Commit(commit)).await?;
-    dense(&w.told_of(num).await?, 2 + 2 + 1 + 1 + 1 + 1 + 1)?;
+    dense(&w.events_of(num).await?, 2 + 2 + 1 + 1 + 1 + 1 + 1)?;
     let job = w.driven_job(ORDER, &[]).await?.num;
     twice(w, Write::Turn(Box::new(w.new_turn(job, 0)))).await?;
-    dense(&w.told_of(job).await?, 1)
+    dense(&w.events_of(job).await?, 1)
 }
 
 async fn refused_writes_are_not_reported(w: &mut World) -> Checked {
@@ -153,7 +153,7 @@ async fn refused_writes_are_not_reported(w: &mut World) -> Checked {
     same(&words(&w.feed().await?), &strings(&["run queued and started"]))
 }
 
-async fn the_feed_is_read_by_page(w: &mut World) -> Checked {
+async fn feed_is_read_by_page(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     for seq in 0..3 {
         w.batch(vec![Write::Commit(w.new_commit(a, seq, 1)), Write::Commit(w.new_commit(b, seq, 1))]).await?;
@@ -185,7 +185,7 @@ async fn lifecycle_events_are_kept_as_written(w: &mut World) -> Checked {
         LifecycleRecord::new(LifecycleRecordKind::TaskScheduled, at(7)),
     ];
     w.turned(&Turn { lifecycle: records.clone(), ..w.new_turn(job, 0) }).await?;
-    let lines: Vec<FeedContent> = w.told_of(job).await?.into_iter().map(|item| item.content).collect();
+    let lines: Vec<FeedContent> = w.events_of(job).await?.into_iter().map(|item| item.content).collect();
     same(&lines, &records.into_iter().map(FeedContent::Lifecycle).collect())
 }
 
@@ -198,11 +198,11 @@ async fn lifecycle_events_of_removed_and_purged_instances_keep_their_names(w: &m
     w.die().await?;
     let names = |lines: Vec<FeedItem>| lines.into_iter().map(|item| (item.id, item.workflow)).collect::<Vec<_>>();
     let (run_name, job_name) = ((name("a"), name("checkout")), (name(ORDER), name(ORDERS)));
-    same(&names(w.told_of(run).await?), &vec![run_name.clone(), run_name])?;
-    same(&names(w.told_of(job).await?), &vec![job_name])
+    same(&names(w.events_of(run).await?), &vec![run_name.clone(), run_name])?;
+    same(&names(w.events_of(job).await?), &vec![job_name])
 }
 
-async fn the_feed_distinguishes_a_replaced_run_from_the_new_one(w: &mut World) -> Checked {
+async fn feed_distinguishes_a_replaced_run_from_the_new_one(w: &mut World) -> Checked {
     let old = w.driven("a").await?;
     w.commit(&w.new_commit(old, 0, 1)).await?;
     let again = StartWrite { on_conflict: OnConflict::Replace, workflow: name("refund"), ..w.new_start("a") };
@@ -210,8 +210,8 @@ async fn the_feed_distinguishes_a_replaced_run_from_the_new_one(w: &mut World) -
     let new = w.held("a").await?.num;
     // Entries are removed with their run.
     let of = |lines: Vec<FeedItem>| lines.into_iter().map(|item| (item.workflow, item.number)).collect::<Vec<_>>();
-    same(&of(w.told_of(old).await?), &vec![(name("checkout"), 2)])?;
-    same(&of(w.told_of(new).await?), &vec![(name("refund"), 1)])
+    same(&of(w.events_of(old).await?), &vec![(name("checkout"), 2)])?;
+    same(&of(w.events_of(new).await?), &vec![(name("refund"), 1)])
 }
 
 async fn jobs_report_only_the_events_they_write(w: &mut World) -> Checked {
@@ -227,7 +227,7 @@ fn trim(before: i64, now: i64) -> Write {
 }
 
 /// Regression: a clock that was once ahead left an event dated in the future, and nothing after it was ever removed.
-async fn an_event_dated_in_the_future_is_as_old_as_those_around_it(w: &mut World) -> Checked {
+async fn future_dated_event_ages_with_its_neighbours(w: &mut World) -> Checked {
     let job = w.driven_job(ORDER, &[]).await?.num;
     for (before, millis) in [(0, 90_000), (1, 2_000), (2, 95_000), (3, 3_000), (4, 99_000), (5, 2_000)] {
         let records = vec![LifecycleRecord::new(LifecycleRecordKind::JobExecuted, at(millis))];
@@ -259,7 +259,7 @@ async fn trimming_removes_only_older_events(w: &mut World) -> Checked {
     same(&words(&w.feed().await?), &strings(&["step 1"]))?;
     let last = w.feed().await?.last().map(|item| item.pos);
     let next = w.pending("b").await?;
-    ensure(w.told_of(next).await?.first().map(|item| item.pos) > last, || "an old position was reused".to_owned())
+    ensure(w.events_of(next).await?.first().map(|item| item.pos) > last, || "an old position was reused".to_owned())
 }
 
 async fn marks_are_kept(w: &mut World) -> Checked {
@@ -276,7 +276,7 @@ async fn marks_are_kept(w: &mut World) -> Checked {
     same(&mark(w, "epoch").await?, &None)
 }
 
-async fn the_end_of_the_feed_is_known(w: &mut World) -> Checked {
+async fn end_of_the_feed_is_known(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     for seq in 0..3 {
         w.commit(&w.new_commit(num, seq, 1)).await?;

@@ -9,18 +9,18 @@ use super::world::{Checked, NOW, World, asleep, at, ensure, released, same, sign
 
 cases![
     each_lease_has_a_larger_epoch,
-    a_commit_under_an_earlier_lease_is_fenced,
-    a_claim_under_an_earlier_lease_is_fenced,
-    a_commit_after_a_release_is_fenced,
-    a_claim_after_a_release_is_fenced,
-    a_start_under_an_earlier_lease_is_left_to_the_next,
+    commit_under_an_earlier_lease_is_fenced,
+    claim_under_an_earlier_lease_is_fenced,
+    commit_after_a_release_is_fenced,
+    claim_after_a_release_is_fenced,
+    start_under_an_earlier_lease_stays_pending,
     epoch_zero_and_unissued_epochs_are_fenced,
-    a_second_lease_is_refused_or_fences_the_first,
+    second_lease_is_refused_or_fences_the_first,
     releasing_an_earlier_lease_does_not_touch_the_current_one,
     starts_and_messages_need_no_lease,
-    a_release_makes_owned_instances_due_without_counting_a_recovery,
-    a_release_does_not_affect_unowned_instances,
-    a_lease_after_a_release_can_continue,
+    release_makes_owned_instances_due_without_counting_a_recovery,
+    release_does_not_affect_unowned_instances,
+    lease_after_a_release_can_continue,
 ];
 
 /// Checks that neither entries nor an end can be written under this epoch.
@@ -53,7 +53,7 @@ async fn each_lease_has_a_larger_epoch(w: &mut World) -> Checked {
     ensure(is_growing, || format!("{first:?} {second:?} {third:?} {fourth:?}"))
 }
 
-async fn a_commit_under_an_earlier_lease_is_fenced(w: &mut World) -> Checked {
+async fn commit_under_an_earlier_lease_is_fenced(w: &mut World) -> Checked {
     let (old, num) = (w.epoch, w.driven("a").await?);
     w.restart(at(2_000)).await?;
     cannot_commit(w, "a", old).await?;
@@ -61,28 +61,28 @@ async fn a_commit_under_an_earlier_lease_is_fenced(w: &mut World) -> Checked {
     cannot_commit(w, "a", old).await
 }
 
-async fn a_claim_under_an_earlier_lease_is_fenced(w: &mut World) -> Checked {
+async fn claim_under_an_earlier_lease_is_fenced(w: &mut World) -> Checked {
     let old = w.epoch;
     w.pending("a").await?;
     w.restart(at(2_000)).await?;
     cannot_claim(w, "a", old).await
 }
 
-async fn a_commit_after_a_release_is_fenced(w: &mut World) -> Checked {
+async fn commit_after_a_release_is_fenced(w: &mut World) -> Checked {
     let old = w.epoch;
     w.driven("a").await?;
     w.release(old).await?;
     cannot_commit(w, "a", old).await
 }
 
-async fn a_claim_after_a_release_is_fenced(w: &mut World) -> Checked {
+async fn claim_after_a_release_is_fenced(w: &mut World) -> Checked {
     let old = w.epoch;
     w.pending("a").await?;
     w.release(old).await?;
     cannot_claim(w, "a", old).await
 }
 
-async fn a_start_under_an_earlier_lease_is_left_to_the_next(w: &mut World) -> Checked {
+async fn start_under_an_earlier_lease_stays_pending(w: &mut World) -> Checked {
     let old = w.epoch;
     w.restart(at(2_000)).await?;
     w.start(&StartWrite { owner: old, ..w.new_start("a") }).await?;
@@ -101,7 +101,7 @@ async fn epoch_zero_and_unissued_epochs_are_fenced(w: &mut World) -> Checked {
     cannot_claim(w, "a", Epoch(0)).await
 }
 
-async fn a_second_lease_is_refused_or_fences_the_first(w: &mut World) -> Checked {
+async fn second_lease_is_refused_or_fences_the_first(w: &mut World) -> Checked {
     let (old, num) = (w.epoch, w.driven("a").await?);
     match w.store().lease(at(2_000)).await {
         Ok(new) => {
@@ -135,7 +135,7 @@ async fn starts_and_messages_need_no_lease(w: &mut World) -> Checked {
     same(&w.wakes().await?, &vec![Wake { due: NOW, num }])
 }
 
-async fn a_release_makes_owned_instances_due_without_counting_a_recovery(w: &mut World) -> Checked {
+async fn release_makes_owned_instances_due_without_counting_a_recovery(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.commit(&w.new_commit(num, 0, 1)).await?;
     w.release(w.epoch).await?;
@@ -147,7 +147,7 @@ async fn a_release_makes_owned_instances_due_without_counting_a_recovery(w: &mut
     same(&w.held("a").await?.recoveries, &0)
 }
 
-async fn a_release_does_not_affect_unowned_instances(w: &mut World) -> Checked {
+async fn release_does_not_affect_unowned_instances(w: &mut World) -> Checked {
     w.pending("a").await?;
     w.paused_until("b", at(5_000)).await?;
     w.with_status("c", Status::Completed).await?;
@@ -158,7 +158,7 @@ async fn a_release_does_not_affect_unowned_instances(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_lease_after_a_release_can_continue(w: &mut World) -> Checked {
+async fn lease_after_a_release_can_continue(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.commit(&w.new_commit(num, 0, 1)).await?;
     w.release(w.epoch).await?;

@@ -11,17 +11,17 @@ use super::world::{Checked, World, at, in_words, name, released, same};
 use crate::random::Random;
 
 cases![
-    a_workflow_filter_matches_the_whole_name,
+    workflow_filter_matches_the_whole_name,
     filters_match_runs_unless_jobs_are_requested,
     any_of_the_statuses_matches,
-    a_prefix_is_taken_literally,
-    a_prefix_is_case_sensitive,
-    a_prefix_may_end_anywhere_in_unicode_text,
-    an_empty_prefix_matches_everything,
+    prefix_is_taken_literally,
+    prefix_is_case_sensitive,
+    prefix_may_end_anywhere_in_unicode_text,
+    empty_prefix_matches_everything,
     all_tags_must_match,
     tags_are_compared_literally,
-    a_time_range_includes_its_start_and_excludes_its_end,
-    a_time_range_may_span_all_of_time,
+    time_range_includes_its_start_and_excludes_its_end,
+    time_range_may_span_all_of_time,
     lists_and_counts_agree_with_a_scan_for_random_filters,
 ];
 
@@ -51,7 +51,7 @@ async fn start_all(w: &World, ids: &[&str]) -> Checked {
     Ok(())
 }
 
-async fn a_workflow_filter_matches_the_whole_name(w: &mut World) -> Checked {
+async fn workflow_filter_matches_the_whole_name(w: &mut World) -> Checked {
     for (id, workflow) in [("a", "check"), ("b", "checkout"), ("c", "Checkout"), ("d", "check%")] {
         w.start(&StartWrite { workflow: name(workflow), ..w.new_start(id) }).await?;
     }
@@ -94,7 +94,7 @@ async fn any_of_the_statuses_matches(w: &mut World) -> Checked {
     means(w, &Filter::runs().status(StatusKind::Sleeping), &[]).await
 }
 
-async fn a_prefix_is_taken_literally(w: &mut World) -> Checked {
+async fn prefix_is_taken_literally(w: &mut World) -> Checked {
     start_all(w, &["a%b", "a_b", "axb", "a\\b", "a*b", "a?b", "a[b", "a'b", "a\"b", "%", "_"]).await?;
     means(w, &Filter::runs().id_prefix("a%"), &["a%b"]).await?;
     means(w, &Filter::runs().id_prefix("a_"), &["a_b"]).await?;
@@ -107,14 +107,14 @@ async fn a_prefix_is_taken_literally(w: &mut World) -> Checked {
     means(w, &Filter::runs().id_prefix("a%b and more"), &[]).await
 }
 
-async fn a_prefix_is_case_sensitive(w: &mut World) -> Checked {
+async fn prefix_is_case_sensitive(w: &mut World) -> Checked {
     start_all(w, &["Order-1", "order-2", "ORDER-3", "ÄB", "äb"]).await?;
     means(w, &Filter::runs().id_prefix("order"), &["order-2"]).await?;
     means(w, &Filter::runs().id_prefix("Order"), &["Order-1"]).await?;
     means(w, &Filter::runs().id_prefix("ä"), &["äb"]).await
 }
 
-async fn a_prefix_may_end_anywhere_in_unicode_text(w: &mut World) -> Checked {
+async fn prefix_may_end_anywhere_in_unicode_text(w: &mut World) -> Checked {
     let ids = ["ü", "ü1", "üü", "u\u{308}1", "\u{10ffff}", "\u{10ffff}\u{10ffff}", "\u{ffff}x", "🦀", "🦀1", "🦁"];
     start_all(w, &ids).await?;
     means(w, &Filter::runs().id_prefix("ü"), &["ü", "ü1", "üü"]).await?;
@@ -125,7 +125,7 @@ async fn a_prefix_may_end_anywhere_in_unicode_text(w: &mut World) -> Checked {
     means(w, &Filter::runs().id_prefix("\u{d7ff}"), &[]).await
 }
 
-async fn an_empty_prefix_matches_everything(w: &mut World) -> Checked {
+async fn empty_prefix_matches_everything(w: &mut World) -> Checked {
     start_all(w, &["a", "🦀"]).await?;
     means(w, &Filter::runs().id_prefix(""), &["a", "🦀"]).await
 }
@@ -166,7 +166,7 @@ async fn start_at(w: &World, id: &str, moment: Timestamp) -> Checked {
     Ok(())
 }
 
-async fn a_time_range_includes_its_start_and_excludes_its_end(w: &mut World) -> Checked {
+async fn time_range_includes_its_start_and_excludes_its_end(w: &mut World) -> Checked {
     for (id, millis) in [("a", -10), ("b", 0), ("c", 10), ("d", 20)] {
         start_at(w, id, at(millis)).await?;
     }
@@ -176,7 +176,7 @@ async fn a_time_range_includes_its_start_and_excludes_its_end(w: &mut World) -> 
     means(w, &Filter::runs().created_from(at(10)).created_before(at(10)), &[]).await
 }
 
-async fn a_time_range_may_span_all_of_time(w: &mut World) -> Checked {
+async fn time_range_may_span_all_of_time(w: &mut World) -> Checked {
     for (id, moment) in [("first", Timestamp::MIN), ("now", at(0)), ("last", Timestamp::MAX)] {
         start_at(w, id, moment).await?;
     }

@@ -13,26 +13,26 @@ cases![
     messages_are_kept_in_order_of_arrival,
     every_kind_of_message_is_kept_as_sent,
     positions_only_grow,
-    an_inbox_is_read_from_a_position,
+    inbox_is_read_from_a_position,
     taken_messages_are_gone_and_the_others_stay,
-    a_fenced_commit_takes_no_message,
-    a_commit_takes_only_from_its_own_inbox,
+    fenced_commit_takes_no_message,
+    commit_takes_only_from_its_own_inbox,
     taking_a_missing_message_is_not_an_error,
-    a_pause_is_refused_while_there_is_an_unseen_message,
-    an_end_is_refused_while_there_is_an_unseen_message,
-    a_pause_that_has_seen_every_message_is_accepted,
-    a_commit_has_seen_what_it_takes,
-    a_commit_that_does_not_check_the_inbox_is_accepted,
+    pause_is_refused_while_a_message_is_unseen,
+    end_is_refused_while_a_message_is_unseen,
+    pause_that_has_seen_every_message_is_accepted,
+    taken_messages_count_as_seen,
+    commit_that_does_not_check_the_inbox_is_accepted,
     messages_of_other_instances_need_not_be_seen,
-    a_message_to_an_unknown_run_is_refused,
-    a_message_to_an_earlier_run_of_the_id_is_refused,
-    a_message_to_the_current_run_of_the_id_is_kept,
-    a_message_to_an_ended_run_is_refused_with_its_status,
-    a_second_message_with_the_same_key_is_not_kept,
-    a_key_is_known_after_its_message_was_taken,
-    a_key_belongs_to_one_instance,
-    a_key_sent_twice_in_one_batch_is_kept_once,
-    a_message_that_is_not_kept_makes_nothing_due,
+    message_to_an_unknown_run_is_refused,
+    message_to_an_earlier_run_of_the_id_is_refused,
+    message_to_the_current_run_of_the_id_is_kept,
+    message_to_an_ended_run_is_refused_with_its_status,
+    second_message_with_the_same_key_is_not_kept,
+    key_is_remembered_after_its_message_is_taken,
+    key_belongs_to_one_instance,
+    key_sent_twice_in_one_batch_is_kept_once,
+    duplicate_message_makes_nothing_due,
 ];
 
 async fn texts(w: &World, num: InstanceNum, want: &[&str]) -> Checked {
@@ -87,7 +87,7 @@ async fn positions_only_grow(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn an_inbox_is_read_from_a_position(w: &mut World) -> Checked {
+async fn inbox_is_read_from_a_position(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let first = w.signalled("a", "one").await?;
     w.signalled("a", "two").await?;
@@ -110,7 +110,7 @@ async fn taken_messages_are_gone_and_the_others_stay(w: &mut World) -> Checked {
     texts(w, num, &["two", "four"]).await
 }
 
-async fn a_fenced_commit_takes_no_message(w: &mut World) -> Checked {
+async fn fenced_commit_takes_no_message(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pos = w.signalled("a", "one").await?;
     let late = Commit { taken: vec![pos], ..w.new_commit(num, 3, 1) };
@@ -118,7 +118,7 @@ async fn a_fenced_commit_takes_no_message(w: &mut World) -> Checked {
     texts(w, num, &["one"]).await
 }
 
-async fn a_commit_takes_only_from_its_own_inbox(w: &mut World) -> Checked {
+async fn commit_takes_only_from_its_own_inbox(w: &mut World) -> Checked {
     let (a, b) = (w.driven("a").await?, w.driven("b").await?);
     let (mine, theirs) = (w.signalled("a", "mine").await?, w.signalled("b", "theirs").await?);
     // Positions may be counted per instance and thus be equal; a position beyond its own belongs to no message.
@@ -139,7 +139,7 @@ async fn taking_a_missing_message_is_not_an_error(w: &mut World) -> Checked {
 }
 
 /// Checks that a state that has seen the first of three messages is refused, and that the other two are returned.
-async fn is_told_of_the_unseen(w: &World, state: NewState) -> Checked {
+async fn is_refused_with_the_unseen(w: &World, state: NewState) -> Checked {
     let num = w.driven("a").await?;
     let seen = w.signalled("a", "seen").await?;
     w.signalled("a", "unseen").await?;
@@ -151,15 +151,15 @@ async fn is_told_of_the_unseen(w: &World, state: NewState) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_pause_is_refused_while_there_is_an_unseen_message(w: &mut World) -> Checked {
-    is_told_of_the_unseen(w, asleep(at(9_000))).await
+async fn pause_is_refused_while_a_message_is_unseen(w: &mut World) -> Checked {
+    is_refused_with_the_unseen(w, asleep(at(9_000))).await
 }
 
-async fn an_end_is_refused_while_there_is_an_unseen_message(w: &mut World) -> Checked {
-    is_told_of_the_unseen(w, released(Status::Completed)).await
+async fn end_is_refused_while_a_message_is_unseen(w: &mut World) -> Checked {
+    is_refused_with_the_unseen(w, released(Status::Completed)).await
 }
 
-async fn a_pause_that_has_seen_every_message_is_accepted(w: &mut World) -> Checked {
+async fn pause_that_has_seen_every_message_is_accepted(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.signalled("a", "one").await?;
     let last = w.signalled("a", "two").await?;
@@ -169,14 +169,14 @@ async fn a_pause_that_has_seen_every_message_is_accepted(w: &mut World) -> Check
     same(&w.held("a").await?.wake, &Some(at(9_000)))
 }
 
-async fn a_commit_has_seen_what_it_takes(w: &mut World) -> Checked {
+async fn taken_messages_count_as_seen(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pos = w.signalled("a", "one").await?;
     let state = Some(NewState { seen: Some(0), ..asleep(at(9_000)) });
     same(&w.commit(&Commit { state, taken: vec![pos], ..w.new_commit(num, 0, 1) }).await?, &Answer::Done)
 }
 
-async fn a_commit_that_does_not_check_the_inbox_is_accepted(w: &mut World) -> Checked {
+async fn commit_that_does_not_check_the_inbox_is_accepted(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.signalled("a", "one").await?;
     same(&w.commit(&w.new_state(num, 0, asleep(at(9_000)))).await?, &Answer::Done)?;
@@ -192,12 +192,12 @@ async fn messages_of_other_instances_need_not_be_seen(w: &mut World) -> Checked 
     same(&w.commit(&w.new_state(num, 0, state)).await?, &Answer::Done)
 }
 
-async fn a_message_to_an_unknown_run_is_refused(w: &mut World) -> Checked {
+async fn message_to_an_unknown_run_is_refused(w: &mut World) -> Checked {
     refused(&w.send(&w.new_send("nobody", signal("hello"))).await?, Refusal::NotFound)?;
     same(&w.find("nobody").await?, &None)
 }
 
-async fn a_message_to_an_earlier_run_of_the_id_is_refused(w: &mut World) -> Checked {
+async fn message_to_an_earlier_run_of_the_id_is_refused(w: &mut World) -> Checked {
     let old = w.with_status("a", Status::Completed).await?;
     w.purge("a").await?;
     let new = w.pending("a").await?;
@@ -208,13 +208,13 @@ async fn a_message_to_an_earlier_run_of_the_id_is_refused(w: &mut World) -> Chec
     texts(w, new, &[]).await
 }
 
-async fn a_message_to_the_current_run_of_the_id_is_kept(w: &mut World) -> Checked {
+async fn message_to_the_current_run_of_the_id_is_kept(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     w.send(&SendWrite { num: Some(num), ..w.new_send("a", signal("hello")) }).await?;
     texts(w, num, &["hello"]).await
 }
 
-async fn a_message_to_an_ended_run_is_refused_with_its_status(w: &mut World) -> Checked {
+async fn message_to_an_ended_run_is_refused_with_its_status(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         w.with_status(id, status).await?;
         let before = w.snapshot().await?;
@@ -237,7 +237,7 @@ fn was_there(answer: &Answer, num: InstanceNum, first: u64) -> Checked {
     ensure(is_so, || format!("{answer:?}, but the first was at {first}"))
 }
 
-async fn a_second_message_with_the_same_key_is_not_kept(w: &mut World) -> Checked {
+async fn second_message_with_the_same_key_is_not_kept(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     w.send(&keyed(w, "a", "first")).await?;
     let first = w.inbox(num).await?[0].pos;
@@ -247,7 +247,7 @@ async fn a_second_message_with_the_same_key_is_not_kept(w: &mut World) -> Checke
     texts(w, num, &["first", "third", "fourth"]).await
 }
 
-async fn a_key_is_known_after_its_message_was_taken(w: &mut World) -> Checked {
+async fn key_is_remembered_after_its_message_is_taken(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.send(&keyed(w, "a", "first")).await?;
     let first = w.inbox(num).await?[0].pos;
@@ -256,7 +256,7 @@ async fn a_key_is_known_after_its_message_was_taken(w: &mut World) -> Checked {
     texts(w, num, &[]).await
 }
 
-async fn a_key_belongs_to_one_instance(w: &mut World) -> Checked {
+async fn key_belongs_to_one_instance(w: &mut World) -> Checked {
     let (a, b) = (w.pending("a").await?, w.pending("b").await?);
     w.send(&keyed(w, "a", "for a")).await?;
     w.send(&keyed(w, "b", "for b")).await?;
@@ -264,7 +264,7 @@ async fn a_key_belongs_to_one_instance(w: &mut World) -> Checked {
     texts(w, b, &["for b"]).await
 }
 
-async fn a_key_sent_twice_in_one_batch_is_kept_once(w: &mut World) -> Checked {
+async fn key_sent_twice_in_one_batch_is_kept_once(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let (first, second) = (keyed(w, "a", "first"), keyed(w, "a", "second"));
     let answers = w.batch(vec![Write::Message(first), Write::Message(second)]).await?;
@@ -274,7 +274,7 @@ async fn a_key_sent_twice_in_one_batch_is_kept_once(w: &mut World) -> Checked {
     texts(w, num, &["first"]).await
 }
 
-async fn a_message_that_is_not_kept_makes_nothing_due(w: &mut World) -> Checked {
+async fn duplicate_message_makes_nothing_due(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.send(&keyed(w, "a", "first")).await?;
     let first = w.inbox(num).await?[0].pos;

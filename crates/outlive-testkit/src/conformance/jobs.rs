@@ -114,7 +114,7 @@ impl World {
     }
 
     /// Returns the lifecycle events of an instance, even if its id belongs to another one by now.
-    pub(crate) async fn told_of(&self, num: InstanceNum) -> Checked<Vec<FeedItem>> {
+    pub(crate) async fn events_of(&self, num: InstanceNum) -> Checked<Vec<FeedItem>> {
         Ok(self.feed().await?.into_iter().filter(|item| item.num == num).collect())
     }
 }

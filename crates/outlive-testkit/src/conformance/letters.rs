@@ -1,4 +1,4 @@
-//! Promises about dead letters: kept until someone decides, whatever happens to their instance.
+//! Promises about dead letters: kept until they are resolved, whatever happens to their instance.
 
 use outlive_core::event::Event;
 use outlive_core::queue::{Dead, Depth, ResolveDeadLetters, WhichLetters};
@@ -10,18 +10,18 @@ use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strin
 use super::world::{Checked, World, asleep, at, ensure, in_words, json, name, refused, released, same};
 
 cases![
-    a_dead_letter_is_kept_as_written,
+    dead_letter_is_kept_as_written,
     dead_letters_survive_their_instance_and_a_crash,
     dead_letters_are_listed_by_page,
-    a_retry_gives_the_letter_to_its_instance_as_a_new_event,
-    a_letter_is_not_rejected_for_its_own_key,
-    a_letter_whose_key_is_taken_stays,
-    a_retry_recreates_the_instance,
+    retry_delivers_the_letter_as_a_new_event,
+    letter_is_not_rejected_for_its_own_key,
+    letter_whose_key_is_in_use_stays,
+    retry_recreates_the_instance,
     retrying_all_does_not_affect_other_jobs,
-    a_discarded_letter_is_gone,
-    an_unknown_letter_is_refused,
-    a_letter_of_an_ended_instance_stays,
-    a_letter_that_fails_again_is_a_new_letter,
+    discarded_letter_is_gone,
+    unknown_letter_is_refused,
+    letter_of_an_ended_instance_stays,
+    letter_that_fails_again_is_a_new_letter,
 ];
 
 fn bury(job: &str, letters: WhichLetters, is_retry: bool) -> Write {
@@ -42,7 +42,7 @@ async fn given_up(w: &World, id: &str, events: &[Event]) -> Checked<Vec<Dead>> {
     Ok(dead)
 }
 
-async fn a_dead_letter_is_kept_as_written(w: &mut World) -> Checked {
+async fn dead_letter_is_kept_as_written(w: &mut World) -> Checked {
     let tried = Event {
         priority: -4,
         key: Some(name("ü")),
@@ -79,7 +79,7 @@ async fn dead_letters_are_listed_by_page(w: &mut World) -> Checked {
     same(&page(0, 0).await?, &vec![])
 }
 
-async fn a_retry_gives_the_letter_to_its_instance_as_a_new_event(w: &mut World) -> Checked {
+async fn retry_delivers_the_letter_as_a_new_event(w: &mut World) -> Checked {
     let tried = Event { failed: 3, priority: 2, due: Some(at(90_000)), ..keyed("one", "k") };
     let dead = given_up(w, MAIL, &[tried.clone(), event("two")]).await?;
     let num = w.held(MAIL).await?.num;
@@ -95,7 +95,7 @@ async fn a_retry_gives_the_letter_to_its_instance_as_a_new_event(w: &mut World) 
 
 /// Regression: the dedup key of an event in an inbox counts as long as its instance lives, so a retried letter was
 /// rejected for its own key, and lost.
-async fn a_letter_is_not_rejected_for_its_own_key(w: &mut World) -> Checked {
+async fn letter_is_not_rejected_for_its_own_key(w: &mut World) -> Checked {
     let push = outlive_core::queue::PushWrite { events: vec![keyed("one", "k")], ..w.new_push(ORDER, &[]) };
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
@@ -109,7 +109,7 @@ async fn a_letter_is_not_rejected_for_its_own_key(w: &mut World) -> Checked {
     same(&w.pushed(&push).await?.positions, &vec![0])
 }
 
-async fn a_letter_whose_key_is_taken_stays(w: &mut World) -> Checked {
+async fn letter_whose_key_is_in_use_stays(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[keyed("one", "k")]).await?;
     let push = outlive_core::queue::PushWrite { events: vec![keyed("two", "k")], ..w.new_push(MAIL, &[]) };
     w.pushed(&push).await?;
@@ -120,7 +120,7 @@ async fn a_letter_whose_key_is_taken_stays(w: &mut World) -> Checked {
     same(&(w.dead(MAILS).await?, w.depth(MAILS).await?), &(dead, Depth { queued: 1, delayed: 0, dead: 1 }))
 }
 
-async fn a_retry_recreates_the_instance(w: &mut World) -> Checked {
+async fn retry_recreates_the_instance(w: &mut World) -> Checked {
     let dead = given_up(w, ORDER, &[event("one"), event("two")]).await?;
     let held = w.held(ORDER).await?;
     w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.reported) }).await?;
@@ -143,7 +143,7 @@ async fn retrying_all_does_not_affect_other_jobs(w: &mut World) -> Checked {
     same(&w.depth("pool:letters").await?, &Depth { queued: 0, delayed: 0, dead: 1 })
 }
 
-async fn a_discarded_letter_is_gone(w: &mut World) -> Checked {
+async fn discarded_letter_is_gone(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &["a", "b", "c"].map(event)).await?;
     let answer = w.write(bury(MAILS, WhichLetters::One(dead[1].pos), false)).await?;
     same(&answer, &Answer::Buried { count: 1, nums: vec![] })?;
@@ -153,7 +153,7 @@ async fn a_discarded_letter_is_gone(w: &mut World) -> Checked {
     same(&w.held(MAIL).await?.wake, &Some(at(9_000)))
 }
 
-async fn an_unknown_letter_is_refused(w: &mut World) -> Checked {
+async fn unknown_letter_is_refused(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[event("a")]).await?;
     let before = w.snapshot().await?;
     for (job, pos) in [(MAILS, 0), (MAILS, dead[0].pos + 1), (ORDERS, dead[0].pos)] {
@@ -164,7 +164,7 @@ async fn an_unknown_letter_is_refused(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_letter_of_an_ended_instance_stays(w: &mut World) -> Checked {
+async fn letter_of_an_ended_instance_stays(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[event("a")]).await?;
     let held = w.held(MAIL).await?;
     w.turned(&Turn { state: Some(released(Status::Completed)), ..w.new_turn(held.num, held.reported) }).await?;
@@ -174,7 +174,7 @@ async fn a_letter_of_an_ended_instance_stays(w: &mut World) -> Checked {
     same(&(w.dead(MAILS).await?, w.depth(MAILS).await?.dead), &(dead, 1))
 }
 
-async fn a_letter_that_fails_again_is_a_new_letter(w: &mut World) -> Checked {
+async fn letter_that_fails_again_is_a_new_letter(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[event("a")]).await?;
     w.write(bury(MAILS, WhichLetters::All, true)).await?;
     let held = w.held(MAIL).await?;

@@ -8,16 +8,16 @@ use outlive_core::store::query::{Counts, Filter, Page};
 use super::world::{Checked, WAITING, World, at, cancel, ensure, in_words, json, name, released, same};
 
 cases![
-    an_empty_store_lists_and_counts_nothing,
-    a_list_is_newest_first,
-    pages_join_up_to_the_whole_list,
-    the_last_page_says_that_it_is_the_last,
-    a_page_is_filled_with_what_matches,
+    empty_store_lists_and_counts_nothing,
+    list_is_newest_first,
+    pages_add_up_to_the_whole_list,
+    last_page_is_marked_as_last,
+    page_is_filled_with_matches,
     pages_stay_consistent_while_others_start_and_purge,
-    a_page_before_a_removed_number_continues_below_it,
+    page_before_a_removed_number_continues_below_it,
     counts_follow_every_change_of_status,
     counts_follow_purges_and_replacements,
-    counts_are_right_after_a_crash,
+    counts_are_correct_after_a_crash,
 ];
 
 async fn page(w: &World, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Checked<Page> {
@@ -53,12 +53,12 @@ async fn start_numbered(w: &World, count: usize) -> Checked {
     Ok(())
 }
 
-async fn an_empty_store_lists_and_counts_nothing(w: &mut World) -> Checked {
+async fn empty_store_lists_and_counts_nothing(w: &mut World) -> Checked {
     same(&page(w, &Filter::runs(), None, 10).await?, &Page { instances: Vec::new(), next: None })?;
     same(&count(w, &Filter::runs()).await?.total(), &0)
 }
 
-async fn a_list_is_newest_first(w: &mut World) -> Checked {
+async fn list_is_newest_first(w: &mut World) -> Checked {
     // By number, not by the time on the sender's clock.
     for (id, millis) in [("a", 30), ("b", 10), ("c", 20)] {
         w.start(&StartWrite { at: at(millis), ..w.new_start(id) }).await?;
@@ -67,7 +67,7 @@ async fn a_list_is_newest_first(w: &mut World) -> Checked {
     same(&page(w, &Filter::runs(), None, 10).await?.instances[0], &w.held("c").await?)
 }
 
-async fn pages_join_up_to_the_whole_list(w: &mut World) -> Checked {
+async fn pages_add_up_to_the_whole_list(w: &mut World) -> Checked {
     start_numbered(w, 23).await?;
     for limit in [1, 2, 7, 22, 23, 24, 1_000] {
         same(&ids_by_page(w, &Filter::runs(), limit).await?, &numbered((0..23).rev()))?;
@@ -75,7 +75,7 @@ async fn pages_join_up_to_the_whole_list(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn the_last_page_says_that_it_is_the_last(w: &mut World) -> Checked {
+async fn last_page_is_marked_as_last(w: &mut World) -> Checked {
     start_numbered(w, 4).await?;
     let first = page(w, &Filter::runs(), None, 2).await?;
     same(&first.next, &first.instances.last().map(|instance| instance.num))?;
@@ -83,7 +83,7 @@ async fn the_last_page_says_that_it_is_the_last(w: &mut World) -> Checked {
     same(&(second.instances.len(), second.next), &(2, None))
 }
 
-async fn a_page_is_filled_with_what_matches(w: &mut World) -> Checked {
+async fn page_is_filled_with_matches(w: &mut World) -> Checked {
     for i in 0..40 {
         let workflow = name(if i % 10 == 0 { "rare" } else { "common" });
         w.start(&StartWrite { workflow, ..w.new_start(&format!("run {i}")) }).await?;
@@ -108,7 +108,7 @@ async fn pages_stay_consistent_while_others_start_and_purge(w: &mut World) -> Ch
     same(&second.next, &None)
 }
 
-async fn a_page_before_a_removed_number_continues_below_it(w: &mut World) -> Checked {
+async fn page_before_a_removed_number_continues_below_it(w: &mut World) -> Checked {
     for id in numbered(0..6) {
         w.with_status(&id, Status::Failed).await?;
     }
@@ -159,7 +159,7 @@ async fn counts_follow_purges_and_replacements(w: &mut World) -> Checked {
     counts(w, &[(StatusKind::Pending, 2)]).await
 }
 
-async fn counts_are_right_after_a_crash(w: &mut World) -> Checked {
+async fn counts_are_correct_after_a_crash(w: &mut World) -> Checked {
     start_numbered(w, 5).await?;
     w.with_status("a", Status::Completed).await?;
     w.driven("b").await?;

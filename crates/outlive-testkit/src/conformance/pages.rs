@@ -10,12 +10,12 @@ use super::jobs::{MAIL, MAILS, letter, moved};
 use super::world::{Checked, World, ensure, in_words, name, same};
 
 cases![
-    a_page_of_the_feed_is_bounded_by_bytes,
-    a_page_of_a_journal_is_bounded_by_bytes,
-    a_page_of_an_inbox_is_bounded_by_bytes,
-    a_page_of_a_list_is_bounded_by_bytes,
-    a_page_of_dead_letters_is_bounded_by_bytes,
-    an_item_larger_than_a_page_gets_its_own_page,
+    feed_page_is_bounded_by_bytes,
+    journal_page_is_bounded_by_bytes,
+    inbox_page_is_bounded_by_bytes,
+    list_page_is_bounded_by_bytes,
+    dead_letter_page_is_bounded_by_bytes,
+    item_larger_than_a_page_gets_its_own_page,
 ];
 
 /// Number of large items in a case: more than fit on a page.
@@ -56,19 +56,19 @@ async fn written(w: &World, payload: &Payload, count: u64) -> Checked<outlive_co
     Ok(num)
 }
 
-async fn a_page_of_the_feed_is_bounded_by_bytes(w: &mut World) -> Checked {
+async fn feed_page_is_bounded_by_bytes(w: &mut World) -> Checked {
     written(w, &large(), COUNT).await?;
     let lens = pages!(|after| w.store().feed(after, 1_000), |last: &outlive_core::store::query::FeedItem| last.pos);
     same(&(lens.iter().sum::<u64>(), lens.len()), &(COUNT + 1, 2))
 }
 
-async fn a_page_of_a_journal_is_bounded_by_bytes(w: &mut World) -> Checked {
+async fn journal_page_is_bounded_by_bytes(w: &mut World) -> Checked {
     let num = written(w, &large(), COUNT).await?;
     let lens = pages!(|after| w.store().journal(num, after, 1_000), |last: &outlive_core::journal::Entry| last.seq);
     same(&(lens.iter().sum::<u64>(), lens.len()), &(COUNT, 2))
 }
 
-async fn a_page_of_an_inbox_is_bounded_by_bytes(w: &mut World) -> Checked {
+async fn inbox_page_is_bounded_by_bytes(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     for _ in 0..COUNT {
         let message = outlive_core::message::Message::Signal { name: name("paid"), payload: large() };
@@ -79,7 +79,7 @@ async fn a_page_of_an_inbox_is_bounded_by_bytes(w: &mut World) -> Checked {
     same(&(lens.iter().sum::<u64>(), lens.len()), &(COUNT, 2))
 }
 
-async fn a_page_of_a_list_is_bounded_by_bytes(w: &mut World) -> Checked {
+async fn list_page_is_bounded_by_bytes(w: &mut World) -> Checked {
     for n in 0..COUNT {
         w.start(&StartWrite { input: large(), ..w.new_start(&format!("run {n}")) }).await?;
     }
@@ -96,7 +96,7 @@ async fn a_page_of_a_list_is_bounded_by_bytes(w: &mut World) -> Checked {
     ensure(seen.len() as u64 == COUNT && seen.is_sorted_by(|one, next| one > next), || format!("{seen:?}"))
 }
 
-async fn a_page_of_dead_letters_is_bounded_by_bytes(w: &mut World) -> Checked {
+async fn dead_letter_page_is_bounded_by_bytes(w: &mut World) -> Checked {
     let events: Vec<Event> = (0..COUNT).map(|_| Event::new(large())).collect();
     let pushed = w.pushed(&outlive_core::queue::PushWrite { events: events.clone(), ..w.new_push(MAIL, &[]) }).await?;
     w.claim(&[pushed.num]).await?;
@@ -110,7 +110,7 @@ async fn a_page_of_dead_letters_is_bounded_by_bytes(w: &mut World) -> Checked {
     same(&(lens.iter().sum::<u64>(), lens.len()), &(COUNT, 2))
 }
 
-async fn an_item_larger_than_a_page_gets_its_own_page(w: &mut World) -> Checked {
+async fn item_larger_than_a_page_gets_its_own_page(w: &mut World) -> Checked {
     let payload = Payload::recorded(&format!("\"{}\"", "x".repeat(PAGE_BYTES)));
     let num = written(w, &payload, 2).await?;
     let lens = pages!(|after| w.store().journal(num, after, 1_000), |last: &outlive_core::journal::Entry| last.seq);

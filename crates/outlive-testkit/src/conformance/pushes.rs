@@ -9,31 +9,31 @@ use super::jobs::{MAIL, MAILS, ORDER, ORDERS, Pushed, event, keyed, moved, strin
 use super::world::{Checked, World, asleep, at, cancel, driven_on, ensure, name, refused, released, same, signal};
 
 cases![
-    a_push_creates_the_instance_once,
+    push_creates_the_instance_once,
     events_of_a_push_are_kept_in_order,
-    an_event_is_kept_as_pushed,
-    a_push_says_what_came_before_it,
-    a_key_in_an_inbox_is_taken_once,
-    a_key_in_a_queue_is_free_when_its_event_is_done,
-    a_key_is_forgotten_up_to_a_position,
-    a_key_twice_in_one_push_is_taken_once,
-    a_key_that_was_freed_belongs_to_its_next_event,
-    a_push_of_nothing_new_makes_nothing_due,
-    a_repeated_push_is_kept_once,
-    a_push_repeated_after_its_events_were_taken_changes_nothing,
-    a_push_repeated_after_its_instance_was_removed_changes_nothing,
-    a_repeated_push_with_a_known_key_says_what_came_before,
-    a_push_to_an_ended_instance_is_refused,
-    a_push_to_an_instance_of_another_job_is_refused,
-    a_stuck_instance_keeps_events_and_is_not_woken,
-    a_push_makes_a_sleeping_instance_due_at_once,
-    a_push_to_an_instance_driven_here_sets_no_wake,
+    event_is_kept_as_pushed,
+    push_names_the_message_before_it,
+    inbox_key_is_accepted_once,
+    queue_key_is_free_once_its_event_is_done,
+    keys_are_forgotten_up_to_a_position,
+    key_repeated_in_one_push_is_accepted_once,
+    freed_key_belongs_to_its_next_event,
+    push_of_a_known_key_makes_nothing_due,
+    repeated_push_is_kept_once,
+    push_repeated_after_its_events_were_taken_changes_nothing,
+    push_repeated_after_its_instance_was_removed_changes_nothing,
+    repeated_push_with_a_known_key_names_the_message_before_it,
+    push_to_an_ended_instance_is_refused,
+    push_to_an_instance_of_another_job_is_refused,
+    stuck_instance_keeps_events_and_is_not_woken,
+    push_makes_a_sleeping_instance_due_at_once,
+    push_to_a_driven_instance_sets_no_wake,
     any_message_makes_a_pending_job_due_at_once,
-    a_job_that_ends_has_no_events_left,
-    a_reopened_job_keeps_its_record,
+    ended_job_has_no_events_left,
+    reopened_job_keeps_its_record,
 ];
 
-async fn a_push_creates_the_instance_once(w: &mut World) -> Checked {
+async fn push_creates_the_instance_once(w: &mut World) -> Checked {
     let first = w.pushed(&w.new_push(ORDER, &["one"])).await?;
     let second = w.pushed(&w.new_push(ORDER, &["two"])).await?;
     same(&(first.created, second.created, second.num), &(true, false, first.num))?;
@@ -55,7 +55,7 @@ async fn events_of_a_push_are_kept_in_order(w: &mut World) -> Checked {
     same(&w.ready(queued.num).await?, &strings(&words))
 }
 
-async fn an_event_is_kept_as_pushed(w: &mut World) -> Checked {
+async fn event_is_kept_as_pushed(w: &mut World) -> Checked {
     let full = outlive_core::event::Event {
         priority: i32::MIN,
         key: Some(name("ü \"key\"")),
@@ -83,7 +83,7 @@ async fn an_event_is_kept_as_pushed(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_push_says_what_came_before_it(w: &mut World) -> Checked {
+async fn push_names_the_message_before_it(w: &mut World) -> Checked {
     let first = w.pushed(&w.new_push(ORDER, &["one", "two"])).await?;
     same(&first.before, &0)?;
     let second = w.pushed(&w.new_push(ORDER, &["three"])).await?;
@@ -97,7 +97,7 @@ fn with_key(w: &World, id: &str, text: &str) -> PushWrite {
     PushWrite { events: vec![keyed(text, "order 7")], ..w.new_push(id, &[]) }
 }
 
-async fn a_key_in_an_inbox_is_taken_once(w: &mut World) -> Checked {
+async fn inbox_key_is_accepted_once(w: &mut World) -> Checked {
     let first = w.pushed(&with_key(w, ORDER, "first")).await?;
     same(&w.pushed(&with_key(w, ORDER, "second")).await?.positions, &vec![0])?;
     w.claim(&[first.num]).await?;
@@ -108,7 +108,7 @@ async fn a_key_in_an_inbox_is_taken_once(w: &mut World) -> Checked {
     ensure(w.pushed(&with_key(w, "task:orders:2", "other")).await?.positions[0] > 0, || "not kept".to_owned())
 }
 
-async fn a_key_in_a_queue_is_free_when_its_event_is_done(w: &mut World) -> Checked {
+async fn queue_key_is_free_once_its_event_is_done(w: &mut World) -> Checked {
     let first = w.pushed(&with_key(w, MAIL, "first")).await?;
     w.claim(&[first.num]).await?;
     same(&w.pushed(&with_key(w, MAIL, "second")).await?.positions, &vec![0])?;
@@ -123,7 +123,7 @@ async fn a_key_in_a_queue_is_free_when_its_event_is_done(w: &mut World) -> Check
     same(&w.ready(first.num).await?, &strings(&["fourth"]))
 }
 
-async fn a_key_is_forgotten_up_to_a_position(w: &mut World) -> Checked {
+async fn keys_are_forgotten_up_to_a_position(w: &mut World) -> Checked {
     let keys = ["a", "b", "c"].map(|key| keyed(key, key)).to_vec();
     let pushed = w.pushed(&PushWrite { events: keys.clone(), ..w.new_push(ORDER, &[]) }).await?;
     w.claim(&[pushed.num]).await?;
@@ -132,14 +132,14 @@ async fn a_key_is_forgotten_up_to_a_position(w: &mut World) -> Checked {
     same(&again.positions.iter().map(|pos| *pos > 0).collect::<Vec<_>>(), &vec![true, true, false])
 }
 
-async fn a_key_twice_in_one_push_is_taken_once(w: &mut World) -> Checked {
+async fn key_repeated_in_one_push_is_accepted_once(w: &mut World) -> Checked {
     let events = vec![keyed("first", "k"), event("second"), keyed("third", "k")];
     let pushed = w.pushed(&PushWrite { events, ..w.new_push(ORDER, &[]) }).await?;
     same(&pushed.positions[2], &0)?;
     same(&w.events(pushed.num).await?, &strings(&["first", "second"]))
 }
 
-async fn a_key_that_was_freed_belongs_to_its_next_event(w: &mut World) -> Checked {
+async fn freed_key_belongs_to_its_next_event(w: &mut World) -> Checked {
     let first = w.pushed(&with_key(w, MAIL, "first")).await?;
     w.claim(&[first.num]).await?;
     w.turned(&Turn { keys_until: first.positions[0], ..w.new_turn(first.num, 0) }).await?;
@@ -150,7 +150,7 @@ async fn a_key_that_was_freed_belongs_to_its_next_event(w: &mut World) -> Checke
     same(&w.pushed(&with_key(w, MAIL, "third")).await?.positions, &vec![0])
 }
 
-async fn a_push_of_nothing_new_makes_nothing_due(w: &mut World) -> Checked {
+async fn push_of_a_known_key_makes_nothing_due(w: &mut World) -> Checked {
     let first = w.pushed(&with_key(w, ORDER, "first")).await?;
     w.claim(&[first.num]).await?;
     w.turned(&Turn { state: Some(asleep(at(9_000))), ..w.new_turn(first.num, 0) }).await?;
@@ -158,7 +158,7 @@ async fn a_push_of_nothing_new_makes_nothing_due(w: &mut World) -> Checked {
     same(&w.held(ORDER).await?.wake, &Some(at(9_000)))
 }
 
-async fn a_repeated_push_is_kept_once(w: &mut World) -> Checked {
+async fn repeated_push_is_kept_once(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
         let push = w.new_push(id, &["one", "two"]);
         let (first, second) = twice(w, Write::Push(push.clone())).await?;
@@ -172,7 +172,7 @@ async fn a_repeated_push_is_kept_once(w: &mut World) -> Checked {
     same(&w.depth(MAILS).await?.queued, &2)
 }
 
-async fn a_push_repeated_after_its_events_were_taken_changes_nothing(w: &mut World) -> Checked {
+async fn push_repeated_after_its_events_were_taken_changes_nothing(w: &mut World) -> Checked {
     let push = w.new_push(ORDER, &["one"]);
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
@@ -181,7 +181,7 @@ async fn a_push_repeated_after_its_events_were_taken_changes_nothing(w: &mut Wor
     same(&w.events(pushed.num).await?, &vec![])
 }
 
-async fn a_push_repeated_after_its_instance_was_removed_changes_nothing(w: &mut World) -> Checked {
+async fn push_repeated_after_its_instance_was_removed_changes_nothing(w: &mut World) -> Checked {
     let push = w.new_push(ORDER, &["one"]);
     let pushed = w.driven_job(ORDER, &[]).await?;
     let late = w.pushed(&push).await?;
@@ -190,7 +190,7 @@ async fn a_push_repeated_after_its_instance_was_removed_changes_nothing(w: &mut 
     same(&w.find(ORDER).await?, &None)
 }
 
-async fn a_repeated_push_with_a_known_key_says_what_came_before(w: &mut World) -> Checked {
+async fn repeated_push_with_a_known_key_names_the_message_before_it(w: &mut World) -> Checked {
     let first = w.pushed(&with_key(w, ORDER, "first")).await?;
     let push = PushWrite { events: vec![keyed("again", "order 7"), event("new")], ..w.new_push(ORDER, &[]) };
     let pushed = w.pushed(&push).await?;
@@ -201,7 +201,7 @@ async fn a_repeated_push_with_a_known_key_says_what_came_before(w: &mut World) -
     same(&w.pushed(&push).await?, &pushed)
 }
 
-async fn a_push_to_an_ended_instance_is_refused(w: &mut World) -> Checked {
+async fn push_to_an_ended_instance_is_refused(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &[]).await?;
     w.turned(&Turn { state: Some(released(Status::Cancelled)), ..w.new_turn(pushed.num, 0) }).await?;
     let before = w.snapshot().await?;
@@ -209,7 +209,7 @@ async fn a_push_to_an_ended_instance_is_refused(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_push_to_an_instance_of_another_job_is_refused(w: &mut World) -> Checked {
+async fn push_to_an_instance_of_another_job_is_refused(w: &mut World) -> Checked {
     w.pending(ORDER).await?;
     let before = w.snapshot().await?;
     let conflict = Refusal::Conflict { workflow: name("checkout") };
@@ -217,7 +217,7 @@ async fn a_push_to_an_instance_of_another_job_is_refused(w: &mut World) -> Check
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_stuck_instance_keeps_events_and_is_not_woken(w: &mut World) -> Checked {
+async fn stuck_instance_keeps_events_and_is_not_woken(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &[]).await?;
     let state = NewState { note: Some("why".to_owned()), ..released(Status::Stuck) };
     w.turned(&Turn { state: Some(state), ..w.new_turn(pushed.num, 0) }).await?;
@@ -226,7 +226,7 @@ async fn a_stuck_instance_keeps_events_and_is_not_woken(w: &mut World) -> Checke
     same(&w.events(pushed.num).await?, &strings(&["later"]))
 }
 
-async fn a_push_makes_a_sleeping_instance_due_at_once(w: &mut World) -> Checked {
+async fn push_makes_a_sleeping_instance_due_at_once(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
         let pushed = w.driven_job(id, &[]).await?;
         w.turned(&Turn { state: Some(asleep(at(9_000))), ..w.new_turn(pushed.num, 0) }).await?;
@@ -236,7 +236,7 @@ async fn a_push_makes_a_sleeping_instance_due_at_once(w: &mut World) -> Checked 
     Ok(())
 }
 
-async fn a_push_to_an_instance_driven_here_sets_no_wake(w: &mut World) -> Checked {
+async fn push_to_a_driven_instance_sets_no_wake(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &[]).await?;
     w.turned(&Turn { state: Some(driven_on()), ..w.new_turn(pushed.num, 0) }).await?;
     w.pushed(&w.new_push(ORDER, &["for its driver"])).await?;
@@ -252,7 +252,7 @@ async fn any_message_makes_a_pending_job_due_at_once(w: &mut World) -> Checked {
     same(&w.held(ORDER).await?.wake, &Some(Timestamp::AT_ONCE))
 }
 
-async fn a_job_that_ends_has_no_events_left(w: &mut World) -> Checked {
+async fn ended_job_has_no_events_left(w: &mut World) -> Checked {
     let pushed = w.driven_job(MAIL, &["one", "two"]).await?;
     w.turned(&Turn { state: Some(released(Status::Completed)), ..w.new_turn(pushed.num, 0) }).await?;
     same(&(w.ready(pushed.num).await?, w.depth(MAILS).await?.queued), &(vec![], 0))?;
@@ -264,7 +264,7 @@ async fn a_job_that_ends_has_no_events_left(w: &mut World) -> Checked {
     same(&(w.ready(stuck.num).await?, w.depth(MAILS).await?.queued), &(vec![], 0))
 }
 
-async fn a_reopened_job_keeps_its_record(w: &mut World) -> Checked {
+async fn reopened_job_keeps_its_record(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &[]).await?;
     let record = Some(super::world::json("{\"count\":3}"));
     let state = NewState { outcome: record.clone(), note: Some("why".to_owned()), ..released(Status::Stuck) };

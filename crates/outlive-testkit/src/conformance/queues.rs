@@ -1,4 +1,4 @@
-//! Promises about queues: by priority, fairly between lanes, not before their time, and counted.
+//! Promises about queues: ordered by priority, fair between lanes, never early, and counted.
 
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
@@ -9,23 +9,23 @@ use super::jobs::{MAIL, MAILS, delayed, event, laned, moved, strings, texts, urg
 use super::world::{Checked, NOW, World, at, ensure, in_words, same};
 
 cases![
-    the_highest_priority_goes_first,
-    priorities_at_their_ends_keep_their_order,
+    highest_priority_goes_first,
+    extreme_priorities_keep_their_order,
     lanes_take_turns,
-    ten_thousand_in_one_lane_do_not_keep_another_waiting,
-    a_short_lane_does_not_let_a_lower_priority_pass,
-    lanes_continue_after_the_one_that_had_its_turn,
+    long_lane_does_not_starve_another,
+    short_lane_does_not_let_a_lower_priority_pass,
+    lanes_continue_after_the_last_one_served,
     lanes_wrap_around_after_the_last,
-    a_queue_page_respects_its_limit,
-    a_delayed_event_is_not_ready_before_its_time,
-    the_next_time_is_the_earliest_delay,
+    queue_page_respects_its_limit,
+    delayed_event_is_not_ready_before_its_time,
+    next_due_time_is_the_earliest_delay,
     due_events_do_not_overtake_a_higher_priority,
-    a_delayed_event_is_ordered_by_priority_and_lane_once_due,
-    a_moved_event_keeps_its_position_and_its_time,
-    a_missing_event_is_not_moved,
+    delayed_event_is_ordered_by_priority_and_lane_once_due,
+    moved_event_keeps_its_position_and_its_time,
+    missing_event_is_not_moved,
     counts_agree_with_the_queue,
     counts_agree_after_a_removal_and_a_crash,
-    a_queue_belongs_to_one_instance,
+    queue_belongs_to_one_instance,
     messages_and_the_queue_do_not_mix,
 ];
 
@@ -39,13 +39,13 @@ async fn after(w: &World, num: InstanceNum, lane: &str, limit: usize) -> Checked
     Ok(texts(&in_words(w.store().queue(num, read).await)?.events))
 }
 
-async fn the_highest_priority_goes_first(w: &mut World) -> Checked {
+async fn highest_priority_goes_first(w: &mut World) -> Checked {
     let events = [("c", 0), ("a", 7), ("d", -3), ("b", 7), ("e", -3)].map(|(text, priority)| urgent(text, priority));
     let (num, _) = queued(w, events.to_vec()).await?;
     same(&w.ready(num).await?, &strings(&["a", "b", "c", "d", "e"]))
 }
 
-async fn priorities_at_their_ends_keep_their_order(w: &mut World) -> Checked {
+async fn extreme_priorities_keep_their_order(w: &mut World) -> Checked {
     let ends = [("last", i32::MIN), ("third", 0), ("first", i32::MAX), ("second", 1), ("fourth", -1)];
     let (num, _) = queued(w, ends.map(|(text, priority)| urgent(text, priority)).to_vec()).await?;
     w.pushed(&PushWrite { events: vec![delayed("later", 90_000)], ..w.new_push(MAIL, &[]) }).await?;
@@ -59,14 +59,14 @@ async fn lanes_take_turns(w: &mut World) -> Checked {
     same(&texts(&w.page(num, 1_000, 4).await?.events), &strings(&["a1", "b1", "c1", "a2"]))
 }
 
-async fn ten_thousand_in_one_lane_do_not_keep_another_waiting(w: &mut World) -> Checked {
+async fn long_lane_does_not_starve_another(w: &mut World) -> Checked {
     let many = (0..10_000).map(|nth| laned(&format!("many {nth}"), "a")).chain([laned("one", "b")]);
     let (num, _) = queued(w, many.collect()).await?;
     same(&texts(&w.page(num, 1_000, 4).await?.events), &strings(&["many 0", "one", "many 1", "many 2"]))?;
     same(&w.depth(MAILS).await?.queued, &10_001)
 }
 
-async fn a_short_lane_does_not_let_a_lower_priority_pass(w: &mut World) -> Checked {
+async fn short_lane_does_not_let_a_lower_priority_pass(w: &mut World) -> Checked {
     let long = (0..20).map(|nth| Event { priority: 5, ..laned(&format!("long {nth}"), "a") });
     let short = [Event { priority: 5, ..laned("short", "b") }];
     let low = (0..20).map(|nth| laned(&format!("low {nth}"), "c"));
@@ -76,7 +76,7 @@ async fn a_short_lane_does_not_let_a_lower_priority_pass(w: &mut World) -> Check
     same(&(page.len(), page[1].as_str(), page[11].as_str()), &(12, "short", "long 10"))
 }
 
-async fn lanes_continue_after_the_one_that_had_its_turn(w: &mut World) -> Checked {
+async fn lanes_continue_after_the_last_one_served(w: &mut World) -> Checked {
     let events = ["a", "b", "c", "d"].map(|lane| laned(lane, lane));
     let (num, _) = queued(w, [events.to_vec(), vec![event("none")]].concat()).await?;
     same(&after(w, num, "b", 9).await?, &strings(&["c", "d", "none", "a", "b"]))?;
@@ -95,7 +95,7 @@ async fn lanes_wrap_around_after_the_last(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_queue_page_respects_its_limit(w: &mut World) -> Checked {
+async fn queue_page_respects_its_limit(w: &mut World) -> Checked {
     let (num, _) = queued(w, [vec![delayed("due", 5)], ["a", "b", "c"].map(event).to_vec()].concat()).await?;
     for limit in 0..6 {
         same(&w.page(num, 1_000, limit).await?.events.len(), &limit.min(4))?;
@@ -105,14 +105,14 @@ async fn a_queue_page_respects_its_limit(w: &mut World) -> Checked {
     same(&w.page(num, 1_000, 0).await?.next_due, &Some(at(5_000)))
 }
 
-async fn a_delayed_event_is_not_ready_before_its_time(w: &mut World) -> Checked {
+async fn delayed_event_is_not_ready_before_its_time(w: &mut World) -> Checked {
     let (num, _) = queued(w, vec![delayed("later", 5_000), event("now"), delayed("long ago", -5)]).await?;
     let at_time = async |millis| Ok::<_, String>(texts(&w.page(num, millis, 9).await?.events));
     same(&at_time(4_999).await?, &strings(&["long ago", "now"]))?;
     same(&at_time(5_000).await?, &strings(&["long ago", "later", "now"]))
 }
 
-async fn the_next_time_is_the_earliest_delay(w: &mut World) -> Checked {
+async fn next_due_time_is_the_earliest_delay(w: &mut World) -> Checked {
     let (num, positions) = queued(w, [9_000, 5_000, 7_000].map(|due| delayed("x", due)).to_vec()).await?;
     same(&w.page(num, 4_999, 9).await?.next_due, &Some(at(5_000)))?;
     same(&w.page(num, 5_000, 9).await?.next_due, &Some(at(7_000)))?;
@@ -133,14 +133,14 @@ async fn due_events_do_not_overtake_a_higher_priority(w: &mut World) -> Checked 
     )
 }
 
-async fn a_delayed_event_is_ordered_by_priority_and_lane_once_due(w: &mut World) -> Checked {
+async fn delayed_event_is_ordered_by_priority_and_lane_once_due(w: &mut World) -> Checked {
     let due = |text, priority, lane| Event { priority, due: Some(at(5)), ..laned(text, lane) };
     let events = vec![laned("a1", "a"), laned("b1", "b"), due("a0", 0, "a"), due("low", -1, "b"), due("high", 1, "c")];
     let (num, _) = queued(w, events).await?;
     same(&w.ready(num).await?, &strings(&["high", "a0", "b1", "a1", "low"]))
 }
 
-async fn a_moved_event_keeps_its_position_and_its_time(w: &mut World) -> Checked {
+async fn moved_event_keeps_its_position_and_its_time(w: &mut World) -> Checked {
     let push = PushWrite { events: vec![event("one"), event("two")], at: at(77), ..w.new_push(MAIL, &[]) };
     let pushed = w.pushed(&push).await?;
     w.claim(&[pushed.num]).await?;
@@ -163,7 +163,7 @@ async fn a_moved_event_keeps_its_position_and_its_time(w: &mut World) -> Checked
     same(&w.depth(MAILS).await?, &Depth { queued: 2, delayed: 0, dead: 0 })
 }
 
-async fn a_missing_event_is_not_moved(w: &mut World) -> Checked {
+async fn missing_event_is_not_moved(w: &mut World) -> Checked {
     let (num, positions) = queued(w, vec![event("one")]).await?;
     w.claim(&[num]).await?;
     let gone = positions[0] + 40;
@@ -199,7 +199,7 @@ async fn counts_agree_after_a_removal_and_a_crash(w: &mut World) -> Checked {
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 0 })
 }
 
-async fn a_queue_belongs_to_one_instance(w: &mut World) -> Checked {
+async fn queue_belongs_to_one_instance(w: &mut World) -> Checked {
     let (num, positions) = queued(w, vec![event("mine")]).await?;
     let other = w.pushed(&w.new_push("pool:mail:other", &["theirs"])).await?;
     w.claim(&[num, other.num]).await?;

@@ -10,12 +10,12 @@ use super::world::{
 };
 
 cases![
-    a_lease_makes_owned_instances_due_and_counts_a_recovery,
-    a_lease_does_not_affect_unowned_instances,
+    lease_makes_owned_instances_due_and_counts_a_recovery,
+    lease_does_not_affect_unowned_instances,
     recoveries_add_up,
-    a_lease_counts_no_recovery_for_unclaimed_instances,
+    lease_counts_no_recovery_for_unclaimed_instances,
     entries_reset_the_recoveries,
-    a_claim_or_a_state_alone_keeps_the_recoveries,
+    claim_or_state_alone_keeps_the_recoveries,
     instances_owned_at_two_crashes_are_suspects,
     only_a_lone_suspect_is_blamed_for_a_crash,
     one_suspect_among_others_is_blamed,
@@ -23,13 +23,13 @@ cases![
     absolving_resets_the_recoveries,
     absolving_may_keep_some_recoveries,
     absolving_does_not_affect_stuck_instances,
-    a_manually_paused_run_stays_paused_across_a_crash,
+    manually_paused_run_stays_paused_across_a_crash,
     acknowledged_writes_survive_a_crash,
-    dedup_keys_are_known_after_a_crash,
+    dedup_keys_survive_a_crash,
     numbers_and_positions_continue_after_a_crash,
 ];
 
-async fn a_lease_makes_owned_instances_due_and_counts_a_recovery(w: &mut World) -> Checked {
+async fn lease_makes_owned_instances_due_and_counts_a_recovery(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.restart(at(5_000)).await?;
     let held = w.held("a").await?;
@@ -38,7 +38,7 @@ async fn a_lease_makes_owned_instances_due_and_counts_a_recovery(w: &mut World) 
     same(&w.wakes().await?, &vec![Wake { due: at(5_000), num }])
 }
 
-async fn a_lease_does_not_affect_unowned_instances(w: &mut World) -> Checked {
+async fn lease_does_not_affect_unowned_instances(w: &mut World) -> Checked {
     w.pending("a").await?;
     w.paused_until("b", at(9_000)).await?;
     for (id, status) in [("c", Status::Completed), ("d", Status::Failed), ("e", Status::Stuck)] {
@@ -61,7 +61,7 @@ async fn recoveries_add_up(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_lease_counts_no_recovery_for_unclaimed_instances(w: &mut World) -> Checked {
+async fn lease_counts_no_recovery_for_unclaimed_instances(w: &mut World) -> Checked {
     w.driven("a").await?;
     w.restart(at(5_000)).await?;
     w.restart(at(6_000)).await?;
@@ -77,7 +77,7 @@ async fn entries_reset_the_recoveries(w: &mut World) -> Checked {
     same(&w.held("a").await?.recoveries, &0)
 }
 
-async fn a_claim_or_a_state_alone_keeps_the_recoveries(w: &mut World) -> Checked {
+async fn claim_or_state_alone_keeps_the_recoveries(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.restart(at(5_000)).await?;
     w.claim(&[num]).await?;
@@ -89,7 +89,7 @@ async fn a_claim_or_a_state_alone_keeps_the_recoveries(w: &mut World) -> Checked
     same(&w.held("a").await?.recoveries, &1)
 }
 
-/// Lets the process die while it owns these.
+/// Kills the process while it owns these instances.
 async fn die_driving(w: &mut World, nums: &[InstanceNum], millis: i64) -> Checked {
     w.claim(nums).await?;
     w.restart(at(millis)).await.map(drop)
@@ -138,7 +138,7 @@ async fn one_suspect_among_others_is_blamed(w: &mut World) -> Checked {
     same(&(w.held("a").await?.blamed, w.held("b").await?.blamed, w.held("newer").await?.blamed), &(2, 0, 0))
 }
 
-/// What broke: SQLite kept recoveries and blame in one column, and compared the whole of it: an instance that was once
+/// What broke: SQLite kept recoveries and blame in one column and compared all of it, so an instance that had once been
 /// blamed was blamed again for a crash that another one may have caused.
 async fn earlier_blame_does_not_make_a_suspect(w: &mut World) -> Checked {
     let a = w.driven("a").await?;
@@ -191,7 +191,7 @@ async fn absolving_does_not_affect_stuck_instances(w: &mut World) -> Checked {
     same(&(w.held("a").await?.recoveries, w.held("a").await?.blamed), &(1, 1))
 }
 
-async fn a_manually_paused_run_stays_paused_across_a_crash(w: &mut World) -> Checked {
+async fn manually_paused_run_stays_paused_across_a_crash(w: &mut World) -> Checked {
     let num = w.with_status("a", BY_HAND).await?;
     w.signalled("a", "hello").await?;
     w.claim(&[num]).await?;
@@ -220,7 +220,7 @@ async fn acknowledged_writes_survive_a_crash(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn dedup_keys_are_known_after_a_crash(w: &mut World) -> Checked {
+async fn dedup_keys_survive_a_crash(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let once = |w: &World, text| SendWrite { dedup: Some(name("key")), ..w.new_send("a", signal(text)) };
     w.send(&once(w, "first")).await?;

@@ -11,30 +11,30 @@ use super::world::{
 };
 
 cases![
-    a_repeated_start_returns_the_first_result,
-    a_repeated_start_returns_the_first_result_after_the_run_ended,
-    a_repeated_replacing_start_replaces_nothing,
-    a_repeated_joining_start_joins_again,
-    a_repeated_message_is_kept_once,
-    a_repeated_message_names_the_one_before_it,
-    a_repeated_message_is_not_kept_after_it_was_taken,
-    a_repeated_message_returns_the_first_result_after_the_run_ended,
-    a_repeated_message_with_a_key_returns_the_first_result,
-    a_repeated_cancel_of_a_stuck_run_returns_the_first_result,
+    repeated_start_returns_the_first_result,
+    repeated_start_returns_the_first_result_after_the_run_ended,
+    repeated_replacing_start_replaces_nothing,
+    repeated_joining_start_joins_again,
+    repeated_message_is_kept_once,
+    repeated_message_names_the_one_before_it,
+    repeated_message_is_not_kept_after_it_was_taken,
+    repeated_message_returns_the_first_result_after_the_run_ended,
+    repeated_message_with_a_key_returns_the_first_result,
+    repeated_cancel_of_a_stuck_run_returns_the_first_result,
     equal_messages_with_different_tokens_are_all_kept,
     repeated_entries_are_kept_once,
-    a_repeated_pause_succeeds,
-    a_repeated_pause_keeps_the_wake_of_a_message_in_between,
-    a_repeated_release_without_entries_succeeds,
-    a_repeated_end_succeeds,
-    a_repeated_end_without_entries_succeeds,
-    a_repeated_stuck_state_succeeds,
-    a_different_commit_with_the_same_numbers_is_fenced,
+    repeated_pause_succeeds,
+    repeated_pause_keeps_the_wake_of_a_message_in_between,
+    repeated_release_without_entries_succeeds,
+    repeated_end_succeeds,
+    repeated_end_without_entries_succeeds,
+    repeated_stuck_state_succeeds,
+    different_commit_with_the_same_numbers_is_fenced,
     entries_with_a_gap_are_fenced_even_if_the_last_exists,
-    a_different_end_without_entries_is_fenced,
-    a_repeated_batch_returns_the_first_results,
-    a_repeated_batch_with_two_commits_of_one_run_succeeds,
-    a_repeated_start_and_message_are_known_after_a_crash,
+    different_end_without_entries_is_fenced,
+    repeated_batch_returns_the_first_results,
+    repeated_batch_with_two_commits_of_one_run_succeeds,
+    repeated_start_and_message_are_recognized_after_a_crash,
 ];
 
 /// Repeats a write; the result must be the same and nothing may change.
@@ -58,7 +58,7 @@ async fn twice(w: &World, commit: Commit) -> Checked {
     again(w, Write::Commit(commit), &Answer::Done).await
 }
 
-async fn a_repeated_start_returns_the_first_result(w: &mut World) -> Checked {
+async fn repeated_start_returns_the_first_result(w: &mut World) -> Checked {
     for on_conflict in [OnConflict::Join, OnConflict::Reject, OnConflict::Replace] {
         let start = StartWrite { on_conflict, ..w.new_start(&format!("{on_conflict:?}")) };
         let first = w.start(&start).await?;
@@ -67,7 +67,7 @@ async fn a_repeated_start_returns_the_first_result(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_repeated_start_returns_the_first_result_after_the_run_ended(w: &mut World) -> Checked {
+async fn repeated_start_returns_the_first_result_after_the_run_ended(w: &mut World) -> Checked {
     let start = StartWrite { owner: w.epoch, on_conflict: OnConflict::Reject, ..w.new_start("a") };
     let first = w.start(&start).await?;
     let num = w.held("a").await?.num;
@@ -75,7 +75,7 @@ async fn a_repeated_start_returns_the_first_result_after_the_run_ended(w: &mut W
     again(w, Write::Start(start), &first).await
 }
 
-async fn a_repeated_replacing_start_replaces_nothing(w: &mut World) -> Checked {
+async fn repeated_replacing_start_replaces_nothing(w: &mut World) -> Checked {
     w.driven("a").await?;
     let start = StartWrite { owner: w.epoch, on_conflict: OnConflict::Replace, ..w.new_start("a") };
     let first = w.start(&start).await?;
@@ -84,7 +84,7 @@ async fn a_repeated_replacing_start_replaces_nothing(w: &mut World) -> Checked {
     again(w, Write::Start(start), &first).await
 }
 
-async fn a_repeated_joining_start_joins_again(w: &mut World) -> Checked {
+async fn repeated_joining_start_joins_again(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let start = w.new_start("a");
     let first = w.start(&start).await?;
@@ -92,7 +92,7 @@ async fn a_repeated_joining_start_joins_again(w: &mut World) -> Checked {
     again(w, Write::Start(start), &first).await
 }
 
-async fn a_repeated_message_is_kept_once(w: &mut World) -> Checked {
+async fn repeated_message_is_kept_once(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let send = w.new_send("a", signal("once"));
     let first = w.send(&send).await?;
@@ -103,7 +103,7 @@ async fn a_repeated_message_is_kept_once(w: &mut World) -> Checked {
 
 /// Regression: a simulated run consumed its second signal first. The first came from another process, and the reply to
 /// the second was lost. The repeated write named no message before it, so nothing looked for one.
-async fn a_repeated_message_names_the_one_before_it(w: &mut World) -> Checked {
+async fn repeated_message_names_the_one_before_it(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let before = w.signalled("a", "first").await?;
     let send = w.new_send("a", signal("second"));
@@ -113,7 +113,7 @@ async fn a_repeated_message_names_the_one_before_it(w: &mut World) -> Checked {
     again(w, Write::Message(send), &first).await
 }
 
-async fn a_repeated_message_is_not_kept_after_it_was_taken(w: &mut World) -> Checked {
+async fn repeated_message_is_not_kept_after_it_was_taken(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let send = w.new_send("a", signal("once"));
     let first = w.send(&send).await?;
@@ -123,7 +123,7 @@ async fn a_repeated_message_is_not_kept_after_it_was_taken(w: &mut World) -> Che
     same(&w.inbox(num).await?, &Vec::new())
 }
 
-async fn a_repeated_message_returns_the_first_result_after_the_run_ended(w: &mut World) -> Checked {
+async fn repeated_message_returns_the_first_result_after_the_run_ended(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let send = w.new_send("a", cancel("enough"));
     let first = w.send(&send).await?;
@@ -133,14 +133,14 @@ async fn a_repeated_message_returns_the_first_result_after_the_run_ended(w: &mut
     again(w, Write::Message(send), &first).await
 }
 
-async fn a_repeated_message_with_a_key_returns_the_first_result(w: &mut World) -> Checked {
+async fn repeated_message_with_a_key_returns_the_first_result(w: &mut World) -> Checked {
     w.pending("a").await?;
     let send = SendWrite { dedup: Some(name("key")), ..w.new_send("a", signal("once")) };
     let first = w.send(&send).await?;
     again(w, Write::Message(send), &first).await
 }
 
-async fn a_repeated_cancel_of_a_stuck_run_returns_the_first_result(w: &mut World) -> Checked {
+async fn repeated_cancel_of_a_stuck_run_returns_the_first_result(w: &mut World) -> Checked {
     for (id, message) in [("a", cancel("no")), ("b", Message::Terminate { reason: "no".to_owned() })] {
         w.with_status(id, Status::Stuck).await?;
         let send = w.new_send(id, message);
@@ -164,14 +164,14 @@ async fn repeated_entries_are_kept_once(w: &mut World) -> Checked {
     same(&w.journal(num).await?, &(1..=4).map(step_done).collect())
 }
 
-async fn a_repeated_pause_succeeds(w: &mut World) -> Checked {
+async fn repeated_pause_succeeds(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pos = w.signalled("a", "taken").await?;
     let state = Some(NewState { seen: Some(pos), ..asleep(at(5_000)) });
     twice(w, Commit { state, taken: vec![pos], ..w.new_commit(num, 0, 1) }).await
 }
 
-async fn a_repeated_pause_keeps_the_wake_of_a_message_in_between(w: &mut World) -> Checked {
+async fn repeated_pause_keeps_the_wake_of_a_message_in_between(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let state = Some(NewState { seen: Some(0), ..asleep(at(5_000)) });
     let pause = Commit { state, ..w.new_commit(num, 0, 1) };
@@ -181,13 +181,13 @@ async fn a_repeated_pause_keeps_the_wake_of_a_message_in_between(w: &mut World) 
     same(&w.held("a").await?.wake, &Some(Timestamp::AT_ONCE))
 }
 
-async fn a_repeated_release_without_entries_succeeds(w: &mut World) -> Checked {
+async fn repeated_release_without_entries_succeeds(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     twice(w, w.new_state(num, 0, asleep(at(5_000)))).await?;
     twice(w, w.new_state(num, 0, driven_on())).await
 }
 
-async fn a_repeated_end_succeeds(w: &mut World) -> Checked {
+async fn repeated_end_succeeds(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         let num = w.driven(id).await?;
         let state = Some(NewState { outcome: Some(json("3")), ..released(status) });
@@ -196,7 +196,7 @@ async fn a_repeated_end_succeeds(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_repeated_end_without_entries_succeeds(w: &mut World) -> Checked {
+async fn repeated_end_without_entries_succeeds(w: &mut World) -> Checked {
     for (id, status) in [("a", Status::Completed), ("b", Status::Failed), ("c", Status::Cancelled)] {
         let num = w.driven(id).await?;
         let end = NewState { outcome: Some(json("3")), note: Some("why".to_owned()), ..released(status) };
@@ -205,7 +205,7 @@ async fn a_repeated_end_without_entries_succeeds(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_repeated_stuck_state_succeeds(w: &mut World) -> Checked {
+async fn repeated_stuck_state_succeeds(w: &mut World) -> Checked {
     let stuck = NewState { note: Some("the code is gone".to_owned()), ..released(Status::Stuck) };
     for (id, count) in [("a", 0), ("b", 1)] {
         let num = w.driven(id).await?;
@@ -214,7 +214,7 @@ async fn a_repeated_stuck_state_succeeds(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_different_commit_with_the_same_numbers_is_fenced(w: &mut World) -> Checked {
+async fn different_commit_with_the_same_numbers_is_fenced(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     same(&w.commit(&w.new_commit(num, 0, 2)).await?, &Answer::Done)?;
     let other = Entry { payload: Some(json("false")), ..of_run(2) };
@@ -233,7 +233,7 @@ async fn entries_with_a_gap_are_fenced_even_if_the_last_exists(w: &mut World) ->
     Ok(())
 }
 
-async fn a_different_end_without_entries_is_fenced(w: &mut World) -> Checked {
+async fn different_end_without_entries_is_fenced(w: &mut World) -> Checked {
     let num = w.with_status("a", Status::Completed).await?;
     let failed = w.new_state(num, 0, released(Status::Failed));
     let other_result = w.new_state(num, 0, NewState { outcome: Some(json("4")), ..released(Status::Completed) });
@@ -243,7 +243,7 @@ async fn a_different_end_without_entries_is_fenced(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_repeated_batch_returns_the_first_results(w: &mut World) -> Checked {
+async fn repeated_batch_returns_the_first_results(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let batch = vec![
         Write::Start(w.new_start("b")),
@@ -254,7 +254,7 @@ async fn a_repeated_batch_returns_the_first_results(w: &mut World) -> Checked {
     all_again(w, batch).await
 }
 
-async fn a_repeated_batch_with_two_commits_of_one_run_succeeds(w: &mut World) -> Checked {
+async fn repeated_batch_with_two_commits_of_one_run_succeeds(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     let pause = Commit { state: Some(asleep(at(9_000))), ..w.new_commit(num, 3, 1) };
     let batch = [w.new_commit(num, 0, 1), w.new_commit(num, 1, 2), pause];
@@ -262,7 +262,7 @@ async fn a_repeated_batch_with_two_commits_of_one_run_succeeds(w: &mut World) ->
     same(&w.journal(num).await?, &(1..=4).map(step_done).collect())
 }
 
-async fn a_repeated_start_and_message_are_known_after_a_crash(w: &mut World) -> Checked {
+async fn repeated_start_and_message_are_recognized_after_a_crash(w: &mut World) -> Checked {
     let (start, send) = (w.new_start("a"), w.new_send("a", signal("once")));
     let batch = vec![Write::Start(start), Write::Message(send)];
     let first = w.batch(batch.clone()).await?;

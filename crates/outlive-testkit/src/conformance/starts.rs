@@ -7,24 +7,24 @@ use outlive_core::store::query::{Instance, Wake};
 use super::world::{Checked, NOW, World, at, json, name, refused, same, signal};
 
 cases![
-    a_start_keeps_everything_it_was_given,
-    a_start_is_pending_and_due_at_its_time,
-    an_owned_start_is_running_and_has_no_wake,
-    a_start_for_an_epoch_that_is_not_current_is_pending,
-    a_start_of_the_same_workflow_and_input_joins_and_changes_nothing,
-    a_start_with_another_input_is_a_conflict,
-    a_start_of_another_workflow_is_a_conflict_that_names_the_first,
-    a_start_joins_a_run_that_has_ended,
-    a_rejecting_start_is_refused_if_the_id_is_taken,
-    a_rejecting_start_is_accepted_if_the_id_is_free,
-    a_replacing_start_leaves_nothing_of_the_old_instance,
-    a_replacing_start_of_a_free_id_starts,
-    a_replaced_run_cannot_commit_any_more,
+    start_keeps_every_field,
+    start_is_pending_and_due_at_its_time,
+    owned_start_is_running_and_has_no_wake,
+    start_for_an_epoch_that_is_not_current_is_pending,
+    start_with_same_workflow_and_input_joins_and_changes_nothing,
+    start_with_another_input_is_a_conflict,
+    start_of_another_workflow_is_a_conflict_that_names_the_first,
+    start_joins_a_run_that_has_ended,
+    rejecting_start_is_refused_if_the_id_is_taken,
+    rejecting_start_is_accepted_if_the_id_is_free,
+    replacing_start_leaves_nothing_of_the_old_instance,
+    replacing_start_of_a_free_id_creates_the_run,
+    replaced_run_cannot_commit,
     two_starts_of_one_id_in_one_batch_create_one_instance,
     later_starts_have_larger_numbers,
 ];
 
-async fn a_start_keeps_everything_it_was_given(w: &mut World) -> Checked {
+async fn start_keeps_every_field(w: &mut World) -> Checked {
     let tags = [("shop", "paris"), ("", "empty key"), ("empty value", "")];
     let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let start = StartWrite { seed: u64::MAX, token: u64::MAX, tags, due: at(5_000), ..w.new_start("a") };
@@ -53,14 +53,14 @@ async fn a_start_keeps_everything_it_was_given(w: &mut World) -> Checked {
     same(&held, &want)
 }
 
-async fn a_start_is_pending_and_due_at_its_time(w: &mut World) -> Checked {
+async fn start_is_pending_and_due_at_its_time(w: &mut World) -> Checked {
     w.start(&StartWrite { due: at(5_000), ..w.new_start("a") }).await?;
     let held = w.held("a").await?;
     same(&w.wakes().await?, &vec![Wake { due: at(5_000), num: held.num }])?;
     same(&(held.status, held.started_at), &(Status::Pending, None))
 }
 
-async fn an_owned_start_is_running_and_has_no_wake(w: &mut World) -> Checked {
+async fn owned_start_is_running_and_has_no_wake(w: &mut World) -> Checked {
     w.driven("a").await?;
     let held = w.held("a").await?;
     same(&(held.status, held.owner), &(Status::Running, w.epoch))?;
@@ -68,14 +68,14 @@ async fn an_owned_start_is_running_and_has_no_wake(w: &mut World) -> Checked {
     same(&w.wakes().await?, &Vec::new())
 }
 
-async fn a_start_for_an_epoch_that_is_not_current_is_pending(w: &mut World) -> Checked {
+async fn start_for_an_epoch_that_is_not_current_is_pending(w: &mut World) -> Checked {
     w.start(&StartWrite { owner: Epoch(w.epoch.0 + 9), ..w.new_start("a") }).await?;
     let held = w.held("a").await?;
     same(&(held.status, held.owner), &(Status::Pending, Epoch(0)))?;
     same(&(held.started_at, held.wake), &(None, Some(NOW)))
 }
 
-async fn a_start_of_the_same_workflow_and_input_joins_and_changes_nothing(w: &mut World) -> Checked {
+async fn start_with_same_workflow_and_input_joins_and_changes_nothing(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let before = w.snapshot().await?;
     let tags = [("other".to_owned(), "tag".to_owned())].into();
@@ -84,7 +84,7 @@ async fn a_start_of_the_same_workflow_and_input_joins_and_changes_nothing(w: &mu
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_start_with_another_input_is_a_conflict(w: &mut World) -> Checked {
+async fn start_with_another_input_is_a_conflict(w: &mut World) -> Checked {
     w.pending("a").await?;
     let before = w.snapshot().await?;
     let answer = w.start(&StartWrite { input: json("2"), ..w.new_start("a") }).await?;
@@ -92,19 +92,19 @@ async fn a_start_with_another_input_is_a_conflict(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_start_of_another_workflow_is_a_conflict_that_names_the_first(w: &mut World) -> Checked {
+async fn start_of_another_workflow_is_a_conflict_that_names_the_first(w: &mut World) -> Checked {
     w.pending("a").await?;
     let answer = w.start(&StartWrite { workflow: name("refund"), ..w.new_start("a") }).await?;
     refused(&answer, Refusal::Conflict { workflow: name("checkout") })
 }
 
-async fn a_start_joins_a_run_that_has_ended(w: &mut World) -> Checked {
+async fn start_joins_a_run_that_has_ended(w: &mut World) -> Checked {
     let num = w.with_status("a", Status::Completed).await?;
     same(&w.start(&w.new_start("a")).await?, &Answer::Started { num, created: false, is_driven: false })?;
     same(&w.held("a").await?.status, &Status::Completed)
 }
 
-async fn a_rejecting_start_is_refused_if_the_id_is_taken(w: &mut World) -> Checked {
+async fn rejecting_start_is_refused_if_the_id_is_taken(w: &mut World) -> Checked {
     w.pending("a").await?;
     let before = w.snapshot().await?;
     let answer = w.start(&StartWrite { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
@@ -112,13 +112,13 @@ async fn a_rejecting_start_is_refused_if_the_id_is_taken(w: &mut World) -> Check
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_rejecting_start_is_accepted_if_the_id_is_free(w: &mut World) -> Checked {
+async fn rejecting_start_is_accepted_if_the_id_is_free(w: &mut World) -> Checked {
     let answer = w.start(&StartWrite { on_conflict: OnConflict::Reject, ..w.new_start("a") }).await?;
     let num = w.held("a").await?.num;
     same(&answer, &Answer::Started { num, created: true, is_driven: false })
 }
 
-async fn a_replacing_start_leaves_nothing_of_the_old_instance(w: &mut World) -> Checked {
+async fn replacing_start_leaves_nothing_of_the_old_instance(w: &mut World) -> Checked {
     let old = w.driven("a").await?;
     w.commit(&w.new_commit(old, 0, 3)).await?;
     w.signalled("a", "for the old one").await?;
@@ -137,13 +137,13 @@ async fn a_replacing_start_leaves_nothing_of_the_old_instance(w: &mut World) -> 
     Ok(())
 }
 
-async fn a_replacing_start_of_a_free_id_starts(w: &mut World) -> Checked {
+async fn replacing_start_of_a_free_id_creates_the_run(w: &mut World) -> Checked {
     let answer = w.start(&StartWrite { on_conflict: OnConflict::Replace, ..w.new_start("a") }).await?;
     let num = w.held("a").await?.num;
     same(&answer, &Answer::Started { num, created: true, is_driven: false })
 }
 
-async fn a_replaced_run_cannot_commit_any_more(w: &mut World) -> Checked {
+async fn replaced_run_cannot_commit(w: &mut World) -> Checked {
     let old = w.driven("a").await?;
     let second = StartWrite { on_conflict: OnConflict::Replace, owner: w.epoch, ..w.new_start("a") };
     w.start(&second).await?;

@@ -8,15 +8,15 @@ use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, Refusal};
 use super::world::{Checked, NOW, World, cancel, driven_on, ensure, refused, released, same, step_done};
 
 cases![
-    a_stuck_run_keeps_its_journal_and_its_inbox,
-    a_stuck_run_keeps_a_signal_and_is_not_woken,
-    a_cancel_ends_a_stuck_run_at_once,
-    a_terminate_ends_a_stuck_run_at_once,
+    stuck_run_keeps_its_journal_and_its_inbox,
+    stuck_run_keeps_a_signal_and_is_not_woken,
+    cancel_ends_a_stuck_run_at_once,
+    terminate_ends_a_stuck_run_at_once,
     pause_and_resume_of_a_stuck_run_are_refused,
-    a_commit_to_a_stuck_run_is_fenced,
-    a_stuck_run_is_not_claimed,
-    a_stuck_state_is_refused_while_there_is_an_unseen_message,
-    a_reopened_stuck_run_gets_the_signals_it_kept,
+    commit_to_a_stuck_run_is_fenced,
+    stuck_run_is_not_claimed,
+    stuck_state_is_refused_while_a_message_is_unseen,
+    reopened_stuck_run_gets_the_signals_it_kept,
 ];
 
 /// A stuck run with two entries and a message.
@@ -28,7 +28,7 @@ async fn stuck(w: &World, id: &str) -> Checked<InstanceNum> {
     Ok(num)
 }
 
-async fn a_stuck_run_keeps_its_journal_and_its_inbox(w: &mut World) -> Checked {
+async fn stuck_run_keeps_its_journal_and_its_inbox(w: &mut World) -> Checked {
     let num = stuck(w, "a").await?;
     let held = w.held("a").await?;
     same(&(held.status, held.owner, held.wake, held.ended_at), &(Status::Stuck, Epoch(0), None, None))?;
@@ -37,7 +37,7 @@ async fn a_stuck_run_keeps_its_journal_and_its_inbox(w: &mut World) -> Checked {
     same(&w.signals(num).await?, &vec!["before".to_owned()])
 }
 
-async fn a_stuck_run_keeps_a_signal_and_is_not_woken(w: &mut World) -> Checked {
+async fn stuck_run_keeps_a_signal_and_is_not_woken(w: &mut World) -> Checked {
     let num = stuck(w, "a").await?;
     w.signalled("a", "after").await?;
     same(&w.signals(num).await?, &vec!["before".to_owned(), "after".to_owned()])?;
@@ -58,11 +58,11 @@ async fn is_ended_by(w: &World, message: Message, reason: &str) -> Checked {
     same(&w.wakes().await?, &Vec::new())
 }
 
-async fn a_cancel_ends_a_stuck_run_at_once(w: &mut World) -> Checked {
+async fn cancel_ends_a_stuck_run_at_once(w: &mut World) -> Checked {
     is_ended_by(w, cancel("never mind"), "never mind").await
 }
 
-async fn a_terminate_ends_a_stuck_run_at_once(w: &mut World) -> Checked {
+async fn terminate_ends_a_stuck_run_at_once(w: &mut World) -> Checked {
     is_ended_by(w, Message::Terminate { reason: "out".to_owned() }, "out").await
 }
 
@@ -75,7 +75,7 @@ async fn pause_and_resume_of_a_stuck_run_are_refused(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_commit_to_a_stuck_run_is_fenced(w: &mut World) -> Checked {
+async fn commit_to_a_stuck_run_is_fenced(w: &mut World) -> Checked {
     let num = stuck(w, "a").await?;
     let before = w.snapshot().await?;
     same(&w.commit(&w.new_commit(num, 2, 1)).await?, &Answer::Fenced)?;
@@ -84,23 +84,23 @@ async fn a_commit_to_a_stuck_run_is_fenced(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_stuck_run_is_not_claimed(w: &mut World) -> Checked {
+async fn stuck_run_is_not_claimed(w: &mut World) -> Checked {
     let num = stuck(w, "a").await?;
     let before = w.snapshot().await?;
     same(&w.claim(&[num]).await?.len(), &0)?;
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_stuck_state_is_refused_while_there_is_an_unseen_message(w: &mut World) -> Checked {
+async fn stuck_state_is_refused_while_a_message_is_unseen(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     w.send(&w.new_send("a", cancel("enough"))).await?;
-    let aside = NewState { seen: Some(0), ..released(Status::Stuck) };
-    let answer = w.commit(&w.new_state(num, 0, aside)).await?;
+    let stuck_state = NewState { seen: Some(0), ..released(Status::Stuck) };
+    let answer = w.commit(&w.new_state(num, 0, stuck_state)).await?;
     same(&answer, &Answer::Unseen(w.inbox(num).await?))?;
     same(&w.held("a").await?.status, &Status::Running)
 }
 
-async fn a_reopened_stuck_run_gets_the_signals_it_kept(w: &mut World) -> Checked {
+async fn reopened_stuck_run_gets_the_signals_it_kept(w: &mut World) -> Checked {
     let num = stuck(w, "a").await?;
     w.signalled("a", "after").await?;
     same(&w.reopen("a", NOW).await?, &Answer::Done)?;

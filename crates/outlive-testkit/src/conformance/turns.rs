@@ -12,31 +12,31 @@ use super::world::{
 };
 
 cases![
-    a_turn_applies_all_its_changes,
-    a_turn_under_a_lost_lease_is_fenced,
-    a_turn_with_the_wrong_previous_number_is_fenced,
-    a_turn_of_an_unknown_instance_is_fenced,
-    a_turn_of_an_ended_or_stuck_instance_is_fenced,
-    a_repeated_turn_is_applied_once,
-    a_repeated_removing_turn_is_applied_once,
-    a_removing_turn_that_pushes_to_its_own_id_creates_a_fresh_instance,
-    a_repeated_turn_without_lifecycle_events_is_applied_once,
-    a_state_of_a_turn_is_refused_while_there_is_an_unseen_message,
-    what_a_turn_sends_is_written_with_it,
-    a_refused_send_refuses_the_whole_turn,
-    a_refused_turn_uses_up_no_number,
-    what_a_turn_sends_to_itself_wakes_it,
-    what_a_turn_sends_to_itself_must_be_seen_by_the_next,
+    turn_applies_all_its_changes,
+    turn_under_a_lost_lease_is_fenced,
+    turn_with_the_wrong_previous_number_is_fenced,
+    turn_of_an_unknown_instance_is_fenced,
+    turn_of_an_ended_or_stuck_instance_is_fenced,
+    repeated_turn_is_applied_once,
+    repeated_removing_turn_is_applied_once,
+    removing_turn_that_pushes_to_its_own_id_creates_a_fresh_instance,
+    repeated_turn_without_lifecycle_events_is_applied_once,
+    turn_state_is_refused_while_a_message_is_unseen,
+    writes_of_a_turn_are_committed_with_it,
+    refused_send_refuses_the_whole_turn,
+    refused_turn_uses_no_numbers,
+    message_sent_to_itself_wakes_the_instance,
+    message_sent_to_itself_must_be_seen_by_the_next_turn,
     queued_events_wake_their_instance,
-    a_turn_that_replaces_its_own_instance_is_fenced,
-    a_removed_instance_leaves_only_its_lifecycle_events,
-    an_id_can_be_reused_after_a_removal,
-    a_turn_survives_a_crash,
-    a_lifecycle_event_is_progress,
+    turn_that_replaces_its_own_instance_is_fenced,
+    removed_instance_leaves_only_its_lifecycle_events,
+    id_can_be_reused_after_a_removal,
+    turn_survives_a_crash,
+    lifecycle_event_counts_as_progress,
     replies_to_events_are_kept,
 ];
 
-async fn a_turn_applies_all_its_changes(w: &mut World) -> Checked {
+async fn turn_applies_all_its_changes(w: &mut World) -> Checked {
     let pushed = w.driven_job(MAIL, &["one", "two", "three"]).await?;
     let pos = w.signalled(MAIL, "hello").await?;
     let p = &pushed.positions;
@@ -57,10 +57,10 @@ async fn a_turn_applies_all_its_changes(w: &mut World) -> Checked {
     let record = Some(json("{\"n\":1}"));
     // An event is left in its queue.
     same(&(held.outcome, held.wake, held.owner, held.reported), &(record, Some(Timestamp::AT_ONCE), Epoch(0), 1))?;
-    same(&words(&w.told_of(pushed.num).await?), &strings(&["job executed"]))
+    same(&words(&w.events_of(pushed.num).await?), &strings(&["job executed"]))
 }
 
-async fn a_turn_under_a_lost_lease_is_fenced(w: &mut World) -> Checked {
+async fn turn_under_a_lost_lease_is_fenced(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &["one"]).await?;
     let lost = Turn { taken: pushed.positions.clone(), ..w.new_turn(pushed.num, 0) };
     w.lease(at(0)).await?;
@@ -71,7 +71,7 @@ async fn a_turn_under_a_lost_lease_is_fenced(w: &mut World) -> Checked {
     w.turned(&Turn { epoch: w.epoch, ..lost }).await.map(drop)
 }
 
-async fn a_turn_with_the_wrong_previous_number_is_fenced(w: &mut World) -> Checked {
+async fn turn_with_the_wrong_previous_number_is_fenced(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &["one"]).await?;
     for before in 0..3 {
         w.turned(&w.new_turn(pushed.num, before)).await?;
@@ -84,14 +84,14 @@ async fn a_turn_with_the_wrong_previous_number_is_fenced(w: &mut World) -> Check
     same(&w.snapshot().await?, &there)
 }
 
-async fn a_turn_of_an_unknown_instance_is_fenced(w: &mut World) -> Checked {
+async fn turn_of_an_unknown_instance_is_fenced(w: &mut World) -> Checked {
     let num = w.pending("a").await?;
     let nobody = outlive_core::id::InstanceNum(num.0 + 1);
     same(&w.turn(&w.new_turn(nobody, 0)).await?, &Answer::Fenced)?;
     same(&w.turn(&Turn { is_removed: true, ..w.new_turn(nobody, 0) }).await?, &Answer::Fenced)
 }
 
-async fn a_turn_of_an_ended_or_stuck_instance_is_fenced(w: &mut World) -> Checked {
+async fn turn_of_an_ended_or_stuck_instance_is_fenced(w: &mut World) -> Checked {
     for (id, status) in [("task:orders:1", Status::Stuck), ("task:orders:2", Status::Completed)] {
         let pushed = w.driven_job(id, &[]).await?;
         w.turned(&Turn { state: Some(released(status)), ..w.new_turn(pushed.num, 0) }).await?;
@@ -122,7 +122,7 @@ async fn busy(w: &World) -> Checked<Turn> {
     })
 }
 
-async fn a_repeated_turn_is_applied_once(w: &mut World) -> Checked {
+async fn repeated_turn_is_applied_once(w: &mut World) -> Checked {
     let turn = Turn { state: Some(asleep(at(5_000))), ..busy(w).await? };
     let first = w.turn(&turn).await?;
     let before = w.snapshot().await?;
@@ -133,7 +133,7 @@ async fn a_repeated_turn_is_applied_once(w: &mut World) -> Checked {
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 1 })
 }
 
-async fn a_repeated_removing_turn_is_applied_once(w: &mut World) -> Checked {
+async fn repeated_removing_turn_is_applied_once(w: &mut World) -> Checked {
     let turn = Turn { is_removed: true, ..busy(w).await? };
     let first = w.turn(&turn).await?;
     let before = w.snapshot().await?;
@@ -147,7 +147,7 @@ async fn a_repeated_removing_turn_is_applied_once(w: &mut World) -> Checked {
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_removing_turn_that_pushes_to_its_own_id_creates_a_fresh_instance(w: &mut World) -> Checked {
+async fn removing_turn_that_pushes_to_its_own_id_creates_a_fresh_instance(w: &mut World) -> Checked {
     let before = w.pushed(&w.new_push(MAIL, &["first"])).await?;
     w.claim(&[before.num]).await?;
     let push = w.new_push(MAIL, &["again"]);
@@ -161,7 +161,7 @@ async fn a_removing_turn_that_pushes_to_its_own_id_creates_a_fresh_instance(w: &
     same(&w.depth(MAILS).await?, &Depth { queued: 1, delayed: 0, dead: 0 })
 }
 
-async fn a_repeated_turn_without_lifecycle_events_is_applied_once(w: &mut World) -> Checked {
+async fn repeated_turn_without_lifecycle_events_is_applied_once(w: &mut World) -> Checked {
     let turn = Turn { lifecycle: vec![], ..busy(w).await? };
     let first = w.turn(&turn).await?;
     same(&w.turn(&turn).await?, &first)?;
@@ -169,7 +169,7 @@ async fn a_repeated_turn_without_lifecycle_events_is_applied_once(w: &mut World)
     same(&w.dead(MAILS).await?.len(), &1)
 }
 
-async fn a_state_of_a_turn_is_refused_while_there_is_an_unseen_message(w: &mut World) -> Checked {
+async fn turn_state_is_refused_while_a_message_is_unseen(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &["seen", "unseen", "unseen too"]).await?;
     let seen = pushed.positions[0];
     let before = w.snapshot().await?;
@@ -182,7 +182,7 @@ async fn a_state_of_a_turn_is_refused_while_there_is_an_unseen_message(w: &mut W
     same(&w.held(ORDER).await?.wake, &Some(at(9_000)))
 }
 
-async fn what_a_turn_sends_is_written_with_it(w: &mut World) -> Checked {
+async fn writes_of_a_turn_are_committed_with_it(w: &mut World) -> Checked {
     let turn = busy(w).await?;
     let answers = w.turned(&turn).await?;
     let [Answer::Pushed { num, created: true, .. }, Answer::Sent { is_new: true, .. }, started] = &answers[..] else {
@@ -216,7 +216,7 @@ async fn to_be_refused(w: &World) -> Checked<Vec<(Turn, Refusal)>> {
     Ok(writes.map(with).to_vec())
 }
 
-async fn a_refused_send_refuses_the_whole_turn(w: &mut World) -> Checked {
+async fn refused_send_refuses_the_whole_turn(w: &mut World) -> Checked {
     let turns = to_be_refused(w).await?;
     let before = w.snapshot().await?;
     for (turn, why) in turns {
@@ -229,7 +229,7 @@ async fn a_refused_send_refuses_the_whole_turn(w: &mut World) -> Checked {
     same(&(counts.of(StatusKind::Pending), counts.total()), &(1, 3))
 }
 
-async fn a_refused_turn_uses_up_no_number(w: &mut World) -> Checked {
+async fn refused_turn_uses_no_numbers(w: &mut World) -> Checked {
     let turns = to_be_refused(w).await?;
     let last = w.feed().await?.last().map(|item| item.pos);
     let mut refused: Vec<Write> = turns.into_iter().map(|(turn, _)| Write::Turn(Box::new(turn))).collect();
@@ -247,7 +247,7 @@ async fn a_refused_turn_uses_up_no_number(w: &mut World) -> Checked {
     same(&w.events(w.held(ORDER).await?.num).await?, &strings(&["first"]))
 }
 
-async fn what_a_turn_sends_to_itself_wakes_it(w: &mut World) -> Checked {
+async fn message_sent_to_itself_wakes_the_instance(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
         let pushed = w.driven_job(id, &[]).await?;
         let writes = vec![Write::Push(w.new_push(id, &["for myself"]))];
@@ -263,7 +263,7 @@ async fn what_a_turn_sends_to_itself_wakes_it(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn what_a_turn_sends_to_itself_must_be_seen_by_the_next(w: &mut World) -> Checked {
+async fn message_sent_to_itself_must_be_seen_by_the_next_turn(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &[]).await?;
     let writes = vec![Write::Push(w.new_push(ORDER, &["for myself"]))];
     w.turned(&Turn { writes, ..w.new_turn(pushed.num, 0) }).await?;
@@ -297,7 +297,7 @@ async fn queued_events_wake_their_instance(w: &mut World) -> Checked {
     same(&w.held(MAIL).await?.wake, &None)
 }
 
-async fn a_turn_that_replaces_its_own_instance_is_fenced(w: &mut World) -> Checked {
+async fn turn_that_replaces_its_own_instance_is_fenced(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &["one"]).await?;
     let before = w.snapshot().await?;
     let start = StartWrite { on_conflict: OnConflict::Replace, workflow: name(ORDERS), ..w.new_start(ORDER) };
@@ -311,7 +311,7 @@ async fn a_turn_that_replaces_its_own_instance_is_fenced(w: &mut World) -> Check
     same(&w.snapshot().await?, &before)
 }
 
-async fn a_removed_instance_leaves_only_its_lifecycle_events(w: &mut World) -> Checked {
+async fn removed_instance_leaves_only_its_lifecycle_events(w: &mut World) -> Checked {
     for id in [ORDER, MAIL] {
         let push = PushWrite { events: vec![keyed("one", "key"), event("two")], ..w.new_push(id, &[]) };
         let num = w.pushed(&push).await?.num;
@@ -321,7 +321,7 @@ async fn a_removed_instance_leaves_only_its_lifecycle_events(w: &mut World) -> C
         w.turned(&Turn { is_removed: true, state: Some(asleep(at(5))), ..w.new_turn(num, 1) }).await?;
         same(&(w.find(id).await?, w.wakes().await?), &(None, vec![]))?;
         same(&(w.inbox(num).await?.len(), w.ready(num).await?.len()), &(0, 0))?;
-        let lines = w.told_of(num).await?;
+        let lines = w.events_of(num).await?;
         same(&lines.iter().map(|item| (item.id.as_str(), item.number)).collect::<Vec<_>>(), &vec![(id, 1), (id, 2)])?;
         let job = lines[0].workflow.as_str();
         ensure(id.starts_with(job), || format!("the lifecycle event names job {job:?}"))?;
@@ -330,7 +330,7 @@ async fn a_removed_instance_leaves_only_its_lifecycle_events(w: &mut World) -> C
     same(&in_words(w.store().count(&outlive_core::store::query::Filter::all()).await)?.total(), &0)
 }
 
-async fn an_id_can_be_reused_after_a_removal(w: &mut World) -> Checked {
+async fn id_can_be_reused_after_a_removal(w: &mut World) -> Checked {
     let push = |token| PushWrite { events: vec![keyed("one", "key")], token, ..w.new_push(ORDER, &[]) };
     let first = w.pushed(&push(101)).await?;
     w.claim(&[first.num]).await?;
@@ -343,7 +343,7 @@ async fn an_id_can_be_reused_after_a_removal(w: &mut World) -> Checked {
     same(&numbers, &vec![(first.num, 1), (second.num, 1)])
 }
 
-async fn a_turn_survives_a_crash(w: &mut World) -> Checked {
+async fn turn_survives_a_crash(w: &mut World) -> Checked {
     let turn = Turn { state: Some(asleep(at(5_000))), ..busy(w).await? };
     w.turned(&turn).await?;
     let before = w.snapshot().await?;
@@ -352,11 +352,11 @@ async fn a_turn_survives_a_crash(w: &mut World) -> Checked {
     let last = w.feed().await?.last().map_or(0, |item| item.pos);
     w.claim(&[turn.num]).await?;
     w.turned(&w.new_turn(turn.num, 1)).await?;
-    let lines = w.told_of(turn.num).await?;
+    let lines = w.events_of(turn.num).await?;
     ensure(lines[1].pos > last && lines[1].number == 2, || format!("{lines:?}"))
 }
 
-async fn a_lifecycle_event_is_progress(w: &mut World) -> Checked {
+async fn lifecycle_event_counts_as_progress(w: &mut World) -> Checked {
     let pushed = w.driven_job(ORDER, &[]).await?;
     w.restart(at(0)).await?;
     w.claim(&[pushed.num]).await?;

@@ -12,22 +12,22 @@ use outlive_core::time::Timestamp;
 use super::world::{Checked, World, asleep, at, in_words, json, name, of_run, released, same, step_done};
 
 cases![
-    a_payload_of_a_mebibyte_is_kept_everywhere,
-    the_ends_of_time_are_kept_everywhere,
-    wakes_at_the_ends_of_time_are_in_order,
-    ids_of_any_script_are_kept_apart,
-    an_id_may_be_as_long_as_a_name,
+    payload_of_a_mebibyte_is_kept_everywhere,
+    extreme_timestamps_are_kept_everywhere,
+    wakes_at_extreme_times_are_in_order,
+    ids_in_any_script_are_distinct,
+    id_may_be_as_long_as_a_name,
     json_text_is_kept_as_written,
     notes_and_tags_hold_any_text,
-    seeds_and_tokens_use_all_their_bits,
-    a_journal_may_be_thousands_of_entries_long,
+    seeds_and_tokens_keep_all_bits,
+    journal_may_have_thousands_of_entries,
 ];
 
 fn big(letter: &str) -> Payload {
     json(&format!("\"{}\"", letter.repeat(1_048_574 / letter.len())))
 }
 
-async fn a_payload_of_a_mebibyte_is_kept_everywhere(w: &mut World) -> Checked {
+async fn payload_of_a_mebibyte_is_kept_everywhere(w: &mut World) -> Checked {
     let start = StartWrite { input: big("a"), owner: w.epoch, ..w.new_start("a") };
     w.start(&start).await?;
     let num = w.held("a").await?.num;
@@ -43,7 +43,7 @@ async fn a_payload_of_a_mebibyte_is_kept_everywhere(w: &mut World) -> Checked {
     same(&w.journal(num).await?, &vec![entry])
 }
 
-async fn the_ends_of_time_are_kept_everywhere(w: &mut World) -> Checked {
+async fn extreme_timestamps_are_kept_everywhere(w: &mut World) -> Checked {
     for (id, end, other) in [("a", Timestamp::MIN, Timestamp::MAX), ("b", Timestamp::MAX, Timestamp::MIN)] {
         w.start(&StartWrite { at: end, due: other, ..w.new_start(id) }).await?;
         let held = w.held(id).await?;
@@ -64,7 +64,7 @@ async fn the_ends_of_time_are_kept_everywhere(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn wakes_at_the_ends_of_time_are_in_order(w: &mut World) -> Checked {
+async fn wakes_at_extreme_times_are_in_order(w: &mut World) -> Checked {
     let mut want = Vec::new();
     for (id, due) in [("a", Timestamp::MAX), ("b", at(0)), ("c", Timestamp::MIN), ("d", at(-1))] {
         w.start(&StartWrite { due, ..w.new_start(id) }).await?;
@@ -75,7 +75,7 @@ async fn wakes_at_the_ends_of_time_are_in_order(w: &mut World) -> Checked {
     same(&in_words(w.store().wakes(Timestamp::MIN, 10).await)?, &want[..1].to_vec())
 }
 
-async fn ids_of_any_script_are_kept_apart(w: &mut World) -> Checked {
+async fn ids_in_any_script_are_distinct(w: &mut World) -> Checked {
     let ids = [
         "a",
         "A",
@@ -114,7 +114,7 @@ async fn ids_of_any_script_are_kept_apart(w: &mut World) -> Checked {
     same(&w.all().await?.len(), &ids.len())
 }
 
-async fn an_id_may_be_as_long_as_a_name(w: &mut World) -> Checked {
+async fn id_may_be_as_long_as_a_name(w: &mut World) -> Checked {
     let (long, other) = ("x".repeat(LENGTH_MAX), format!("{}y", "x".repeat(LENGTH_MAX - 1)));
     let (first, second) = (w.pending(&long).await?, w.pending(&other).await?);
     same(&(w.held(&long).await?.num, w.held(&other).await?.num), &(first, second))
@@ -159,7 +159,7 @@ async fn notes_and_tags_hold_any_text(w: &mut World) -> Checked {
     same(&(held.tags, held.note), &(start.tags, note))
 }
 
-async fn seeds_and_tokens_use_all_their_bits(w: &mut World) -> Checked {
+async fn seeds_and_tokens_keep_all_bits(w: &mut World) -> Checked {
     for (i, bits) in [0, 1, u64::MAX, i64::MAX as u64, 1 << 63].into_iter().enumerate() {
         let id = format!("run {i}");
         let start = StartWrite { seed: bits, token: bits, ..w.new_start(&id) };
@@ -175,7 +175,7 @@ async fn seeds_and_tokens_use_all_their_bits(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_journal_may_be_thousands_of_entries_long(w: &mut World) -> Checked {
+async fn journal_may_have_thousands_of_entries(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     for seq_before in [0, 2_000] {
         same(&w.commit(&w.new_commit(num, seq_before, 2_000)).await?, &Answer::Done)?;

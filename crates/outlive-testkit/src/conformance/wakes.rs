@@ -12,24 +12,24 @@ use super::world::{
 };
 
 cases![
-    wakes_come_in_order_of_due_time_then_number,
+    wakes_are_ordered_by_due_time_then_number,
     wakes_are_listed_up_to_a_moment_and_a_limit,
-    the_next_page_of_wakes_begins_after_the_last,
-    a_pause_replaces_the_wake,
-    a_pause_that_changes_only_the_wake_replaces_it,
-    a_pause_without_a_wake_has_none,
-    an_end_has_no_wake_whatever_the_commit_says,
-    a_stuck_run_has_no_wake_whatever_the_commit_says,
-    a_claim_removes_the_wake,
-    a_message_makes_a_paused_run_due,
-    a_message_makes_a_pending_run_due,
+    next_page_of_wakes_begins_after_the_last,
+    pause_replaces_the_wake,
+    pause_that_changes_only_the_wake_replaces_it,
+    pause_without_a_wake_clears_it,
+    ended_run_never_has_a_wake,
+    stuck_run_never_has_a_wake,
+    claim_removes_the_wake,
+    message_makes_a_paused_run_due,
+    message_makes_a_pending_run_due,
     every_kind_of_message_makes_a_run_due,
-    messages_that_end_a_run_are_due_before_all_others,
-    a_message_makes_a_run_due_whenever_its_wake_was,
+    messages_that_end_a_run_are_due_first,
+    message_makes_a_run_due_regardless_of_its_wake,
     several_messages_make_a_run_due_at_once,
-    a_message_to_a_driven_run_sets_no_wake,
-    a_message_to_a_manually_paused_run_makes_it_due,
-    a_refused_pause_leaves_the_wake,
+    message_to_a_driven_run_sets_no_wake,
+    message_to_a_manually_paused_run_makes_it_due,
+    refused_pause_keeps_the_wake,
 ];
 
 async fn due(w: &World, id: &str) -> Checked<Option<Timestamp>> {
@@ -40,7 +40,7 @@ async fn due(w: &World, id: &str) -> Checked<Option<Timestamp>> {
     Ok(held.wake)
 }
 
-async fn wakes_come_in_order_of_due_time_then_number(w: &mut World) -> Checked {
+async fn wakes_are_ordered_by_due_time_then_number(w: &mut World) -> Checked {
     let mut want = Vec::new();
     for (i, millis) in [50, 10, 50, -10, 10, 0, 50].into_iter().enumerate() {
         w.start(&StartWrite { due: at(millis), ..w.new_start(&format!("run {i}")) }).await?;
@@ -64,7 +64,7 @@ async fn wakes_are_listed_up_to_a_moment_and_a_limit(w: &mut World) -> Checked {
     same(&wakes(10, 0).await?, &vec![])
 }
 
-async fn the_next_page_of_wakes_begins_after_the_last(w: &mut World) -> Checked {
+async fn next_page_of_wakes_begins_after_the_last(w: &mut World) -> Checked {
     for (i, millis) in [5, 0, 5, 5, 9, 5, 0].into_iter().enumerate() {
         w.start(&StartWrite { due: at(millis), ..w.new_start(&format!("run {i}")) }).await?;
     }
@@ -83,7 +83,7 @@ async fn the_next_page_of_wakes_begins_after_the_last(w: &mut World) -> Checked 
     same(&in_words(w.store().wakes_after(past, at(9), 9).await)?, &all[6..].to_vec())
 }
 
-async fn a_pause_replaces_the_wake(w: &mut World) -> Checked {
+async fn pause_replaces_the_wake(w: &mut World) -> Checked {
     let num = w.paused_until("a", at(5_000)).await?;
     for until in [at(9_000), at(2_000)] {
         w.commit(&w.new_state(num, 0, asleep(until))).await?;
@@ -93,7 +93,7 @@ async fn a_pause_replaces_the_wake(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn a_pause_that_changes_only_the_wake_replaces_it(w: &mut World) -> Checked {
+async fn pause_that_changes_only_the_wake_replaces_it(w: &mut World) -> Checked {
     let num = w.driven("a").await?;
     for wake in [Some(at(5_000)), Some(at(9_000)), Some(at(2_000)), None] {
         w.commit(&w.new_state(num, 0, NewState { wake, ..released(WAITING) })).await?;
@@ -102,7 +102,7 @@ async fn a_pause_that_changes_only_the_wake_replaces_it(w: &mut World) -> Checke
     Ok(())
 }
 
-async fn a_pause_without_a_wake_has_none(w: &mut World) -> Checked {
+async fn pause_without_a_wake_clears_it(w: &mut World) -> Checked {
     let num = w.paused_until("a", at(5_000)).await?;
     w.commit(&w.new_state(num, 0, released(WAITING))).await?;
     same(&due(w, "a").await?, &None)?;
@@ -120,30 +120,30 @@ async fn has_no_wake_as(w: &World, id: &str, status: Status) -> Checked {
     same(&due(w, id).await?, &None)
 }
 
-async fn an_end_has_no_wake_whatever_the_commit_says(w: &mut World) -> Checked {
+async fn ended_run_never_has_a_wake(w: &mut World) -> Checked {
     has_no_wake_as(w, "a", Status::Completed).await?;
     has_no_wake_as(w, "b", Status::Failed).await?;
     has_no_wake_as(w, "c", Status::Cancelled).await
 }
 
-async fn a_stuck_run_has_no_wake_whatever_the_commit_says(w: &mut World) -> Checked {
+async fn stuck_run_never_has_a_wake(w: &mut World) -> Checked {
     has_no_wake_as(w, "a", Status::Stuck).await
 }
 
-async fn a_claim_removes_the_wake(w: &mut World) -> Checked {
+async fn claim_removes_the_wake(w: &mut World) -> Checked {
     let nums = [w.pending("a").await?, w.paused_until("b", at(5_000)).await?];
     w.claim(&nums).await?;
     same(&(due(w, "a").await?, due(w, "b").await?), &(None, None))
 }
 
-async fn a_message_makes_a_paused_run_due(w: &mut World) -> Checked {
+async fn message_makes_a_paused_run_due(w: &mut World) -> Checked {
     w.with_status("a", WAITING).await?;
     w.send(&SendWrite { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
     same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;
     same(&w.held("a").await?.status, &WAITING)
 }
 
-async fn a_message_makes_a_pending_run_due(w: &mut World) -> Checked {
+async fn message_makes_a_pending_run_due(w: &mut World) -> Checked {
     w.start(&StartWrite { due: at(5_000), ..w.new_start("a") }).await?;
     w.send(&w.new_send("a", cancel("never mind"))).await?;
     let due = due(w, "a").await?;
@@ -164,7 +164,7 @@ async fn every_kind_of_message_makes_a_run_due(w: &mut World) -> Checked {
     Ok(())
 }
 
-async fn messages_that_end_a_run_are_due_before_all_others(w: &mut World) -> Checked {
+async fn messages_that_end_a_run_are_due_first(w: &mut World) -> Checked {
     let mut nums = Vec::new();
     for id in ["a", "b", "c"] {
         nums.push(w.with_status(id, WAITING).await?);
@@ -183,7 +183,7 @@ async fn messages_that_end_a_run_are_due_before_all_others(w: &mut World) -> Che
     same(&ends.len(), &2)
 }
 
-async fn a_message_makes_a_run_due_whenever_its_wake_was(w: &mut World) -> Checked {
+async fn message_makes_a_run_due_regardless_of_its_wake(w: &mut World) -> Checked {
     w.paused_until("a", at(2_000)).await?;
     w.send(&SendWrite { at: at(3_000), ..w.new_send("a", signal("hello")) }).await?;
     same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))
@@ -197,20 +197,20 @@ async fn several_messages_make_a_run_due_at_once(w: &mut World) -> Checked {
     same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))
 }
 
-async fn a_message_to_a_driven_run_sets_no_wake(w: &mut World) -> Checked {
+async fn message_to_a_driven_run_sets_no_wake(w: &mut World) -> Checked {
     w.driven("a").await?;
     w.signalled("a", "hello").await?;
     same(&due(w, "a").await?, &None)
 }
 
-async fn a_message_to_a_manually_paused_run_makes_it_due(w: &mut World) -> Checked {
+async fn message_to_a_manually_paused_run_makes_it_due(w: &mut World) -> Checked {
     w.with_status("a", BY_HAND).await?;
     w.send(&w.new_send("a", Message::Resume)).await?;
     same(&due(w, "a").await?, &Some(Timestamp::AT_ONCE))?;
     same(&w.held("a").await?.status, &BY_HAND)
 }
 
-async fn a_refused_pause_leaves_the_wake(w: &mut World) -> Checked {
+async fn refused_pause_keeps_the_wake(w: &mut World) -> Checked {
     let num: InstanceNum = w.paused_until("a", at(5_000)).await?;
     w.signalled("a", "unseen").await?;
     let blind = NewState { seen: Some(0), ..asleep(at(9_000)) };

@@ -51,7 +51,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// Removes the lifecycle events of an instance that is gone.
-    pub(crate) fn without_news_of(mut self, num: InstanceNum) -> Self {
+    pub(crate) fn without_events_of(mut self, num: InstanceNum) -> Self {
         self.feed.retain(|item| item.num != num);
         self
     }

@@ -132,14 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schedule_reads_as_it_is_written() {
+    fn schedule_round_trips_through_text() {
         for text in ["no crash", "before 5", "before 5, after 9", "after 1, before 2, without message 2"] {
             assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn what_is_no_schedule_is_told_with_the_way_out() {
+    fn invalid_schedule_is_reported_with_a_fix() {
         let problem = |text: &str| text.parse::<Schedule>().unwrap_err();
         assert_eq!(
             problem("before five"),
@@ -150,21 +150,21 @@ mod tests {
     }
 
     #[test]
-    fn longer_ones_go_on_after_the_last_crash() {
+    fn longer_schedules_add_a_crash_after_the_last() {
         let one: Schedule = "after 2".parse().unwrap();
         let longer: Vec<_> = one.longer(3).map(|longer| longer.to_string()).collect();
         assert_eq!(longer, ["after 2, before 3", "after 2, after 3"]);
     }
 
     #[test]
-    fn smaller_ones_leave_out_or_move_one_crash() {
+    fn smaller_schedules_drop_or_move_one_crash() {
         let pair: Schedule = "before 2, after 3".parse().unwrap();
         let smaller: Vec<_> = pair.smaller().iter().map(ToString::to_string).collect();
         assert_eq!(smaller, ["after 3", "before 2", "before 1, after 3", "after 1, after 3", "before 2, before 3"]);
     }
 
     #[test]
-    fn quieter_ones_leave_out_one_message_more() {
+    fn quieter_schedules_drop_one_more_message() {
         let one: Schedule = "before 2, without message 2".parse().unwrap();
         let quieter: Vec<_> = one.quieter(3).iter().map(ToString::to_string).collect();
         assert_eq!(quieter, ["without message 1, without message 2", "without message 2, without message 3"]);

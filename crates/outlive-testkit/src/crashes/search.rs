@@ -286,7 +286,7 @@ mod tests {
     use super::spread;
 
     #[test]
-    fn a_choice_is_spread_over_all() {
+    fn selection_is_spread_evenly() {
         assert_eq!(spread((0..10).collect(), 3), [3, 6, 9]);
         assert_eq!(spread((0..3).collect(), 7), [0, 1, 2]);
         for count in 0..=100 {

@@ -1,4 +1,4 @@
-//! The suite on the store in memory, and on stores that break a promise.
+//! Runs the suite on the memory store, and on stores that break a promise.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ impl Home for Forgetful {
 }
 
 #[tokio::test]
-async fn the_store_in_memory_keeps_every_promise() {
+async fn memory_store_passes_the_conformance_suite() {
     let report = run_all(|| Box::new(Memory::default())).await;
     assert_eq!(report.passed, cases().len());
 }
 
 #[test]
-fn no_two_promises_have_the_same_name() {
+fn case_names_are_unique() {
     let mut names: Vec<&str> = cases().iter().map(|case| case.name).collect();
     names.sort_unstable();
     let count = names.len();
@@ -40,7 +40,7 @@ fn no_two_promises_have_the_same_name() {
 }
 
 #[tokio::test]
-async fn two_stores_in_memory_do_not_differ() {
+async fn two_memory_stores_do_not_differ() {
     for seed in 0..20 {
         let (a, b) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));
         differential(a, b, seed, 300).await.expect("no difference");
@@ -48,7 +48,7 @@ async fn two_stores_in_memory_do_not_differ() {
 }
 
 #[tokio::test]
-async fn a_store_that_forgets_at_a_crash_breaks_a_promise() {
+async fn store_that_loses_data_in_a_crash_fails_the_suite() {
     let promise = "acknowledged_writes_survive_a_crash";
     let case = cases().into_iter().find(|case| case.name == promise).expect("the suite has it");
     assert!(case.run(Box::new(Forgetful)).await.is_err());
@@ -56,7 +56,7 @@ async fn a_store_that_forgets_at_a_crash_breaks_a_promise() {
 }
 
 #[tokio::test]
-async fn a_store_that_held_something_before_differs() {
+async fn store_that_was_not_empty_differs() {
     let (a, b) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));
     differential(b.clone(), Arc::new(MemoryStore::new()), 1, 20).await.expect("no difference");
     assert!(differential(a, b, 2, 20).await.is_err());

@@ -1,4 +1,4 @@
-//! Jobs of every kind, crashed everywhere: what is left is as without a crash.
+//! Crashes jobs of every kind everywhere: the end state is the same as without a crash.
 
 use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, Push, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
 use outlive::prelude::*;
@@ -65,7 +65,7 @@ async fn deliver(ctx: WorkerPoolCtx<u32>, n: u32) -> Result<()> {
     }
 }
 
-/// What the ledger was sent, in whatever order; each once.
+/// Returns everything sent to the ledger, sorted.
 async fn sorted(client: &Client) -> Result<Vec<u32>, Error> {
     let mut all = client.job(LEDGER).state("all").await?.unwrap_or_default();
     all.sort_unstable();
@@ -73,7 +73,7 @@ async fn sorted(client: &Client) -> Result<Vec<u32>, Error> {
 }
 
 #[tokio::test]
-async fn a_recurring_job_keeps_its_count_and_its_schedule() {
+async fn recurring_job_keeps_its_count_and_schedule() {
     let report = crash_jobs_everywhere(|engine| {
         engine.job(BEAT.every("10 minutes").retry(Retry::times(2).constant("1 minute")).execute(beat))
     })
@@ -90,7 +90,7 @@ async fn a_recurring_job_keeps_its_count_and_its_schedule() {
 }
 
 #[tokio::test]
-async fn a_task_handles_each_event_once_and_what_it_sends_comes_once() {
+async fn task_handles_each_event_once_and_its_sends_arrive_once() {
     let report = crash_jobs_everywhere(|engine| {
         let orders = ORDERS.on_event(handle).retry(Retry::times(3).constant("1 minute")).execute(remind);
         engine.job(orders).job(LEDGER.on_event(keep).execute(nothing))
@@ -109,7 +109,7 @@ async fn a_task_handles_each_event_once_and_what_it_sends_comes_once() {
 }
 
 #[tokio::test]
-async fn a_debounce_flushes_each_event_once() {
+async fn debounce_flushes_each_event_once() {
     let report = crash_jobs_everywhere(|engine| {
         let hooks = HOOKS.flush_after("1 minute").on_event(collect).retry(2).execute(flush);
         engine.job(hooks).job(LEDGER.on_event(keep).execute(nothing))
@@ -124,7 +124,7 @@ async fn a_debounce_flushes_each_event_once() {
 }
 
 #[tokio::test]
-async fn a_pool_handles_each_event_and_records_it_once() {
+async fn pool_handles_and_records_each_event_once() {
     let report = crash_jobs_everywhere(|engine| {
         let mail = MAIL.concurrency(2).retry(Retry::times(1).constant("1 minute")).execute(deliver);
         engine.job(mail).job(LEDGER.on_event(keep).execute(nothing))

@@ -1,4 +1,4 @@
-//! `crash_everywhere` finds what is wrong with a workflow, and shows the smallest schedule in which it is.
+//! `crash_everywhere` finds bugs in workflows, and shows the smallest schedule that triggers each.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ async fn ok<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-/// A bank outside of the process.
+/// A bank outside the process.
 #[derive(Clone, Default)]
 struct Bank(Arc<Mutex<Vec<String>>>);
 
@@ -29,12 +29,12 @@ fn requests(ledger: &Ledger) -> Vec<String> {
     ledger.world::<Bank>().0.lock().unwrap().clone()
 }
 
-/// As a bank that takes every request for a new one.
+/// Counts payments as a bank that treats every request as new.
 fn one_request(ledger: &Ledger) -> Result<(), String> {
     at_most(1, requests(ledger).len())
 }
 
-/// As a bank that drops a second request with the same key.
+/// Counts payments as a bank that drops a second request with the same key.
 fn one_payment(ledger: &Ledger) -> Result<(), String> {
     at_most(1, requests(ledger).iter().collect::<BTreeSet<_>>().len())
 }
@@ -45,12 +45,12 @@ fn at_most(max: usize, payments: usize) -> Result<(), String> {
 
 async fn broken<I>(crashes: CrashEverywhere<I>) -> Broken {
     match crashes.try_run().await {
-        Ok(report) => panic!("nothing was found: {report}"),
+        Ok(report) => panic!("no problem was found: {report}"),
         Err(broken) => broken,
     }
 }
 
-// ---- what is right ----
+// ---- correct workflows ----
 
 async fn ten_steps(ctx: Ctx, _: ()) -> Result<u32> {
     let mut sum = 0;
@@ -75,7 +75,7 @@ async fn order(ctx: Ctx, _: ()) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_workflow_that_uses_its_keys_passes_without_a_warning() {
+async fn workflow_that_uses_its_keys_passes_without_warnings() {
     let crashes = crash_everywhere(order).world(Bank::default).signal_at("2 hours", "approval", "ada");
     let report = crashes.invariant("one payment", one_payment).deny_warnings().pairs(usize::MAX).run().await;
     let text = "crash_everywhere(order): completed with \"ada\"; 11 commits, all 22 single crashes, all 298 pairs, 347 step executions";
@@ -83,7 +83,7 @@ async fn a_workflow_that_uses_its_keys_passes_without_a_warning() {
 }
 
 #[tokio::test]
-async fn bounds_choose_how_many_pairs_and_triples_are_played() {
+async fn bounds_limit_how_many_pairs_and_triples_are_played() {
     let report = crash_everywhere(ten_steps).pairs(10).triples(30).run().await;
     let text =
         "crash_everywhere(ten_steps): completed with 45; 12 commits, all 24 single crashes, 10 of 334 pairs, 30 of ";
@@ -91,7 +91,7 @@ async fn bounds_choose_how_many_pairs_and_triples_are_played() {
     assert_eq!(report.schedules(), 24 + 10 + 30);
 }
 
-// ---- what is wrong ----
+// ---- broken workflows ----
 
 async fn not_idempotent(ctx: Ctx, _: ()) -> Result<u32> {
     let bank = ctx.get::<Bank>();
@@ -101,7 +101,7 @@ async fn not_idempotent(ctx: Ctx, _: ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_step_that_is_not_idempotent_is_shown_with_the_smallest_schedule_as_a_timeline() {
+async fn non_idempotent_step_is_shown_with_the_smallest_schedule() {
     let crashes = || crash_everywhere(not_idempotent).world(Bank::default).invariant("one request", one_request);
     let found = broken(crashes()).await;
     let text = r#"crash_everywhere(not_idempotent): invariant "one request": 2 payments
@@ -124,7 +124,7 @@ reproduce: add `.only("before 6")` before `.run()`
   1 h   2     commit 9: completed with 42
 "#;
     assert_eq!(found.to_string(), text);
-    assert_eq!(broken(crashes().only(found.schedule())).await.to_string(), text, "it repeats");
+    assert_eq!(broken(crashes().only(found.schedule())).await.to_string(), text, "it is reproducible");
     crashes().only("before 5").run().await;
 }
 
@@ -135,7 +135,7 @@ async fn pays_outside_of_a_step(ctx: Ctx, _: ()) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_side_effect_outside_of_a_step_is_found() {
+async fn side_effect_outside_a_step_is_found() {
     let crashes = crash_everywhere(pays_outside_of_a_step).world(Bank::default);
     let found = broken(crashes.invariant("one request", one_request)).await;
     assert_eq!(found.problem(), "invariant \"one request\": 3 payments");
@@ -150,13 +150,13 @@ async fn asks_a_global(ctx: Ctx, _: ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_workflow_that_asks_the_world_is_found() {
+async fn workflow_that_reads_global_state_is_found() {
     let found = broken(crash_everywhere(asks_a_global)).await;
     assert!(found.problem().contains("a replay of this run differs"), "{found}");
     assert_eq!(found.schedule(), "no crash");
 }
 
-/// Which process this is, as a process id would say.
+/// Identifies the process, like a process id.
 struct Process(u32);
 
 async fn asks_for_its_process(ctx: Ctx, _: ()) -> Result<u32> {
@@ -166,7 +166,7 @@ async fn asks_for_its_process(ctx: Ctx, _: ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_workflow_that_differs_in_another_process_only_is_found() {
+async fn workflow_that_differs_only_in_another_process_is_found() {
     let lives = AtomicU32::new(0);
     let setup = move |engine: outlive::Builder| engine.provide(Process(lives.fetch_add(1, Ordering::Relaxed)));
     let found = broken(crash_everywhere(asks_for_its_process).setup(setup)).await;
@@ -205,7 +205,7 @@ async fn bears_one_repeat(ctx: Ctx, _: ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn what_needs_two_crashes_is_found_and_made_small() {
+async fn bug_that_needs_two_crashes_is_found_and_minimized() {
     let crashes = || {
         let crashes = crash_everywhere(bears_one_repeat).world(Bank::default).signal("go", "now");
         crashes.invariant("two requests at the most", |ledger| at_most(2, requests(ledger).len()))
@@ -232,9 +232,9 @@ async fn look(attempt: Attempt) -> Result<String> {
     Ok("go and look".to_owned())
 }
 
-/// A crash between the start and the end of such a step is a part of its promise, and was called an outcome that differs.
+/// What broke: a crash during such a step is covered by its promise, but was reported as a different outcome.
 #[tokio::test]
-async fn a_step_that_runs_at_most_once_may_be_interrupted() {
+async fn at_most_once_step_may_be_interrupted() {
     let launched = |ledger: &Ledger| at_most(1, ledger.count("launch"));
     let crashes = crash_everywhere(launches_once).invariant("launched once", launched).deny_warnings();
     let report = crashes.pairs(usize::MAX).run().await;
@@ -246,7 +246,7 @@ async fn launches_or_fails(ctx: Ctx, _: ()) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_run_that_does_not_handle_the_interruption_is_found() {
+async fn run_that_does_not_handle_the_interruption_is_found() {
     let found = broken(crash_everywhere(launches_or_fails)).await;
     assert!(found.problem().starts_with("the run failed with "), "{found}");
     assert!(
@@ -266,19 +266,19 @@ async fn launches_and_forgets(ctx: Ctx, _: ()) -> Result<u32> {
     Ok(ctx.step("show", || async { Ok::<_, BoxError>(memory.lock().unwrap().unwrap_or(0)) }).await?)
 }
 
-/// After an interruption a run may go another way, but each time the same one: here, a second crash changes it.
+/// After an interruption a run may take another path, but always the same one: here, a second crash changes it.
 #[tokio::test]
-async fn what_differs_after_an_interruption_is_found() {
+async fn different_outcome_after_an_interruption_is_found() {
     let crashes = || crash_everywhere(launches_and_forgets).provide_with(Memory::default);
     crashes().pairs(0).run().await;
     let found = broken(crashes()).await;
     let problem =
         "the outcome differs: completed with 0 with these crashes, but completed with 42 with schedule \"after 2\"; ";
     assert!(found.problem().starts_with(problem), "{found}");
-    assert_eq!(broken(crashes().only(found.schedule())).await.to_string(), found.to_string(), "it repeats");
+    assert_eq!(broken(crashes().only(found.schedule())).await.to_string(), found.to_string(), "it is reproducible");
 }
 
-// ---- how a run ends ----
+// ---- ends of runs ----
 
 async fn waits(ctx: Ctx, _: ()) -> Result<()> {
     Ok(ctx.wait("never").await?)
@@ -294,7 +294,7 @@ async fn ticks(ctx: Ctx, _: ()) -> Result<()> {
     }
 }
 
-/// An error that the workflow handles, again and again: no time passes, and nothing settles.
+/// Handles the same error forever: no time passes, and nothing settles.
 async fn loops(ctx: Ctx, _: ()) -> Result<()> {
     while ctx.step("try", || fail::<()>("not yet")).await.is_err() {}
     Ok(())
@@ -304,7 +304,7 @@ async fn fail<T>(message: &'static str) -> Result<T> {
     Err(message.into())
 }
 
-/// Sends one name and waits for another.
+/// The test sends a signal with a different name.
 async fn approve(ctx: Ctx, _: ()) -> Result<bool> {
     Ok(ctx.wait("approval").await?)
 }
@@ -320,7 +320,7 @@ async fn problem<I>(crashes: CrashEverywhere<I>) -> String {
 }
 
 #[tokio::test]
-async fn a_run_that_does_not_end_is_told_with_the_way_out() {
+async fn run_that_does_not_end_is_reported_with_a_fix() {
     let found = problem(crash_everywhere(waits)).await;
     assert!(
         found.starts_with("the run does not end: it waits for \"never\" (crates/outlive-testkit/tests/it/"),
@@ -333,22 +333,22 @@ async fn a_run_that_does_not_end_is_told_with_the_way_out() {
     assert!(found.contains("it was due 500 times and is due again"), "{found}");
 }
 
-/// It ran until memory was full.
+/// What broke: the search ran until memory was full.
 #[tokio::test]
-async fn a_loop_that_lets_no_time_pass_is_bounded() {
+async fn loop_without_passing_time_is_bounded() {
     let found = broken(crash_everywhere(loops)).await;
     let sentence =
         "the run does not end: it recorded 10001 entries without any time passing, the last for \"try#10001\" (";
     assert!(found.problem().starts_with(sentence), "{}", found.problem());
     assert!(found.problem().ends_with("or let time pass in it with `ctx.sleep(..)`"), "{}", found.problem());
-    assert!(found.timeline().lines().count() > 20_000, "all of it is there");
+    assert!(found.timeline().lines().count() > 20_000, "the timeline is complete");
     let printed = found.to_string();
-    assert!(printed.lines().count() < 210 && printed.contains(" earlier lines\n"), "the last of it is shown");
+    assert!(printed.lines().count() < 210 && printed.contains(" earlier lines\n"), "only the end is shown");
 }
 
-/// Both got the advice to send a signal.
+/// What broke: both got the advice to send a signal.
 #[tokio::test]
-async fn a_wait_of_another_name_and_a_foreign_future_are_told_apart() {
+async fn misnamed_wait_and_foreign_future_get_different_advice() {
     let found = problem(crash_everywhere(approve).signal("aproval", &true).signal("other", &1)).await;
     assert!(found.starts_with("the run does not end: it waits for \"approval\" ("), "{found}");
     let way_out =
@@ -363,9 +363,9 @@ async fn fails(ctx: Ctx, _: ()) -> Result<u32> {
     Ok(ctx.step("charge", || fail("the card is declined")).await?)
 }
 
-/// It passed, and the report did not say how the run had ended.
+/// What broke: it passed, and the report did not say how the run had ended.
 #[tokio::test]
-async fn a_run_that_fails_without_a_crash_is_a_failure_unless_it_is_expected() {
+async fn failure_without_a_crash_is_reported_unless_expected() {
     let found = broken(crash_everywhere(fails)).await;
     assert!(found.problem().starts_with("the run failed with "), "{found}");
     let way_out = "the card is declined\"; fix the workflow, or add `.expect_failure()` if it should fail";
@@ -378,20 +378,20 @@ async fn a_run_that_fails_without_a_crash_is_a_failure_unless_it_is_expected() {
 }
 
 #[tokio::test]
-async fn a_run_that_completes_though_it_is_to_fail_is_a_failure() {
+async fn completion_is_reported_if_failure_is_expected() {
     let found = problem(crash_everywhere(ten_steps).expect_failure()).await;
     assert!(found.starts_with("the run completed with 45; it was expected to fail; "), "{found}");
 }
 
 #[tokio::test]
-async fn a_run_that_the_test_cancels_may_end_so() {
+async fn run_cancelled_by_the_test_may_end_cancelled() {
     let report = crash_everywhere(waits).cancel_at("1 hour", "enough").run().await;
     assert_eq!(report.status(), Status::Cancelled);
     assert!(report.to_string().starts_with("crash_everywhere(waits): was cancelled (enough); "), "{report}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_played_is_told() {
+async fn undecodable_input_is_reported() {
     async fn double(_: Ctx, n: u32) -> Result<u32> {
         Ok(n * 2)
     }
@@ -401,19 +401,19 @@ async fn what_cannot_be_played_is_told() {
 
 #[tokio::test]
 #[should_panic(expected = "crash_everywhere(waits): the run does not end")]
-async fn a_run_panics_with_what_is_broken() {
+async fn run_panics_with_the_problem() {
     crash_everywhere(waits).run().await;
 }
 
 #[tokio::test]
 #[should_panic(expected = "\"soon\" in \"soon\" is not a crash")]
-async fn a_schedule_that_is_none_is_refused() {
+async fn invalid_schedule_is_refused() {
     let _ = crash_everywhere(waits).only("soon");
 }
 
 #[test]
 #[should_panic(expected = "crash_everywhere needs tokio's current-thread runtime")]
-fn another_runtime_is_refused() {
+fn multi_thread_runtime_is_refused() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     runtime.block_on(crash_everywhere(ten_steps).run());
 }
@@ -435,7 +435,7 @@ async fn four_kinds(ctx: Ctx, _: ()) -> Result<()> {
 }
 
 #[tokio::test]
-async fn steps_that_ran_twice_and_never_asked_for_their_key_are_told() {
+async fn repeated_steps_that_never_read_their_key_are_reported() {
     let crashes = || crash_everywhere(four_kinds).races().idempotent("only reads").pairs(0);
     let report = crashes().run().await;
     let told: Vec<_> = report.warnings().iter().map(|warning| (warning.step.as_str(), warning.times)).collect();
@@ -468,9 +468,9 @@ async fn pays_all_by_key(ctx: Ctx, bills: HashMap<String, u32>) -> Result<()> {
     Ok(())
 }
 
-/// A replay goes by the order of the calls, and gives the second bill's record to the first: nothing shows it here.
+/// A replay matches calls by order, and may give one bill's record to another: no outcome shows it here.
 #[tokio::test]
-async fn steps_that_only_their_order_tells_apart_are_told() {
+async fn steps_distinguished_only_by_order_are_reported() {
     let bills: HashMap<_, _> = ["a", "b", "c"].into_iter().zip([1, 2, 3]).map(|(to, n)| (to.to_owned(), n)).collect();
     let report = crash_everywhere(pays_all).input(&bills).pairs(0).run().await;
     let [warning] = report.warnings() else { panic!("{report}") };
@@ -493,7 +493,7 @@ async fn pays_in_another_order(ctx: Ctx, _: ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn an_outcome_that_differs_by_an_order_is_told_with_the_place() {
+async fn outcome_that_depends_on_order_names_the_step() {
     let lives = AtomicU32::new(0);
     let crashes = crash_everywhere(pays_in_another_order);
     let found = problem(crashes.provide_with(move || Process(lives.fetch_add(1, Ordering::Relaxed)))).await;
@@ -502,7 +502,7 @@ async fn an_outcome_that_differs_by_an_order_is_told_with_the_place() {
 }
 
 #[tokio::test]
-async fn a_fake_is_not_blamed_for_a_body_that_may_use_its_key() {
+async fn faked_step_whose_body_may_use_its_key_gets_no_warning() {
     let fakes = || crash_everywhere(four_kinds).races().step("does not ask", |call| ok_now(call.attempt));
     let report = fakes().step("takes nothing", |_| ok_now(())).pairs(0).run().await;
     let told: Vec<_> = report.warnings().iter().map(|warning| warning.step.as_str()).collect();
@@ -513,7 +513,7 @@ fn ok_now<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-// ---- what the ledger says ----
+// ---- the ledger ----
 
 async fn retried(ctx: Ctx, _: ()) -> Result<u32> {
     Ok(ctx
@@ -525,7 +525,7 @@ async fn retried(ctx: Ctx, _: ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_ledger_has_every_attempt_with_its_life_and_time() {
+async fn ledger_has_every_attempt_with_its_life_and_time() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = seen.clone();
     let note = move |ledger: &Ledger| {

@@ -1,4 +1,4 @@
-//! Jobs that never come to an end by themselves: those that let time pass are left to it, the others are told of in words.
+//! Jobs that never end: those that let time pass are allowed, the others are reported in a readable way.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ async fn remind(ctx: TaskCtx<String, Vec<String>>) -> Result<()> {
     Ok(ctx.schedule_in("1 day")?)
 }
 
-/// It was called an endless loop, with 9.8 MB of what had happened.
+/// What broke: it was reported as an endless loop, with a trace of 9.8 MB.
 #[test]
-fn a_task_that_plans_its_own_next_turn_is_no_endless_loop() {
+fn task_that_schedules_itself_is_not_an_endless_loop() {
     let report = simulate(0..40, |sim| {
         sim.engine(|engine| engine.job(REMINDERS.on_event(note_event).execute(remind)));
         sim.send("task:reminders", "42", "placed");
@@ -43,7 +43,7 @@ async fn remind_at_most(ctx: TaskCtx<String, Vec<String>>) -> Result<()> {
 }
 
 #[test]
-fn a_task_that_comes_to_an_end_is_seen_to_it() {
+fn task_that_stops_scheduling_itself_is_run_to_its_end() {
     simulate(0..20, |sim| {
         sim.engine(|engine| engine.job(REMINDERS.on_event(note_event).execute(remind_at_most)));
         sim.send("task:reminders", "42", "placed");
@@ -62,7 +62,7 @@ async fn push_later(ctx: WorkerPoolCtx<u32>, n: u32) -> Result<()> {
 }
 
 #[test]
-fn a_pool_that_pushes_to_itself_for_later_is_no_endless_loop() {
+fn pool_that_pushes_delayed_events_to_itself_is_not_an_endless_loop() {
     simulate(0..40, |sim| {
         sim.engine(|engine| engine.job(AGAIN.concurrency(1).execute(push_later)));
         sim.push("pool:again", &1);
@@ -78,9 +78,9 @@ async fn tries(ctx: Ctx, _: ()) -> Result<()> {
     Ok(())
 }
 
-/// What happens at once, again and again, does not end; what is said of it can be read.
+/// A loop in which no time passes never ends; its report must stay readable.
 #[test]
-fn an_endless_loop_is_told_in_two_hundred_lines() {
+fn endless_loop_is_reported_in_200_lines() {
     let broken = try_simulate(0..1, |sim| {
         sim.engine(|engine| engine.workflow("w", tries));
         sim.start("w", "a", &());
@@ -103,7 +103,7 @@ async fn hurry(ctx: TaskCtx<String, Vec<String>>) -> Result<()> {
 }
 
 #[test]
-fn what_jobs_do_is_told_in_words() {
+fn trace_of_jobs_is_readable() {
     let broken = try_simulate([3], |sim| {
         sim.engine(|engine| {
             let (task, pool) =
@@ -116,7 +116,7 @@ fn what_jobs_do_is_told_in_words() {
     });
     let broken = broken.unwrap_err();
     let trace = broken.trace.join("\n");
-    assert!(!trace.contains(" { ") && !trace.contains("Some("), "something is shown as it is in memory: {broken}");
+    assert!(!trace.contains(" { ") && !trace.contains("Some("), "a value is shown in its debug form: {broken}");
     let longest = broken.trace.iter().map(|line| line.chars().count()).max();
     assert!(longest < Some(1_000), "{longest:?}");
     assert!(trace.contains("pool:again:main: events pushed: 1 for 1 min -> events "), "{broken}");

@@ -1,4 +1,4 @@
-//! The test kit, tested on the store that it trusts.
+//! Tests the test kit on the memory store.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

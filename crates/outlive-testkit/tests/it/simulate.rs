@@ -1,4 +1,4 @@
-//! The simulator finds what is wrong, and nothing where all is right.
+//! The simulator finds bugs, and reports nothing for correct programs.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,14 +9,14 @@ use outlive_testkit::programs;
 use outlive_testkit::simulate::{Sim, simulate, try_simulate};
 
 #[test]
-fn random_programs_mean_what_they_say_in_every_world() {
+fn random_programs_behave_correctly_in_every_world() {
     let report = simulate(0..1_500, programs);
     assert_eq!(report.worlds, 1_500);
     assert!(report.crashes > 500 && report.takeovers > 100 && report.lost_answers > 100, "{report}");
 }
 
 #[test]
-fn a_seed_gives_the_same_world_each_time() {
+fn same_seed_gives_the_same_world() {
     let look = |sim: &mut Sim| {
         programs(sim);
         sim.check(|_| Err("a look at it".to_owned()));
@@ -36,7 +36,7 @@ async fn unsteady(ctx: Ctx, _: ()) -> Result<u64> {
 }
 
 #[test]
-fn a_workflow_that_takes_its_values_from_nowhere_is_found() {
+fn nondeterministic_workflow_is_found() {
     let broken = try_simulate(0..50, |sim| {
         sim.engine(|engine| engine.workflow("w", unsteady));
         sim.start("w", "a", &());
@@ -50,7 +50,7 @@ async fn paid(ctx: Ctx, _: ()) -> Result<()> {
     Ok(ctx.step("charge", || async { accounts.charge(&ctx.info().id) }).await?)
 }
 
-/// Charges whoever asks, as often as they ask.
+/// Charges on every request, however often it is repeated.
 #[derive(Default)]
 struct Accounts(Mutex<BTreeMap<String, u64>>);
 
@@ -62,7 +62,7 @@ impl Accounts {
 }
 
 #[test]
-fn a_step_that_is_not_idempotent_is_found_by_the_ledger() {
+fn non_idempotent_step_is_found_by_the_ledger() {
     let twice = try_simulate(0..500, |sim| {
         sim.engine(|engine| engine.workflow("w", paid).provide(Accounts::default()));
         sim.start("w", "a", &());
@@ -81,7 +81,7 @@ async fn forgetful(ctx: Ctx, _: ()) -> Result<u32> {
 }
 
 #[test]
-fn a_run_that_never_ends_is_found() {
+fn run_that_never_ends_is_found() {
     let broken = try_simulate(0..5, |sim| {
         sim.engine(|engine| engine.workflow("w", forgetful));
         sim.start("w", "a", &());
@@ -91,7 +91,7 @@ fn a_run_that_never_ends_is_found() {
 }
 
 #[test]
-fn a_plan_that_makes_no_sense_is_refused() {
+fn invalid_plan_is_refused() {
     let broken = try_simulate([3], |sim| sim.signal("a", "approval", &true)).unwrap_err();
     assert_eq!(broken.what, "run \"a\" is not started; call `sim.start(..)` for it first");
     let broken = try_simulate([3], |sim| {
@@ -102,7 +102,7 @@ fn a_plan_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_panic_in_a_check_is_told_with_its_seed() {
+fn panic_in_a_check_is_reported_with_its_seed() {
     let broken = try_simulate([5], |sim| sim.check(|_| panic!("no such thing"))).unwrap_err();
     assert_eq!((broken.seed, broken.what.as_str()), (5, "panicked: no such thing"));
 }

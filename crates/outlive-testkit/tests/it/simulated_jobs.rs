@@ -1,4 +1,4 @@
-//! Jobs of every kind in worlds in which everything goes wrong.
+//! Simulates jobs of every kind in worlds full of faults.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ async fn nothing(_: TaskCtx<u32, Vec<u32>>) -> Result<()> {
     Ok(())
 }
 
-/// What the ledger was sent, in whatever order.
+/// Returns everything sent to the ledger, sorted.
 fn ledger(end: &End) -> Vec<u32> {
     let job = end.jobs.get("task:ledger:all");
     sorted(job.and_then(outlive_testkit::simulate::EndedJob::state).unwrap_or_default())
@@ -41,7 +41,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, is: T, should: T) -> Result<
     if is == should { Ok(()) } else { Err(format!("{what} has {is:?} instead of {should:?}")) }
 }
 
-/// Takes a while in which other things happen: a move of the world takes a millisecond of the runtime's time.
+/// Takes a while, so that other things happen meanwhile: a move of the world takes a millisecond of runtime time.
 async fn linger(n: u32) {
     tokio::time::sleep(Duration::from_millis(u64::from(n % 7))).await;
 }
@@ -52,7 +52,7 @@ async fn handle(ctx: TaskCtx<u32, Vec<u32>>, n: u32) -> Result<()> {
     ctx.update_state(|all| all.push(n));
     ctx.send(LEDGER, "all", &n)?;
     ctx.schedule_in("1 minute")?;
-    // What a failed call did does not count, also if it comes after all of it.
+    // A failed call has no effect, even if it fails at the very end.
     if n.is_multiple_of(3) && ctx.attempt() < 3 { Err("not yet".into()) } else { Ok(()) }
 }
 
@@ -61,11 +61,11 @@ async fn remind(ctx: TaskCtx<u32, Vec<u32>>) -> Result<()> {
     Ok(())
 }
 
-/// A task that was claimed once more while it was in memory: it took itself for released, and slept until a restart.
+/// What broke: a task was claimed again while it was in memory. It believed it was released, and slept until a restart.
 const CLAIMED_IN_MEMORY: u64 = 16_515;
 
 #[test]
-fn whatever_goes_wrong_each_event_counts_once_and_in_order() {
+fn each_task_event_counts_once_and_in_order_under_faults() {
     simulate((0..400).chain([CLAIMED_IN_MEMORY]), |sim| {
         sim.engine(|engine| {
             let orders = ORDERS.on_event(handle).retry(Retry::times(5).constant("1 second")).execute(remind);
@@ -92,7 +92,7 @@ fn whatever_goes_wrong_each_event_counts_once_and_in_order() {
 
 // ---- pools ----
 
-/// Events of 7, 17, 27 and so on never succeed, every third at its third attempt.
+/// The events 7, 17, 27 and so on never succeed; every third succeeds on its third attempt.
 async fn deliver(ctx: WorkerPoolCtx<u32>, n: u32) -> Result<()> {
     linger(n).await;
     ctx.send(LEDGER, "all", &n)?;
@@ -129,7 +129,7 @@ fn mail(sim: &mut Sim) {
 }
 
 #[test]
-fn whatever_goes_wrong_each_event_of_a_pool_is_recorded_once_or_is_a_dead_letter() {
+fn each_pool_event_is_recorded_once_or_dead_under_faults() {
     let report = simulate(0..400, |sim| {
         mail(sim);
         sim.check(|end| {
@@ -144,11 +144,11 @@ fn whatever_goes_wrong_each_event_of_a_pool_is_recorded_once_or_is_a_dead_letter
     assert!(report.crashes > 200 && report.takeovers > 100 && report.events > 1_000, "{report}");
 }
 
-/// Somebody who paused a pool waited for ever: it was claimed a second time while it came into memory.
+/// What broke: pausing a pool never returned, because the pool was claimed again while it was being loaded.
 const CLAIMED_TWICE: u64 = 573;
 
 #[test]
-fn a_pool_that_is_paused_in_the_end_keeps_what_it_has() {
+fn paused_pool_keeps_its_events_under_faults() {
     simulate((0..100).chain([CLAIMED_TWICE]), |sim| {
         mail(sim);
         sim.pause("pool:mail");
@@ -173,7 +173,7 @@ async fn collect(ctx: DebounceCtx<u32, Vec<u32>>, n: u32) -> Result<()> {
     if n % 5 == 4 && !ctx.is_retry() { Err("not yet".into()) } else { Ok(()) }
 }
 
-/// A batch with a 7 in it never succeeds, one with a 3 at its third attempt.
+/// A batch with a 7 never succeeds, one with a 3 succeeds on its third attempt.
 async fn flush(ctx: DebounceCtx<u32, Vec<u32>>) -> Result<()> {
     let batch = ctx.state().unwrap_or_default();
     linger(batch.len() as u32).await;
@@ -189,7 +189,7 @@ async fn flush(ctx: DebounceCtx<u32, Vec<u32>>) -> Result<()> {
 fn hooks(sim: &mut Sim) {
     let (is_quiet, max) = (sim.below(2) == 0, 2 + sim.below(4));
     if sim.below(2) == 0 {
-        // That nothing is early can be seen best if clocks agree.
+        // Early flushes are easiest to see if clocks agree.
         sim.skew(Duration::ZERO);
     }
     sim.engine(move |engine| {
@@ -215,14 +215,14 @@ fn hooks(sim: &mut Sim) {
 }
 
 #[test]
-fn whatever_goes_wrong_each_event_leaves_in_one_batch() {
+fn each_debounced_event_is_in_one_batch_under_faults() {
     simulate(0..400, |sim| {
         hooks(sim);
         sim.check(|end| {
             let hooks = &end.jobs["debounce:hooks:shop"];
             let mut left: Vec<u32> = hooks.accepted();
             let dead: Vec<u32> = hooks.dead::<Vec<u32>>().concat();
-            // What is in no batch was cleared. How many those are is checked in any case.
+            // Events in no batch were cleared. Their number is checked in any case.
             for n in ledger(end).into_iter().chain(dead) {
                 let place = left.iter().position(|other| *other == n);
                 left.remove(place.ok_or_else(|| format!("{n} was flushed more often than added"))?);
@@ -250,7 +250,7 @@ struct Beat {
     is_retry: bool,
 }
 
-/// Whether a run is under way in one process, and whether two ever were.
+/// Tracks whether a run is in progress in one process, and whether two ever were.
 #[derive(Default)]
 struct Busy {
     is_busy: AtomicBool,
@@ -272,7 +272,7 @@ impl Busy {
     }
 }
 
-/// Has a recurring job in a world, which must not overlap with itself in any process.
+/// Adds a recurring job to a world. It must not overlap with itself in any process.
 fn beats(sim: &mut Sim, job: impl Fn() -> ContinuousBuilder<Vec<Beat>> + Send + Sync + 'static) {
     let overlapped = Arc::new(AtomicBool::new(false));
     let shared = overlapped.clone();
@@ -283,7 +283,7 @@ fn beats(sim: &mut Sim, job: impl Fn() -> ContinuousBuilder<Vec<Beat>> + Send + 
     sim.check(move |_| same("whether it overlaps with itself", overlapped.load(Ordering::Relaxed), false));
 }
 
-/// Every third run fails once, every fifth for good.
+/// Every third run fails once, every fifth permanently.
 async fn beat(ctx: ContinuousCtx<Vec<Beat>>) -> Result<()> {
     let _resting = ctx.get::<Busy>().enter();
     let run = ctx.run_count() - 1;
@@ -300,7 +300,7 @@ async fn beat(ctx: ContinuousCtx<Vec<Beat>>) -> Result<()> {
 }
 
 #[test]
-fn whatever_goes_wrong_a_recurring_job_runs_on_and_makes_up_for_what_it_missed_once() {
+fn recurring_job_keeps_its_schedule_under_faults() {
     const EVERY: i64 = 30_000;
     simulate(0..400, |sim| {
         beats(sim, || BEAT.every("30 seconds"));
@@ -313,7 +313,7 @@ fn whatever_goes_wrong_a_recurring_job_runs_on_and_makes_up_for_what_it_missed_o
                     return Err(format!("runs that do not follow: {pair:?}"));
                 }
             }
-            // One may be late: a tick that had begun when its process died runs again before others are made up for.
+            // A run may be late: a tick in progress when its process died runs again before missed ticks are caught up.
             let early = |beat: &&Beat| beat.started < beat.scheduled;
             same("a run that was early", beats.iter().find(early), None)
         });
@@ -321,7 +321,7 @@ fn whatever_goes_wrong_a_recurring_job_runs_on_and_makes_up_for_what_it_missed_o
 }
 
 #[test]
-fn whatever_goes_wrong_a_recurring_job_does_as_it_was_told_last() {
+fn recurring_job_follows_the_last_command_under_faults() {
     simulate(0..400, |sim| {
         let schedule = sim.below(3);
         beats(sim, move || match schedule {
@@ -343,17 +343,17 @@ fn whatever_goes_wrong_a_recurring_job_does_as_it_was_told_last() {
 
 // ---- all kinds together ----
 
-/// Somebody who resumed a pool waited for ever: it waited for its turn to be watched after a crash.
+/// What broke: resuming a pool never returned, because the pool was waiting for its turn to be watched after a crash.
 const RESUMED_IN_TURN: u64 = 1_097_016;
 
 #[test]
-fn random_jobs_of_all_kinds_do_what_they_are_told_in_every_world() {
+fn random_jobs_of_all_kinds_behave_correctly_in_every_world() {
     let report = simulate((0..400).chain([RESUMED_IN_TURN]), jobs);
     assert!(report.crashes > 200 && report.takeovers > 100 && report.events > 1_000, "{report}");
 }
 
 #[test]
-fn a_seed_gives_the_same_jobs_each_time() {
+fn same_seed_gives_the_same_jobs() {
     let look = |sim: &mut Sim| {
         jobs(sim);
         sim.check(|_| Err("a look at it".to_owned()));
@@ -368,7 +368,7 @@ fn a_seed_gives_the_same_jobs_each_time() {
 // ---- plans ----
 
 #[test]
-fn an_act_that_makes_no_sense_is_refused() {
+fn invalid_act_is_refused() {
     let refused = |describe: fn(&mut Sim)| try_simulate([3], describe).unwrap_err().what;
     assert_eq!(
         refused(|sim| {

@@ -1,4 +1,4 @@
-//! The test engine says what may change with the order of a map.
+//! The test engine reports steps that may change with the iteration order of a map.
 
 use outlive::prelude::*;
 use outlive_testkit::TestEngine;
@@ -13,7 +13,7 @@ async fn polls(ctx: Ctx, times: u32) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_place_that_calls_a_step_twice_without_a_key_is_told_once() {
+async fn call_site_that_repeats_a_step_without_a_key_is_reported_once() {
     for (is_paranoid, times, count) in [(true, 1, 0), (true, 4, 1), (false, 4, 0)] {
         let test = TestEngine::new(|engine| engine.workflow("polls", polls)).paranoid(is_paranoid).await;
         let run = test.start(polls, &times).await.unwrap();

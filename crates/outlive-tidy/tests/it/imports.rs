@@ -1,4 +1,4 @@
-//! Inside of a crate, modules import one way.
+//! Within a crate, modules import one way.
 
 use outlive_tidy::imports::circles;
 use outlive_tidy::source::Source;
@@ -21,7 +21,7 @@ fn two_modules_that_import_each_other_are_found() {
 }
 
 #[test]
-fn a_circle_of_three_through_groups_and_super_is_found_once() {
+fn cycle_of_three_through_groups_and_super_is_found_once() {
     let found = circles(&crate_of(&[
         ("b.rs", "use std::{fmt, io};\nuse crate::{error::Error, c::{self, C as D}};\n"),
         ("c/deep.rs", "use super::super::d::D;\n"),
@@ -33,7 +33,7 @@ fn a_circle_of_three_through_groups_and_super_is_found_once() {
 }
 
 #[test]
-fn what_the_root_re_exports_leads_to_where_it_is_from() {
+fn root_re_exports_are_resolved_to_their_module() {
     let found = circles(&crate_of(&[
         ("lib.rs", "pub use b::{B, Other as Renamed};\n"),
         ("b.rs", "use crate::c::C;\n"),
@@ -43,7 +43,7 @@ fn what_the_root_re_exports_leads_to_where_it_is_from() {
 }
 
 #[test]
-fn a_module_that_imports_what_the_root_defines_is_found() {
+fn module_that_imports_a_root_item_is_found() {
     let found = circles(&crate_of(&[
         ("main.rs", "mod b;\nmod new;\nfn main() { b::go() }\n"),
         ("b.rs", "use crate::{main, new};\n"),
@@ -52,7 +52,7 @@ fn a_module_that_imports_what_the_root_defines_is_found() {
 }
 
 #[test]
-fn parents_and_children_tests_comments_and_other_crates_make_no_circle() {
+fn parents_tests_comments_and_other_crates_make_no_cycle() {
     let found = circles(&crate_of(&[
         ("lib.rs", "pub use b::B;\npub mod prelude { pub use crate::{B, c::C}; }\n"),
         (
@@ -77,7 +77,7 @@ fn siblings_below_the_root_that_import_each_other_are_found() {
     assert_eq!(found, ["a::b imports a::c at crates/a/src/a/b.rs:2, a::c imports a::b at crates/a/src/a/c.rs:1"]);
 }
 
-/// Two that are left among the tools for tests: a simulated plan holds its end, and a mutant's child runs its suites.
+/// Two cycles left in the test tools: a simulated plan holds its end, and a mutant's child runs its suites.
 fn is_expected(circle: &str) -> bool {
     ["simulate::end", "tools::mutants::child"].iter().any(|name| circle.starts_with(name))
 }

@@ -1,4 +1,4 @@
-//! Files and functions are short, files say what they are for and are named by themselves.
+//! Limits: file and function length, file headers, no `mod.rs`, one integration binary per crate.
 
 use outlive_tidy::limits::{headless, lone_binary, long_file, long_functions, misnamed};
 use outlive_tidy::source::Source;
@@ -10,14 +10,14 @@ fn function_of(lines: usize) -> String {
 }
 
 #[test]
-fn a_function_of_61_lines_is_found() {
+fn function_of_61_lines_is_found() {
     let found = long_functions(&Source::new("crates/a/src/lib.rs", &format!("\n\n{}", function_of(61))));
     assert_eq!(found, ["crates/a/src/lib.rs:3 `f` has 61 lines, at most 60 are allowed"]);
     assert!(long_functions(&Source::new("crates/a/src/lib.rs", &function_of(60))).is_empty());
 }
 
 #[test]
-fn a_long_function_inside_of_an_impl_or_of_tests_is_found() {
+fn long_function_inside_an_impl_or_test_module_is_found() {
     let inside = format!("impl A {{\n{}}}\n#[cfg(test)]\nmod tests {{\n{}}}\n", function_of(61), function_of(70));
     assert_eq!(long_functions(&Source::new("crates/a/src/lib.rs", &inside)).len(), 2);
 }
@@ -29,7 +29,7 @@ fn braces_in_text_and_comments_do_not_end_a_function() {
 }
 
 #[test]
-fn a_file_of_801_lines_is_found_and_its_tests_are_not_counted() {
+fn file_of_801_lines_is_found_not_counting_tests() {
     let long = Source::new("crates/a/src/lib.rs", &"a();\n".repeat(801));
     assert_eq!(long_file(&long).as_deref(), Some("crates/a/src/lib.rs:801 has 801 lines, at most 800 are allowed"));
     let tests = format!("\n#[cfg(test)]\n#[expect(x)]\nmod tests {{\n{}}}\n", "b();\n".repeat(500));
@@ -38,19 +38,19 @@ fn a_file_of_801_lines_is_found_and_its_tests_are_not_counted() {
 }
 
 #[test]
-fn a_file_without_a_header_is_found() {
+fn file_without_a_header_is_found() {
     assert!(headless(&Source::new("crates/a/src/b.rs", "use std::fmt;\n//! Late.\n")).is_some());
     assert_eq!(headless(&Source::new("crates/a/src/b.rs", "//! For this.\n")), None);
 }
 
 #[test]
-fn a_mod_rs_is_found() {
+fn mod_rs_is_found() {
     assert!(misnamed(&Source::new("crates/a/tests/it/mod.rs", "")).is_some());
     assert_eq!(misnamed(&Source::new("crates/a/src/my_mod.rs", "")), None);
 }
 
 #[test]
-fn a_second_integration_binary_is_found() {
+fn second_integration_binary_is_found() {
     assert!(lone_binary(&Source::new("crates/a/tests/more.rs", "")).is_some());
     assert!(lone_binary(&Source::new("crates/a/tests/more/main.rs", "")).is_some());
     assert_eq!(lone_binary(&Source::new("crates/a/tests/it/main.rs", "")), None);
@@ -58,7 +58,7 @@ fn a_second_integration_binary_is_found() {
 }
 
 #[test]
-fn every_file_of_a_crate_says_in_its_first_line_what_it_is_for() {
+fn every_file_has_a_header() {
     assert_none(&sources().iter().filter_map(headless).collect::<Vec<_>>());
 }
 

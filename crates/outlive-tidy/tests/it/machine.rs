@@ -5,13 +5,13 @@ use outlive_tidy::tree;
 
 use crate::assert_none;
 
-/// A place on a machine, made here so that this file does not name one.
+/// Builds a machine-specific path, so that this file does not contain one.
 fn place(folder: &str) -> String {
     format!("/{folder}/x.db")
 }
 
 #[test]
-fn a_place_on_somebodys_machine_is_found() {
+fn machine_specific_path_is_found() {
     for folder in ["tmp", "home", "root", "work"] {
         let text = format!("one\nopen(\"{}\")\n", place(folder));
         assert_eq!(places("a.md", &text).len(), 1, "{text}");
@@ -21,13 +21,13 @@ fn a_place_on_somebodys_machine_is_found() {
 }
 
 #[test]
-fn a_part_of_a_longer_path_and_the_host_of_a_url_are_no_places() {
+fn part_of_a_longer_path_or_url_host_is_not_a_machine_path() {
     let longer = ["crates", "$DIR", "${PWD}", "..", "https:/"].map(|before| format!("{before}{}", place("work")));
     assert_eq!(places("a.md", &longer.join("\n")), [""; 0]);
 }
 
 #[test]
-fn no_tracked_file_names_a_place_on_one_machine() {
+fn no_tracked_file_contains_a_machine_specific_path() {
     let texts = tree::texts().expect("the tracked files can be read");
     assert!(texts.len() > 50, "only {} tracked files were found", texts.len());
     let found = texts.iter().flat_map(|(path, text)| places(path, text));

@@ -1,4 +1,4 @@
-//! The rules of the project: each is shown to find what breaks it, and to hold for the tree.
+//! The rules of the project: each finds violations, and the tree has none.
 
 mod imports;
 mod limits;
@@ -17,11 +17,11 @@ use outlive_tidy::tree;
 /// All sources of the workspace.
 fn sources() -> Vec<Source> {
     let sources = tree::sources().expect("the sources can be read");
-    assert!(sources.len() > 50, "only {} sources were found: the rules would hold for nothing", sources.len());
+    assert!(sources.len() > 50, "only {} sources were found: the rules would check nothing", sources.len());
     sources
 }
 
-/// Fails with every finding in a line of its own.
+/// Fails with one line per finding.
 #[track_caller]
 fn assert_none(found: &[String]) {
     assert!(found.is_empty(), "{} places break this rule:\n{}", found.len(), found.join("\n"));

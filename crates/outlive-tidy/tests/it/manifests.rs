@@ -17,7 +17,7 @@ fn manifests() -> Vec<Manifest> {
 }
 
 #[test]
-fn a_dependency_is_found_in_whatever_way_it_is_written() {
+fn dependency_is_found_in_every_notation() {
     let ways = [
         "[dependencies]\n# A comment.\ntempfile = \"3\"",
         "[dependencies]\ntempfile.workspace = true",
@@ -35,14 +35,14 @@ fn a_dependency_is_found_in_whatever_way_it_is_written() {
 }
 
 #[test]
-fn what_only_tests_use_is_not_shipped() {
+fn dev_dependencies_are_not_shipped() {
     let tests = "[dev-dependencies]\ntempfile = \"3\"\n\n[target.'cfg(unix)'.dev-dependencies]\nproptest = \"1\"";
     assert_eq!(manifest("outlive", tests).dependencies(), [""; 0]);
     assert_eq!(manifest("outlive-cli", "[dependencies]\ntempfile = \"3\"").shipped_test_crates(), [""; 0]);
 }
 
 #[test]
-fn a_dependency_upwards_is_found() {
+fn upward_dependency_is_found() {
     let upwards = manifest("outlive-core", "[dependencies]\nserde = \"1\"\noutlive-sqlite.workspace = true");
     assert_eq!(upwards.upward_dependencies(), ["outlive-sqlite"]);
     let downwards = manifest("outlive-sqlite", "[dependencies]\noutlive-core.workspace = true");
@@ -50,18 +50,18 @@ fn a_dependency_upwards_is_found() {
 }
 
 #[test]
-fn a_crate_with_lints_of_its_own_is_found() {
+fn crate_with_its_own_lints_is_found() {
     assert!(!manifest("a", "[lints.rust]\nunsafe_code = \"allow\"").keeps_workspace_lints());
     assert!(manifest("a", "[lints]\nworkspace = true").keeps_workspace_lints());
 }
 
 #[test]
-fn a_workspace_that_only_warns_of_unsafe_code_is_found() {
+fn workspace_that_only_warns_about_unsafe_code_is_found() {
     assert!(!Manifest::new("Cargo.toml", "[workspace.lints.rust]\nunsafe_code = \"warn\"").forbids_unsafe_code());
 }
 
 #[test]
-fn an_impure_crate_below_the_core_is_found() {
+fn impure_dependency_of_the_core_is_found() {
     let impure = manifest("outlive-core", "[dependencies]\nserde = \"1\"\nrand = \"0.9\"");
     assert_eq!(impure_crates(&impure.dependencies()), ["rand"]);
 }
@@ -83,13 +83,13 @@ fn crates_depend_downwards_only() {
 }
 
 #[test]
-fn the_core_depends_on_nothing_impure() {
+fn core_depends_on_nothing_impure() {
     let core = manifests().into_iter().find(|crate_| crate_.name() == "outlive-core").expect("there is a core");
     assert_none(&impure_crates(&core.dependencies()));
 }
 
 #[test]
-fn unsafe_code_is_allowed_in_one_crate_that_says_why_it_is_safe_and_is_not_published() {
+fn unsafe_code_is_allowed_in_one_unpublished_documented_crate() {
     let rest = "publish = false\n\n[lints.clippy]\nundocumented_unsafe_blocks = \"deny\"";
     assert!(manifest("outlive-powercut", rest).may_be_unsafe());
     assert!(!manifest("outlive", rest).may_be_unsafe());

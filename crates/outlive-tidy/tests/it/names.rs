@@ -6,7 +6,7 @@ use outlive_tidy::source::Source;
 use crate::{assert_none, sources};
 
 #[test]
-fn two_types_of_a_name_are_found() {
+fn duplicate_type_name_is_found() {
     let found = shared_names(&[
         Source::new("crates/outlive/src/a.rs", "pub(crate) struct Place;\nstruct Error;\n"),
         Source::new("crates/outlive-core/src/b.rs", "\npub enum Place { Here }\npub struct Error;\n"),
@@ -16,6 +16,6 @@ fn two_types_of_a_name_are_found() {
 }
 
 #[test]
-fn every_type_has_a_name_of_its_own() {
+fn every_type_name_is_unique() {
     assert_none(&shared_names(&sources()));
 }

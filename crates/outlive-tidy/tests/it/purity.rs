@@ -1,4 +1,4 @@
-//! The core has no clock, no randomness, no I/O and no order of chance.
+//! The core has no clock, no randomness, no I/O and no random iteration order.
 
 use outlive_tidy::purity::impurities;
 use outlive_tidy::source::Source;
@@ -6,7 +6,7 @@ use outlive_tidy::source::Source;
 use crate::{assert_none, sources};
 
 #[test]
-fn what_is_impure_is_found_however_it_is_imported() {
+fn impurity_is_found_however_it_is_imported() {
     let bad = [
         "fn f() { std::time::SystemTime::now() }",
         "use std::time::{Duration, Instant as Moment};",
@@ -30,13 +30,13 @@ fn what_is_impure_is_found_however_it_is_imported() {
 }
 
 #[test]
-fn comments_texts_tests_and_longer_words_are_not_impure() {
+fn comments_strings_tests_and_longer_words_are_not_impure() {
     let text = "//! No `HashMap`, no std::fs.\nuse std::io::{Result as IoResult, Write};\nlet operand = \"tokio\";\nfn f(at: SystemTime) {}\n#[cfg(test)]\nmod tests { use std::fs; }\n";
     assert_eq!(impurities(&Source::new("crates/outlive-core/src/a.rs", text)), [""; 0]);
 }
 
 #[test]
-fn the_core_is_handed_time_randomness_and_messages() {
+fn core_is_pure() {
     let sources = sources();
     let core: Vec<_> = sources.iter().filter(|source| source.path.starts_with("crates/outlive-core/src/")).collect();
     assert!(core.len() > 10, "only {} files of the core were found", core.len());

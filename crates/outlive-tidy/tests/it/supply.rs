@@ -1,4 +1,4 @@
-//! Dependencies are under licences that are allowed, from the one registry, and none of those that are not wanted.
+//! Dependencies have allowed licences, come from the one registry, and none is banned.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use outlive_tidy::tree;
 
 use crate::assert_none;
 
-/// The workspace, and the fuzzer's own.
+/// The workspace, and the workspace of the fuzzer.
 const WORKSPACES: [&str; 2] = ["", "fuzz/"];
 
 fn rules() -> Rules {
@@ -17,7 +17,7 @@ fn rules() -> Rules {
 }
 
 #[test]
-fn a_licence_is_allowed_if_what_it_leaves_to_choose_is() {
+fn licence_is_allowed_if_one_of_its_choices_is() {
     let rules = Rules::new("allow = [\"MIT\", \"Unicode-3.0\"]\nexceptions = [{ crate = \"a\", allow = [\"NCSA\"] }]");
     for good in ["MIT", "GPL-3.0 OR MIT", "GPL-3.0/MIT", "(GPL-3.0 OR MIT) AND Unicode-3.0", "MIT WITH LLVM-exception"]
     {
@@ -30,7 +30,7 @@ fn a_licence_is_allowed_if_what_it_leaves_to_choose_is() {
 }
 
 #[test]
-fn a_crate_from_elsewhere_or_not_wanted_is_found() {
+fn banned_crate_or_foreign_source_is_found() {
     let rules =
         Rules::new("allow-registry = [\"https://crates\"]\ndeny = [\n    { crate = \"bad\", reason = \"why\" },\n]");
     let lock = "[[package]]\nname = \"ours\"\n\n[[package]]\nname = \"bad\"\nsource = \"registry+https://crates\"\n\n\
@@ -44,14 +44,14 @@ fn a_crate_from_elsewhere_or_not_wanted_is_found() {
 }
 
 #[test]
-fn dependencies_come_from_where_they_may() {
+fn dependencies_come_from_allowed_sources() {
     let locks = WORKSPACES
         .map(|folder| fs::read_to_string(tree::root().join(folder).join("Cargo.lock")).expect("there is a lock"));
     assert_none(&locks.iter().flat_map(|lock| rules().broken_by(lock)).collect::<Vec<_>>());
 }
 
 #[test]
-fn dependencies_are_under_licences_that_are_allowed() {
+fn dependencies_have_allowed_licences() {
     let rules = rules();
     for folder in WORKSPACES {
         let manifests = manifests(folder);
@@ -63,7 +63,7 @@ fn dependencies_are_under_licences_that_are_allowed() {
     }
 }
 
-/// The manifests of all crates of others that a workspace uses, on any system.
+/// Returns the manifests of all third-party crates that a workspace uses, on any system.
 fn manifests(folder: &str) -> Vec<Manifest> {
     let listed = Command::new(env!("CARGO"))
         .current_dir(tree::root())

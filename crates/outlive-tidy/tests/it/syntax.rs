@@ -1,4 +1,4 @@
-//! The scanner knows code from comments and literals.
+//! The scanner tells code from comments and literals.
 
 use outlive_tidy::syntax::{code_of, functions, inline_modules, paths, without_tests};
 
@@ -11,12 +11,12 @@ fn assert_code(text: &str, code: &str) {
 }
 
 #[test]
-fn comments_are_no_code() {
+fn comments_are_not_code() {
     assert_code("a // b\nc /* d /* e */ f\n */ g\n", "a c g");
 }
 
 #[test]
-fn literals_are_no_code() {
+fn literals_are_not_code() {
     assert_code(r#"a("b \" c", 'd', '\'', '\u{7d}', b'}', b"}") + 1"#, "a( , , , , b , b ) + 1");
     assert_code("a(r\"b\\\", r#\"c\"d\"#, br##\"e\"#\"##, f)", "a( , , b , f)");
 }
@@ -27,7 +27,7 @@ fn lifetimes_and_raw_names_are_code() {
 }
 
 #[test]
-fn what_only_tests_see_is_left_out() {
+fn test_only_items_are_left_out() {
     let code =
         "a();\n#[cfg(test)]\n#[expect(b)]\nmod tests {\n    fn c() { d(); }\n}\ne();\n#[cfg(test)]\nmod f;\ng();\n";
     let shipped = without_tests(code);
@@ -36,7 +36,7 @@ fn what_only_tests_see_is_left_out() {
 }
 
 #[test]
-fn functions_are_measured_from_their_head_to_their_end() {
+fn functions_are_measured_from_signature_to_end() {
     let code = "trait T { fn none(&self) -> [u8; 4]; }\nconst fn f<T>(\n    a: fn(u8) -> u8,\n) -> [u8; 2]\nwhere\n    T: X,\n{\n    |b| { c }\n}\n";
     let found = functions(code);
     assert_eq!(found.len(), 1, "{found:?}");
@@ -44,14 +44,14 @@ fn functions_are_measured_from_their_head_to_their_end() {
 }
 
 #[test]
-fn modules_inside_of_a_file_are_found() {
+fn inline_modules_are_found() {
     let found = inline_modules("mod a;\nmod b { mod c { } }\n");
     assert_eq!(found.iter().map(|module| module.name.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     assert!(found[0].begin < found[1].begin && found[1].end < found[0].end);
 }
 
 #[test]
-fn paths_are_written_out() {
+fn paths_are_expanded() {
     let found = paths("use a::{b::{self, c as d}, e::*}; use f; fn g() { crate::h::i::<J>(k) }");
     let found: Vec<_> = found.iter().map(|path| (path.names.join("::"), path.alias.as_deref())).collect();
     let expected = [("a::b", Some("b")), ("a::b::c", Some("d")), ("a::e::*", Some("*")), ("f", Some("f"))];

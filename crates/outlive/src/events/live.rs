@@ -115,14 +115,14 @@ mod tests {
         (attempts, live)
     }
 
-    /// What comes out when the feed is read and is empty, and whether to read again.
+    /// Returns the number of events at the end of the feed, and whether to read again.
     fn end(live: &Live, of: Option<&Name>) -> (usize, bool) {
         let mut waiting = VecDeque::new();
         let is_more = live.at_the_end(of, &mut waiting);
         (waiting.len(), is_more)
     }
 
-    /// What comes out before a feed entry, and after it.
+    /// Returns the number of events before a feed entry, and after it.
     fn around(live: &Live, item: &FeedItem) -> (usize, usize) {
         let (mut before, mut behind) = (VecDeque::new(), VecDeque::new());
         live.before(item, &mut before);
@@ -131,11 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_while_the_feed_is_read_waits_for_the_next_look() {
+    fn attempt_begun_during_a_read_waits_for_the_next_read() {
         let (attempts, mut live) = live();
         live.look();
         attempts.report(|| begun(1, 0, true));
-        assert_eq!(end(&live, None), (0, true), "something may have been committed before it");
+        assert_eq!(end(&live, None), (0, true), "something may have been committed before it began");
         live.look();
         assert_eq!(end(&live, None), (1, true));
         live.look();
@@ -143,26 +143,26 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_behind_an_entry_that_is_not_committed_waits_for_it() {
+    fn attempt_after_an_uncommitted_entry_waits_for_it() {
         let (attempts, mut live) = live();
         attempts.report(|| begun(1, 3, false));
         live.look();
-        assert_eq!(end(&live, None), (0, false), "and nobody looks again before something is committed");
+        assert_eq!(end(&live, None), (0, false), "no read follows until something is committed");
         assert_eq!(around(&live, &line(2)), (0, 0));
         assert_eq!(around(&live, &line(3)), (0, 1));
     }
 
     #[test]
-    fn what_began_before_an_entry_of_its_run_comes_before_it() {
+    fn attempt_before_an_entry_of_its_run_comes_first() {
         let (attempts, live) = live();
         attempts.report(|| begun(1, 3, true));
         attempts.report(|| begun(2, 3, true));
-        assert_eq!(around(&live, &line(3)), (0, 0), "feed entries may follow that were before it");
+        assert_eq!(around(&live, &line(3)), (0, 0), "earlier feed entries may still follow");
         assert_eq!(around(&live, &line(4)), (1, 0), "the attempt of the other run stays");
     }
 
     #[test]
-    fn who_follows_one_run_is_told_of_its_attempts_alone() {
+    fn follower_of_one_run_gets_only_its_attempts() {
         let (attempts, mut live) = live();
         (1..=3).for_each(|num| attempts.report(|| begun(num, 0, true)));
         live.look();
@@ -171,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_listens_costs_nothing() {
+    fn attempts_without_a_listener_are_not_built() {
         let (attempts, live) = live();
         drop(live);
-        attempts.report(|| panic!("nobody listens"));
+        attempts.report(|| panic!("there is no listener"));
     }
 }

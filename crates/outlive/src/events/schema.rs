@@ -1,4 +1,4 @@
-//! The JSON schema of all events, generated from the code; `docs` must have the generated one.
+//! Generates the JSON schema of all events from the code, and checks that `docs` has the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -142,7 +142,7 @@ fn schema() -> Value {
 }
 
 #[test]
-fn every_line_that_a_store_can_tell_is_an_event() {
+fn every_feed_item_converts_to_events() {
     for (line, events) in samples() {
         assert!(!events.is_empty(), "no event for {line}");
         for event in events {
@@ -154,7 +154,7 @@ fn every_line_that_a_store_can_tell_is_an_event() {
 }
 
 #[test]
-fn one_line_that_tells_of_two_things_has_two_numbers_and_a_place_between() {
+fn feed_item_with_two_events_has_two_numbers_and_cursors() {
     let events =
         convert::events(&item_of(FeedContent::Lifecycle(lifecycle_record(LifecycleRecordKind::RunBegun, false))));
     let ids: Vec<_> = events.iter().map(|event| (event.id.as_str(), event.number, event.kind.as_str())).collect();
@@ -164,7 +164,7 @@ fn one_line_that_tells_of_two_things_has_two_numbers_and_a_place_between() {
 }
 
 #[test]
-fn names_are_told_as_the_code_has_them() {
+fn step_event_has_both_name_and_operation() {
     let event = convert::events(&item_of(FeedContent::Entry(entry(EntryKind::StepDone, true)))).remove(0);
     let json = serde_json::to_value(&event).expect("events serialize");
     assert_eq!((json["step"].as_str(), json["operation"].as_str()), (Some("charge"), Some("a%2Fb/step:charge[42]#2")));
@@ -172,7 +172,7 @@ fn names_are_told_as_the_code_has_them() {
 
 /// Run `OUTLIVE_WRITE_SCHEMA=1 cargo test -p outlive schema` to write it.
 #[test]
-fn the_schema_in_docs_is_that_of_the_code() {
+fn schema_in_docs_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lifecycle-events.schema.json");
     let made = serde_json::to_string_pretty(&schema()).expect("a schema serializes") + "\n";
     if std::env::var_os("OUTLIVE_WRITE_SCHEMA").is_some() {

@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_is_said_in_two_units() {
+    fn time_left_is_shown_in_two_units() {
         let table = [
             (-5, "0 s"),
             (1, "1 s"),

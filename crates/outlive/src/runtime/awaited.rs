@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_reads_as_what_was_written() {
+    fn note_is_parsed_back() {
         let waiting = Status::Waiting { until: None };
         let note =
             r#"waits for "a, \"b\"", "paid" at "x/wait:paid#2", attempt 3 of "step:charge card", the end of "sleep#2""#;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_note_is_not_all() {
+    fn unrecognized_note_is_incomplete() {
         let waiting = Status::Waiting { until: None };
         for note in [None, Some("damaged"), Some("waits for attempt x of \"a\""), Some("waits for \"a")] {
             assert!(read(waiting, note).1, "{note:?}");

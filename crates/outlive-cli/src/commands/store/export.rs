@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_export_on_a_terminal_is_escaped_however_it_is_cut_into_writes() {
+    fn export_on_a_terminal_is_escaped_across_split_writes() {
         let mut written = Vec::new();
         let mut shown = EscapingWriter { inner: &mut written, line: Vec::new() };
         for byte in "{\"a\":\"\u{202e}\"}\n{}\n".bytes() {

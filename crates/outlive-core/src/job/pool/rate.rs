@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_set_back_costs_at_most_one_period() {
+    fn clock_set_back_delays_by_at_most_one_period() {
         let mut rate = RateLimit::new(Some((2, Duration::from_secs(60))));
         assert_eq!([rate.start(at(4_000)), rate.start(at(4_000))], [Ok(()), Ok(())]);
         assert_eq!(rate.start(at(400)), Err(at(460)), "the period is not over");

@@ -93,7 +93,7 @@ mod tests {
     /// Regression: a line was cut at the end of a page, the next one continued in it, and both were read as one line of
     /// a step that does not exist.
     #[test]
-    fn a_torn_line_is_told_and_not_read_as_something_else() {
+    fn torn_line_is_reported_and_not_misread() {
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (line("7\t1\tc1-2-3/9/left/step:add"), line("8\t2\tc1-2-3/9/left/step:add"));
         std::fs::write(path_in(folder.path()), format!("{first}{second}")).unwrap();

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_that_does_not_fit_is_named() {
+    fn edit_that_does_not_fit_is_named() {
         let edit = |original| Edit { file: "a.rs", original, replacement: "" };
         let mut files = BTreeMap::from([("a.rs".to_owned(), "one two two".to_owned())]);
         for (original, count) in [("two", 2), ("three", 0)] {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_many_defects_and_each_has_its_own_name_promise_and_switch() {
+    fn defects_have_unique_names_promises_and_switches() {
         let names: BTreeSet<_> = all().map(|defect| defect.name).collect();
         assert!(names.len() >= 70, "{}", names.len());
         assert_eq!(names.len(), all().count());

@@ -48,8 +48,7 @@ const PAIRS: u64 = 4;
 const WRITES: usize = 150;
 
 /// Cases that hold only if the sender owns the run: otherwise the wake is how the owner learns of the message.
-const ONE_PROCESS: [&str; 2] =
-    ["a_message_to_a_driven_run_sets_no_wake", "a_push_to_an_instance_driven_here_sets_no_wake"];
+const ONE_PROCESS: [&str; 2] = ["message_to_a_driven_run_sets_no_wake", "push_to_a_driven_instance_sets_no_wake"];
 
 /// Location of the first panic in the product's own code: an assertion that did not hold.
 static ASSERTION: OnceLock<String> = OnceLock::new();

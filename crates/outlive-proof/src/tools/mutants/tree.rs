@@ -109,11 +109,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_edit_fits_the_workspace() {
+    fn every_edit_applies_to_the_workspace() {
         let mut files = sources().expect("the workspace can be read");
         defects::put_into(&mut files).expect("all edits apply");
         let marked = files["Cargo.lock"].matches("+defects").count();
-        assert!(marked > 5, "only {marked} crates of our own have another version in the lock file");
+        assert!(marked > 5, "only {marked} of our crates have a marked version in the lock file");
         assert!(files["Cargo.toml"].contains("+defects"));
         assert!(files["crates/outlive-proof/Cargo.toml"].contains(defects::BINARY));
     }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn copying_again_touches_only_what_changed_and_removes_what_is_gone() {
+    fn second_copy_writes_only_changes_and_removes_stale_files() {
         let folder = tempfile::tempdir().expect("there is a folder");
         let copy = |files: &[(&str, &str)]| {
             let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
