@@ -2,6 +2,7 @@
 //! and the messages and get commits back.
 
 pub mod checksum;
+pub mod child;
 pub mod duration;
 pub mod event;
 pub mod failure;

@@ -44,6 +44,13 @@ pub enum Message {
         /// The sequence number of the entry.
         seq: u64,
     },
+    /// A child of the run has ended.
+    ChildEnded {
+        /// The id of the child.
+        id: Name,
+        /// Its [outcome](crate::child::ChildOutcome).
+        outcome: Payload,
+    },
 }
 
 /// A message in an inbox.
@@ -71,6 +78,7 @@ pub enum MessageKind {
     Trigger = 7,
     Clear = 8,
     Discard = 9,
+    ChildEnded = 10,
 }
 
 impl Message {
@@ -78,6 +86,13 @@ impl Message {
     #[must_use]
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Cancel { .. } | Self::Terminate { .. })
+    }
+
+    /// Returns `true` if the sender does not depend on the message: if its receiver has ended or is gone, there is
+    /// nothing to do.
+    #[must_use]
+    pub fn is_notice(&self) -> bool {
+        self.is_end() || matches!(self, Self::ChildEnded { .. })
     }
 
     /// Splits the message into three columns: kind, name or reason, payload.
@@ -93,6 +108,7 @@ impl Message {
             Self::Trigger => (MessageKind::Trigger, None, None),
             Self::Clear => (MessageKind::Clear, None, None),
             Self::Discard { seq } => (MessageKind::Discard, Some(seq.to_string().into()), None),
+            Self::ChildEnded { id, outcome } => (MessageKind::ChildEnded, Some(id.as_str().into()), Some(outcome)),
         }
     }
 
@@ -112,6 +128,7 @@ impl Message {
             (7, None, None) => Ok(Self::Trigger),
             (8, None, None) => Ok(Self::Clear),
             (9, Some(seq), None) => seq.parse().map(|seq| Self::Discard { seq }).map_err(|_| UnknownMessage(kind)),
+            (10, Some(id), Some(outcome)) => Ok(Self::ChildEnded { id: Name::recorded(id), outcome }),
             _ => Err(UnknownMessage(kind)),
         }
     }

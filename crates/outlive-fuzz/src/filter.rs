@@ -87,7 +87,7 @@ async fn check(store: &dyn Store, epoch: Epoch, starts: &[(StartWrite, Status)],
 fn enter(num: InstanceNum, epoch: Epoch, status: Status) -> Write {
     let (wake, is_owned, seen, outcome, note) = (None, false, None, None, None);
     let state = Some(NewState { status, wake, is_owned, seen, outcome, note, at: Timestamp::AT_ONCE });
-    Write::Commit(Commit { num, epoch, seq_before: 0, entries: vec![], taken: vec![], state })
+    Write::Commit(Commit { writes: Vec::new(), num, epoch, seq_before: 0, entries: vec![], taken: vec![], state })
 }
 
 /// Compares all pages of one instance each, and the counts, with the meaning of the filter.
@@ -116,6 +116,7 @@ fn start(bytes: &mut Bytes<'_>, token: u64) -> (StartWrite, Status) {
     let tags = (0..bytes.below(3)).filter_map(|_| pair(bytes)).collect();
     let at = bytes.moment();
     let start = StartWrite {
+        parent: None,
         id: Name::new("run id", &word(bytes)).unwrap_or_else(|_| Name::recorded("a")),
         workflow: Name::new("workflow name", &word(bytes)).unwrap_or_else(|_| Name::recorded("w")),
         input: Payload::recorded("1"),

@@ -145,6 +145,7 @@ impl Author<'_> {
 
     fn start(&mut self) -> StartWrite {
         StartWrite {
+            parent: None,
             id: self.id(),
             workflow: Name::recorded(self.bytes.pick(&["checkout", "refund"])),
             input: Payload::recorded("1"),
@@ -176,7 +177,15 @@ impl Author<'_> {
         let positions = held.map_or(&[][..], |(_, _, inbox)| inbox);
         let entries = (1..=self.bytes.below(3)).map(|more| self.entry(seq_before.wrapping_add(more))).collect();
         let taken = positions.iter().copied().filter(|_| self.bytes.is(2)).collect();
-        Commit { num, epoch: self.epoch(), seq_before, entries, taken, state: self.state(positions) }
+        Commit {
+            writes: Vec::new(),
+            num,
+            epoch: self.epoch(),
+            seq_before,
+            entries,
+            taken,
+            state: self.state(positions),
+        }
     }
 
     fn entry(&mut self, seq: u64) -> Entry {

@@ -49,6 +49,7 @@ impl Author<'_> {
 
     fn start(&mut self) -> StartWrite {
         StartWrite {
+            parent: None,
             id: self.id(),
             workflow: Name::recorded(self.chance.pick(&["checkout", "refund"])),
             input: self.payload(),
@@ -84,7 +85,7 @@ impl Author<'_> {
         let taken = positions.iter().copied().filter(|_| self.chance.is(2)).collect();
         let has_state = self.chance.is(3);
         let state = has_state.then(|| self.state(positions.last().copied()));
-        Commit { num, epoch: self.epoch, seq_before, entries, taken, state }
+        Commit { writes: Vec::new(), num, epoch: self.epoch, seq_before, entries, taken, state }
     }
 
     fn entry(&mut self, seq: u64) -> Entry {

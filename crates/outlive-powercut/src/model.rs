@@ -128,7 +128,7 @@ fn brief(value: &impl Debug) -> String {
 /// Formats the results, except for what a store may have forgotten when a write is repeated.
 pub(crate) fn shown(answers: Vec<Answer>) -> String {
     let comparable = answers.into_iter().map(|answer| match answer {
-        Answer::Sent { num, pos, is_new, .. } => Answer::Sent { num, pos, before: 0, is_new },
+        Answer::Sent { num, pos, is_new, .. } => Answer::Sent { reached: Vec::new(), num, pos, before: 0, is_new },
         answer => answer,
     });
     format!("{:?}", comparable.collect::<Vec<_>>())

@@ -51,6 +51,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 fn start(run: u64, owner: Epoch) -> Result<Write, Box<dyn Error>> {
     Ok(Write::Start(StartWrite {
+        parent: None,
         id: Name::new("run id", &format!("order-{run}"))?,
         workflow: Name::new("workflow", "checkout")?,
         input: Payload::encode(&run)?,
@@ -73,6 +74,7 @@ fn commits(step: u64, epoch: Epoch, payload: &Payload) -> Vec<Write> {
         entry.payload = Some(payload.clone());
         let entries = vec![entry];
         Write::Commit(Commit {
+            writes: Vec::new(),
             num: InstanceNum(run + 1),
             epoch,
             seq_before: step,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use outlive_core::checksum::Sum;
+use outlive_core::child::Parent;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
@@ -22,7 +23,7 @@ use crate::error;
 macro_rules! select_instance {
     () => {
         "SELECT num, status, owner, wake, until, recoveries, created_at, started_at, ended_at, seed, sum, id, \
-         workflow, tags, note, input, outcome, reported, blamed FROM instance WHERE "
+         workflow, tags, note, input, outcome, reported, blamed, parent, is_detached, parent_id FROM instance WHERE "
     };
 }
 
@@ -76,7 +77,12 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
     let tags = optional_text(row, 13);
     let seed = int(row, 9).unwrap_or(0).cast_unsigned();
     let created_at = time(row, 6).unwrap_or_default();
-    let sum = instance_sum(&id, &workflow, &input, tags.as_deref(), seed, created_at);
+    let parent = int(row, 19).map(|num| Parent {
+        num: InstanceNum(num.cast_unsigned()),
+        id: Name::recorded(&text(row, 21)),
+        is_detached: int(row, 20) == Some(1),
+    });
+    let sum = instance_sum(&id, &workflow, &input, tags.as_deref(), seed, created_at, parent.as_ref());
     let damage = match kind {
         None => Some(format!("the status of instance {id:?} is unknown; {WAY_OUT}")),
         Some(_) if int(row, 10) != Some(i64::from(sum)) => {
@@ -102,6 +108,7 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
         input: Payload::recorded(&input),
         outcome: optional_text(row, 16).map(|json| Payload::recorded(&json)),
         reported: int(row, 17).unwrap_or(0).cast_unsigned(),
+        parent,
     };
     InstanceRow { instance, damage, is_status_known: kind.is_some() }
 }
@@ -127,12 +134,25 @@ pub(crate) fn tags_text(tags: &BTreeMap<String, String>) -> Option<String> {
 
 /// Returns the checksum of the part of an instance's row that never changes.
 pub(crate) fn start_sum(start: &StartWrite, tags: Option<&str>) -> u32 {
-    instance_sum(start.id.as_str(), start.workflow.as_str(), start.input.as_str(), tags, start.seed, start.at)
+    let (id, workflow, input) = (start.id.as_str(), start.workflow.as_str(), start.input.as_str());
+    instance_sum(id, workflow, input, tags, start.seed, start.at, start.parent.as_ref())
 }
 
-fn instance_sum(id: &str, workflow: &str, input: &str, tags: Option<&str>, seed: u64, at: Timestamp) -> u32 {
+fn instance_sum(
+    id: &str,
+    workflow: &str,
+    input: &str,
+    tags: Option<&str>,
+    seed: u64,
+    at: Timestamp,
+    parent: Option<&Parent>,
+) -> u32 {
     let at = at.as_millis().cast_unsigned();
-    Sum::new().text(id).text(workflow).text(input).optional(tags).number(seed).number(at).end()
+    let sum = Sum::new().text(id).text(workflow).text(input).optional(tags).number(seed).number(at);
+    match parent {
+        Some(parent) => sum.number(parent.num.0).text(parent.id.as_str()).number(parent.is_detached.into()).end(),
+        None => sum.end(),
+    }
 }
 
 /// Prepares the statement that [`insert_entry`] runs, once per batch.

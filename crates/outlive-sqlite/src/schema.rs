@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::error;
 
 /// The version of this layout. A file with a larger one was written by a newer release.
-pub(crate) const VERSION: i64 = 4;
+pub(crate) const VERSION: i64 = 5;
 
 /// "Outl" in the file's header, which distinguishes our files from those of other applications.
 pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
@@ -47,9 +47,12 @@ CREATE TABLE instance (
     token       INTEGER NOT NULL,
     sum         INTEGER NOT NULL,
     reported    INTEGER NOT NULL,
+    parent      INTEGER,
+    is_detached INTEGER,
     id          TEXT NOT NULL UNIQUE,
     workflow    TEXT NOT NULL,
     tags        TEXT,
+    parent_id   TEXT,
     note        TEXT,
     input       TEXT NOT NULL,
     outcome     TEXT
@@ -58,6 +61,7 @@ CREATE INDEX instance_by_workflow ON instance (workflow);
 CREATE INDEX instance_by_status ON instance (status) WHERE status <> 4;
 CREATE INDEX instance_by_owner ON instance (owner) WHERE owner <> 0;
 CREATE INDEX instance_by_wake ON instance (wake) WHERE wake IS NOT NULL;
+CREATE INDEX instance_by_parent ON instance (parent) WHERE parent IS NOT NULL;
 
 CREATE TABLE entry (
     pos         INTEGER PRIMARY KEY,
@@ -176,7 +180,7 @@ CREATE TABLE tag (
     PRIMARY KEY (key, value, num)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (key, value) VALUES ('schema', 4), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
+INSERT INTO meta (key, value) VALUES ('schema', 5), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
 PRAGMA application_id = 0x4f75746c;
 ";
 

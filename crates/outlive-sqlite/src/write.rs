@@ -1,15 +1,17 @@
 //! The write side: one thread owns the writing connection and applies batches, each in one transaction.
 //!
 //! Every kind of write has a file with a function `apply`, which makes all its checks before its first statement. The
-//! files `state`, `inbox`, `queue` and `feed` are what several kinds share.
+//! files `state`, `inbox`, `queue`, `carried` and `feed` are what several kinds share.
 
 mod apply;
 mod batch;
 mod cache;
+mod carried;
 mod checkpoint;
 mod claim;
 mod commit;
 mod dead_letters;
+mod family;
 mod feed;
 mod inbox;
 mod lease;

@@ -48,6 +48,7 @@ mod claims;
 mod commits;
 mod differential;
 mod ends;
+mod families;
 mod feeds;
 mod fences;
 mod filters;
@@ -184,6 +185,7 @@ pub fn cases() -> Vec<Case> {
         inboxes::cases(),
         stuck::cases(),
         ends::cases(),
+        families::cases(),
         claims::cases(),
         lists::cases(),
         pages::cases(),

@@ -229,8 +229,8 @@ pub(crate) fn of_answer(answer: &Answer) -> String {
             if nums.is_empty() { "none".to_owned() } else { format!("got run {}", nums.join(", ")) }
         }
         Answer::Pushed { positions, .. } => format!("events {}", numbers(positions)),
-        Answer::Turned(answers) if answers.is_empty() => "done".to_owned(),
-        Answer::Turned(answers) => answers.iter().map(of_answer).collect::<Vec<_>>().join(", "),
+        Answer::DoneWith(answers) if answers.is_empty() => "done".to_owned(),
+        Answer::DoneWith(answers) => answers.iter().map(of_answer).collect::<Vec<_>>().join(", "),
         Answer::Buried { count, .. } => format!("{count} dead letters"),
         Answer::Trimmed(count) => format!("{count} events"),
         Answer::Refused(Refusal::NotFound) => "refused: no such instance".to_owned(),

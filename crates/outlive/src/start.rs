@@ -255,6 +255,7 @@ impl StartCall {
             _ => Epoch(0),
         };
         let start = commit::StartWrite {
+            parent: None,
             id: id.clone(),
             workflow: self.workflow,
             input: self.input,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::checksum::Sum;
+use crate::child::{ChildOutcome, Parent};
 pub use crate::id::Epoch;
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
@@ -42,6 +44,14 @@ pub enum Write {
     Trim(Trim),
     /// Resets the recoveries of instances because the process did not die while driving them.
     Absolve(Absolve),
+}
+
+impl Write {
+    /// Returns `true` if it sends a [notice](Message::is_notice).
+    #[must_use]
+    pub fn is_notice(&self) -> bool {
+        matches!(self, Self::Message(send) if send.message.is_notice())
+    }
 }
 
 /// The part of the feed to remove: everything before its first event within the retention period. Journal entries stay.
@@ -111,6 +121,8 @@ pub struct StartWrite {
     /// The epoch that drives the instance from the start, without a claim, if it is due and there is capacity;
     /// otherwise [`Epoch(0)`](Epoch).
     pub owner: Epoch,
+    /// The run that it is a child of, if it is one.
+    pub parent: Option<Parent>,
 }
 
 impl StartWrite {
@@ -128,6 +140,7 @@ impl StartWrite {
             on_conflict: OnConflict::Join,
             token: push.token,
             owner: Epoch(0),
+            parent: None,
         }
     }
 }
@@ -141,7 +154,8 @@ pub enum OnConflict {
     Join,
     /// Refuses the start.
     Reject,
-    /// Ends and removes the existing run, whatever its status, and starts this one.
+    /// Ends and removes the existing run, whatever its status, and starts this one. Refused if the run is a child that
+    /// has not ended, because its parent waits for it.
     Replace,
 }
 
@@ -168,6 +182,17 @@ pub struct SendWrite {
     pub token: u64,
 }
 
+impl SendWrite {
+    /// Creates the message by which a parent learns how its child ended.
+    #[must_use]
+    pub fn child_ended(parent: &Parent, child: &Name, outcome: &ChildOutcome, token: u64, at: Timestamp) -> Self {
+        let message = Message::ChildEnded { id: child.clone(), outcome: outcome.to_payload() };
+        // The parent may have received the message that ended the child, whose token may be the same.
+        let token = Sum::new().number(token).text(child.as_str()).whole();
+        Self { id: parent.id.clone(), num: Some(parent.num), message, at, dedup: None, token }
+    }
+}
+
 /// Everything that one message or outcome changes in a run, applied completely or not at all. Fenced unless `epoch`
 /// holds the lease, the instance exists and is neither ended nor stuck, and `seq_before` is its last sequence number.
 /// Entries count as progress: they reset its recoveries to 0.
@@ -183,6 +208,9 @@ pub struct Commit {
     pub entries: Vec<Entry>,
     /// Inbox positions of the messages that these entries take.
     pub taken: Vec<u64>,
+    /// What it sends to other instances: starts, messages and pushes. If one is refused, so is the whole commit
+    /// ([`Answer::WriteRefused`]), unless it is a [notice](Message::is_notice).
+    pub writes: Vec<Write>,
     /// The new state, if it changes.
     pub state: Option<NewState>,
 }
@@ -229,7 +257,7 @@ pub struct Turn {
     pub replies: Vec<(u64, Payload)>,
     /// Dedup keys of messages up to this position are removed; 0 removes none.
     pub keys_until: u64,
-    /// What it sends: pushes, messages and starts. If one is refused, so is the whole turn. What it sends to itself
+    /// What it sends: pushes, messages and starts. If one is refused, so is the whole turn ([`Answer::WriteRefused`]). What it sends to itself
     /// makes it due immediately, unless it stays driven.
     pub writes: Vec<Write>,
     /// The new state, if it changes. Its `outcome` is the record of the job. If it releases the instance, and not for a
@@ -335,8 +363,10 @@ pub enum Answer {
         before: u64,
         /// `true` if this send added the message.
         is_new: bool,
+        /// Other instances that it sent something to: the parent and the children of a stuck run that it ended.
+        reached: Vec<InstanceNum>,
     },
-    /// Result of a commit, reopen, purge, mark or absolve that was applied.
+    /// Result of a commit without writes, a reopen, purge, mark or absolve that was applied.
     Done,
     /// Result of a write that was refused because the writer no longer owns the lease or the instance.
     Fenced,
@@ -353,8 +383,15 @@ pub enum Answer {
         /// See [`Answer::Sent`].
         before: u64,
     },
-    /// Result of a turn that was applied, with the results of its writes, in order.
-    Turned(Vec<Answer>),
+    /// Result of a turn, or a commit with writes, that was applied: the results of its writes, in order.
+    DoneWith(Vec<Answer>),
+    /// Result of a turn or commit one of whose writes was refused; nothing was changed.
+    WriteRefused {
+        /// Which of its writes it was.
+        index: usize,
+        /// Why.
+        refusal: Refusal,
+    },
     /// Result of retrying or discarding dead letters.
     Buried {
         /// The number of dead letters.
@@ -398,4 +435,9 @@ pub enum Refusal {
     },
     /// The id is in use and the start specified [`OnConflict::Reject`].
     Taken,
+    /// The instance is a child that has not ended, and its parent waits for it.
+    Child {
+        /// The id of the parent.
+        parent: Name,
+    },
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::child::Parent;
 use crate::id::{Epoch, InstanceNum, Name};
 use crate::journal::Entry;
 use crate::kind::Kinds;
@@ -51,6 +52,8 @@ pub struct Instance {
     pub wake: Option<Timestamp>,
     /// The number of its lifecycle events, not counting journal entries.
     pub reported: u64,
+    /// The run that it is a child of, if it is one.
+    pub parent: Option<Parent>,
 }
 
 /// With this many recoveries without progress, an instance is suspected of crashing the process.
@@ -188,6 +191,8 @@ pub struct Filter {
     pub created_before: Option<Timestamp>,
     /// Tags that the instance must have, all of them.
     pub tags: BTreeMap<String, String>,
+    /// The number of the run whose children to select.
+    pub parent: Option<InstanceNum>,
 }
 
 impl Filter {
@@ -251,6 +256,13 @@ impl Filter {
         self
     }
 
+    /// Selects the children of a run, by its number.
+    #[must_use]
+    pub fn children_of(mut self, parent: InstanceNum) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+
     /// Returns `true` if the instance matches.
     #[must_use]
     pub fn matches(&self, instance: &Instance) -> bool {
@@ -261,6 +273,7 @@ impl Filter {
             && self.created_from.is_none_or(|from| instance.created_at >= from)
             && self.created_before.is_none_or(|before| instance.created_at < before)
             && self.tags.iter().all(|(key, value)| instance.tags.get(key) == Some(value))
+            && self.parent.is_none_or(|num| instance.parent.as_ref().is_some_and(|parent| parent.num == num))
     }
 }
 

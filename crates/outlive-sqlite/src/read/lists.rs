@@ -2,7 +2,7 @@
 //! caller wait.
 //!
 //! An index narrows the search, and the rest of the filter is tested row by row. The most selective condition is used:
-//! a rare id prefix, a tag, any status but the most common, or the workflow, in this order. Instances are listed by
+//! a rare id prefix, a parent, a tag, any status but the most common, or the workflow, in this order. Instances are listed by
 //! number, and all of these indexes have them in that order except the one by id: the numbers of a prefix are gathered
 //! first.
 
@@ -103,7 +103,8 @@ impl Counting {
         let is_counted = filter.id_prefix.is_none()
             && filter.tags.is_empty()
             && filter.created_from.is_none()
-            && filter.created_before.is_none();
+            && filter.created_before.is_none()
+            && filter.parent.is_none();
         if is_counted {
             return counters(connection, filter).map(ControlFlow::Break);
         }
@@ -314,6 +315,7 @@ enum By {
     Num,
     /// The first tag of the filter.
     Tag,
+    Parent,
     Status,
     Workflow,
     /// Nothing.
@@ -323,6 +325,7 @@ enum By {
 impl By {
     fn best(filter: &Filter) -> Self {
         match filter.statuses.as_slice() {
+            _ if filter.parent.is_some() => Self::Parent,
             _ if !filter.tags.is_empty() => Self::Tag,
             [kind] if *kind != StatusKind::Completed => Self::Status,
             _ if filter.workflow.is_some() => Self::Workflow,
@@ -357,6 +360,10 @@ fn from(filter: &Filter, by: By, values: &mut Vec<Value>) -> &'static str {
         By::Tag => {
             values.extend(filter.tags.iter().take(1).flat_map(|(key, value)| [key, value]).cloned().map(Value::Text));
             "tag LEFT JOIN instance USING (num) WHERE tag.key = ?1 AND tag.value = ?2 AND"
+        }
+        By::Parent => {
+            values.extend(filter.parent.map(|num| Value::Integer(num.0.cast_signed())));
+            "instance WHERE parent = ?1 AND parent IS NOT NULL AND"
         }
         By::Status => {
             values.extend(filter.statuses.first().map(|kind| Value::Integer(kind.code().into())));
@@ -409,6 +416,9 @@ fn tests(filter: &Filter, values: &mut Vec<Value>) -> Vec<String> {
     }
     if let Some(before) = filter.created_before {
         tests.push(format!("created_at < {}", bind(Value::Integer(before.as_millis()))));
+    }
+    if let Some(parent) = filter.parent {
+        tests.push(format!("parent IS {}", bind(Value::Integer(parent.0.cast_signed()))));
     }
     for (key, value) in &filter.tags {
         let (key, value) = (bind(Value::Text(key.clone())), bind(Value::Text(value.clone())));

@@ -36,15 +36,18 @@ fn apply(batch: &mut Batch<'_>, write: &Write) -> rusqlite::Result<Answer> {
     }
 }
 
-/// The order in which a batch is applied: as given, except that consecutive commits are sorted by instance, so that
-/// neighbours in the index are written together. Commits of one instance keep their order, and no commit moves past
-/// another kind of write.
+/// The order in which a batch is applied: as given, except that consecutive commits without writes are sorted by
+/// instance, so that neighbours in the index are written together. Commits of one instance keep their order, and no
+/// commit moves past anything else.
 pub(super) struct ApplyOrder(Vec<(InstanceNum, usize)>);
 
 impl ApplyOrder {
     pub(super) fn of(writes: &[Write]) -> Self {
         // No instance has number 0.
-        let num = |write: &Write| if let Write::Commit(commit) = write { commit.num } else { InstanceNum(0) };
+        let num = |write: &Write| match write {
+            Write::Commit(commit) if commit.writes.is_empty() => commit.num,
+            _ => InstanceNum(0),
+        };
         let mut order: Vec<_> = writes.iter().map(num).zip(0..).collect();
         for same in order.chunk_by_mut(|(one, _), (next, _)| (one.0 == 0) == (next.0 == 0)) {
             same.sort_unstable();

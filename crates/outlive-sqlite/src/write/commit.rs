@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::batch::Batch;
 use super::cache::InstanceFacts;
-use super::{inbox, state};
+use super::{carried, inbox, state};
 use crate::row;
 
 pub(super) fn apply(batch: &mut Batch<'_>, commit: &Commit) -> rusqlite::Result<Answer> {
@@ -22,7 +22,7 @@ pub(super) fn apply(batch: &mut Batch<'_>, commit: &Commit) -> rusqlite::Result<
         return Ok(Answer::Fenced);
     };
     if has_applied(batch.connection, commit, &facts)? {
-        return Ok(Answer::Done);
+        return if commit.writes.is_empty() { Ok(Answer::Done) } else { carried::again(batch, &commit.writes) };
     }
     if !facts.is_open() || facts.seq != commit.seq_before || !is_dense(commit) {
         return Ok(Answer::Fenced);
@@ -31,8 +31,20 @@ pub(super) fn apply(batch: &mut Batch<'_>, commit: &Commit) -> rusqlite::Result<
     if !unseen.is_empty() {
         return Ok(Answer::Unseen(unseen));
     }
+    if commit.writes.is_empty() {
+        write(batch, commit, facts)?;
+        return Ok(Answer::Done);
+    }
+    // A start may have replaced the run.
+    let is_there = |batch: &mut Batch<'_>| Ok(batch.facts(num)?.is_some_and(|facts| facts.is_open()));
+    let answers = match carried::apply_all(batch, &commit.writes, |_| Ok(()), is_there)? {
+        Ok(answers) => answers,
+        Err(against) => return Ok(against),
+    };
+    // It may have sent something to itself, which makes the facts read above stale.
+    let facts = batch.facts(num)?.unwrap_or(facts);
     write(batch, commit, facts)?;
-    Ok(Answer::Done)
+    Ok(Answer::DoneWith(answers))
 }
 
 /// Returns the state if this commit marks an instance stuck whose claim found damage.

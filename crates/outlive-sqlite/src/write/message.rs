@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::batch::Batch;
 use super::feed::{self, StatusChange};
 use super::inbox::{self, Receiver};
-use super::{purge, queue};
+use super::{family, purge, queue};
 
 const CANCEL: &str = "UPDATE instance SET status = ?2, note = ?3, ended_at = ?4, reported = ?5 WHERE num = ?1";
 
@@ -26,7 +26,7 @@ pub(super) fn apply(batch: &mut Batch<'_>, send: &SendWrite) -> rusqlite::Result
     if let Some(pos) = pos_of_token(batch.connection, receiver.num, send.token)? {
         // The driver that gets this reply may not know of an earlier message.
         let before = inbox::last_before(batch.connection, receiver.num, pos)?;
-        return Ok(Answer::Sent { num, pos, before, is_new: true });
+        return Ok(Answer::Sent { num, pos, before, is_new: true, reached: Vec::new() });
     }
     let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);
     if receiver.status.is_ended() || (receiver.status == Status::Stuck && is_for_the_open) {
@@ -35,11 +35,11 @@ pub(super) fn apply(batch: &mut Batch<'_>, send: &SendWrite) -> rusqlite::Result
     if let Some(key) = &send.dedup
         && let Some(pos) = inbox::pos_of_key(batch.connection, receiver.num, key)?
     {
-        return Ok(Answer::Sent { num, pos, before: 0, is_new: false });
+        return Ok(Answer::Sent { num, pos, before: 0, is_new: false, reached: Vec::new() });
     }
     let before = batch.facts(receiver.num)?.map_or(0, |facts| facts.inbox_last);
-    let pos = accept(batch, &receiver, send)?;
-    Ok(Answer::Sent { num, pos, before, is_new: true })
+    let (pos, reached) = accept(batch, &receiver, send)?;
+    Ok(Answer::Sent { num, pos, before, is_new: true, reached })
 }
 
 fn pos_of_token(connection: &Connection, num: u64, token: u64) -> rusqlite::Result<Option<u64>> {
@@ -48,14 +48,16 @@ fn pos_of_token(connection: &Connection, num: u64, token: u64) -> rusqlite::Resu
     Ok(pos.optional()?.map(i64::cast_unsigned))
 }
 
-/// Stores a message that has passed all checks, and wakes its receiver.
-fn accept(batch: &mut Batch<'_>, receiver: &Receiver, send: &SendWrite) -> rusqlite::Result<u64> {
+/// Stores a message that has passed all checks, and wakes its receiver. Returns its position, and the other instances
+/// that got a message because it ended a stuck run.
+fn accept(batch: &mut Batch<'_>, receiver: &Receiver, send: &SendWrite) -> rusqlite::Result<(u64, Vec<InstanceNum>)> {
+    let mut reached = Vec::new();
     let pos = batch.cache.marks.pos + 1;
     batch.cache.marks.pos = pos;
     remember(batch.connection, receiver.num, pos, send)?;
     match &send.message {
         Message::Cancel { reason } | Message::Terminate { reason } if receiver.status == Status::Stuck => {
-            cancel_stuck(batch, receiver, reason, send.at)?;
+            reached = end_stuck(batch, receiver, reason, send)?;
         }
         message => {
             let inbound = Inbound { pos, at: send.at, message: message.clone() };
@@ -66,7 +68,7 @@ fn accept(batch: &mut Batch<'_>, receiver: &Receiver, send: &SendWrite) -> rusql
             }
         }
     }
-    Ok(pos)
+    Ok((pos, reached))
 }
 
 /// Records the token and the dedup key, so that the same message is recognized later.
@@ -80,12 +82,31 @@ fn remember(connection: &Connection, num: u64, pos: u64, send: &SendWrite) -> ru
     Ok(())
 }
 
-fn cancel_stuck(batch: &mut Batch<'_>, receiver: &Receiver, reason: &str, at: Timestamp) -> rusqlite::Result<()> {
+/// Ends a stuck instance, which no driver does. Returns the instances that got a message because of it.
+fn end_stuck(
+    batch: &mut Batch<'_>,
+    receiver: &Receiver,
+    reason: &str,
+    send: &SendWrite,
+) -> rusqlite::Result<Vec<InstanceNum>> {
+    if JobKind::of(&receiver.workflow).is_some() {
+        remove_stuck_job(batch, receiver, reason, send.at)?;
+        return Ok(Vec::new());
+    }
+    cancel_stuck_run(batch, receiver, reason, send.at)?;
+    let mut reached = Vec::new();
+    for notice in family::notices(batch.connection, receiver.num, send, reason)? {
+        if let Answer::Sent { num, reached: further, .. } = apply(batch, &notice)? {
+            reached.push(num);
+            reached.extend(further);
+        }
+    }
+    Ok(reached)
+}
+
+fn cancel_stuck_run(batch: &mut Batch<'_>, receiver: &Receiver, reason: &str, at: Timestamp) -> rusqlite::Result<()> {
     let cancelled = StatusKind::Cancelled;
     let seq = batch.facts(receiver.num)?.map_or(0, |facts| facts.seq);
-    if JobKind::of(&receiver.workflow).is_some() {
-        return end_stuck_job(batch, receiver, reason, at, seq);
-    }
     let (num, workflow, before) = (receiver.num, &receiver.workflow, Some(receiver.status.kind()));
     let change = StatusChange { num, workflow, before, seq, at, outcome: None };
     let reported = feed::report_status(batch, change, Status::Cancelled, Some(reason), receiver.reported)?;
@@ -99,13 +120,8 @@ fn cancel_stuck(batch: &mut Batch<'_>, receiver: &Receiver, reason: &str, at: Ti
 }
 
 /// Ends a stuck instance of a job: everything is removed, and only a lifecycle event remains.
-fn end_stuck_job(
-    batch: &mut Batch<'_>,
-    receiver: &Receiver,
-    reason: &str,
-    at: Timestamp,
-    seq: u64,
-) -> rusqlite::Result<()> {
+fn remove_stuck_job(batch: &mut Batch<'_>, receiver: &Receiver, reason: &str, at: Timestamp) -> rusqlite::Result<()> {
+    let seq = batch.facts(receiver.num)?.map_or(0, |facts| facts.seq);
     let reported = receiver.reported + 1;
     feed::report(batch, receiver.num, seq + reported, &LifecycleRecord::terminated(reason, at))?;
     let mut statement = batch.connection.prepare_cached("UPDATE instance SET reported = ?2 WHERE num = ?1")?;

@@ -7,7 +7,7 @@ use outlive_core::store::commit::{Answer, Refusal};
 use rusqlite::params;
 
 use super::batch::{Batch, PriorAttempt};
-use super::queue;
+use super::{family, queue};
 use crate::row::{self, InstanceRow};
 use crate::schema::QUEUED;
 
@@ -33,6 +33,9 @@ pub(super) fn apply(batch: &mut Batch<'_>, id: &Name, num: Option<InstanceNum>) 
     };
     if !instance.status.is_ended() && instance.status != Status::Stuck {
         return Ok(Answer::Refused(Refusal::Status(instance.status)));
+    }
+    if let Some(parent) = family::waiting_parent(batch.connection, instance.num.0)? {
+        return Ok(Answer::Refused(Refusal::Child { parent }));
     }
     remove(batch, instance.num.0, &instance.workflow, instance.status.kind())?;
     Ok(Answer::Done)

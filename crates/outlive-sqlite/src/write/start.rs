@@ -10,12 +10,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::batch::Batch;
 use super::cache::InstanceFacts;
-use super::{feed, purge};
+use super::{family, feed, purge};
 use crate::row;
 
 const CREATE: &str = "INSERT INTO instance (num, status, owner, wake, recoveries, blamed, created_at, started_at, \
      seed, token, sum, id, workflow, tags, input, reported) VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
      ON CONFLICT (id) DO NOTHING";
+
+/// Separate from [`CREATE`], as few instances are children.
+const ADOPT: &str = "UPDATE instance SET parent = ?2, is_detached = ?3, parent_id = ?4 WHERE num = ?1";
 
 const LABEL: &str = "INSERT INTO tag (key, value, num) VALUES (?1, ?2, ?3)";
 
@@ -53,6 +56,9 @@ pub(super) fn apply(batch: &mut Batch<'_>, start: &StartWrite) -> rusqlite::Resu
 }
 
 fn replace(batch: &mut Batch<'_>, found: &ExistingInstance, start: &StartWrite) -> rusqlite::Result<Answer> {
+    if let Some(parent) = family::waiting_parent(batch.connection, found.num)? {
+        return Ok(Answer::Refused(Refusal::Child { parent }));
+    }
     purge::remove(batch, found.num, &found.workflow, found.status)?;
     match create(batch, start)? {
         Some(num) => Ok(Answer::Started { num, created: true, is_driven: batch.holds(start.owner) }),
@@ -88,6 +94,10 @@ pub(super) fn create(batch: &mut Batch<'_>, start: &StartWrite) -> rusqlite::Res
         return Ok(None);
     }
     batch.cache.marks.num = num;
+    if let Some(parent) = &start.parent {
+        let values = params![num.cast_signed(), parent.num.0.cast_signed(), parent.is_detached, parent.id.as_str()];
+        batch.connection.prepare_cached(ADOPT)?.execute(values)?;
+    }
     for (key, value) in &start.tags {
         batch.connection.prepare_cached(LABEL)?.execute(params![key, value, num.cast_signed()])?;
     }

@@ -1,17 +1,14 @@
 //! Applies one turn of a job: all of its changes, or none.
 
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, NewState, Turn, Write};
+use outlive_core::store::commit::{Answer, NewState, Turn};
 use outlive_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::batch::Batch;
 use super::cache::InstanceFacts;
-use super::{dead_letters, feed, inbox, message, purge, push, queue, start, state};
+use super::{carried, feed, inbox, purge, queue, state};
 use crate::schema::QUEUED;
-
-const FOREIGN_WRITE: &str =
-    "a turn can only start instances, send messages, push events and resolve dead letters; report this";
 
 pub(super) fn apply(batch: &mut Batch<'_>, turn: &Turn) -> rusqlite::Result<Answer> {
     if !batch.holds(turn.epoch) {
@@ -23,17 +20,17 @@ pub(super) fn apply(batch: &mut Batch<'_>, turn: &Turn) -> rusqlite::Result<Answ
     {
         // Its driver could not read its contents, so nothing about them is checked or returned.
         return Ok(match state::mark_stuck(batch, num, state)? {
-            Answer::Done => Answer::Turned(Vec::new()),
+            Answer::Done => Answer::DoneWith(Vec::new()),
             fenced => fenced,
         });
     }
     let after = turn.before + turn.lifecycle.iter().map(|record| record.kind.count()).sum::<u64>();
     let Some(facts) = batch.facts(num)? else {
         let is_done = turn.is_removed && reported_when_gone(batch.connection, num)? == Some(after);
-        return if is_done { answer_again(batch, turn) } else { Ok(Answer::Fenced) };
+        return if is_done { carried::again(batch, &turn.writes) } else { Ok(Answer::Fenced) };
     };
     if after > turn.before && facts.reported == after {
-        return answer_again(batch, turn);
+        return carried::again(batch, &turn.writes);
     }
     if !facts.is_open() || facts.reported != turn.before {
         return Ok(Answer::Fenced);
@@ -47,20 +44,14 @@ pub(super) fn apply(batch: &mut Batch<'_>, turn: &Turn) -> rusqlite::Result<Answ
         Err(against) => return Ok(against),
     };
     if turn.is_removed && !turn.writes.is_empty() {
-        return Ok(Answer::Turned(answers));
+        return Ok(Answer::DoneWith(answers));
     }
     let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
     let wake = reaches_itself.then_some(Timestamp::AT_ONCE);
     // It may have sent something to itself, which makes the facts read above stale.
     let facts = batch.facts(num)?.unwrap_or(facts);
     write(batch, turn, facts, wake)?;
-    Ok(Answer::Turned(answers))
-}
-
-/// Returns the outcome of a turn that was applied before: its writes are recognized by their tokens.
-fn answer_again(batch: &mut Batch<'_>, turn: &Turn) -> rusqlite::Result<Answer> {
-    let answers: rusqlite::Result<_> = turn.writes.iter().map(|write| send(batch, write)).collect();
-    Ok(Answer::Turned(answers?))
+    Ok(Answer::DoneWith(answers))
 }
 
 fn reported_when_gone(connection: &Connection, num: u64) -> rusqlite::Result<Option<u64>> {
@@ -69,8 +60,8 @@ fn reported_when_gone(connection: &Connection, num: u64) -> rusqlite::Result<Opt
     Ok(reported.map(i64::cast_unsigned))
 }
 
-/// Applies a turn's writes to other instances, or returns why it cannot: if one is refused, none is applied. A turn
-/// that removes its instance is applied first, so that what it sends to its own id creates a fresh one.
+/// Applies a turn's writes to other instances, or returns why it cannot. A turn that removes its instance is applied
+/// first, so that what it sends to its own id creates a fresh one.
 fn send_out(
     batch: &mut Batch<'_>,
     turn: &Turn,
@@ -79,42 +70,11 @@ fn send_out(
     if turn.writes.is_empty() {
         return Ok(Ok(Vec::new()));
     }
-    let saved = batch.cache.save();
-    batch.connection.prepare_cached("SAVEPOINT turn")?.execute([])?;
-    if turn.is_removed {
-        write(batch, turn, *facts, None)?;
-    }
-    let sent = send_all(batch, turn)?;
-    if sent.is_err() {
-        batch.connection.prepare_cached("ROLLBACK TO turn")?.execute([])?;
-        batch.cache.restore(saved);
-    }
-    batch.connection.prepare_cached("RELEASE turn")?.execute([])?;
-    Ok(sent)
-}
-
-fn send_all(batch: &mut Batch<'_>, turn: &Turn) -> rusqlite::Result<Result<Vec<Answer>, Answer>> {
-    let mut answers = Vec::with_capacity(turn.writes.len());
-    for write in &turn.writes {
-        match send(batch, write)? {
-            refused @ Answer::Refused(_) => return Ok(Err(refused)),
-            answer => answers.push(answer),
-        }
-    }
+    let before = |batch: &mut Batch<'_>| if turn.is_removed { write(batch, turn, *facts, None) } else { Ok(()) };
     // A start may have replaced the instance.
-    let is_there = turn.is_removed || batch.facts(turn.num.0)?.is_some_and(|facts| facts.is_open());
-    Ok(if is_there { Ok(answers) } else { Err(Answer::Fenced) })
-}
-
-/// Applies one write of a turn to another instance.
-fn send(batch: &mut Batch<'_>, write: &Write) -> rusqlite::Result<Answer> {
-    match write {
-        Write::Start(start) => start::apply(batch, start),
-        Write::Message(send) => message::apply(batch, send),
-        Write::Push(push) => push::apply(batch, push),
-        Write::ResolveDeadLetters(resolve) => dead_letters::apply(batch, resolve),
-        _ => Err(rusqlite::Error::ToSqlConversionFailure(FOREIGN_WRITE.into())),
-    }
+    let is_there =
+        |batch: &mut Batch<'_>| Ok(turn.is_removed || batch.facts(turn.num.0)?.is_some_and(|facts| facts.is_open()));
+    carried::apply_all(batch, &turn.writes, before, is_there)
 }
 
 /// Applies a turn that has passed all checks. `wake` covers what it has not seen: what it sent to itself, and

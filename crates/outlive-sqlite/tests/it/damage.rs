@@ -219,6 +219,6 @@ async fn job_with_a_damaged_inbox_becomes_stuck_and_blocks_no_other() {
     let stuck_turn = Turn { state: Some(stuck), ..Turn::new(a, epoch, 0) };
     let other = claim(&[b], epoch);
     let answers = store.write(std::sync::Arc::new(vec![Write::Turn(Box::new(stuck_turn)), other])).await.unwrap();
-    assert!(matches!(&answers[..], [Answer::Turned(_), Answer::Claimed(one)] if one.len() == 1), "{answers:?}");
+    assert!(matches!(&answers[..], [Answer::DoneWith(_), Answer::Claimed(one)] if one.len() == 1), "{answers:?}");
     assert_eq!(store.instance(&name("task:orders:a")).await.unwrap().unwrap().status, Status::Stuck);
 }

@@ -37,7 +37,7 @@ pub(crate) async fn pushed(store: &SqliteStore, push: PushWrite) -> (InstanceNum
 
 async fn turned(store: &SqliteStore, turn: Turn) {
     let answer = write(store, Write::Turn(Box::new(turn))).await;
-    assert!(matches!(answer, Answer::Turned(_)), "not turned: {answer:?}");
+    assert!(matches!(answer, Answer::DoneWith(_)), "not turned: {answer:?}");
 }
 
 fn turn(num: InstanceNum, epoch: Epoch, before: u64) -> Turn {

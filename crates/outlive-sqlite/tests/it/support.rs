@@ -68,6 +68,7 @@ pub(crate) fn json(value: &str) -> Payload {
 /// A start of `id` at time 10, with a token derived from the id.
 pub(crate) fn start(id: &str) -> StartWrite {
     StartWrite {
+        parent: None,
         id: name(id),
         workflow: name("checkout"),
         input: json("input"),
@@ -96,7 +97,15 @@ pub(crate) fn entry(seq: u64) -> Entry {
 }
 
 pub(crate) fn commit(num: InstanceNum, epoch: Epoch, seq_before: u64) -> Commit {
-    Commit { num, epoch, seq_before, entries: vec![entry(seq_before + 1)], taken: vec![], state: None }
+    Commit {
+        writes: Vec::new(),
+        num,
+        epoch,
+        seq_before,
+        entries: vec![entry(seq_before + 1)],
+        taken: vec![],
+        state: None,
+    }
 }
 
 pub(crate) fn state(status: Status) -> NewState {

@@ -4,6 +4,7 @@ mod jobs;
 
 use std::sync::Arc;
 
+use outlive_core::child::Parent;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
@@ -59,7 +60,8 @@ async fn operate(pair: &mut Pair, author: &mut Author) -> Checked {
         pair.write(&batch).await?;
         (author.held, author.letters) = pair.compare().await?;
     }
-    let (filter, limit) = (author.random.filter(), author.random.below(4) + 1);
+    let (mut filter, limit) = (author.random.filter(), author.random.below(4) + 1);
+    filter.parent = author.parent().map(|parent| parent.num);
     let before = author.any_held().map(|held| held.instance.num);
     let before = author.random.maybe(before).flatten();
     pair.query(&filter, before, usize::try_from(limit).unwrap_or(1)).await
@@ -106,6 +108,7 @@ impl Author {
 
     fn start(&mut self) -> StartWrite {
         let start = StartWrite {
+            parent: self.parent(),
             id: self.id(),
             workflow: name(self.random.pick(&["checkout", "refund"])),
             input: self.random.pick(&[json("1"), json("[2]")]),
@@ -120,12 +123,23 @@ impl Author {
         self.named(start)
     }
 
+    /// Makes one in three instances a child, of one that may not exist.
+    fn parent(&mut self) -> Option<Parent> {
+        if !self.random.is(3) {
+            return None;
+        }
+        let held = self.any_held().map(|held| (held.instance.num, held.instance.id.clone()));
+        let (num, id) = held.unwrap_or((InstanceNum(1_000_000_000), name("nobody")));
+        Some(Parent { num, id, is_detached: self.random.is(3) })
+    }
+
     fn send(&mut self) -> SendWrite {
-        let message = match self.random.below(8) {
+        let message = match self.random.below(9) {
             0 => cancel("enough"),
             1 => Message::Terminate { reason: "out".to_owned() },
             2 => Message::Pause,
             3 => Message::Resume,
+            4 => Message::ChildEnded { id: self.id(), outcome: json("{\"completed\":1}") },
             _ => signal("hello"),
         };
         let is_signal = matches!(message, Message::Signal { .. });
@@ -148,7 +162,8 @@ impl Author {
         taken.retain(|_| self.random.is(2));
         let has_state = self.random.is(2);
         let state = has_state.then(|| self.state(&positions));
-        Commit { num, epoch: self.epoch_or_not(15), seq_before, entries, taken, state }
+        let writes = (0..self.random.below(9).saturating_sub(6)).map(|_| self.nested()).collect();
+        Commit { num, epoch: self.epoch_or_not(15), seq_before, entries, taken, writes, state }
     }
 
     fn entry(&mut self, seq: u64) -> Entry {

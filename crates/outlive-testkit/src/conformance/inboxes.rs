@@ -269,7 +269,7 @@ async fn key_sent_twice_in_one_batch_is_kept_once(w: &mut World) -> Checked {
     let (first, second) = (keyed(w, "a", "first"), keyed(w, "a", "second"));
     let answers = w.batch(vec![Write::Message(first), Write::Message(second)]).await?;
     let pos = w.inbox(num).await?[0].pos;
-    same(&answers[0], &Answer::Sent { num, pos, before: 0, is_new: true })?;
+    same(&answers[0], &Answer::Sent { reached: Vec::new(), num, pos, before: 0, is_new: true })?;
     was_there(&answers[1], num, pos)?;
     texts(w, num, &["first"]).await
 }

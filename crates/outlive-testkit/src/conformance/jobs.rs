@@ -73,7 +73,7 @@ impl World {
     /// Takes a turn, which must be accepted.
     pub(crate) async fn turned(&self, turn: &Turn) -> Checked<Vec<Answer>> {
         match self.turn(turn).await? {
-            Answer::Turned(answers) => Ok(answers),
+            Answer::DoneWith(answers) => Ok(answers),
             other => Err(format!("a turn returned {other:?}")),
         }
     }

@@ -6,6 +6,7 @@ mod jobs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use outlive_core::child::Parent;
 use outlive_core::id::InstanceNum;
 use outlive_core::message::Inbound;
 use outlive_core::queue::Queued;
@@ -88,6 +89,22 @@ impl Pair {
             let (first, second) = self.comparable(write, first, second);
             same(&second, &first).map_err(|found| format!("{found}\n    for {write:?}"))?;
             self.compare_replies(write).await?;
+            self.learn_reached(&first).await?;
+        }
+        Ok(())
+    }
+
+    /// Learns the positions of messages that were sent because others were, which no result contains.
+    async fn learn_reached(&mut self, answer: &Answer) -> Checked {
+        let answers =
+            if let Answer::DoneWith(answers) = answer { answers.as_slice() } else { std::slice::from_ref(answer) };
+        for answer in answers {
+            let Answer::Sent { reached, .. } = answer else { continue };
+            for num in reached {
+                let inbox = in_words(self.first.inbox(*num, 0, usize::MAX).await)?;
+                let inbox_second = in_words(self.second.inbox(self.num_second(*num), 0, usize::MAX).await)?;
+                self.learn_inbox(*num, &inbox, &inbox_second);
+            }
         }
         Ok(())
     }
@@ -128,11 +145,14 @@ impl Pair {
     pub(crate) async fn query(&self, filter: &Filter, before: Option<InstanceNum>, limit: usize) -> Checked {
         let first = in_words(self.first.list(filter, before, limit).await)?;
         let before = before.map(|num| self.num_second(num));
-        let second = in_words(self.second.list(filter, before, limit).await)?;
+        let parent = filter.parent.map(|num| self.num_second(num));
+        let filter_second = parent.map_or_else(|| filter.clone(), |num| filter.clone().children_of(num));
+        let second = in_words(self.second.list(&filter_second, before, limit).await)?;
         let instances: Vec<Instance> = second.instances.into_iter().map(|instance| self.instance(instance)).collect();
         let next = second.next.map(|num| self.num(num));
         same(&(filter, instances, next), &(filter, first.instances, first.next))?;
-        let (first, second) = (in_words(self.first.count(filter).await)?, in_words(self.second.count(filter).await)?);
+        let (first, second) =
+            (in_words(self.first.count(filter).await)?, in_words(self.second.count(&filter_second).await)?);
         same(&StatusKind::ALL.map(|kind| second.of(kind)), &StatusKind::ALL.map(|kind| first.of(kind)))
     }
 }
@@ -158,13 +178,17 @@ impl Pair {
     fn write_for_second(&self, write: &Write) -> Write {
         let mut write = write.clone();
         match &mut write {
-            Write::Start(start) => start.owner = self.epoch_second(start.owner),
+            Write::Start(start) => {
+                start.owner = self.epoch_second(start.owner);
+                start.parent.iter_mut().for_each(|parent| parent.num = self.num_second(parent.num));
+            }
             Write::Message(send) => send.num = send.num.map(|num| self.num_second(num)),
             Write::Commit(commit) => {
                 let num = commit.num;
                 commit.num = self.num_second(num);
                 commit.epoch = self.epoch_second(commit.epoch);
                 commit.taken.iter_mut().for_each(|pos| *pos = self.pos_second(num, *pos));
+                commit.writes.iter_mut().for_each(|write| *write = self.write_for_second(write));
                 if let Some(state) = &mut commit.state {
                     state.seen = state.seen.map(|pos| self.pos_second(num, pos));
                 }
@@ -205,7 +229,13 @@ impl Pair {
         // An instance recreated by a dead letter has the letter's number as its seed.
         let seed = self.letters.to_first.get(&second.seed).copied().unwrap_or(second.seed);
         let wake = second.wake.map(|due| self.wake(Wake { due, num: second.num }).due);
-        Instance { num: self.num(second.num), owner, seed, wake, ..second }
+        let parent = second.parent.map(|parent| Parent { num: self.parent(parent.num), ..parent });
+        Instance { num: self.num(second.num), owner, seed, wake, parent, ..second }
+    }
+
+    /// A parent may never have existed, and then has the same number in both.
+    fn parent(&self, second: InstanceNum) -> InstanceNum {
+        self.nums.to_first.get(&second).copied().unwrap_or(second)
     }
 
     fn inbox(&self, num: InstanceNum, second: Vec<Inbound>) -> Vec<Inbound> {
@@ -240,8 +270,9 @@ impl Pair {
                 self.learn_inbox(num, seen, &inbox);
                 (first, Answer::Unseen(self.inbox(num, inbox)))
             }
-            (_, second @ Answer::Turned(_)) => match write {
-                Write::Turn(turn) => self.comparable_turned(turn, first, second),
+            (_, second @ Answer::DoneWith(_)) => match write {
+                Write::Turn(turn) => self.comparable_carried(&turn.writes, first, second),
+                Write::Commit(commit) => self.comparable_carried(&commit.writes, first, second),
                 _ => (first, second),
             },
             (Answer::Claimed(ours), Answer::Claimed(claimed)) => {
@@ -259,21 +290,29 @@ impl Pair {
 
     fn comparable_sent(&mut self, first: Answer, second: Answer) -> (Answer, Answer) {
         let (
-            Answer::Sent { num, pos, before: _, is_new },
-            Answer::Sent { num: num_second, pos: pos_second, before: _, is_new: is_new_second },
+            Answer::Sent { num, pos, before: _, is_new, reached },
+            Answer::Sent {
+                num: num_second,
+                pos: pos_second,
+                before: _,
+                is_new: is_new_second,
+                reached: reached_second,
+            },
         ) = (&first, &second)
         else {
             return (first, second);
         };
+        let reached_second = reached_second.iter().map(|num| self.num(*num)).collect();
+        let of = |num, pos, is_new, reached| Answer::Sent { num, pos, before: 0, is_new, reached };
+        let num_of_second = self.num(*num_second);
         // A store may have forgotten the position of a message, and then returns 0.
         if *pos == 0 || *pos_second == 0 {
-            let unplaced = |num, is_new| Answer::Sent { num, pos: 0, before: 0, is_new };
-            return (unplaced(*num, *is_new), unplaced(self.num(*num_second), *is_new_second));
+            let first = of(*num, 0, *is_new, reached.clone());
+            return (first, of(num_of_second, 0, *is_new_second, reached_second));
         }
         self.positions.learn((*num, *pos), (*num_second, *pos_second));
-        let (pos_first, pos) = (pos, self.pos(*num_second, *pos_second));
-        let of = |num, pos, is_new| Answer::Sent { num, pos, before: 0, is_new };
-        (of(*num, *pos_first, *is_new), of(self.num(*num_second), pos, *is_new_second))
+        let placed = self.pos(*num_second, *pos_second);
+        (of(*num, *pos, *is_new, reached.clone()), of(num_of_second, placed, *is_new_second, reached_second))
     }
 
     fn claimed(&self, second: Claimed) -> Claimed {

@@ -220,9 +220,11 @@ async fn refused_send_refuses_the_whole_turn(w: &mut World) -> Checked {
     let turns = to_be_refused(w).await?;
     let before = w.snapshot().await?;
     for (turn, why) in turns {
-        refused(&w.turn(&turn).await?, why.clone())?;
+        let index = turn.writes.len() - 1;
+        same(&w.turn(&turn).await?, &Answer::WriteRefused { index, refusal: why.clone() })?;
         same(&w.snapshot().await?, &before)?;
-        refused(&w.turn(&Turn { is_removed: true, ..turn }).await?, why)?;
+        let removing = Turn { is_removed: true, ..turn };
+        same(&w.turn(&removing).await?, &Answer::WriteRefused { index, refusal: why })?;
         same(&w.snapshot().await?, &before)?;
     }
     let counts = in_words(w.store().count(&outlive_core::store::query::Filter::all()).await)?;
@@ -238,7 +240,7 @@ async fn refused_turn_uses_no_numbers(w: &mut World) -> Checked {
     refused.push(Write::Turn(Box::new(w.new_turn(num, 0))));
     refused.push(Write::Push(w.new_push(ORDER, &["first"])));
     let answers = w.batch(refused).await?;
-    same(&answers[4], &Answer::Turned(vec![]))?;
+    same(&answers[4], &Answer::DoneWith(vec![]))?;
     ensure(matches!(answers[5], Answer::Pushed { created: true, before: 0, .. }), || format!("{:?}", answers[5]))?;
     w.restart(at(0)).await?;
     let since: Vec<_> = w.feed().await?.into_iter().filter(|item| Some(item.pos) > last).collect();

@@ -144,6 +144,7 @@ impl World {
     /// A start of `id` that is due and has no owner.
     pub(crate) fn new_start(&self, id: &str) -> StartWrite {
         StartWrite {
+            parent: None,
             id: name(id),
             workflow: name("checkout"),
             input: json("1"),
@@ -164,7 +165,7 @@ impl World {
     /// `count` entries after `seq_before`, without a new state.
     pub(crate) fn new_commit(&self, num: InstanceNum, seq_before: u64, count: u64) -> Commit {
         let entries = (1..=count).map(|more| step_done(seq_before + more)).collect();
-        Commit { num, epoch: self.epoch, seq_before, entries, taken: Vec::new(), state: None }
+        Commit { writes: Vec::new(), num, epoch: self.epoch, seq_before, entries, taken: Vec::new(), state: None }
     }
 
     /// A new state without entries.

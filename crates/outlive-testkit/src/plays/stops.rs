@@ -144,7 +144,19 @@ impl Recorded {
         let (workflow, input) = (self.instance.workflow.clone(), self.instance.input.clone());
         let (id, tags, on_conflict, seed) =
             (self.instance.id.clone(), Default::default(), OnConflict::Join, self.instance.seed);
-        let start = StartWrite { id, workflow, input, seed, tags, at, due: at, on_conflict, token: 1, owner: epoch };
+        let start = StartWrite {
+            parent: None,
+            id,
+            workflow,
+            input,
+            seed,
+            tags,
+            at,
+            due: at,
+            on_conflict,
+            token: 1,
+            owner: epoch,
+        };
         let is_taken = |entry: &&Entry| entry.kind == EntryKind::SignalTaken;
         let taken: Vec<u64> = entries.iter().filter(is_taken).filter_map(position).collect();
         let sent = if self.is_early { self.signals.len() } else { taken.len() };
@@ -157,7 +169,15 @@ impl Recorded {
             let wake = status.until();
             NewState { status, wake, is_owned: false, seen: None, outcome: None, note: None, at }
         });
-        let commit = Commit { num: InstanceNum(self.instance.num.0), epoch, seq_before: 0, entries, taken, state };
+        let commit = Commit {
+            writes: Vec::new(),
+            num: InstanceNum(self.instance.num.0),
+            epoch,
+            seq_before: 0,
+            entries,
+            taken,
+            state,
+        };
         let writes = [Write::Start(start)].into_iter().chain(sends).chain([Write::Commit(commit)]).collect::<Vec<_>>();
         store.write(Arc::new(writes)).await?;
         Ok(store)

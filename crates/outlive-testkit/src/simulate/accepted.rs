@@ -41,7 +41,7 @@ impl Acceptance {
                 (Write::Start(start), Answer::Started { created: true, .. }) if self.tokens.insert(start.token) => {
                     *self.started.entry(start.id.clone()).or_default() += 1;
                 }
-                (Write::Turn(turn), Answer::Turned(answers)) => {
+                (Write::Turn(turn), Answer::DoneWith(answers)) => {
                     for moved in turn.queue.iter().filter(|moved| moved.to.is_none()) {
                         if let Some(key) = &moved.key {
                             let place = (turn.num, key.clone());

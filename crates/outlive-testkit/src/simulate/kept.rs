@@ -35,7 +35,7 @@ impl Since {
     /// Records durable writes.
     pub(super) fn written(&mut self, batch: &[Write], answers: &[Answer]) {
         for pair in batch.iter().zip(answers) {
-            let (Write::Turn(turn), Answer::Turned(_)) = pair else { continue };
+            let (Write::Turn(turn), Answer::DoneWith(_)) = pair else { continue };
             let done = turn.lifecycle.iter().filter(|news| {
                 matches!(news.kind, LifecycleRecordKind::JobExecuted | LifecycleRecordKind::EventHandled)
             });

@@ -396,13 +396,13 @@ impl WriteReply {
             }
             Self::Run { mailbox, seq, has_state } => {
                 mailbox.post(|arrivals| match answer {
-                    Answer::Done => {
+                    Answer::Done | Answer::DoneWith(_) => {
                         arrivals.durable = arrivals.durable.max(seq);
                         if has_state {
                             arrivals.rare().answers.push(Answer::Done);
                         }
                     }
-                    Answer::Unseen(_) => arrivals.rare().answers.push(answer),
+                    Answer::Unseen(_) | Answer::WriteRefused { .. } => arrivals.rare().answers.push(answer),
                     _ => arrivals.is_fenced = true,
                 });
             }

@@ -15,7 +15,6 @@ use crate::store::page;
 use crate::store::query::{FeedContent, FeedItem, Urgency, Wake};
 use crate::time::Timestamp;
 
-use super::row::Row;
 use super::rows::{Rows, set_wake};
 
 /// The maximum number of dead letters that one write retries or discards.
@@ -72,11 +71,11 @@ impl Rows {
         let after = turn.before + turn.lifecycle.iter().map(|record| record.kind.count()).sum::<u64>();
         let Some(row) = self.instances.get_mut(&turn.num) else {
             let is_done = turn.is_removed && self.gone.get(&turn.num) == Some(&after);
-            return if is_done { self.answer_again(turn) } else { Answer::Fenced };
+            return if is_done { self.send_again(&turn.writes) } else { Answer::Fenced };
         };
         let reported = row.instance.reported;
         if after > turn.before && reported == after {
-            return self.answer_again(turn);
+            return self.send_again(&turn.writes);
         }
         if !row.is_open() || reported != turn.before {
             return Answer::Fenced;
@@ -85,36 +84,23 @@ impl Rows {
         if !unseen.is_empty() {
             return Answer::Unseen(unseen);
         }
-        let whole = (!turn.writes.is_empty()).then(|| self.clone());
+        let whole = (turn.is_removed && !turn.writes.is_empty()).then(|| self.clone());
         if turn.is_removed {
             // What the turn sends to its own id creates a new instance.
             self.take_turn(turn, None);
         }
-        let answers: Vec<Answer> = turn.writes.iter().map(|write| self.apply(write)).collect();
-        if let Some(against) = self.against(turn, &answers) {
-            if let Some(whole) = whole {
-                *self = whole;
+        let answers = match self.send_all(&turn.writes, |rows| turn.is_removed || rows.is_open(turn.num)) {
+            Ok(answers) => answers,
+            Err(against) => {
+                whole.into_iter().for_each(|whole| *self = whole);
+                return against;
             }
-            return against;
-        }
+        };
         if !turn.is_removed {
             let reaches_itself = answers.iter().any(|answer| answer.reaches(turn.num));
             self.take_turn(turn, reaches_itself.then_some(Timestamp::AT_ONCE));
         }
-        Answer::Turned(answers)
-    }
-
-    /// Returns why a turn cannot be applied after its writes were: one of them was refused, or replaced or closed the
-    /// instance.
-    fn against(&self, turn: &Turn, answers: &[Answer]) -> Option<Answer> {
-        let is_there = turn.is_removed || self.instances.get(&turn.num).is_some_and(Row::is_open);
-        let refused = answers.iter().find(|answer| matches!(answer, Answer::Refused(_))).cloned();
-        refused.or((!is_there).then_some(Answer::Fenced))
-    }
-
-    /// Repeats the result of a turn that was applied before. Its writes are recognized by their tokens.
-    fn answer_again(&mut self, turn: &Turn) -> Answer {
-        Answer::Turned(turn.writes.iter().map(|write| self.apply(write)).collect())
+        Answer::DoneWith(answers)
     }
 
     /// Applies a turn that passed all checks. `wake` is set if the turn sent something to its own instance, which its

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use crate::child::ChildOutcome;
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::kind::JobKind;
@@ -162,7 +163,10 @@ impl Rows {
                     return Answer::Refused(Refusal::Conflict { workflow: held.workflow.clone() });
                 }
                 OnConflict::Reject => return Answer::Refused(Refusal::Taken),
-                OnConflict::Replace => self.remove(&start.id),
+                OnConflict::Replace => match self.waiting_parent(held) {
+                    Some(parent) => return Answer::Refused(Refusal::Child { parent }),
+                    None => self.remove(&start.id),
+                },
             }
         }
         Answer::Started { num: self.create(start), created: true, is_driven: self.lease == Some(start.owner) }
@@ -190,6 +194,7 @@ impl Rows {
             owner: if is_driven { start.owner } else { Epoch(0) },
             wake: None,
             reported: 0,
+            parent: start.parent.clone(),
         };
         set_wake(&mut self.wakes, &mut instance, (!is_driven).then_some(start.due));
         self.ids.insert(start.id.clone(), num);
@@ -211,7 +216,7 @@ impl Rows {
         if let Some(pos) = row.tokens.get(&send.token) {
             // The owner may not have received the message before it.
             let before = row.inbox.range(..pos).next_back().map_or(0, |(pos, _)| *pos);
-            return Answer::Sent { num, pos: *pos, before, is_new: true };
+            return Answer::Sent { num, pos: *pos, before, is_new: true, reached: Vec::new() };
         }
         let status = row.instance.status;
         let is_for_the_open = matches!(send.message, Message::Pause | Message::Resume);
@@ -219,7 +224,7 @@ impl Rows {
             return Answer::Refused(Refusal::Status(status));
         }
         if let Some(pos) = send.dedup.as_ref().and_then(|key| row.keys.get(key)) {
-            return Answer::Sent { num, pos: *pos, before: 0, is_new: false };
+            return Answer::Sent { num, pos: *pos, before: 0, is_new: false, reached: Vec::new() };
         }
         let before = row.inbox.keys().next_back().copied().unwrap_or(0);
         self.pos_last += 1;
@@ -232,6 +237,7 @@ impl Rows {
             set_wake(&mut self.wakes, &mut row.instance, Some(due));
         }
         let has_ended = row.instance.status.is_ended() && !before_status.is_ended();
+        let pos = self.pos_last;
         if let (true, false, Message::Cancel { reason } | Message::Terminate { reason }) =
             (has_ended, is_run, &send.message)
         {
@@ -239,7 +245,43 @@ impl Rows {
             self.remove(&send.id);
         }
         self.tell_status(num, Some(before_status.kind()), send.at);
-        Answer::Sent { num, pos: self.pos_last, before, is_new: true }
+        let reached = if has_ended && is_run { self.pass_on_end(num, send) } else { Vec::new() };
+        Answer::Sent { num, pos, before, is_new: true, reached }
+    }
+
+    /// Passes on the end of a stuck run, which no driver does: its parent learns of it, and its attached children get
+    /// the same message. Returns the instances that got one.
+    fn pass_on_end(&mut self, num: InstanceNum, send: &commit::SendWrite) -> Vec<InstanceNum> {
+        let Some(instance) = self.instances.get(&num).map(|row| &row.instance) else { return Vec::new() };
+        let outcome = ChildOutcome::of(instance.status, None, instance.note.as_deref());
+        let to_parent = instance.parent.iter().zip(outcome).map(|(parent, outcome)| {
+            commit::SendWrite::child_ended(parent, &instance.id, &outcome, send.token, send.at)
+        });
+        let is_attached =
+            |one: &&Instance| one.parent.as_ref().is_some_and(|parent| parent.num == num && !parent.is_detached);
+        let children = self.instances.values().map(|row| &row.instance).filter(is_attached);
+        let to_children = children.map(|child| commit::SendWrite {
+            id: child.id.clone(),
+            num: Some(child.num),
+            dedup: None,
+            ..send.clone()
+        });
+        let family: Vec<_> = to_parent.chain(to_children).collect();
+        let mut reached = Vec::new();
+        for message in family {
+            if let Answer::Sent { num, reached: further, .. } = self.send(&message) {
+                reached.push(num);
+                reached.extend(further);
+            }
+        }
+        reached
+    }
+
+    /// Returns the id of the parent that waits for this instance, if there is one.
+    fn waiting_parent(&self, instance: &Instance) -> Option<Name> {
+        let parent = instance.parent.as_ref().filter(|_| !instance.status.is_ended())?;
+        let row = self.instances.get(&parent.num)?;
+        (!row.instance.status.is_ended()).then(|| parent.id.clone())
     }
 
     fn commit(&mut self, commit: &Commit) -> Answer {
@@ -250,7 +292,7 @@ impl Rows {
             return Answer::Fenced;
         };
         if row.has_applied(commit) {
-            return Answer::Done;
+            return if commit.writes.is_empty() { Answer::Done } else { self.send_again(&commit.writes) };
         }
         if !row.is_open() || row.seq_last() != commit.seq_before || !is_dense(commit) {
             return Answer::Fenced;
@@ -259,6 +301,11 @@ impl Rows {
         if !unseen.is_empty() {
             return Answer::Unseen(unseen);
         }
+        let answers = match self.send_all(&commit.writes, |rows| rows.is_open(commit.num)) {
+            Ok(answers) => answers,
+            Err(against) => return against,
+        };
+        let Some(row) = self.instances.get_mut(&commit.num) else { return Answer::Fenced };
         let before = row.instance.status.kind();
         row.take(commit);
         if let Some(state) = &commit.state {
@@ -270,7 +317,45 @@ impl Rows {
         if let Some(state) = &commit.state {
             self.tell_status(commit.num, Some(before), state.at);
         }
-        Answer::Done
+        if commit.writes.is_empty() { Answer::Done } else { Answer::DoneWith(answers) }
+    }
+
+    /// Applies the writes that a commit or turn carries. If one is refused, or `is_fine` returns `false` after them,
+    /// nothing is changed, and the result says why.
+    pub(super) fn send_all(
+        &mut self,
+        writes: &[Write],
+        is_fine: impl FnOnce(&Self) -> bool,
+    ) -> Result<Vec<Answer>, Answer> {
+        let whole = (!writes.is_empty()).then(|| self.clone());
+        let mut answers = Vec::with_capacity(writes.len());
+        let mut against = None;
+        for (index, write) in writes.iter().enumerate() {
+            match self.apply(write) {
+                Answer::Refused(refusal) if !write.is_notice() => {
+                    against = Some(Answer::WriteRefused { index, refusal });
+                    break;
+                }
+                answer => answers.push(answer),
+            }
+        }
+        let against = against.or((!is_fine(self)).then_some(Answer::Fenced));
+        match (against, whole) {
+            (None, _) => Ok(answers),
+            (Some(against), whole) => {
+                whole.into_iter().for_each(|whole| *self = whole);
+                Err(against)
+            }
+        }
+    }
+
+    /// Repeats the result of a commit or turn that was applied before. Its writes are recognized by their tokens.
+    pub(super) fn send_again(&mut self, writes: &[Write]) -> Answer {
+        Answer::DoneWith(writes.iter().map(|write| self.apply(write)).collect())
+    }
+
+    pub(super) fn is_open(&self, num: InstanceNum) -> bool {
+        self.instances.get(&num).is_some_and(Row::is_open)
     }
 
     fn claim(&mut self, claim: &Claim) -> Answer {
@@ -346,6 +431,9 @@ impl Rows {
         };
         if row.is_open() {
             return Answer::Refused(Refusal::Status(row.instance.status));
+        }
+        if let Some(parent) = self.waiting_parent(&row.instance) {
+            return Answer::Refused(Refusal::Child { parent });
         }
         self.remove(id);
         Answer::Done

@@ -101,7 +101,7 @@ impl Author {
     }
 
     /// Returns a write that a turn sends.
-    fn nested(&mut self) -> Write {
+    pub(super) fn nested(&mut self) -> Write {
         match self.random.below(4) {
             0 => Write::Message(self.send()),
             1 => Write::Start(self.start()),

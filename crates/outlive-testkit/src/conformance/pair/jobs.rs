@@ -124,14 +124,14 @@ impl Pair {
         (of(*num, *created, positions.clone()), second)
     }
 
-    /// Translates what a turn sent into the same numbers.
-    pub(super) fn comparable_turned(&mut self, turn: &Turn, first: Answer, second: Answer) -> (Answer, Answer) {
-        let (Answer::Turned(first), Answer::Turned(second)) = (first.clone(), second.clone()) else {
+    /// Translates what a commit or turn sent into the same numbers.
+    pub(super) fn comparable_carried(&mut self, writes: &[Write], first: Answer, second: Answer) -> (Answer, Answer) {
+        let (Answer::DoneWith(first), Answer::DoneWith(second)) = (first.clone(), second.clone()) else {
             return (first, second);
         };
-        let answers = turn.writes.iter().zip(first).zip(second);
+        let answers = writes.iter().zip(first).zip(second);
         let (first, second) = answers.map(|((write, one), other)| self.comparable(write, one, other)).unzip();
-        (Answer::Turned(first), Answer::Turned(second))
+        (Answer::DoneWith(first), Answer::DoneWith(second))
     }
 
     /// Instances recreated by dead letters have no known number yet.

@@ -188,10 +188,10 @@ impl JobDriver {
         }
         let (before, replies, receivers) = (self.job.checkpoint(), self.replies.clone(), Receivers::of(&writes));
         self.ended(&call, end, began);
-        if let Some(refusal) = self.commit(Standing::at_work(), writes).await? {
+        if let Some((index, refusal)) = self.commit(Standing::at_work(), writes).await? {
             self.job.roll_back(before, &call);
             self.replies = replies;
-            let failure = Failure::new(Cause::Error, receivers.refused(&refusal));
+            let failure = Failure::new(Cause::Error, receivers.refused(index, &refusal));
             self.ended(&call, End::Failed(failure), began);
         }
         Ok(())
@@ -232,11 +232,11 @@ impl JobDriver {
 
     // ---- commits ----
 
-    /// Commits what has changed. Returns the refusal, if it was refused.
-    async fn commit(&mut self, standing: Standing, writes: Vec<Write>) -> Result<Option<Refusal>, JobIsOver> {
+    /// Commits what has changed. If one of the writes was refused, returns which one and why.
+    async fn commit(&mut self, standing: Standing, writes: Vec<Write>) -> Result<Option<(usize, Refusal)>, JobIsOver> {
         let change = self.job.take_change();
         match self.submit(&change, &standing, writes).await? {
-            Answer::Turned(_) => {
+            Answer::DoneWith(_) => {
                 self.turns.committed();
                 self.is_owned = standing.is_owned;
                 self.notify(&change);
@@ -251,7 +251,7 @@ impl JobDriver {
                 messages.into_iter().for_each(|inbound| self.job.receive(inbound));
                 Ok(None)
             }
-            Answer::Refused(refusal) => Ok(Some(refusal)),
+            Answer::WriteRefused { index, refusal } => Ok(Some((index, refusal))),
             _ => Err(JobIsOver),
         }
     }

@@ -158,7 +158,7 @@ impl PoolDriver {
     /// Handles the reply to a commit.
     fn answered(&mut self, answer: Answer) -> Result<(), PoolIsOver> {
         match answer {
-            Answer::Turned(_) => {
+            Answer::DoneWith(_) => {
                 let durable = self.pool.committed().ok_or(PoolIsOver)?;
                 self.turns.committed();
                 self.report(&durable);
@@ -168,7 +168,7 @@ impl PoolDriver {
                 self.pool.unseen(messages);
                 Ok(())
             }
-            Answer::Refused(refusal) => self.refused(&refusal),
+            Answer::WriteRefused { index, refusal } => self.refused(index, &refusal),
             _ => Err(PoolIsOver),
         }
     }
@@ -188,8 +188,8 @@ impl PoolDriver {
         }
     }
 
-    fn refused(&mut self, refusal: &Refusal) -> Result<(), PoolIsOver> {
-        let problem = Receivers::of(self.pool.writes_in_flight()).refused(refusal);
+    fn refused(&mut self, index: usize, refusal: &Refusal) -> Result<(), PoolIsOver> {
+        let problem = Receivers::of(self.pool.writes_in_flight()).refused(index, refusal);
         match self.pool.refused(&problem) {
             RefusedTurn::Handler => Ok(()),
             RefusedTurn::Hook => {

@@ -453,7 +453,15 @@ impl<S: RunHost> RunDriver<S> {
             if state.is_some() {
                 taken.extend_from_slice(locked.machine.controls_done());
             }
-            Commit { num: self.resident.info.num, epoch: self.epoch, seq_before, entries, taken, state }
+            Commit {
+                writes: Vec::new(),
+                num: self.resident.info.num,
+                epoch: self.epoch,
+                seq_before,
+                entries,
+                taken,
+                state,
+            }
         };
         commit.entries.iter().for_each(|entry| logs::entry(&self.resident.info, entry));
         if self.resident.env.is_paranoid {

@@ -79,30 +79,29 @@ impl TurnLog {
 }
 
 /// The ids that the writes of a handler go to, for people.
-pub(super) struct Receivers(String);
+pub(super) struct Receivers(Vec<String>);
 
 impl Receivers {
     pub(super) fn of(writes: &[Write]) -> Self {
         let id = |write: &Write| match write {
-            Write::Message(send) => Some(format!("{:?}", send.id.as_str())),
-            Write::Start(start) => Some(format!("{:?}", start.id.as_str())),
-            Write::Push(push) => Some(format!("{:?}", push.id.as_str())),
-            _ => None,
+            Write::Message(send) => send.id.to_string(),
+            Write::Start(start) => start.id.to_string(),
+            Write::Push(push) => push.id.to_string(),
+            _ => String::new(),
         };
-        let ids: Vec<_> = writes.iter().filter_map(id).collect();
-        Self(if ids.len() > 1 { format!("one of {}", ids.join(", ")) } else { ids.concat() })
+        Self(writes.iter().map(id).collect())
     }
 
-    /// Explains why a write that a handler asked for was refused.
-    pub(super) fn refused(&self, refusal: &Refusal) -> String {
-        let Self(ids) = self;
+    /// Explains why one of the writes that a handler asked for was refused.
+    pub(super) fn refused(&self, index: usize, refusal: &Refusal) -> String {
+        let id = self.0.get(index).map_or("", String::as_str);
         match refusal {
-            Refusal::NotFound => format!("it signals {ids}, which does not exist; start the run first"),
-            Refusal::Status(status) => format!("it sends to {ids}, which is {status}"),
+            Refusal::NotFound => format!("it signals {id:?}, which does not exist; start the run first"),
+            Refusal::Status(status) => format!("it sends to {id:?}, which is {status}"),
             Refusal::Conflict { workflow } => {
-                format!("it starts {ids}, an id that a run of {workflow:?} has; use another id")
+                format!("it starts {id:?}, an id that a run of {workflow:?} has; use another id")
             }
-            other => format!("its write to {ids} was refused: {other:?}"),
+            other => format!("its write to {id:?} was refused: {other:?}"),
         }
     }
 }

@@ -141,6 +141,7 @@ impl Outbox {
         self.env.names.check_input(&workflow, &input)?;
         let (now, random) = (self.now(), &self.env.random);
         let start = commit::StartWrite {
+            parent: None,
             id: run_id(id)?,
             workflow,
             input,

@@ -151,8 +151,8 @@ impl DueQueue {
             return;
         }
         let (num, has_recorded) = match (write, answer) {
-            (Write::Commit(commit), Answer::Done) => (commit.num, !commit.entries.is_empty()),
-            (Write::Turn(turn), Answer::Turned(_)) if !turn.lifecycle.is_empty() => (turn.num, true),
+            (Write::Commit(commit), Answer::Done | Answer::DoneWith(_)) => (commit.num, !commit.entries.is_empty()),
+            (Write::Turn(turn), Answer::DoneWith(_)) if !turn.lifecycle.is_empty() => (turn.num, true),
             _ => return,
         };
         let mut suspects = self.suspects();

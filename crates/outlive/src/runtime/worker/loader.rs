@@ -113,7 +113,8 @@ impl Loader {
 
     fn submit_state(&self, num: InstanceNum, seq: u64, state: NewState) {
         let (epoch, state) = (self.services.epoch, Some(state));
-        let commit = Commit { num, epoch, seq_before: seq, entries: Vec::new(), taken: Vec::new(), state };
+        let commit =
+            Commit { writes: Vec::new(), num, epoch, seq_before: seq, entries: Vec::new(), taken: Vec::new(), state };
         let reply = WriteReply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
         self.services.committer.submit(Write::Commit(commit), reply);
     }

@@ -32,15 +32,16 @@ impl WriteListener for Worker {
             }
             // The instance may be gone, or the lease may be lost.
             (Write::Commit(_) | Write::Turn(_), Answer::Fenced) => self.services.check_lease(),
-            (Write::Message(send), Answer::Sent { num, pos, before, is_new: true }) => {
+            (Write::Message(send), Answer::Sent { num, pos, before, is_new: true, reached }) => {
                 self.services.replies.place(send.token, *num, *pos);
-                self.sent(send, *num, *pos, *before)
+                self.sent(send, *num, *pos, *before);
+                self.look_again(reached);
             }
             (Write::Push(push), Answer::Pushed { num, positions, before, .. }) => {
                 self.pushed(push, *num, positions, *before);
             }
-            (Write::Turn(turn), Answer::Turned(answers)) => {
-                turn.writes.iter().zip(answers).for_each(|(write, answer)| self.written(write, answer));
+            (Write::Turn(turn), Answer::DoneWith(answers)) => {
+                self.carried(&turn.writes, answers);
                 let is_stuck = turn.state.as_ref().is_some_and(|state| state.status == Status::Stuck);
                 if is_stuck && self.services.residency.mailbox(turn.num).is_none() {
                     // It became stuck while it was loaded, so no driver notifies those who wait for it.
@@ -59,12 +60,10 @@ impl WriteListener for Worker {
                     }
                 });
             }
-            (Write::Commit(Commit { num, state: Some(state), .. }), Answer::Done)
-                if RunOutcome::is_in(state.status) =>
-            {
-                // A later claim, after a retry, loads a new copy.
-                self.services.residency.retire(*num);
-                self.services.waiters.notify(*num, state);
+            (Write::Commit(commit), Answer::Done) => self.committed(commit),
+            (Write::Commit(commit), Answer::DoneWith(answers)) => {
+                self.committed(commit);
+                self.carried(&commit.writes, answers);
             }
             _ => {}
         }
@@ -84,6 +83,19 @@ impl WriteListener for Worker {
 }
 
 impl Worker {
+    /// Passes on what a commit or turn has sent to other instances.
+    fn carried(&self, writes: &[Write], answers: &mut [Answer]) {
+        writes.iter().zip(answers).for_each(|(write, answer)| self.written(write, answer));
+    }
+
+    fn committed(&self, commit: &Commit) {
+        if let Some(state) = commit.state.as_ref().filter(|state| RunOutcome::is_in(state.status)) {
+            // A later claim, after a retry, loads a new copy.
+            self.services.residency.retire(commit.num);
+            self.services.waiters.notify(commit.num, state);
+        }
+    }
+
     /// Loads claimed instances into memory.
     fn claimed(&self, claim: &Claim, claimed: Vec<Claimed>) {
         self.services.unreserve(claim.nums.len() - claimed.len());
