@@ -10,7 +10,26 @@ use crate::kind::JobKind;
 use crate::message::Inbound;
 use crate::payload::Payload;
 use crate::retry::Reason;
+use crate::status::Status;
 use crate::time::Timestamp;
+
+/// What to do next for an instance.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Next {
+    /// Call a handler, and report its end with [`Job::ended`](super::Job::ended).
+    Call(Call),
+    /// Wait for a time or a message.
+    Wait(Status),
+    /// Remove the instance: it holds nothing worth keeping.
+    Over,
+}
+
+impl Next {
+    /// Returns the wait of an instance that has nothing to do.
+    pub(super) fn wait_until(until: Option<Timestamp>) -> Self {
+        Self::Wait(until.map_or(Status::Waiting { until: None }, |until| Status::Sleeping { until }))
+    }
+}
 
 /// A call to make.
 #[derive(Clone, PartialEq, Debug)]

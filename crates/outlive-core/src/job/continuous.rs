@@ -1,8 +1,9 @@
 //! Continuous jobs: run again and again on a schedule.
 
-use super::call::Call;
-use super::retrying::Policy;
-use super::{Job, Next, Rules};
+use super::call::{Call, Next};
+use super::policy::Policy;
+use super::record::Record;
+use super::state::JobState;
 use crate::lifecycle::{Detail, LifecycleRecordKind};
 use crate::message::Message;
 use crate::schedule::{Missed, Schedule};
@@ -22,104 +23,99 @@ pub struct ContinuousRules {
     pub is_immediate: bool,
 }
 
-impl Job {
+impl ContinuousRules {
+    /// Sets the first tick of a new instance.
+    pub(super) fn begin(&self, record: &mut Record, created_at: Timestamp) {
+        record.next = self.schedule.first(created_at, self.is_immediate);
+        record.schedule = Some(self.schedule.to_string());
+    }
+
     /// Returns what is next when nothing is retried: the tick that is due, then a trigger.
-    pub(super) fn next_tick(&mut self, now: Timestamp) -> Next {
-        if !self.record.is_stopped {
-            self.resolve_overdue(now);
-            if self.record.next.is_some_and(|tick| tick <= now) {
-                return Next::Call(self.execution(false));
+    pub(super) fn next(&self, state: &mut JobState, now: Timestamp) -> Next {
+        if !state.record.is_stopped {
+            self.resolve_overdue(state, now);
+            if state.record.next.is_some_and(|tick| tick <= now) {
+                return Next::Call(state.execution(false));
             }
         }
-        if self.record.is_triggered {
-            return Next::Call(self.execution(true));
+        if state.record.is_triggered {
+            return Next::Call(state.execution(true));
         }
-        match self.record.is_stopped {
+        match state.record.is_stopped {
             true => Next::Wait(Status::Paused),
-            false => self.waiting_until(self.record.next),
+            false => Next::wait_until(state.record.next),
         }
     }
 
     /// Applies the policy for missed ticks. A tick that had begun runs again first, because some of it may have
     /// happened.
-    fn resolve_overdue(&mut self, now: Timestamp) {
-        let (Some(tick), Rules::Continuous(rules)) = (self.record.next, &self.rules) else { return };
-        if tick > now || self.record.begun == Some(tick) {
+    fn resolve_overdue(&self, state: &mut JobState, now: Timestamp) {
+        let Some(tick) = state.record.next else { return };
+        if tick > now || state.record.begun == Some(tick) {
             return;
         }
-        let due = rules.schedule.overdue(tick, now, rules.missed);
-        if due != self.record.next {
-            self.record.next = due;
-            self.touch();
+        let due = self.schedule.overdue(tick, now, self.missed);
+        if due != state.record.next {
+            state.record.next = due;
+            state.change.touch();
         }
-    }
-
-    /// Records that the execution for a tick begins. Returns `true` if that has to be committed before the call: after a
-    /// crash, this tick runs again, with its key.
-    pub fn begin_tick(&mut self, call: &Call) -> bool {
-        let is_new =
-            matches!(self.rules, Rules::Continuous(_)) && call.tick.is_some() && self.record.begun != call.tick;
-        if is_new {
-            self.record.begun = call.tick;
-            self.touch();
-        }
-        is_new
-    }
-
-    /// Returns `true` if a call is the first one of a tick that has begun: whatever comes in between, it is made.
-    #[must_use]
-    pub fn is_begun_tick(&self, call: &Call) -> bool {
-        call.attempt <= 1 && call.tick.is_some() && self.record.begun == call.tick
     }
 
     /// Recomputes the next tick if the schedule has changed, and returns the old schedule. A tick that is due, has
     /// begun or is being retried is left alone.
-    pub fn adopt_schedule(&mut self, now: Timestamp) -> Option<String> {
-        let Rules::Continuous(rules) = &self.rules else { return None };
-        let schedule = rules.schedule.to_string();
-        if self.record.schedule.as_ref() == Some(&schedule) {
+    pub(super) fn adopt_schedule(&self, state: &mut JobState, now: Timestamp) -> Option<String> {
+        let schedule = self.schedule.to_string();
+        if state.record.schedule.as_ref() == Some(&schedule) {
             return None;
         }
-        let next = rules.schedule.first(now, false);
-        let before = self.record.schedule.replace(schedule);
-        self.touch();
-        let is_open =
-            self.record.next.is_none_or(|tick| tick > now && self.record.begun != Some(tick)) && !self.is_held_up();
+        let before = state.record.schedule.replace(schedule);
+        state.change.touch();
+        let begun = state.record.begun;
+        let is_open = state.record.next.is_none_or(|tick| tick > now && begun != Some(tick)) && !state.is_held_up();
         if before.is_some() && is_open {
-            self.record.next = next;
+            state.record.next = self.schedule.first(now, false);
         }
         before
     }
 
     /// Handles a message: stops or resumes the schedule.
-    pub(super) fn take_tick_order(&mut self, message: Message, at: Timestamp, now: Timestamp) {
+    pub(super) fn take_order(&self, state: &mut JobState, message: &Message, at: Timestamp, now: Timestamp) {
+        let record = &mut state.record;
         match message {
-            Message::Pause if !self.record.is_stopped => {
-                self.record.is_stopped = true;
+            Message::Pause if !record.is_stopped => {
+                record.is_stopped = true;
                 // What failed is not retried, and a failed trigger does not run again either.
-                if self.record.retry.take().is_some_and(|retry| retry.is_trigger) {
-                    self.record.is_triggered = false;
+                if record.retry.take().is_some_and(|retry| retry.is_trigger) {
+                    record.is_triggered = false;
                 }
-                self.report(LifecycleRecordKind::JobStopped, at, Detail::default());
+                state.change.report(LifecycleRecordKind::JobStopped, at, Detail::default());
             }
-            Message::Resume if self.record.is_stopped => {
-                (self.record.is_stopped, self.record.begun) = (false, None);
-                self.report(LifecycleRecordKind::JobResumed, at, Detail::default());
-                if let Rules::Continuous(rules) = &self.rules {
-                    self.record.next = rules.schedule.first(now, rules.is_immediate);
-                }
+            Message::Resume if record.is_stopped => {
+                (record.is_stopped, record.begun) = (false, None);
+                record.next = self.schedule.first(now, self.is_immediate);
+                state.change.report(LifecycleRecordKind::JobResumed, at, Detail::default());
             }
             _ => {}
         }
     }
 
     /// Finishes an execution. A triggered one leaves the schedule alone.
-    pub(super) fn tick_over(&mut self, tick: Option<Timestamp>, was_trigger: bool, now: Timestamp) {
-        self.record.begun = None;
+    pub(super) fn finish(&self, state: &mut JobState, tick: Option<Timestamp>, was_trigger: bool, now: Timestamp) {
+        state.record.begun = None;
         if was_trigger {
-            self.record.is_triggered = false;
-        } else if let (Some(tick), Rules::Continuous(rules)) = (tick, &self.rules) {
-            self.record.next = rules.schedule.next(tick, now, rules.missed);
+            state.record.is_triggered = false;
+        } else if let Some(tick) = tick {
+            state.record.next = self.schedule.next(tick, now, self.missed);
         }
     }
+}
+
+/// Records that the execution for a tick begins. Returns `true` if that is new.
+pub(super) fn begin_tick(state: &mut JobState, call: &Call) -> bool {
+    let is_new = call.tick.is_some() && state.record.begun != call.tick;
+    if is_new {
+        state.record.begun = call.tick;
+        state.change.touch();
+    }
+    is_new
 }

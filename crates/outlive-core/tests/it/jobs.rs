@@ -309,7 +309,7 @@ fn long_inbox_costs_each_event_the_same() {
     }
     for handled in 1..=300_000 {
         let Next::Call(call) = stage.job.next(at(1)) else { panic!("no call although events are left") };
-        assert!(!stage.job.is_ended_by_message() && stage.job.held().is_empty());
+        assert!(!stage.job.inbox().has_end() && stage.job.held().is_empty());
         let before = stage.job.checkpoint();
         stage.job.ended(&call, done(), at(1), at(1));
         if handled % 2 == 0 {

@@ -5,7 +5,7 @@ use super::read_ahead::earlier;
 use crate::event::Event;
 use crate::id::Name;
 use crate::job::call::{Exhausted, HandlerKind};
-use crate::job::retrying::{FailureVerdict, failure_records};
+use crate::job::policy::{FailureVerdict, failure_records};
 use crate::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use crate::queue::{Dead, Moved, Queued};
 use crate::store::commit::{NewState, Write};

@@ -4,7 +4,7 @@ use crate::event::Event;
 use crate::failure::{Cause, Failure};
 use crate::id::Name;
 use crate::job::call::End;
-use crate::job::retrying::{FailureVerdict, Policy};
+use crate::job::policy::{FailureVerdict, Policy};
 use crate::kind::JobKind;
 use crate::payload::Payload;
 use crate::queue::{Dead, PushTarget, Queued};

@@ -68,7 +68,7 @@ impl JobDriver {
         loop {
             self.read_now()?;
             if let Some(problem) = self.arrivals.rare().damage.take() {
-                self.job.set_aside(problem, self.now());
+                self.job.mark_stuck(problem, self.now());
             }
             let now = self.now();
             let next = self.job.next(now);
@@ -206,7 +206,7 @@ impl JobDriver {
             // Earlier changes do not wait for a slow handler.
             self.commit(Standing::at_work(), Vec::new()).await?;
         }
-        while !self.job.is_ended_by_message() {
+        while !self.job.inbox().has_end() {
             tokio::select! {
                 biased;
                 ended = &mut calling => return Ok(Some(ended)),
@@ -262,7 +262,7 @@ impl JobDriver {
             status: if stuck.is_some() { Status::Stuck } else { standing.status },
             wake: standing.status.until(),
             is_owned: standing.is_owned && stuck.is_none(),
-            seen: (!standing.is_owned && !change.is_terminated && stuck.is_none()).then(|| self.job.seen()),
+            seen: (!standing.is_owned && !change.is_terminated && stuck.is_none()).then(|| self.job.inbox().seen()),
             outcome: Some(self.job.record().to_payload()),
             note: stuck,
             at: self.now(),
@@ -318,11 +318,11 @@ impl JobDriver {
         // A message or its wake led to a claim while it was in memory, so the store records it as ours again.
         self.is_owned |= std::mem::take(&mut self.arrivals.is_claimed);
         if self.is_owned || self.job.has_change() {
-            let seen = self.job.seen();
+            let seen = self.job.inbox().seen();
             self.commit(Standing { status, is_owned: false }, Vec::new()).await?;
             // An extra wake does no harm, and what came in the meantime may have nothing to do with it.
             self.keep_wake(status);
-            if self.job.seen() != seen || self.job.has_change() || self.arrivals.is_claimed {
+            if self.job.inbox().seen() != seen || self.job.has_change() || self.arrivals.is_claimed {
                 return Ok(());
             }
         }
@@ -356,10 +356,10 @@ impl JobDriver {
 
     /// Removes an instance with nothing worth keeping. Returns `false` if it stays because a message came in time.
     async fn end(&mut self) -> Result<bool, JobIsOver> {
-        let seen = self.job.seen();
+        let seen = self.job.inbox().seen();
         self.job.remove();
         self.commit(Standing { status: Status::Completed, is_owned: false }, Vec::new()).await?;
-        if self.job.seen() != seen {
+        if self.job.inbox().seen() != seen {
             self.job.keep(self.now());
         }
         Ok(false)

@@ -37,7 +37,7 @@ impl ReceiveInOrder for Job {
     }
 
     fn has_received(&self, pos: u64) -> bool {
-        Self::has_received(self, pos)
+        self.inbox().has_received(pos)
     }
 }
 
