@@ -136,7 +136,7 @@ pub struct ResolveDeadLetters {
     /// The name of the job with its kind.
     pub job: Name,
     /// The dead letters to process.
-    pub letters: WhichLetters,
+    pub which: WhichDeadLetters,
     /// `true` to retry them as new events, `false` to discard them.
     pub is_retry: bool,
     /// When the request is made.
@@ -145,14 +145,14 @@ pub struct ResolveDeadLetters {
 
 /// A selection of the dead letters of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WhichLetters {
+pub enum WhichDeadLetters {
     /// All dead letters of the job.
     All,
     /// The dead letter with this position.
     One(u64),
 }
 
-impl WhichLetters {
+impl WhichDeadLetters {
     /// Returns `true` if the dead letter with this position is selected.
     #[must_use]
     pub fn has(self, pos: u64) -> bool {

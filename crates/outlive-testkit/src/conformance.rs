@@ -46,6 +46,7 @@ macro_rules! cases {
 
 mod claims;
 mod commits;
+mod dead_letters;
 mod differential;
 mod ends;
 mod families;
@@ -54,7 +55,6 @@ mod fences;
 mod filters;
 mod inboxes;
 mod jobs;
-mod letters;
 mod lists;
 mod pages;
 mod pair;
@@ -194,7 +194,7 @@ pub fn cases() -> Vec<Case> {
         pushes::cases(),
         turns::cases(),
         queues::cases(),
-        letters::cases(),
+        dead_letters::cases(),
         feeds::cases(),
     ]
     .concat()

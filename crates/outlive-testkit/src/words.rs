@@ -29,7 +29,7 @@ pub(crate) fn of_whom(write: &Write) -> String {
         Write::Purge(id, None) => id.to_string(),
         Write::Push(push) => push.id.to_string(),
         Write::Turn(turn) => format!("job {}", turn.num),
-        Write::ResolveDeadLetters(bury) => bury.job.to_string(),
+        Write::ResolveDeadLetters(resolve) => resolve.job.to_string(),
         Write::Mark(reader, _) => format!("reader {reader}"),
         Write::Trim(_) => "the feed".to_owned(),
         other => format!("{other:?}"),
@@ -53,7 +53,7 @@ pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
             format!("events pushed: {}", listed(push.events.iter().map(|event| of_event(event, started)).collect()))
         }
         Write::Turn(turn) => of_turn(turn, started),
-        Write::ResolveDeadLetters(bury) if bury.is_retry => "dead letters retried".to_owned(),
+        Write::ResolveDeadLetters(resolve) if resolve.is_retry => "dead letters retried".to_owned(),
         Write::ResolveDeadLetters(_) => "dead letters discarded".to_owned(),
         Write::Mark(_, number) => format!("cursor at {number}"),
         Write::Trim(trim) => format!("events older than {} removed", trim.before),

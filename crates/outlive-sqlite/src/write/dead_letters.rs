@@ -2,7 +2,7 @@
 
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
-use outlive_core::queue::{Dead, PushWrite, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{Dead, PushWrite, ResolveDeadLetters, WhichDeadLetters};
 use outlive_core::store::commit::{Answer, Refusal};
 use outlive_core::time::Timestamp;
 use rusqlite::params;
@@ -19,15 +19,15 @@ const FREE_KEY: &str =
     "DELETE FROM dedup WHERE instance = (SELECT num FROM instance WHERE id = ?1) AND key = ?2 AND pos = ?3";
 
 pub(super) fn apply(batch: &mut Batch<'_>, resolve: &ResolveDeadLetters) -> rusqlite::Result<Answer> {
-    let meant = match resolve.letters {
-        WhichLetters::All => queue::dead(batch.connection, &resolve.job, 0, RESOLVE_MAX)?,
-        WhichLetters::One(pos) => {
+    let meant = match resolve.which {
+        WhichDeadLetters::All => queue::dead(batch.connection, &resolve.job, 0, RESOLVE_MAX)?,
+        WhichDeadLetters::One(pos) => {
             let mut one = queue::dead(batch.connection, &resolve.job, pos.saturating_sub(1), 1)?;
             one.retain(|dead| dead.pos == pos);
             one
         }
     };
-    if meant.is_empty() && resolve.letters != WhichLetters::All {
+    if meant.is_empty() && resolve.which != WhichDeadLetters::All {
         let is_done = batch.prior == PriorAttempt::MaybeDurable;
         let done = Answer::Buried { count: 1, nums: Vec::new() };
         return Ok(if is_done { done } else { Answer::Refused(Refusal::NotFound) });

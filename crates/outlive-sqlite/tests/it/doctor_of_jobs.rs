@@ -4,7 +4,7 @@ use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
 use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use outlive_core::message::Message;
-use outlive_core::queue::{Dead, Moved, PushTarget as Where, PushWrite, ResolveDeadLetters, Spot, WhichLetters};
+use outlive_core::queue::{Dead, Moved, PushTarget as Where, PushWrite, ResolveDeadLetters, Spot, WhichDeadLetters};
 use outlive_core::status::Status;
 use outlive_core::store::Store;
 use outlive_core::store::commit::{Answer, Epoch, NewState, Trim, Turn, Write};
@@ -95,7 +95,8 @@ async fn store_with_jobs_is_sound_whatever_they_do() {
     let store = place.open();
     let epoch = store.lease(at(100)).await.unwrap();
     assert_sound(&place);
-    let retry = ResolveDeadLetters { job: name("pool:mail"), letters: WhichLetters::All, is_retry: true, at: at(110) };
+    let retry =
+        ResolveDeadLetters { job: name("pool:mail"), which: WhichDeadLetters::All, is_retry: true, at: at(110) };
     write(&store, Write::ResolveDeadLetters(retry)).await;
     assert_sound(&place);
     let num = store_num(&place, TASK);

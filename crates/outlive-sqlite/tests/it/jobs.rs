@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive_core::queue::{ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{ResolveDeadLetters, WhichDeadLetters};
 use outlive_core::store::Store;
 use outlive_core::store::commit::{Answer, Write};
 use outlive_core::store::query::{FeedContent, Query};
@@ -51,8 +51,12 @@ async fn dead_letter_retry_with_a_lost_reply_happens_once() {
         let place = with_jobs().await;
         let store = place.open();
         let pos = place.number("SELECT pos FROM dead").cast_unsigned();
-        let bury =
-            ResolveDeadLetters { job: name("pool:mail"), letters: WhichLetters::One(pos), is_retry: true, at: at(90) };
+        let bury = ResolveDeadLetters {
+            job: name("pool:mail"),
+            which: WhichDeadLetters::One(pos),
+            is_retry: true,
+            at: at(90),
+        };
         let batch = Arc::new(vec![Write::ResolveDeadLetters(bury.clone())]);
         write_unknown(&place, &store, &batch).await;
         if is_durable {

@@ -37,7 +37,7 @@ use crate::random::Random;
 pub async fn differential(a: Arc<dyn Store>, b: Arc<dyn Store>, seed: u64, operations: usize) -> Result<(), String> {
     let mut pair = Pair::new(a, b).await?;
     let mut author =
-        Author { random: Random::new(seed), held: Vec::new(), letters: Vec::new(), epoch: pair.epoch, ticks: 0 };
+        Author { random: Random::new(seed), held: Vec::new(), dead_letters: Vec::new(), epoch: pair.epoch, ticks: 0 };
     for operation in 0..operations {
         let done = operate(&mut pair, &mut author).await;
         done.map_err(|found| format!("seed {seed}, operation {operation}: {found}"))?;
@@ -55,10 +55,10 @@ async fn operate(pair: &mut Pair, author: &mut Author) -> Checked {
     }
     let batch = author.batch();
     pair.write(&batch).await?;
-    (author.held, author.letters) = pair.compare().await?;
+    (author.held, author.dead_letters) = pair.compare().await?;
     if author.random.is(4) && batch.iter().all(can_be_repeated) {
         pair.write(&batch).await?;
-        (author.held, author.letters) = pair.compare().await?;
+        (author.held, author.dead_letters) = pair.compare().await?;
     }
     let (mut filter, limit) = (author.random.filter(), author.random.below(4) + 1);
     filter.parent = author.parent().map(|parent| parent.num);
@@ -76,8 +76,8 @@ fn can_be_repeated(write: &Write) -> bool {
 struct Author {
     random: Random,
     held: Vec<Held>,
-    /// Positions of the dead letters.
-    letters: Vec<u64>,
+    /// Positions of the dead dead_letters.
+    dead_letters: Vec<u64>,
     epoch: Epoch,
     /// Grows with each write, for writes that must not happen at the same moment twice.
     ticks: i64,
@@ -94,7 +94,7 @@ impl Author {
         match self.random.below(140) {
             100..115 => Write::Push(self.push()),
             115..133 => self.turn(),
-            133..138 => Write::ResolveDeadLetters(self.bury()),
+            133..138 => Write::ResolveDeadLetters(self.resolve()),
             138..140 => self.of_feed(),
             0..20 => Write::Start(self.start()),
             20..45 => Write::Message(self.send()),

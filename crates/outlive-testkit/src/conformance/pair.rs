@@ -30,7 +30,7 @@ pub(crate) struct Pair {
     /// The same for positions, which may be counted per instance.
     positions: Both<(InstanceNum, u64)>,
     /// The same for dead letters, which outlive their instance.
-    letters: Both<u64>,
+    dead_letters: Both<u64>,
 }
 
 /// An instance as both stores have it.
@@ -63,8 +63,8 @@ impl Pair {
     pub(crate) async fn new(first: Arc<dyn Store>, second: Arc<dyn Store>) -> Checked<Self> {
         let epoch = in_words(first.lease(at(0)).await)?;
         let epoch_second = in_words(second.lease(at(0)).await)?;
-        let (nums, positions, letters) = (Both::new(), Both::new(), Both::new());
-        Ok(Self { first, second, epoch, epoch_second, nums, positions, letters })
+        let (nums, positions, dead_letters) = (Both::new(), Both::new(), Both::new());
+        Ok(Self { first, second, epoch, epoch_second, nums, positions, dead_letters })
     }
 
     pub(crate) async fn release(&self) -> Checked {
@@ -80,7 +80,7 @@ impl Pair {
 
     /// Writes the batch to both stores and compares each result.
     pub(crate) async fn write(&mut self, batch: &[Write]) -> Checked {
-        batch.iter().for_each(|write| self.learn_letters(write));
+        batch.iter().for_each(|write| self.learn_dead_letters(write));
         let for_second = batch.iter().map(|write| self.write_for_second(write)).collect();
         let first = in_words(self.first.write(Arc::new(batch.to_vec())).await)?;
         let second = in_words(self.second.write(Arc::new(for_second)).await)?;
@@ -202,7 +202,7 @@ impl Pair {
                 absolve.epoch = self.epoch_second(absolve.epoch);
             }
             Write::Turn(turn) => self.turn_for_second(turn),
-            Write::ResolveDeadLetters(bury) => self.bury_for_second(bury),
+            Write::ResolveDeadLetters(resolve) => self.resolve_for_second(resolve),
             _ => {}
         }
         write
@@ -227,7 +227,7 @@ impl Pair {
     fn instance(&self, second: Instance) -> Instance {
         let owner = if second.owner == self.epoch_second { self.epoch } else { second.owner };
         // An instance recreated by a dead letter has the letter's number as its seed.
-        let seed = self.letters.to_first.get(&second.seed).copied().unwrap_or(second.seed);
+        let seed = self.dead_letters.to_first.get(&second.seed).copied().unwrap_or(second.seed);
         let wake = second.wake.map(|due| self.wake(Wake { due, num: second.num }).due);
         let parent = second.parent.map(|parent| Parent { num: self.parent(parent.num), ..parent });
         Instance { num: self.num(second.num), owner, seed, wake, parent, ..second }
@@ -243,7 +243,7 @@ impl Pair {
         second.into_iter().map(|inbound| Inbound { pos: self.pos(num_second, inbound.pos), ..inbound }).collect()
     }
 
-    /// Retried letters have a position that no write returned.
+    /// Retried dead letters have a position that no write returned.
     fn learn_inbox(&mut self, num: InstanceNum, first: &[Inbound], second: &[Inbound]) {
         let num_second = self.num_second(num);
         for (one, other) in first.iter().zip(second) {

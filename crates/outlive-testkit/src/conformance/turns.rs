@@ -200,9 +200,9 @@ async fn to_be_refused(w: &World) -> Checked<Vec<(Turn, Refusal)>> {
     w.with_status("over", Status::Completed).await?;
     let turn = Turn { state: Some(asleep(at(5_000))), ..busy(w).await? };
     let taken = StartWrite { on_conflict: OnConflict::Reject, ..w.new_start("run") };
-    let bury = outlive_core::queue::ResolveDeadLetters {
+    let resolve = outlive_core::queue::ResolveDeadLetters {
         job: name(MAILS),
-        letters: outlive_core::queue::WhichLetters::One(99),
+        which: outlive_core::queue::WhichDeadLetters::One(99),
         is_retry: true,
         at: at(1),
     };
@@ -210,7 +210,7 @@ async fn to_be_refused(w: &World) -> Checked<Vec<(Turn, Refusal)>> {
         (Write::Message(w.new_send("nobody", signal("x"))), Refusal::NotFound),
         (Write::Message(w.new_send("over", signal("x"))), Refusal::Status(Status::Completed)),
         (Write::Start(taken), Refusal::Taken),
-        (Write::ResolveDeadLetters(bury), Refusal::NotFound),
+        (Write::ResolveDeadLetters(resolve), Refusal::NotFound),
     ];
     let with = |(write, why)| (Turn { writes: [turn.writes.clone(), vec![write]].concat(), ..turn.clone() }, why);
     Ok(writes.map(with).to_vec())

@@ -54,8 +54,8 @@ impl Acceptance {
                     }
                     self.written(&turn.writes, answers)?;
                 }
-                (Write::ResolveDeadLetters(bury), Answer::Buried { count, .. }) => {
-                    self.retried.extend((bury.is_retry && *count > 0).then(|| bury.job.clone()));
+                (Write::ResolveDeadLetters(resolve), Answer::Buried { count, .. }) => {
+                    self.retried.extend((resolve.is_retry && *count > 0).then(|| resolve.job.clone()));
                 }
                 _ => {}
             }

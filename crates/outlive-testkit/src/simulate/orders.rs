@@ -11,7 +11,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{Epoch, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
-use outlive_core::queue::{PushTarget, PushWrite, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{PushTarget, PushWrite, ResolveDeadLetters, WhichDeadLetters};
 use outlive_core::store::commit::{SendWrite, StartWrite, Write};
 use outlive_core::time::Timestamp;
 use serde_json::Value;
@@ -140,7 +140,7 @@ impl Order {
             Self::Tell(message) => vec![send(message.clone())],
             Self::RetryDead => vec![Write::ResolveDeadLetters(ResolveDeadLetters {
                 job,
-                letters: WhichLetters::All,
+                which: WhichDeadLetters::All,
                 is_retry: true,
                 at: now,
             })],

@@ -18,7 +18,7 @@ impl Engine {
     /// Returns when something is due next, according to the engine's memory.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let (now, deadline) = (self.services.now(), self.services.around.deadlines.first());
+        let (now, deadline) = (self.services.now(), self.services.handler_env.deadlines.first());
         let admission = self.services.due.next_admission();
         [self.services.wakes.first_after(now), deadline, admission].into_iter().flatten().min()
     }

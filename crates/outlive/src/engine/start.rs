@@ -76,7 +76,7 @@ impl Builder {
             committer: committer.clone(),
             waiters: waiters.clone(),
             replies: replies.clone(),
-            around: HandlerEnv { env, names, random: random.clone(), deadlines },
+            handler_env: HandlerEnv { shared: env, names, random: random.clone(), deadlines },
             epoch: lease(&*store, &*self.clock, self.lock_wait).await?,
             max_resident: self.max_resident,
         });

@@ -11,7 +11,7 @@ use outlive_core::job::Record;
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::queue::{PushTarget, PushWrite, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{PushTarget, PushWrite, ResolveDeadLetters, WhichDeadLetters};
 use outlive_core::status::Status;
 use outlive_core::store::commit::{self, Answer, Refusal, Write};
 use outlive_core::store::page::whole_inbox;
@@ -362,18 +362,18 @@ impl JobClient {
     }
 
     pub(crate) async fn dead<E>(&self) -> Result<Vec<DeadLetter<E>>, Error> {
-        let (mut letters, mut after) = (Vec::new(), 0);
+        let (mut dead_letters, mut after) = (Vec::new(), 0);
         loop {
             let page = self.shared.store.dead(self.job()?, after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(letters) };
+            let Some(last) = page.last() else { return Ok(dead_letters) };
             after = last.pos;
-            letters.extend(page.into_iter().map(DeadLetter::of));
+            dead_letters.extend(page.into_iter().map(DeadLetter::of));
         }
     }
 
     /// Retries or drops all dead letters that exist now, and returns how many. Those added in the meantime stay, as
     /// this might never end otherwise.
-    pub(crate) async fn bury_all(&self, is_retry: bool) -> Result<u64, Error> {
+    pub(crate) async fn resolve_all(&self, is_retry: bool) -> Result<u64, Error> {
         let left = self.shared.store.depth(self.job()?, self.shared.clock.now()).await?.dead;
         let (mut total, mut seen, mut after) = (0, 0, 0);
         while seen < left {
@@ -382,8 +382,8 @@ impl JobClient {
             after = last.pos;
             let meant = usize::try_from(left - seen).unwrap_or(usize::MAX);
             seen += page.len() as u64;
-            let buried = page.iter().take(meant).map(|dead| self.bury(dead.pos, is_retry));
-            for one in join_all(buried).await {
+            let resolved = page.iter().take(meant).map(|dead| self.resolve(dead.pos, is_retry));
+            for one in join_all(resolved).await {
                 match one {
                     Ok(is_done) => total += u64::from(is_done),
                     // Another caller was faster.
@@ -396,15 +396,15 @@ impl JobClient {
     }
 
     /// Retries or drops a dead letter. Returns `false` if it stays because another event has its key.
-    pub(crate) async fn bury(&self, number: u64, is_retry: bool) -> Result<bool, Error> {
+    pub(crate) async fn resolve(&self, number: u64, is_retry: bool) -> Result<bool, Error> {
         let job = self.job()?;
-        let bury = ResolveDeadLetters {
+        let resolve = ResolveDeadLetters {
             job: job.clone(),
-            letters: WhichLetters::One(number),
+            which: WhichDeadLetters::One(number),
             is_retry,
             at: self.shared.clock.now(),
         };
-        match self.shared.committer.write(Write::ResolveDeadLetters(bury)).await? {
+        match self.shared.committer.write(Write::ResolveDeadLetters(resolve)).await? {
             Answer::Buried { count, .. } => Ok(count > 0),
             Answer::Refused(_) => Err(Error::NoDeadLetter { job: job.to_string(), number }),
             _ => Err(Error::Shutdown),
@@ -422,8 +422,8 @@ pub(crate) fn record_of(instance: &Instance) -> Record {
 pub(crate) fn state_of(instance: Instance) -> Option<Payload> {
     let is_begun = instance.outcome.is_some();
     let state = record_of(&instance).state;
-    let given = Some(instance.input).filter(|_| JobKind::of(&instance.id) == Some(JobKind::Continuous) && !is_begun);
-    state.or(given)
+    let initial = Some(instance.input).filter(|_| JobKind::of(&instance.id) == Some(JobKind::Continuous) && !is_begun);
+    state.or(initial)
 }
 
 /// Adds a dedup key to an event.

@@ -18,18 +18,18 @@ pub(crate) struct Held<S> {
 
 /// The content of a context with state.
 pub(crate) struct StateCell<S> {
-    pub(crate) setting: CallContext,
+    pub(crate) context: CallContext,
     held: Mutex<Held<S>>,
 }
 
 impl<S: Serialize + DeserializeOwned> StateCell<S> {
     /// Decodes the state. The error names the type it does not decode as.
-    pub(crate) fn new(setting: CallContext, state: Option<&Payload>) -> Result<Arc<Self>, String> {
+    pub(crate) fn new(context: CallContext, state: Option<&Payload>) -> Result<Arc<Self>, String> {
         let value = match state {
             Some(payload) => Some(read_as("the state", payload)?),
             None => None,
         };
-        Ok(Arc::new(Self { setting, held: Mutex::new(Held { value, is_changed: false }) }))
+        Ok(Arc::new(Self { context, held: Mutex::new(Held { value, is_changed: false }) }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Held<S>> {
@@ -57,13 +57,13 @@ impl<S: Serialize + DeserializeOwned> StateCell<S> {
     /// Runs a handler on this state.
     pub(crate) fn run(
         self: Arc<Self>,
-        care: CallPolicy,
+        call_policy: CallPolicy,
         begin: impl FnOnce() -> HandlerFuture + Send + 'static,
     ) -> Calling
     where
         S: Send + Sync + 'static,
     {
-        Calling::new(async move { run(begin, care, &self.setting, || self.changed()).await })
+        Calling::new(async move { run(begin, call_policy, &self.context, || self.changed()).await })
     }
 
     /// Returns the state to store, if it changed. A state that does not decode again is refused, or the instance would
@@ -71,7 +71,7 @@ impl<S: Serialize + DeserializeOwned> StateCell<S> {
     fn changed(&self) -> Result<Option<Payload>, Error> {
         let held = self.lock();
         let Some(value) = held.value.as_ref().filter(|_| held.is_changed) else { return Ok(None) };
-        let payload = codec::encode("the state", value, self.setting.outbox.env().max_payload)?;
+        let payload = codec::encode("the state", value, self.context.outbox.env().max_payload)?;
         codec::check::<S>("the new state", &payload)?;
         Ok(Some(payload))
     }
@@ -96,43 +96,43 @@ macro_rules! common_methods {
         /// Returns the id of the instance.
         #[must_use]
         pub fn instance_id(&self) -> &str {
-            self.setting().own_id()
+            self.context().own_id()
         }
 
         /// Returns the name of the job.
         #[must_use]
         pub fn job_name(&self) -> &str {
-            self.setting().job_name()
+            self.context().job_name()
         }
 
         /// Returns the number of this attempt, starting at 1.
         #[must_use]
         pub fn attempt(&self) -> u32 {
-            self.setting().attempt
+            self.context().attempt
         }
 
         /// Returns `true` if an attempt was made before.
         #[must_use]
         pub fn is_retry(&self) -> bool {
-            self.setting().attempt > 1
+            self.context().attempt > 1
         }
 
         /// Returns a key that all attempts of this call share, and no other call does.
         #[must_use]
         pub fn idempotency_key(&self) -> &str {
-            &self.setting().key
+            &self.context().key
         }
 
         /// Returns when the instance was created.
         #[must_use]
         pub fn created_at(&self) -> Timestamp {
-            self.setting().created_at
+            self.context().created_at
         }
 
         /// Returns when this call started.
         #[must_use]
         pub fn started_at(&self) -> Timestamp {
-            self.setting().started_at
+            self.context().started_at
         }
 
         /// Returns the value given to [`Builder::provide`](crate::Builder::provide).
@@ -152,7 +152,7 @@ macro_rules! common_methods {
         /// # Errors
         /// [`Error::NotProvided`] if no such value was provided.
         pub fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {
-            self.setting().try_get()
+            self.context().try_get()
         }
 
         /// Sends an event to a task, as part of this call's commit.
@@ -165,7 +165,7 @@ macro_rules! common_methods {
             id: &str,
             event: &E2,
         ) -> Result<(), Error> {
-            self.setting().outbox.push_value(&task.job_name()?, id, event, PushTarget::Inbox).map(drop)
+            self.context().outbox.push_value(&task.job_name()?, id, event, PushTarget::Inbox).map(drop)
         }
 
         /// Adds an event to a batch, as part of this call's commit.
@@ -178,7 +178,7 @@ macro_rules! common_methods {
             id: &str,
             event: &E2,
         ) -> Result<(), Error> {
-            self.setting().outbox.push_value(&batch.job_name()?, id, event, PushTarget::Inbox).map(drop)
+            self.context().outbox.push_value(&batch.job_name()?, id, event, PushTarget::Inbox).map(drop)
         }
 
         /// Pushes an event to a pool, as part of this call's commit. What is returned has the options.
@@ -190,7 +190,7 @@ macro_rules! common_methods {
             pool: crate::job::WorkerPool<E2>,
             event: &E2,
         ) -> Result<crate::job::PushInCommit<'_>, Error> {
-            let (outbox, main) = (&self.setting().outbox, crate::job::WorkerPool::<E2>::MAIN);
+            let (outbox, main) = (&self.context().outbox, crate::job::WorkerPool::<E2>::MAIN);
             let index = outbox.push_value(&pool.job_name()?, main, event, PushTarget::Queue)?;
             Ok(crate::job::PushInCommit { outbox, index })
         }
@@ -206,7 +206,7 @@ macro_rules! common_methods {
             input: &T::Input,
             id: &str,
         ) -> Result<(), Error> {
-            self.setting().outbox.start(target, input, id)
+            self.context().outbox.start(target, input, id)
         }
 
         /// Signals a run, as part of this call's commit. If there is no such run, the call fails when it is committed.
@@ -214,7 +214,7 @@ macro_rules! common_methods {
         /// # Errors
         /// If the name or the value cannot be accepted.
         pub fn signal<T: Serialize + ?Sized>(&self, run: &str, name: &str, value: &T) -> Result<(), Error> {
-            self.setting().outbox.signal(run, name, value)
+            self.context().outbox.signal(run, name, value)
         }
     };
 }
@@ -225,7 +225,7 @@ macro_rules! terminate_method {
     () => {
         /// Ends this instance: its state, events and wake are removed with this call, whatever the handler returns.
         pub fn terminate(&self, reason: &str) {
-            self.setting().outbox.lock().terminate.get_or_insert_with(|| reason.to_owned());
+            self.context().outbox.lock().terminate.get_or_insert_with(|| reason.to_owned());
         }
     };
 }

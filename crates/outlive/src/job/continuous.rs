@@ -177,8 +177,8 @@ impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> JobDefinit
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Handlers for TypedHandlers<ContinuousCtx<S>, ()> {
-    fn call(&self, given: HandlerCall) -> Calling {
-        self.call_one(given)
+    fn call(&self, input: HandlerCall) -> Calling {
+        self.call_one(input)
     }
 
     fn check(&self, state: &Payload) -> Result<(), Error> {
@@ -204,8 +204,8 @@ impl<S: Serialize + DeserializeOwned + Send + Sync + 'static> Context for Contin
 }
 
 impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
-    fn setting(&self) -> &CallContext {
-        &self.0.setting
+    fn context(&self) -> &CallContext {
+        &self.0.context
     }
 
     /// Returns the state.
@@ -230,13 +230,13 @@ impl<S: Serialize + DeserializeOwned + Clone> ContinuousCtx<S> {
     /// Returns the number of this run, starting at 1. A retry is not a new run.
     #[must_use]
     pub fn run_count(&self) -> u64 {
-        self.setting().run_count + 1
+        self.context().run_count + 1
     }
 
     /// Returns the time this run was scheduled for, or `None` if it was [triggered](ContinuousClient::trigger).
     #[must_use]
     pub fn scheduled_at(&self) -> Option<Timestamp> {
-        self.setting().due
+        self.context().due
     }
 
     common_methods!();

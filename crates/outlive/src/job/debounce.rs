@@ -167,8 +167,8 @@ where
     E: DeserializeOwned + Send + Sync + 'static,
     B: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    fn call(&self, given: HandlerCall) -> Calling {
-        if let (HandlerKind::Event, None, Some(event)) = (given.call.handler, &self.on_event, given.event()) {
+    fn call(&self, input: HandlerCall) -> Calling {
+        if let (HandlerKind::Event, None, Some(event)) = (input.call.handler, &self.on_event, input.event()) {
             // Without `on_event`, the batch is the latest event.
             let ended = match (read::<E>(&event.payload), codec::check::<B>("the event as a batch", &event.payload)) {
                 (Err(problem), _) => End::Unreadable(problem),
@@ -177,7 +177,7 @@ where
             };
             return CallEnded { end: ended, writes: Vec::new() }.at_once();
         }
-        self.call_one(given)
+        self.call_one(input)
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
@@ -206,8 +206,8 @@ impl<E: 'static, B: Serialize + DeserializeOwned + Send + Sync + 'static> Contex
 }
 
 impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
-    fn setting(&self) -> &CallContext {
-        &self.inner.setting
+    fn context(&self) -> &CallContext {
+        &self.inner.context
     }
 
     /// Returns the batch, if it has begun.
@@ -236,7 +236,7 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
     /// Returns the number of events in the batch.
     #[must_use]
     pub fn event_count(&self) -> u64 {
-        self.setting().event_count
+        self.context().event_count
     }
 
     /// Returns the first event of the batch, if it decodes.
@@ -245,13 +245,13 @@ impl<E, B: Serialize + DeserializeOwned> DebounceCtx<E, B> {
     where
         E: DeserializeOwned,
     {
-        codec::read(self.setting().first_event.as_ref()?).ok()
+        codec::read(self.context().first_event.as_ref()?).ok()
     }
 
     /// Returns why the batch is being flushed, if it is.
     #[must_use]
     pub fn flush_reason(&self) -> Option<FlushReason> {
-        self.setting().flush
+        self.context().flush
     }
 
     common_methods!();

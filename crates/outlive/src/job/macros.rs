@@ -78,7 +78,7 @@ macro_rules! settings_methods {
         /// # let _ = Engine::open("memory:").job(job);
         /// ```
         pub fn retry_if<M>(mut self, test: impl RetryTest<M>) -> Self {
-            self.settings.care.retry_if = Some(Arc::new(move |error| test.is_worth_it(error)));
+            self.settings.call_policy.retry_if = Some(Arc::new(move |error| test.is_worth_it(error)));
             self
         }
 
@@ -105,7 +105,7 @@ macro_rules! settings_methods {
         /// # let _ = Engine::open("memory:").job(job);
         /// ```
         pub fn details<Problem: std::error::Error + Serialize + 'static>(mut self) -> Self {
-            self.settings.care.keep_details::<Problem>();
+            self.settings.call_policy.keep_details::<Problem>();
             self
         }
 
@@ -113,7 +113,7 @@ macro_rules! settings_methods {
         pub fn timeout(mut self, limit: impl IntoDuration) -> Self {
             let name = self.contract.name;
             let zero = || format!("the timeout of job {name:?} must be greater than zero");
-            self.settings.care.timeout = self.settings.time(limit, zero);
+            self.settings.call_policy.timeout = self.settings.time(limit, zero);
             self
         }
 

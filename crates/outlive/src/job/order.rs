@@ -136,8 +136,8 @@ impl Future for ResolveDead {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.call.poll(cx, async |ResolveCall { client, is_retry, only }: ResolveCall| match only {
-            Some(number) => client.bury(number, is_retry).await.map(u64::from),
-            None => client.bury_all(is_retry).await,
+            Some(number) => client.resolve(number, is_retry).await.map(u64::from),
+            None => client.resolve_all(is_retry).await,
         })
     }
 }

@@ -186,26 +186,26 @@ struct TypedPoolHandlers<E> {
 }
 
 impl<E: DeserializeOwned + Send + Sync + 'static> PoolHandlers for TypedPoolHandlers<E> {
-    fn call(&self, given: PoolCall) -> Calling {
-        let mut events = match given.read::<E>() {
+    fn call(&self, input: PoolCall) -> Calling {
+        let mut events = match input.read::<E>() {
             Ok(events) => events,
             Err(problem) => return CallEnded::unreadable(problem).at_once(),
         };
         match (self.execute_batch.clone(), self.execute.clone(), events.pop()) {
             (Some(execute), _, Some(last)) => {
                 events.push(last);
-                given.run(|ctx| move || execute((ctx, events)))
+                input.run(|ctx| move || execute((ctx, events)))
             }
             (None, Some(execute), Some(last)) if events.is_empty() => {
-                given.run(|ctx| move || execute((ctx, last.event)))
+                input.run(|ctx| move || execute((ctx, last.event)))
             }
             _ => CallEnded::unreadable("the pool has no handler for this call".into()).at_once(),
         }
     }
 
-    fn dead(&self, given: PoolCall, dead: &Dead) -> Option<Calling> {
-        let (on_dead, letter) = (self.on_dead.clone()?, DeadLetter::of(dead.clone()));
-        Some(given.run(|ctx| move || on_dead((ctx, letter))))
+    fn dead(&self, input: PoolCall, dead: &Dead) -> Option<Calling> {
+        let (on_dead, dead_letter) = (self.on_dead.clone()?, DeadLetter::of(dead.clone()));
+        Some(input.run(|ctx| move || on_dead((ctx, dead_letter))))
     }
 }
 
@@ -225,9 +225,9 @@ impl PoolCall {
     where
         F: FnOnce() -> HandlerFuture + Send + 'static,
     {
-        let (care, setting) = (self.care.clone(), Arc::new(self.setting()));
-        let begin = begin(WorkerPoolCtx { setting: setting.clone(), types: PhantomData });
-        Calling::new(async move { run(begin, care, &setting, || Ok(None)).await })
+        let (call_policy, context) = (self.call_policy.clone(), Arc::new(self.context()));
+        let begin = begin(WorkerPoolCtx { context: context.clone(), types: PhantomData });
+        Calling::new(async move { run(begin, call_policy, &context, || Ok(None)).await })
     }
 
     fn read<E: DeserializeOwned>(&self) -> Result<Vec<PoolEvent<E>>, String> {
@@ -245,19 +245,19 @@ impl PoolCall {
 
 /// The context that handlers of a pool receive.
 pub struct WorkerPoolCtx<E> {
-    setting: Arc<CallContext>,
+    context: Arc<CallContext>,
     types: PhantomData<fn(E)>,
 }
 
 impl<E> Clone for WorkerPoolCtx<E> {
     fn clone(&self) -> Self {
-        Self { setting: self.setting.clone(), types: PhantomData }
+        Self { context: self.context.clone(), types: PhantomData }
     }
 }
 
 impl<E> WorkerPoolCtx<E> {
-    fn setting(&self) -> &CallContext {
-        &self.setting
+    fn context(&self) -> &CallContext {
+        &self.context
     }
 
     common_methods!();

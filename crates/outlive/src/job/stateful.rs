@@ -32,30 +32,30 @@ impl<C, E> Default for TypedHandlers<C, E> {
 }
 
 impl<C: Context, E: DeserializeOwned + Send + 'static> TypedHandlers<C, E> {
-    pub(crate) fn call_one(&self, given: HandlerCall) -> Calling {
-        let inner = match StateCell::new(given.setting(), given.record.state.as_ref()) {
+    pub(crate) fn call_one(&self, input: HandlerCall) -> Calling {
+        let inner = match StateCell::new(input.context(), input.record.state.as_ref()) {
             Ok(inner) => inner,
             Err(problem) => return CallEnded::unreadable(problem).at_once(),
         };
         let ctx = C::of(inner.clone());
         let missing = || CallEnded::unreadable("the job has no handler for this call".into()).at_once();
-        let plain = match given.call.handler {
+        let plain = match input.call.handler {
             HandlerKind::Event => {
-                return match (self.on_event.clone(), given.event().map(|event| read(&event.payload))) {
-                    (Some(on_event), Some(Ok(event))) => inner.run(given.care, move || on_event((ctx, event))),
+                return match (self.on_event.clone(), input.event().map(|event| read(&event.payload))) {
+                    (Some(on_event), Some(Ok(event))) => inner.run(input.call_policy, move || on_event((ctx, event))),
                     (_, Some(Err(problem))) => CallEnded::unreadable(problem).at_once(),
                     _ => missing(),
                 };
             }
             HandlerKind::Error => {
-                let (Some(on_error), failure) = (self.on_error.clone(), given.failure()) else { return missing() };
-                return inner.run(given.care, move || on_error((ctx, failure)));
+                let (Some(on_error), failure) = (self.on_error.clone(), input.failure()) else { return missing() };
+                return inner.run(input.call_policy, move || on_error((ctx, failure)));
             }
             HandlerKind::Execute => &self.execute,
             HandlerKind::Idle => &self.on_idle,
         };
         match plain.clone() {
-            Some(handler) => inner.run(given.care, move || handler((ctx,))),
+            Some(handler) => inner.run(input.call_policy, move || handler((ctx,))),
             None => missing(),
         }
     }

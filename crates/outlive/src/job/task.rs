@@ -119,8 +119,8 @@ where
     E: DeserializeOwned + Send + Sync + 'static,
     S: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    fn call(&self, given: HandlerCall) -> Calling {
-        self.call_one(given)
+    fn call(&self, input: HandlerCall) -> Calling {
+        self.call_one(input)
     }
 
     fn check(&self, event: &Payload) -> Result<(), Error> {
@@ -149,8 +149,8 @@ impl<E: 'static, S: Serialize + DeserializeOwned + Send + Sync + 'static> Contex
 }
 
 impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
-    fn setting(&self) -> &CallContext {
-        &self.inner.setting
+    fn context(&self) -> &CallContext {
+        &self.inner.context
     }
 
     /// Returns the state, if there is one yet.
@@ -182,40 +182,40 @@ impl<E, S: Serialize + DeserializeOwned> TaskCtx<E, S> {
     /// [`Error::Duration`] if this is not a duration.
     pub fn schedule_in(&self, delay: impl IntoDuration) -> Result<(), Error> {
         let delay = delay.into_duration()?;
-        self.schedule_at(self.setting().outbox.now().after(delay));
+        self.schedule_at(self.context().outbox.now().after(delay));
         Ok(())
     }
 
     /// Schedules `execute` at this time, replacing any earlier schedule.
     pub fn schedule_at(&self, at: impl Into<Timestamp>) {
-        self.setting().outbox.lock().plan = Some(Planned::At(at.into()));
+        self.context().outbox.lock().plan = Some(Planned::At(at.into()));
     }
 
     /// Cancels the schedule.
     pub fn cancel_schedule(&self) {
-        self.setting().outbox.lock().plan = Some(Planned::Never);
+        self.context().outbox.lock().plan = Some(Planned::Never);
     }
 
     /// Returns the time for which `execute` is scheduled now.
     #[must_use]
     pub fn scheduled_at(&self) -> Option<Timestamp> {
-        match self.setting().outbox.lock().plan {
+        match self.context().outbox.lock().plan {
             Some(Planned::At(at)) => Some(at),
             Some(Planned::Never) => None,
-            None => self.setting().next,
+            None => self.context().next,
         }
     }
 
     /// Returns how many times `execute` has finished.
     #[must_use]
     pub fn execute_count(&self) -> u64 {
-        self.setting().run_count
+        self.context().run_count
     }
 
     /// Returns how many events were handled before this call.
     #[must_use]
     pub fn event_count(&self) -> u64 {
-        self.setting().event_count
+        self.context().event_count
     }
 
     common_methods!();

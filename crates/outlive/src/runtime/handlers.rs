@@ -1,11 +1,12 @@
 //! The engine's view of a job: its rules, and handlers with their types erased.
 
+mod context;
 mod deadline;
 mod define;
 mod handler;
 mod outbox;
-mod setting;
 
+pub(crate) use self::context::CallContext;
 pub use self::define::{Definition, Executes, JobDefinition, Unfinished};
 pub(crate) use self::define::{Settings, Work};
 pub(crate) use self::handler::{
@@ -13,4 +14,3 @@ pub(crate) use self::handler::{
 };
 pub use self::handler::{HandlerFuture, JobHandler, RetryTest};
 pub(crate) use self::outbox::{HandlerEnv, Names, Outbox, run_id};
-pub(crate) use self::setting::CallContext;

@@ -37,7 +37,7 @@ pub(crate) struct Services {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) replies: Arc<Replies>,
     /// The environment of job handlers.
-    pub(crate) around: Arc<HandlerEnv>,
+    pub(crate) handler_env: Arc<HandlerEnv>,
     pub(crate) epoch: Epoch,
     pub(crate) residency: Residency,
     pub(crate) wakes: Wakes,
@@ -56,7 +56,7 @@ pub(crate) struct ServiceSetup {
     pub(crate) committer: Arc<Committer>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) replies: Arc<Replies>,
-    pub(crate) around: HandlerEnv,
+    pub(crate) handler_env: HandlerEnv,
     pub(crate) epoch: Epoch,
     pub(crate) max_resident: usize,
 }
@@ -64,12 +64,12 @@ pub(crate) struct ServiceSetup {
 impl Services {
     pub(crate) fn new(setup: ServiceSetup) -> Arc<Self> {
         Arc::new(Self {
-            env: setup.around.env.clone(),
+            env: setup.handler_env.shared.clone(),
             store: setup.store,
             committer: setup.committer,
             waiters: setup.waiters,
             replies: setup.replies,
-            around: Arc::new(setup.around),
+            handler_env: Arc::new(setup.handler_env),
             epoch: setup.epoch,
             residency: Residency::new(setup.max_resident),
             wakes: Wakes::new(),

@@ -107,12 +107,12 @@ impl Draft {
 
     /// Adds the failure of an event. Returns the event to store if it is retried.
     fn fail(&mut self, id: &Name, (pos, event): (u64, Event), fate: Fate, at: Timestamp) -> Option<Event> {
-        let Fate::Failed { failure, failed, since, verdict, letter } = fate else { return None };
+        let Fate::Failed { failure, failed, since, verdict, dead } = fate else { return None };
         let about = Detail { event: Some(pos), handler: Some("execute".into()), ..Detail::default() };
         let (failed_record, exhausted) = failure_records(&verdict, &failure, failed, about, at);
         self.change.lifecycle.push(failed_record);
         self.change.lifecycle.extend(exhausted);
-        self.change.dead.extend(letter.map(|letter| *letter));
+        self.change.dead.extend(dead.map(|dead| *dead));
         match verdict {
             FailureVerdict::Again { due, .. } => {
                 let failure = Some(failure.to_payload());

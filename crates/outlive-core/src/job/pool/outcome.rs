@@ -71,7 +71,7 @@ impl Finished {
     /// Returns the events that are given up, each with its dead letter.
     pub fn dead(&self) -> impl Iterator<Item = (&Queued, &Dead)> {
         self.events.iter().filter_map(|(queued, fate)| match fate {
-            Fate::Failed { letter: Some(letter), .. } => Some((queued, &**letter)),
+            Fate::Failed { dead: Some(dead), .. } => Some((queued, &**dead)),
             _ => None,
         })
     }
@@ -92,8 +92,8 @@ pub enum Fate {
         since: Timestamp,
         /// Whether there is another attempt.
         verdict: FailureVerdict,
-        /// The dead letter, if there is none.
-        letter: Option<Box<Dead>>,
+        /// The dead letter, if the event is given up.
+        dead: Option<Box<Dead>>,
     },
 }
 
@@ -130,7 +130,7 @@ impl EventJudge {
         let failed = tried.map_or(0, |event| event.failed).saturating_add(1);
         let since = tried.and_then(|event| event.tried_at).unwrap_or(began);
         let verdict = self.policy.judge(failure, failed, since, now, self.seed ^ queued.pos);
-        let letter = matches!(verdict, FailureVerdict::GiveUp(_)).then(|| {
+        let dead = matches!(verdict, FailureVerdict::GiveUp(_)).then(|| {
             Box::new(Dead {
                 pos: queued.pos,
                 job: JobKind::job_of(&self.id),
@@ -142,7 +142,7 @@ impl EventJudge {
                 place: PushTarget::Queue,
             })
         });
-        Fate::Failed { failure: failure.clone(), failed, since, verdict, letter }
+        Fate::Failed { failure: failure.clone(), failed, since, verdict, dead }
     }
 }
 

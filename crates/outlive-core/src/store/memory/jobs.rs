@@ -6,7 +6,7 @@ use crate::id::{InstanceNum, Name};
 use crate::kind::Kinds;
 use crate::payload::Payload;
 use crate::queue::{
-    Dead, Depth, PushTarget, PushWrite, QueuePage, QueueRead, Queued, ResolveDeadLetters, Spot, WhichLetters,
+    Dead, Depth, PushTarget, PushWrite, QueuePage, QueueRead, Queued, ResolveDeadLetters, Spot, WhichDeadLetters,
     take_turns,
 };
 use crate::status::Status;
@@ -126,17 +126,17 @@ impl Rows {
         }
     }
 
-    pub(super) fn bury(&mut self, bury: &ResolveDeadLetters) -> Answer {
-        let is_meant = |dead: &&Dead| dead.job == bury.job && bury.letters.has(dead.pos);
+    pub(super) fn resolve(&mut self, resolve: &ResolveDeadLetters) -> Answer {
+        let is_meant = |dead: &&Dead| dead.job == resolve.job && resolve.which.has(dead.pos);
         let meant: Vec<Dead> = self.dead.values().filter(is_meant).take(BURY_MAX).cloned().collect();
-        if meant.is_empty() && bury.letters != WhichLetters::All {
+        if meant.is_empty() && resolve.which != WhichDeadLetters::All {
             return Answer::Refused(Refusal::NotFound);
         }
         let mut nums = Vec::new();
         let mut count = 0;
         for dead in &meant {
-            if bury.is_retry {
-                let Some(num) = self.revive(dead, bury.at) else { continue };
+            if resolve.is_retry {
+                let Some(num) = self.revive(dead, resolve.at) else { continue };
                 nums.push(num);
             }
             count += 1;

@@ -60,7 +60,7 @@ impl Rows {
             Write::Purge(id, num) => self.purge(id, *num),
             Write::Push(push) => self.push(push),
             Write::Turn(turn) => self.turn(turn),
-            Write::ResolveDeadLetters(bury) => self.bury(bury),
+            Write::ResolveDeadLetters(resolve) => self.resolve(resolve),
             Write::Mark(name, value) => self.set_mark(name, *value),
             Write::Trim(trim) => self.trim(trim),
             Write::Absolve(absolve) => self.absolve(absolve),

@@ -4,7 +4,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
-use outlive_core::queue::{Dead, Moved, PushTarget, PushWrite, Queued, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{Dead, Moved, PushTarget, PushWrite, Queued, ResolveDeadLetters, WhichDeadLetters};
 use outlive_core::store::commit::{StartWrite, Trim, Turn, Write};
 
 use super::Author;
@@ -109,11 +109,12 @@ impl Author {
         }
     }
 
-    pub(super) fn bury(&mut self) -> ResolveDeadLetters {
+    pub(super) fn resolve(&mut self) -> ResolveDeadLetters {
         let job = name(self.random.pick(&["task:a", "pool:b"]));
-        let known = if self.letters.is_empty() { 0 } else { self.random.pick(&self.letters) };
-        let letters = self.random.pick(&[WhichLetters::All, WhichLetters::One(known), WhichLetters::One(1_000_000)]);
-        ResolveDeadLetters { job, letters, is_retry: self.random.is(2), at: self.moment() }
+        let known = if self.dead_letters.is_empty() { 0 } else { self.random.pick(&self.dead_letters) };
+        let which =
+            self.random.pick(&[WhichDeadLetters::All, WhichDeadLetters::One(known), WhichDeadLetters::One(1_000_000)]);
+        ResolveDeadLetters { job, which, is_retry: self.random.is(2), at: self.moment() }
     }
 
     /// Gives a start whose id belongs to a job the name of that job, most of the time.

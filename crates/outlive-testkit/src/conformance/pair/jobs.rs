@@ -1,7 +1,7 @@
 //! Compares what two stores hold about jobs.
 
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::queue::{Dead, QueuePage, QueueRead, Queued, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{Dead, QueuePage, QueueRead, Queued, ResolveDeadLetters, WhichDeadLetters};
 use outlive_core::store::Store;
 use outlive_core::store::commit::{Answer, Turn, Write};
 use outlive_core::store::query::FeedContent;
@@ -42,7 +42,7 @@ impl Pair {
 
     /// Compares counts and dead letters of jobs, the feed and its marks. Returns the positions of the dead letters.
     pub(super) async fn compare_jobs(&self) -> Checked<Vec<u64>> {
-        let mut letters = Vec::new();
+        let mut dead_letters = Vec::new();
         for job in ["task:a", "pool:b"].map(name) {
             let depth = in_words(self.first.depth(&job, at(10)).await)?;
             same(&(&job, in_words(self.second.depth(&job, at(10)).await)?), &(&job, depth))?;
@@ -51,14 +51,14 @@ impl Pair {
             let placed = |dead: Dead| Dead { pos: self.letter(dead.pos), ..dead };
             same(&second.into_iter().map(placed).collect(), &first)?;
             same(&depth.dead, &(first.len() as u64))?;
-            letters.extend(first.iter().map(|dead| dead.pos));
+            dead_letters.extend(first.iter().map(|dead| dead.pos));
         }
         let (first, second) = (feed(&*self.first, |num| num).await?, feed(&*self.second, |num| self.num(num)).await?);
         first.iter().zip(&second).try_for_each(|(one, other)| same(other, one))?;
         same(&second.len(), &first.len())?;
         let mark = Some(name("sink"));
         same(&in_words(self.second.mark(mark.as_ref()).await)?, &in_words(self.first.mark(mark.as_ref()).await)?)?;
-        Ok(letters)
+        Ok(dead_letters)
     }
 
     /// Compares the replies that a turn gave to events.
@@ -72,15 +72,15 @@ impl Pair {
     }
 
     /// Learns whose dead letters a turn creates: their positions belong to its instance.
-    pub(super) fn learn_letters(&mut self, write: &Write) {
+    pub(super) fn learn_dead_letters(&mut self, write: &Write) {
         let Write::Turn(turn) = write else { return };
         for dead in &turn.dead {
-            self.letters.learn(dead.pos, self.pos_second(turn.num, dead.pos));
+            self.dead_letters.learn(dead.pos, self.pos_second(turn.num, dead.pos));
         }
     }
 
     fn letter(&self, second: u64) -> u64 {
-        self.letters.to_first.get(&second).copied().unwrap_or(u64::MAX)
+        self.dead_letters.to_first.get(&second).copied().unwrap_or(u64::MAX)
     }
 
     pub(super) fn turn_for_second(&self, turn: &mut Turn) {
@@ -99,9 +99,9 @@ impl Pair {
         }
     }
 
-    pub(super) fn bury_for_second(&self, bury: &mut ResolveDeadLetters) {
-        if let WhichLetters::One(pos) = &mut bury.letters {
-            *pos = self.letters.to_second.get(pos).copied().unwrap_or(*pos);
+    pub(super) fn resolve_for_second(&self, resolve: &mut ResolveDeadLetters) {
+        if let WhichDeadLetters::One(pos) = &mut resolve.which {
+            *pos = self.dead_letters.to_second.get(pos).copied().unwrap_or(*pos);
         }
     }
 

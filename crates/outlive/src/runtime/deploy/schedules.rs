@@ -69,7 +69,7 @@ impl Deploy {
     /// Loads an instance by a message that has no effect on it. The message is durable, so a crash before the instance
     /// has looked at its schedule does no harm.
     async fn stir(&self, num: InstanceNum, id: &Name) -> Result<(), Error> {
-        let (at, token) = (self.services.now(), self.services.around.random.token());
+        let (at, token) = (self.services.now(), self.services.handler_env.random.token());
         let send = SendWrite { id: id.clone(), num: Some(num), message: Message::Clear, at, dedup: None, token };
         self.services.committer.write(Write::Message(send)).await.map(drop)
     }

@@ -159,14 +159,14 @@ impl JobDriver {
     /// Calls a handler. A message that ends the instance does not wait for it.
     async fn call(&mut self, call: Call, began: Timestamp) -> Result<(), JobIsOver> {
         self.is_owned |= std::mem::take(&mut self.arrivals.is_claimed);
-        let mut care = self.definition.care.clone();
+        let mut call_policy = self.definition.call_policy.clone();
         if call.handler == HandlerKind::Error {
             // `retry_if` decides about the errors that lead to `on_error`, not about its own.
-            care.retry_if = None;
+            call_policy.retry_if = None;
         }
-        let given = HandlerCall {
-            around: self.services.around.clone(),
-            care,
+        let input = HandlerCall {
+            env: self.services.handler_env.clone(),
+            call_policy,
             num: self.num,
             id: self.id.clone(),
             call: call.clone(),
@@ -176,7 +176,7 @@ impl JobDriver {
         };
         let handlers = self.definition.handlers.clone();
         let span = logs::job(self.id.as_str(), call.handler.as_str(), call.attempt);
-        let calling = span.in_scope(|| Calling::begin(|| handlers.call(given)));
+        let calling = span.in_scope(|| Calling::begin(|| handlers.call(input)));
         let Some(CallEnded { end, writes }) = self.end_of(calling.instrument(span)).await? else { return Ok(()) };
         if writes.is_empty() {
             self.ended(&call, end, began);

@@ -46,7 +46,7 @@ pub struct Definition {
     pub(crate) job: Name,
     pub(crate) work: Work,
     pub(crate) handlers: Arc<dyn Handlers>,
-    pub(crate) care: CallPolicy,
+    pub(crate) call_policy: CallPolicy,
     on_exhausted: Option<OnExhausted>,
 }
 
@@ -57,7 +57,7 @@ type OnExhausted = Box<dyn Fn(&Exhausted) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Settings {
     pub(crate) policy: Policy,
-    pub(crate) care: CallPolicy,
+    pub(crate) call_policy: CallPolicy,
     pub(crate) on_exhausted: Option<OnExhausted>,
     problem: Option<Error>,
 }
@@ -94,7 +94,7 @@ impl Settings {
             job: job?,
             work: work(self.policy),
             handlers,
-            care: self.care,
+            call_policy: self.call_policy,
             on_exhausted: self.on_exhausted,
         })
     }

@@ -19,8 +19,8 @@ use outlive_core::store::commit::Write;
 use outlive_core::time::Timestamp;
 use serde::Serialize;
 
+use super::context::{CallContext, CallTimes};
 use super::outbox::{HandlerEnv, HandlerRequests};
-use super::setting::{CallContext, CallTimes};
 use crate::error::{BoxError, Error, failure_of, find, is_permanent};
 use crate::instance::panics;
 
@@ -67,8 +67,8 @@ where
     T: Serialize,
     E: Into<BoxError>,
 {
-    fn call(&self, (ctx, given): (C, A)) -> HandlerFuture {
-        let work = self(ctx, given);
+    fn call(&self, (ctx, arg): (C, A)) -> HandlerFuture {
+        let work = self(ctx, arg);
         Box::pin(async move { Ok(Payload::encode(&work.await.map_err(Into::into)?)?) })
     }
 }
@@ -152,8 +152,8 @@ impl CallPolicy {
 
 /// The input of a call.
 pub(crate) struct HandlerCall {
-    pub(crate) around: Arc<HandlerEnv>,
-    pub(crate) care: CallPolicy,
+    pub(crate) env: Arc<HandlerEnv>,
+    pub(crate) call_policy: CallPolicy,
     pub(crate) num: InstanceNum,
     pub(crate) id: Name,
     pub(crate) call: Call,
@@ -163,9 +163,9 @@ pub(crate) struct HandlerCall {
 }
 
 impl HandlerCall {
-    pub(crate) fn setting(&self) -> CallContext {
+    pub(crate) fn context(&self) -> CallContext {
         let at = CallTimes { created: self.created_at, started: self.started_at };
-        CallContext::new(self.around.clone(), &self.id, self.key(), (&self.call, &self.record), at)
+        CallContext::new(self.env.clone(), &self.id, self.key(), (&self.call, &self.record), at)
     }
 
     /// Returns a key that all attempts of this call share and no other call has, not even one of a later instance with
@@ -266,15 +266,15 @@ impl Drop for Calling {
 /// The handlers of a definition.
 pub(crate) trait Handlers: Send + Sync {
     /// Calls the handler that the input names.
-    fn call(&self, given: HandlerCall) -> Calling;
+    fn call(&self, input: HandlerCall) -> Calling;
     /// Returns an error if an event does not decode as the job's event type.
     fn check(&self, event: &Payload) -> Result<(), Error>;
 }
 
 /// The input of a call to a pool's handler.
 pub(crate) struct PoolCall {
-    pub(crate) around: Arc<HandlerEnv>,
-    pub(crate) care: CallPolicy,
+    pub(crate) env: Arc<HandlerEnv>,
+    pub(crate) call_policy: CallPolicy,
     pub(crate) id: Name,
     /// The name of the handler, for the idempotency key.
     pub(crate) handler: &'static str,
@@ -286,8 +286,8 @@ pub(crate) struct PoolCall {
 }
 
 impl PoolCall {
-    /// Returns the setting of the call, which is taken from the first event.
-    pub(crate) fn setting(&self) -> CallContext {
+    /// Returns the context of the call, which is taken from the first event.
+    pub(crate) fn context(&self) -> CallContext {
         let (pos, failed) = self.events.first().map_or((0, 0), |(pos, event)| (*pos, event.failed));
         let call = Call {
             handler: HandlerKind::Execute,
@@ -300,28 +300,28 @@ impl PoolCall {
         };
         let at = CallTimes { created: self.pushed_at, started: self.started_at };
         let key = format!("{}/{}/{pos}", self.id, self.handler);
-        CallContext::new(self.around.clone(), &self.id, key, (&call, &Record::default()), at)
+        CallContext::new(self.env.clone(), &self.id, key, (&call, &Record::default()), at)
     }
 }
 
 /// The handlers of a pool.
 pub(crate) trait PoolHandlers: Send + Sync {
     /// Handles events.
-    fn call(&self, given: PoolCall) -> Calling;
-    /// Shows an event that is given up to `on_dead`, if there is one.
-    fn dead(&self, given: PoolCall, dead: &Dead) -> Option<Calling>;
+    fn call(&self, input: PoolCall) -> Calling;
+    /// Shows an event that is input up to `on_dead`, if there is one.
+    fn dead(&self, input: PoolCall, dead: &Dead) -> Option<Calling>;
 }
 
 /// Runs a handler to its end. A panic is a failure, and terminating the instance overrides any result. `changed`
 /// returns the state to store.
 pub(crate) async fn run(
     begin: impl FnOnce() -> HandlerFuture,
-    care: CallPolicy,
-    setting: &CallContext,
+    call_policy: CallPolicy,
+    context: &CallContext,
     changed: impl FnOnce() -> Result<Option<Payload>, Error>,
 ) -> CallEnded {
     let result = match panics::catch(begin) {
-        Ok(work) => attempt(work, &care, setting).await,
+        Ok(work) => attempt(work, &call_policy, context).await,
         Err(panic) => Err(panic),
     };
     // Encoding the state is user code too.
@@ -329,7 +329,7 @@ pub(crate) async fn run(
         let what = "the state cannot be written as JSON".to_owned();
         Err(Error::Payload { what, problem: panic.to_string() })
     });
-    let mut asked = setting.outbox.close();
+    let mut asked = context.outbox.close();
     let result = match asked.problem.take() {
         Some(problem) => result.and(Err(Failure::new(Cause::Error, problem.to_string()).permanent())),
         None => result,
@@ -337,12 +337,12 @@ pub(crate) async fn run(
     ended(result, state, asked)
 }
 
-async fn attempt(mut work: HandlerFuture, care: &CallPolicy, setting: &CallContext) -> Result<Payload, Failure> {
+async fn attempt(mut work: HandlerFuture, call_policy: &CallPolicy, context: &CallContext) -> Result<Payload, Failure> {
     let working = std::future::poll_fn(|cx| panics::poll(work.as_mut(), cx));
-    let result = match care.timeout {
+    let result = match call_policy.timeout {
         None => working.await,
         Some(limit) => {
-            let too_long = std::pin::pin!(setting.outbox.deadline(setting.started_at.after(limit)));
+            let too_long = std::pin::pin!(context.outbox.deadline(context.started_at.after(limit)));
             match select(working, too_long).await {
                 Either::Left((result, _)) => result,
                 Either::Right(_) => {
@@ -355,22 +355,22 @@ async fn attempt(mut work: HandlerFuture, care: &CallPolicy, setting: &CallConte
     let dropped = panics::catch(|| drop(work));
     match (result, dropped) {
         (Ok(Ok(answer)), Ok(())) => {
-            let (bytes, max_bytes) = (answer.len(), setting.outbox.env().max_payload);
-            if setting.is_asked && bytes > max_bytes {
+            let (bytes, max_bytes) = (answer.len(), context.outbox.env().max_payload);
+            if context.is_asked && bytes > max_bytes {
                 let problem = Error::PayloadTooLarge { what: "the answer".to_owned(), bytes, max_bytes };
                 return Err(Failure::new(Cause::Output, problem.to_string()).permanent());
             }
             Ok(answer)
         }
-        (Ok(Err(error)), _) => Err(failure(&error, care)),
+        (Ok(Err(error)), _) => Err(failure(&error, call_policy)),
         (Err(failure), _) | (_, Err(failure)) => Err(failure),
     }
 }
 
-fn failure(error: &BoxError, care: &CallPolicy) -> Failure {
-    let is_refused = care.retry_if.as_ref().is_some_and(|test| !panics::catch(|| test(error)).unwrap_or(false));
+fn failure(error: &BoxError, call_policy: &CallPolicy) -> Failure {
+    let is_refused = call_policy.retry_if.as_ref().is_some_and(|test| !panics::catch(|| test(error)).unwrap_or(false));
     let mut failure = panics::flatten(|| failure_of(error));
-    let details = care.keep.as_ref().and_then(|keep| panics::catch(|| keep(error)).unwrap_or(None));
+    let details = call_policy.keep.as_ref().and_then(|keep| panics::catch(|| keep(error)).unwrap_or(None));
     failure.details = details.or(failure.details);
     if is_refused || is_permanent(&**error) { failure.permanent() } else { failure }
 }

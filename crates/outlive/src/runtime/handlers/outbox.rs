@@ -22,7 +22,8 @@ use crate::workflow::{Reference, Target};
 
 /// The environment of handlers.
 pub(crate) struct HandlerEnv {
-    pub(crate) env: Arc<Env>,
+    /// The environment that handlers share with runs.
+    pub(crate) shared: Arc<Env>,
     pub(crate) names: Arc<dyn Names>,
     pub(crate) random: Arc<RandomSource>,
     pub(crate) deadlines: Deadlines,
@@ -82,21 +83,21 @@ impl Outbox {
     }
 
     pub(crate) fn env(&self) -> &Env {
-        &self.env.env
+        &self.env.shared
     }
 
     /// Waits for a deadline.
     pub(crate) async fn deadline(&self, at: Timestamp) {
         let _known = self.env.deadlines.add(at);
-        self.env.env.clock.sleep_until(at).await;
+        self.env.shared.clock.sleep_until(at).await;
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.env.env.clock.now()
+        self.env.shared.clock.now()
     }
 
     fn encode<T: Serialize + ?Sized>(&self, what: &str, value: &T) -> Result<Payload, Error> {
-        encode(what, value, self.env.env.max_payload)
+        encode(what, value, self.env.shared.max_payload)
     }
 
     pub(crate) fn push_value<E: Serialize>(

@@ -15,8 +15,8 @@ use crate::runtime::handlers::{CallEnded, CallPolicy, Calling, HandlerEnv, PoolC
 /// Calls the handlers of a pool. Shared by all of its calls.
 pub(crate) struct PoolCaller {
     pub(crate) handlers: Arc<dyn PoolHandlers>,
-    pub(crate) care: CallPolicy,
-    pub(crate) around: Arc<HandlerEnv>,
+    pub(crate) call_policy: CallPolicy,
+    pub(crate) env: Arc<HandlerEnv>,
     pub(crate) id: Name,
     pub(crate) judge: Arc<EventJudge>,
 }
@@ -27,7 +27,7 @@ impl PoolCaller {
         let span = logs::job(self.id.as_str(), "execute", call.attempt());
         let failed = |failure| CallEnded { end: End::Failed(failure), writes: Vec::new() }.at_once();
         let calling = match &call.handling {
-            Handling::Execute => span.in_scope(|| Calling::begin(|| self.handlers.call(self.given(&call)))),
+            Handling::Execute => span.in_scope(|| Calling::begin(|| self.handlers.call(self.input(&call)))),
             Handling::Fail(failure) | Handling::Bury(failure) => failed(failure.clone()),
         };
         async move {
@@ -43,15 +43,15 @@ impl PoolCaller {
     }
 
     fn now(&self) -> Timestamp {
-        self.around.env.clock.now()
+        self.env.shared.clock.now()
     }
 
     /// Returns the input of the handler.
-    fn given(&self, call: &Dispatch) -> PoolCall {
+    fn input(&self, call: &Dispatch) -> PoolCall {
         let readable = |queued: &Queued| Some((queued.pos, queued.event.as_ref().ok()?.clone()));
         PoolCall {
-            around: self.around.clone(),
-            care: self.care.clone(),
+            env: self.env.clone(),
+            call_policy: self.call_policy.clone(),
             id: self.id.clone(),
             handler: "execute",
             events: call.events.iter().filter_map(readable).collect(),
@@ -63,24 +63,24 @@ impl PoolCaller {
     /// Shows the events that are given up to `on_dead`, one after another. Returns the writes it asked for.
     async fn show_dead(&self, finished: &Finished) -> Vec<Write> {
         let mut writes = Vec::new();
-        for (queued, letter) in finished.dead() {
-            writes.extend(self.show(queued, letter).await);
+        for (queued, dead) in finished.dead() {
+            writes.extend(self.show(queued, dead).await);
         }
         writes
     }
 
-    async fn show(&self, queued: &Queued, letter: &Dead) -> Vec<Write> {
-        let given = PoolCall {
-            around: self.around.clone(),
-            care: CallPolicy { retry_if: None, ..self.care.clone() },
+    async fn show(&self, queued: &Queued, dead: &Dead) -> Vec<Write> {
+        let input = PoolCall {
+            env: self.env.clone(),
+            call_policy: CallPolicy { retry_if: None, ..self.call_policy.clone() },
             id: self.id.clone(),
             handler: "on_dead",
-            events: vec![(queued.pos, letter.event.clone())],
+            events: vec![(queued.pos, dead.event.clone())],
             pushed_at: queued.at,
             started_at: self.now(),
         };
         let span = logs::job(self.id.as_str(), "on_dead", 1);
-        let Some(calling) = span.in_scope(|| self.handlers.dead(given, letter)) else { return Vec::new() };
+        let Some(calling) = span.in_scope(|| self.handlers.dead(input, dead)) else { return Vec::new() };
         let CallEnded { end, writes } = calling.instrument(span).await;
         if let End::Failed(failure) = end {
             logs::handler_failed(self.id.as_str(), "on_dead", 1, &failure);
@@ -91,9 +91,9 @@ impl PoolCaller {
     /// Logs failures and dead letters.
     fn log(&self, finished: &Finished) {
         for (_, fate) in &finished.events {
-            if let Fate::Failed { failure, failed, letter, .. } = fate {
+            if let Fate::Failed { failure, failed, dead, .. } = fate {
                 logs::handler_failed(self.id.as_str(), "execute", *failed, failure);
-                letter.iter().for_each(|letter| logs::dead(letter));
+                dead.iter().for_each(|dead| logs::dead(dead));
             }
         }
     }

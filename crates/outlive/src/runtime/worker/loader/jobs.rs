@@ -80,8 +80,8 @@ impl Loader {
                 let pool = self.pool_of(rules, instance, record);
                 let caller = PoolCaller {
                     handlers: handlers.clone(),
-                    care: definition.care.clone(),
-                    around: self.services.around.clone(),
+                    call_policy: definition.call_policy.clone(),
+                    env: self.services.handler_env.clone(),
                     id,
                     judge: pool.judge(),
                 };

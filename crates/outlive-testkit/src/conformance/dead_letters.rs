@@ -1,7 +1,7 @@
 //! Promises about dead letters: kept until they are resolved, whatever happens to their instance.
 
 use outlive_core::event::Event;
-use outlive_core::queue::{Dead, Depth, ResolveDeadLetters, WhichLetters};
+use outlive_core::queue::{Dead, Depth, ResolveDeadLetters, WhichDeadLetters};
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, Refusal, Turn, Write};
 use outlive_core::time::Timestamp;
@@ -24,8 +24,8 @@ cases![
     letter_that_fails_again_is_a_new_letter,
 ];
 
-fn bury(job: &str, letters: WhichLetters, is_retry: bool) -> Write {
-    Write::ResolveDeadLetters(ResolveDeadLetters { job: name(job), letters, is_retry, at: at(2_000) })
+fn resolve(job: &str, which: WhichDeadLetters, is_retry: bool) -> Write {
+    Write::ResolveDeadLetters(ResolveDeadLetters { job: name(job), which, is_retry, at: at(2_000) })
 }
 
 /// Gives up events of the instance, and puts it to sleep.
@@ -83,7 +83,7 @@ async fn retry_delivers_the_letter_as_a_new_event(w: &mut World) -> Checked {
     let tried = Event { failed: 3, priority: 2, due: Some(at(90_000)), ..keyed("one", "k") };
     let dead = given_up(w, MAIL, &[tried.clone(), event("two")]).await?;
     let num = w.held(MAIL).await?.num;
-    let answer = w.write(bury(MAILS, WhichLetters::One(dead[0].pos), true)).await?;
+    let answer = w.write(resolve(MAILS, WhichDeadLetters::One(dead[0].pos), true)).await?;
     same(&answer, &Answer::Buried { count: 1, nums: vec![num] })?;
     same(&w.dead(MAILS).await?, &dead[1..].to_vec())?;
     let queued = w.page(num, 2_000, 9).await?.events;
@@ -102,7 +102,7 @@ async fn letter_is_not_rejected_for_its_own_key(w: &mut World) -> Checked {
     let dead = vec![letter(ORDER, pushed.positions[0], &push.events[0])];
     let (num, records, state) = (pushed.num, w.held(ORDER).await?.reported, Some(asleep(at(9_000))));
     w.turned(&Turn { taken: pushed.positions, dead: dead.clone(), state, ..w.new_turn(num, records) }).await?;
-    same(&w.write(bury(ORDERS, WhichLetters::All, true)).await?, &Answer::Buried { count: 1, nums: vec![num] })?;
+    same(&w.write(resolve(ORDERS, WhichDeadLetters::All, true)).await?, &Answer::Buried { count: 1, nums: vec![num] })?;
     same(&w.events(num).await?, &strings(&["one"]))?;
     ensure(w.inbox(num).await?[0].pos > dead[0].pos, || "an old position was reused".to_owned())?;
     let push = outlive_core::queue::PushWrite { events: vec![keyed("two", "k")], ..w.new_push(ORDER, &[]) };
@@ -114,7 +114,7 @@ async fn letter_whose_key_is_in_use_stays(w: &mut World) -> Checked {
     let push = outlive_core::queue::PushWrite { events: vec![keyed("two", "k")], ..w.new_push(MAIL, &[]) };
     w.pushed(&push).await?;
     same(
-        &w.write(bury(MAILS, WhichLetters::One(dead[0].pos), true)).await?,
+        &w.write(resolve(MAILS, WhichDeadLetters::One(dead[0].pos), true)).await?,
         &Answer::Buried { count: 0, nums: vec![] },
     )?;
     same(&(w.dead(MAILS).await?, w.depth(MAILS).await?), &(dead, Depth { queued: 1, delayed: 0, dead: 1 }))
@@ -124,7 +124,7 @@ async fn retry_recreates_the_instance(w: &mut World) -> Checked {
     let dead = given_up(w, ORDER, &[event("one"), event("two")]).await?;
     let held = w.held(ORDER).await?;
     w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.reported) }).await?;
-    let answer = w.write(bury(ORDERS, WhichLetters::All, true)).await?;
+    let answer = w.write(resolve(ORDERS, WhichDeadLetters::All, true)).await?;
     let again = w.held(ORDER).await?;
     same(&answer, &Answer::Buried { count: 2, nums: vec![again.num] })?;
     ensure(again.num > held.num && again.wake == Some(Timestamp::AT_ONCE), || format!("{again:?}"))?;
@@ -137,18 +137,18 @@ async fn retrying_all_does_not_affect_other_jobs(w: &mut World) -> Checked {
     given_up(w, "pool:mail:other", &[event("two")]).await?;
     let others = given_up(w, "pool:letters:main", &[event("three")]).await?;
     let nums = vec![w.held(MAIL).await?.num, w.held("pool:mail:other").await?.num];
-    same(&w.write(bury(MAILS, WhichLetters::All, true)).await?, &Answer::Buried { count: 2, nums })?;
-    same(&w.write(bury(MAILS, WhichLetters::All, true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
+    same(&w.write(resolve(MAILS, WhichDeadLetters::All, true)).await?, &Answer::Buried { count: 2, nums })?;
+    same(&w.write(resolve(MAILS, WhichDeadLetters::All, true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
     same(&w.dead("pool:letters").await?, &others)?;
     same(&w.depth("pool:letters").await?, &Depth { queued: 0, delayed: 0, dead: 1 })
 }
 
 async fn discarded_letter_is_gone(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &["a", "b", "c"].map(event)).await?;
-    let answer = w.write(bury(MAILS, WhichLetters::One(dead[1].pos), false)).await?;
+    let answer = w.write(resolve(MAILS, WhichDeadLetters::One(dead[1].pos), false)).await?;
     same(&answer, &Answer::Buried { count: 1, nums: vec![] })?;
     same(&w.dead(MAILS).await?.iter().map(|dead| dead.pos).collect::<Vec<_>>(), &vec![dead[0].pos, dead[2].pos])?;
-    same(&w.write(bury(MAILS, WhichLetters::All, false)).await?, &Answer::Buried { count: 2, nums: vec![] })?;
+    same(&w.write(resolve(MAILS, WhichDeadLetters::All, false)).await?, &Answer::Buried { count: 2, nums: vec![] })?;
     same(&w.depth(MAILS).await?, &Depth::default())?;
     same(&w.held(MAIL).await?.wake, &Some(at(9_000)))
 }
@@ -158,7 +158,7 @@ async fn unknown_letter_is_refused(w: &mut World) -> Checked {
     let before = w.snapshot().await?;
     for (job, pos) in [(MAILS, 0), (MAILS, dead[0].pos + 1), (ORDERS, dead[0].pos)] {
         for is_retry in [true, false] {
-            refused(&w.write(bury(job, WhichLetters::One(pos), is_retry)).await?, Refusal::NotFound)?;
+            refused(&w.write(resolve(job, WhichDeadLetters::One(pos), is_retry)).await?, Refusal::NotFound)?;
         }
     }
     same(&w.snapshot().await?, &before)
@@ -168,15 +168,15 @@ async fn letter_of_an_ended_instance_stays(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[event("a")]).await?;
     let held = w.held(MAIL).await?;
     w.turned(&Turn { state: Some(released(Status::Completed)), ..w.new_turn(held.num, held.reported) }).await?;
-    for letters in [WhichLetters::All, WhichLetters::One(dead[0].pos)] {
-        same(&w.write(bury(MAILS, letters, true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
+    for which in [WhichDeadLetters::All, WhichDeadLetters::One(dead[0].pos)] {
+        same(&w.write(resolve(MAILS, which, true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
     }
     same(&(w.dead(MAILS).await?, w.depth(MAILS).await?.dead), &(dead, 1))
 }
 
 async fn letter_that_fails_again_is_a_new_letter(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[event("a")]).await?;
-    w.write(bury(MAILS, WhichLetters::All, true)).await?;
+    w.write(resolve(MAILS, WhichDeadLetters::All, true)).await?;
     let held = w.held(MAIL).await?;
     let queued = w.page(held.num, 2_000, 9).await?.events;
     w.claim(&[held.num]).await?;

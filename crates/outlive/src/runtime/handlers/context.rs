@@ -32,14 +32,14 @@ pub(crate) struct CallContext {
 
 impl CallContext {
     pub(crate) fn new(
-        around: Arc<HandlerEnv>,
+        env: Arc<HandlerEnv>,
         id: &Name,
         key: String,
         (call, record): (&Call, &Record),
         at: CallTimes,
     ) -> Self {
         Self {
-            outbox: Outbox::new(around),
+            outbox: Outbox::new(env),
             id: id.clone(),
             key,
             attempt: call.attempt,
