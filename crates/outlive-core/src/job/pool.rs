@@ -255,10 +255,10 @@ impl Pool {
         for (events, handling) in self.suspects.admit_cleared() {
             self.start(events, handling, now, &is_readable);
         }
-        let change = self.settle(now);
+        let change = self.gather(now);
         let allowed_at = self.start_ready(now, &is_readable);
         // The calls that are about to start, if nothing else is committed before.
-        let change = change.or_else(|| self.settle(now));
+        let change = change.or_else(|| self.gather(now));
         let read = if self.is_halted() { None } else { self.ahead.next_page(now) };
         let due = self.ahead.next_due().filter(|due| *due > now);
         let mut turn = PoolTurn {
@@ -332,8 +332,9 @@ impl Pool {
         self.starting.push(call);
     }
 
-    /// Commits the outcomes of calls, and the calls that are about to start, unless a commit is in progress.
-    fn settle(&mut self, now: Timestamp) -> Option<PoolChange> {
+    /// Gathers the outcomes of calls, and the calls that are about to start, into one change. Returns `None` while a
+    /// commit is in progress.
+    fn gather(&mut self, now: Timestamp) -> Option<PoolChange> {
         if self.in_flight.is_some() {
             return None;
         }
