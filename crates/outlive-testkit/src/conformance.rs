@@ -1,25 +1,50 @@
-//! The store conformance suite: one case for each promise every store must keep.
+//! The conformance suite for authors of stores: one case for each promise that the engine relies on.
+//!
+//! Implement [`Store`] and [`Query`](outlive_core::store::query::Query), then tell the suite where an empty store lives
+//! and how to open it: that is a [`Home`]. [`run_all`] runs every [`Case`] on a home of its own, and opens the same home
+//! again where the case is about a crash. It panics with the list of broken promises.
+//!
+//! [`differential`] then applies the same random writes to your store and to the
+//! [`MemoryStore`](outlive_core::store::memory::MemoryStore), and reports the first difference. It finds what no case
+//! asks about, so give it many seeds.
 //!
 //! ```
 //! use std::sync::Arc;
+//!
 //! use outlive_core::store::memory::MemoryStore;
-//! use outlive_testkit::conformance::{Home, Opening, run_all};
+//! use outlive_testkit::conformance::{Home, Opening, differential, run_all};
+//! # use outlive_core::store::memory::MemoryStore as YourStore;
 //!
+//! /// Holds an empty store. A store in a file would have a temporary directory here, and open the file each time.
 //! #[derive(Default)]
-//! struct Memory(Arc<MemoryStore>);
+//! struct Place(Arc<YourStore>);
 //!
-//! impl Home for Memory {
+//! impl Home for Place {
 //!     fn open(&self) -> Opening<'_> {
 //!         let store = self.0.clone();
 //!         Box::pin(async move { Ok(store as _) })
 //!     }
 //! }
 //!
+//! // In your tests, each of these is a `#[tokio::test]`.
+//! async fn every_promise_of_a_store_is_kept() {
+//!     let report = run_all(|| Box::new(Place::default())).await;
+//!     assert!(report.passed > 0);
+//! }
+//!
+//! async fn the_store_and_the_memory_store_do_the_same() {
+//!     for seed in 0..10 {
+//!         let store = Place::default().open().await.unwrap();
+//!         differential(Arc::new(MemoryStore::new()), store, seed, 100).await.unwrap();
+//!     }
+//! }
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
-//! let report = run_all(|| Box::new(Memory::default())).await;
-//! assert!(report.passed >= 140);
+//! # every_promise_of_a_store_is_kept().await;
+//! # the_store_and_the_memory_store_do_the_same().await;
 //! # }
 //! ```
+//!
+//! While you work on one promise, pick its case from [`cases`] by name and [run](Case::run) it alone.
 
 use std::any::Any;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Tests code changes against runs in flight: what a check reports, and what a deploy then does.
 
-use outlive_testkit::plays::plays;
+use outlive_testkit::proof::plays;
 
 use crate::tools::{Lines, Order, bar};
 

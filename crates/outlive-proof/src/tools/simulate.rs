@@ -1,7 +1,8 @@
 //! Simulates seeded worlds of random programs, with some worlds of random jobs.
 
+use outlive_testkit::Sim;
+use outlive_testkit::proof::{jobs, programs};
 use outlive_testkit::simulate::simulate_with;
-use outlive_testkit::{Sim, jobs, programs};
 
 use crate::tools::{Lines, Order, bar};
 

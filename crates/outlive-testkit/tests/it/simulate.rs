@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlive::prelude::*;
-use outlive_testkit::programs;
+use outlive_testkit::proof::programs;
 use outlive_testkit::simulate::{Sim, simulate, try_simulate};
 
 #[test]

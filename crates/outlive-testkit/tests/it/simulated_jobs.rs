@@ -8,7 +8,7 @@ use outlive::job::{
     Continuous, ContinuousBuilder, ContinuousCtx, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx,
 };
 use outlive::prelude::*;
-use outlive_testkit::jobs;
+use outlive_testkit::proof::jobs;
 use outlive_testkit::simulate::{End, Sim, simulate, try_simulate};
 
 const ORDERS: Task<u32, Vec<u32>> = Task::new("orders");

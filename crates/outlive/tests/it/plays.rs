@@ -1,6 +1,6 @@
 //! A sample of the plays of code changes; `./prove plays --long` makes all of them.
 
-use outlive_testkit::plays::plays;
+use outlive_testkit::proof::plays;
 
 #[tokio::test]
 async fn what_a_check_calls_fine_repeats_nothing_and_ends() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use outlive_core::store::memory::MemoryStore;
 use outlive_testkit::conformance::{Case, Home, cases, differential};
-use outlive_testkit::programs;
+use outlive_testkit::proof::programs;
 use outlive_testkit::simulate::simulate_with;
 use tokio::runtime::Builder;
 

@@ -26,7 +26,7 @@ use stops::{ID, Recorded, Stop, engine, finish, signals};
 /// Totals of some trials.
 ///
 /// ```
-/// # use outlive_testkit::plays::PlayReport;
+/// # use outlive_testkit::proof::PlayReport;
 /// let report = PlayReport::default();
 /// assert_eq!((report.plays, report.false_alarms()), (0, 0));
 /// ```
@@ -60,7 +60,7 @@ impl PlayReport {
     /// Returns how many trials were reported as not fine but were fine.
     ///
     /// ```
-    /// assert_eq!(outlive_testkit::plays::PlayReport::default().false_alarms(), 0);
+    /// assert_eq!(outlive_testkit::proof::PlayReport::default().false_alarms(), 0);
     /// ```
     #[must_use]
     pub fn false_alarms(&self) -> u64 {
@@ -76,7 +76,7 @@ type Changes = Vec<(Change, usize)>;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// let report = outlive_testkit::plays::plays(1, 200, |_| {}).await.unwrap();
+/// let report = outlive_testkit::proof::plays(1, 200, |_| {}).await.unwrap();
 /// assert!(report.plays >= 200);
 /// # }
 /// ```

@@ -62,7 +62,7 @@ pub(crate) struct Program {
 /// the programs mean.
 ///
 /// ```
-/// use outlive_testkit::{programs, simulate};
+/// use outlive_testkit::{proof::programs, simulate};
 /// simulate(0..100, programs);
 /// ```
 pub fn programs(sim: &mut Sim) {

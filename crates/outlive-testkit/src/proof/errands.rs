@@ -96,7 +96,7 @@ async fn nothing<S>(_: S) -> Result<(), BoxError> {
 /// goes for whatever it sends on.
 ///
 /// ```
-/// use outlive_testkit::{jobs, simulate};
+/// use outlive_testkit::{proof::jobs, simulate};
 /// simulate(0..50, jobs);
 /// ```
 pub fn jobs(sim: &mut Sim) {
